@@ -1,0 +1,328 @@
+use cellgate_core::contract::{
+    Aal, CellRate, Excess, Increment, Jitter, Lateness, PduStream, Peak, Police, ServiceCategory,
+    TrafficContract, TrafficDescriptor,
+};
+use serde::Serialize;
+
+use super::Mistake;
+use crate::output::table;
+
+/// Octets of an AAL0 SDU: a cell without its HEC.
+const AAL0_SDU: u32 = 52;
+/// Octets of the largest AAL5 SDU (I.363.5).
+const AAL5_SDU_MAX: u32 = 65_535;
+/// Octets of the largest SDU whose AAL5 PDU is one cell.
+const AAL5_SDU_OF_ONE_CELL: u32 = 40;
+
+/// What a contract does not say and its consequences depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Assumptions {
+    /// The link.
+    pub(super) line: CellRate,
+    /// How late a reader may run.
+    pub(super) wake_up_ns: u64,
+}
+
+/// A contract and what follows from it. The names of the fields are those of the JSON.
+#[derive(Serialize)]
+pub(super) struct Implied {
+    contract: String,
+    libatm: Option<String>,
+    category: ServiceCategory,
+    aal: Aal,
+    police: Police,
+    excess: Excess,
+    jitter: Jitter,
+    line_cell_s: u32,
+    wake_up_ns: u64,
+    transmit: Option<Transmit>,
+    receive: Option<Receive>,
+}
+
+/// What both directions have.
+#[derive(Serialize)]
+struct Rates {
+    peak_cell_s: u32,
+    sustained_cell_s: u32,
+    minimum_cell_s: Option<u32>,
+    max_sdu_octets: u32,
+    pdu_cells: u32,
+    peak_sdu_bit_s: u64,
+    sustained_sdu_bit_s: u64,
+    cell_time_ns: u64,
+    pdu_time_ns: u64,
+    burst_tolerance_ns: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Transmit {
+    #[serde(flatten)]
+    rates: Rates,
+    /// For each sensitivity to jitter; none for best effort and for AAL0.
+    credits: Vec<Credit>,
+}
+
+#[derive(Serialize)]
+struct Receive {
+    #[serde(flatten)]
+    rates: Rates,
+    policing_limit_ns: Option<u64>,
+    buffer_pdus: Option<u64>,
+    buffer_octets: Option<u64>,
+}
+
+/// Octets of SDU are rounded down here; a sender carries the rest over.
+#[derive(Serialize)]
+struct Credit {
+    jitter: Jitter,
+    pdus: u32,
+    interval_ns: u64,
+    octets: u64,
+}
+
+impl Implied {
+    /// `text` is where a mistake is shown that only the whole contract reveals.
+    pub(super) fn of(
+        contract: &TrafficContract,
+        assumptions: Assumptions,
+        text: &str,
+    ) -> Result<Self, Mistake> {
+        let directions = [contract.transmit, contract.receive];
+        for descriptor in directions.into_iter().flatten() {
+            check_sdu(contract, &descriptor, text)?;
+        }
+        let in_context = |descriptor| Direction {
+            contract,
+            descriptor,
+            assumptions,
+        };
+        Ok(Self {
+            contract: contract.to_string(),
+            libatm: contract.libatm_text(),
+            category: contract.category,
+            aal: contract.aal.unwrap_or(Aal::Aal5),
+            police: contract.policing(),
+            excess: contract.excess,
+            jitter: contract.jitter,
+            line_cell_s: assumptions.line.cell_s(),
+            wake_up_ns: assumptions.wake_up_ns,
+            transmit: contract.transmit.map(|d| in_context(d).transmit()),
+            receive: contract.receive.map(|d| in_context(d).receive()),
+        })
+    }
+
+    /// The canonical form, an empty line, and a table with a column for each direction.
+    pub(super) fn to_text(&self) -> String {
+        let mut rows = vec![["", "transmit", "receive"].map(str::to_string)];
+        let rates = |of: fn(&Rates) -> Option<u64>| {
+            [
+                self.transmit
+                    .as_ref()
+                    .and_then(|transmit| of(&transmit.rates)),
+                self.receive.as_ref().and_then(|receive| of(&receive.rates)),
+            ]
+        };
+        let mut row = |label: &str, values: [Option<u64>; 2]| {
+            if values != [None, None] {
+                let [transmit, receive] = values.map(shown);
+                rows.push([label.to_string(), transmit, receive]);
+            }
+        };
+        row("peak rate, cells/s", rates(|r| Some(r.peak_cell_s.into())));
+        row(
+            "sustained rate, cells/s",
+            rates(|r| Some(r.sustained_cell_s.into())),
+        );
+        row(
+            "minimum rate, cells/s",
+            rates(|r| r.minimum_cell_s.map(u64::from)),
+        );
+        row(
+            "largest SDU, octets",
+            rates(|r| Some(r.max_sdu_octets.into())),
+        );
+        row("cells of its PDU", rates(|r| Some(r.pdu_cells.into())));
+        row(
+            "peak rate, bit/s of such SDUs",
+            rates(|r| Some(r.peak_sdu_bit_s)),
+        );
+        row(
+            "sustained rate, bit/s of such SDUs",
+            rates(|r| Some(r.sustained_sdu_bit_s)),
+        );
+        row("T of a cell, ns", rates(|r| Some(r.cell_time_ns)));
+        row("T of the PDU, ns", rates(|r| Some(r.pdu_time_ns)));
+        row("burst tolerance, ns", rates(|r| r.burst_tolerance_ns));
+        let credits = self.transmit.as_ref().map(|transmit| &transmit.credits);
+        for credit in credits.into_iter().flatten() {
+            let word = credit.jitter.word();
+            row(
+                &format!("interval at jitter={word}, ns"),
+                [Some(credit.interval_ns), None],
+            );
+            row(
+                &format!("credit at jitter={word}, octets"),
+                [Some(credit.octets), None],
+            );
+        }
+        let receive = self.receive.as_ref();
+        row(
+            "policing limit, ns",
+            [None, receive.and_then(|r| r.policing_limit_ns)],
+        );
+        row(
+            "receive buffer, PDUs",
+            [None, receive.and_then(|r| r.buffer_pdus)],
+        );
+        row(
+            "receive buffer, octets",
+            [None, receive.and_then(|r| r.buffer_octets)],
+        );
+        format!("{}\n\n{}", self.contract, table(&rows))
+    }
+}
+
+fn shown(value: Option<u64>) -> String {
+    value.map_or("-".to_string(), |value| value.to_string())
+}
+
+/// One direction of a contract.
+struct Direction<'a> {
+    contract: &'a TrafficContract,
+    descriptor: TrafficDescriptor,
+    assumptions: Assumptions,
+}
+
+impl Direction<'_> {
+    fn transmit(&self) -> Transmit {
+        let stream = self.stream();
+        let credit = |jitter: Jitter| {
+            let credit = stream.credit(jitter);
+            Credit {
+                jitter,
+                pdus: jitter.pdus(),
+                interval_ns: credit.interval_ns(),
+                octets: credit.octets(),
+            }
+        };
+        let jitters = [Jitter::Low, Jitter::Default, Jitter::High];
+        let credits = match self.is_promised() && !self.is_aal0() {
+            true => jitters.map(credit).into(),
+            false => Vec::new(),
+        };
+        Transmit {
+            rates: self.rates(),
+            credits,
+        }
+    }
+
+    fn receive(&self) -> Receive {
+        let stream = self.stream();
+        let cdvt_ns = self.descriptor.cdvt_ns.unwrap_or(0);
+        let limit_ns = match self.contract.policing() {
+            Police::Frame => {
+                let pdu_ns = Increment::of(stream.peak).times_ns(stream.cells().into());
+                Some(cdvt_ns.saturating_add(pdu_ns))
+            }
+            Police::Cell => Some(cdvt_ns),
+            Police::Buffer => None,
+        };
+        let lateness = Lateness {
+            cdv_ns: cdvt_ns,
+            wake_up_ns: self.assumptions.wake_up_ns,
+            coalescing_ns: 0,
+        };
+        let promised = self.is_promised();
+        Receive {
+            rates: self.rates(),
+            policing_limit_ns: limit_ns.filter(|_| promised),
+            buffer_pdus: promised.then(|| stream.buffer_pdus(lateness)),
+            buffer_octets: promised.then(|| stream.buffer_octets(lateness)),
+        }
+    }
+
+    fn rates(&self) -> Rates {
+        let stream = self.stream();
+        let sdu = match self.is_aal0() {
+            true => AAL0_SDU,
+            false => stream.sdu,
+        };
+        let cells = stream.cells();
+        let sdu_bit_s = |rate: CellRate| rate.cell_s() as u64 * 8 * sdu as u64 / cells as u64;
+        let sustained = Increment::of(stream.sustained);
+        let tolerance_ns = self.descriptor.burst_tolerance_ns(self.assumptions.line);
+        Rates {
+            peak_cell_s: stream.peak.cell_s(),
+            sustained_cell_s: stream.sustained.cell_s(),
+            minimum_cell_s: self.descriptor.min_pcr.map(CellRate::cell_s),
+            max_sdu_octets: sdu,
+            pdu_cells: cells,
+            peak_sdu_bit_s: sdu_bit_s(stream.peak),
+            sustained_sdu_bit_s: sdu_bit_s(stream.sustained),
+            cell_time_ns: sustained.times_ns(1),
+            pdu_time_ns: sustained.times_ns(cells.into()),
+            burst_tolerance_ns: self.descriptor.mbs.map(|_| tolerance_ns),
+        }
+    }
+
+    /// The AAL5 PDUs, or those that take as much time and room as the cells of AAL0.
+    fn stream(&self) -> PduStream {
+        let stream = self.descriptor.pdus(self.assumptions.line, AAL5_SDU_MAX);
+        match self.is_aal0() {
+            true => PduStream {
+                sdu: AAL5_SDU_OF_ONE_CELL,
+                ..stream
+            },
+            false => stream,
+        }
+    }
+
+    fn is_aal0(&self) -> bool {
+        self.contract.aal == Some(Aal::Aal0)
+    }
+
+    /// Whether a rate is promised: best effort that names none has no credit, no policing limit,
+    /// and the buffer that its client can afford.
+    fn is_promised(&self) -> bool {
+        let best_effort = matches!(
+            self.contract.category,
+            ServiceCategory::Ubr | ServiceCategory::Abr
+        );
+        !best_effort || matches!(self.descriptor.peak(), Peak::Rate(_))
+    }
+}
+
+/// libatm takes any SDU size; the AAL does not.
+fn check_sdu(
+    contract: &TrafficContract,
+    descriptor: &TrafficDescriptor,
+    text: &str,
+) -> Result<(), Mistake> {
+    let sdu_max = match contract.aal {
+        Some(Aal::Aal0) => AAL0_SDU,
+        _ => AAL5_SDU_MAX,
+    };
+    match descriptor.max_sdu {
+        Some(sdu) if sdu.get() > sdu_max => {
+            let message = format!("an SDU has at most {sdu_max} octets with this AAL");
+            Err(Mistake::at(place_of_sdu(text, sdu.get()), message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where `text` gives an SDU size the value `octets`; else where it gives one at all.
+fn place_of_sdu(text: &str, octets: u32) -> usize {
+    const PARAMETER: &str = "sdu=";
+    let lower = text.to_ascii_lowercase();
+    let places = || {
+        lower
+            .match_indices(PARAMETER)
+            .map(|(at, _)| at + PARAMETER.len())
+    };
+    let digits = |at: usize| text[at..].split(',').next().unwrap_or_default().trim();
+    places()
+        .find(|at| digits(*at).parse() == Ok(octets))
+        .or_else(|| places().last())
+        .unwrap_or(0)
+}

@@ -1,0 +1,85 @@
+//! `cellgate decode`: what is in a capture, one line for each cell or PDU.
+
+mod aal;
+mod cell;
+mod line;
+mod pdu;
+pub(crate) mod pseudowire;
+mod report;
+mod sdu;
+mod sink;
+pub(crate) mod source;
+
+use std::path::PathBuf;
+
+use cellgate_capture::Error;
+use cellgate_core::wire::HeaderForm;
+
+use crate::output::Exit;
+use aal::AalOption;
+use pseudowire::{Labels, PwOption};
+use report::Report;
+use sink::Sink;
+use source::Source;
+
+/// Print what is in a capture, one line for each cell or PDU.
+///
+/// Reads pcapng, pcap (link types 1, 18, 100, 106, 123, 197), ERF and EyeSDN files. The cells of
+/// AAL5 are also put together: after the last one a line tells of the PDU. A broken record is
+/// named and the rest is read; then the exit code is 1.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The capture; - is standard input
+    file: PathBuf,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Cells have 12 bits of VPI and no GFC [default: 8 bits, but in pseudowires]
+    #[arg(long)]
+    nni: bool,
+    /// What a pseudowire carries: n1, n1-cw, vcc, vpc, aal5-sdu or aal5-pdu [default: a guess]
+    #[arg(long, value_name = "LABEL=MODE[@VPI.VCI]")]
+    pw: Vec<PwOption>,
+    /// What a VC carries: aal0, aal1, aal2, aal34 or aal5 [default: aal5]
+    #[arg(long, value_name = "VPI.VCI=AAL")]
+    aal: Vec<AalOption>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let source = Source::new(&args.file);
+    let mut sink = Sink::new(args.json, source.is_stdin());
+    let reader = match source.open() {
+        Ok(reader) => reader,
+        Err(error) if args.json => {
+            sink.refused(&format!("{error:#}"))?;
+            return Ok(Exit::Failed);
+        }
+        Err(error) => return Err(error),
+    };
+    let form = match args.nni {
+        true => HeaderForm::Nni,
+        false => HeaderForm::Uni,
+    };
+    let mut report = Report::new(form, Labels::new(&args.pw), &args.aal);
+    let mut exit = Exit::Ok;
+    for (number, record) in (1..).zip(reader) {
+        let lines = match record {
+            Ok(record) => report.record(number, &record),
+            Err(error) => {
+                exit = Exit::Failed;
+                let offset = match &error {
+                    Error::Broken { offset, .. } | Error::Io { offset, .. } => *offset,
+                    Error::Refused(_) => 0,
+                };
+                sink.broken(&source.name(), number, offset, &error)?;
+                continue;
+            }
+        };
+        if !sink.lines(&lines)? {
+            return Ok(exit);
+        }
+    }
+    sink.lines(&report.rest())?;
+    sink.finish()?;
+    Ok(exit)
+}

@@ -1,0 +1,195 @@
+//! Pseudowires in Ethernet frames: what the user says of a label, or a guess.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use cellgate_core::wire::pseudowire::{
+    CONTROL_WORD_LEN, CellMode, Packet, Pseudowire, PseudowireError, Service,
+};
+use cellgate_core::wire::{CELL_LEN_NO_HEC, MplsFrame, PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
+
+use super::pdu::fits;
+
+/// `label=mode[@vpi.vci]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PwOption {
+    label: u32,
+    service: Service,
+    address: Option<VpiVci>,
+}
+
+const MODES: [(&str, Service); 6] = [
+    (
+        "n1",
+        Service::Cells(CellMode::NToOne {
+            control_word: false,
+        }),
+    ),
+    (
+        "n1-cw",
+        Service::Cells(CellMode::NToOne { control_word: true }),
+    ),
+    ("vcc", Service::Cells(CellMode::OneToOneVcc)),
+    ("vpc", Service::Cells(CellMode::OneToOneVpc)),
+    ("aal5-sdu", Service::Aal5Sdu),
+    ("aal5-pdu", Service::Aal5Pdu),
+];
+
+/// The word for a mode.
+pub(super) fn word(service: Service) -> &'static str {
+    let found = MODES.iter().find(|(_, mode)| *mode == service);
+    found.map_or("", |(word, _)| word)
+}
+
+impl FromStr for PwOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (label, rest) = text.split_once('=').ok_or("expected label=mode")?;
+        let label = label
+            .parse()
+            .ok()
+            .filter(|label| *label <= 0xf_ffff)
+            .ok_or_else(|| format!("{label}: a label is a number up to 1048575"))?;
+        let (mode, address) = match rest.split_once('@') {
+            Some((mode, address)) => (mode, Some(address)),
+            None => (rest, None),
+        };
+        let service = MODES.iter().find(|(word, _)| *word == mode);
+        let (_, service) = service.ok_or_else(|| {
+            format!("{mode}: expected one of n1, n1-cw, vcc, vpc, aal5-sdu, aal5-pdu")
+        })?;
+        let address = address
+            .map(|text| text.parse().map_err(|e| format!("{text}: {e}")))
+            .transpose()?;
+        Ok(Self {
+            label,
+            service: *service,
+            address,
+        })
+    }
+}
+
+/// What is known of every label.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    options: BTreeMap<u32, PwOption>,
+    /// What the first packet of each other label looked like: later ones are taken for the same.
+    guesses: BTreeMap<u32, Service>,
+}
+
+/// A packet of a pseudowire.
+#[derive(Debug)]
+pub(crate) struct Opened<'a> {
+    /// What the packet is taken for.
+    pub(crate) service: Service,
+    /// Nobody said so.
+    pub(crate) guessed: bool,
+    /// The VC of a pseudowire that does not send it, if the user has said it.
+    pub(crate) address: Option<VpiVci>,
+    /// What it holds.
+    pub(crate) packet: Result<Packet<'a>, PseudowireError>,
+}
+
+impl Labels {
+    pub(crate) fn new(options: &[PwOption]) -> Self {
+        let options = options.iter().map(|option| (option.label, *option));
+        Self {
+            options: options.collect(),
+            guesses: BTreeMap::new(),
+        }
+    }
+
+    /// Opens the packet of a frame.
+    pub(crate) fn open<'a>(&mut self, frame: &MplsFrame<'a>) -> Opened<'a> {
+        let label = frame.entry.label().value();
+        let option = self.options.get(&label);
+        let service = option.map(|option| option.service).unwrap_or_else(|| {
+            let guesses = &mut self.guesses;
+            *guesses.entry(label).or_insert_with(|| guess(frame.payload))
+        });
+        let address = option.and_then(|option| option.address);
+        let pseudowire = Pseudowire {
+            service,
+            address: address.unwrap_or_default(),
+        };
+        Opened {
+            service,
+            guessed: option.is_none(),
+            address,
+            packet: pseudowire.parse(frame.payload),
+        }
+    }
+}
+
+impl Opened<'_> {
+    /// Whether all it carries is of one VC.
+    pub(crate) const fn is_of_one_vc(&self) -> bool {
+        !matches!(
+            self.service,
+            Service::Cells(CellMode::NToOne { .. } | CellMode::OneToOneVpc)
+        )
+    }
+
+    /// How much of a cell's address is its own: VPI, VCI.
+    pub(crate) const fn known(&self) -> (bool, bool) {
+        match self.service {
+            Service::Cells(CellMode::NToOne { .. }) => (true, true),
+            Service::Cells(CellMode::OneToOneVpc) => (self.address.is_some(), true),
+            _ => (self.address.is_some(), self.address.is_some()),
+        }
+    }
+}
+
+/// What a packet looks like. Nothing in it tells, but the modes differ in the lengths they allow
+/// and in bits that must be 0. One cell with control octets (3 + 49) is as long as one without
+/// (52): it is taken for the former if those bits say nothing against it.
+fn guess(packet: &[u8]) -> Service {
+    let n_to_one = |control_word| Service::Cells(CellMode::NToOne { control_word });
+    let stride = |mode: CellMode| -> bool {
+        let cells = packet.get(mode.header_len()..).unwrap_or_default();
+        !cells.is_empty() && cells.len().is_multiple_of(mode.stride())
+    };
+    // The ATM-specific octet in front of every cell.
+    let all = |mode: CellMode, mask: u8, wanted: u8| {
+        let cells = packet.get(mode.header_len()..).unwrap_or_default();
+        let mut firsts = cells.chunks(mode.stride()).filter_map(<[u8]>::first);
+        stride(mode) && firsts.all(|first| first & mask == wanted)
+    };
+    let [first, second, _, fourth, rest @ ..] = packet else {
+        return n_to_one(false);
+    };
+    let numbered = *first == 0;
+    // Administrative cell: T of the control word, whose other flags and length are 0.
+    if *first == 0x08 && *second == 0 && rest.len() == CELL_LEN_NO_HEC {
+        return Service::Aal5Sdu;
+    }
+    if numbered && all(CellMode::OneToOneVcc, 0xf0, 0) {
+        return Service::Cells(CellMode::OneToOneVcc);
+    }
+    if numbered && all(CellMode::OneToOneVpc, 0xf0, 0x40) {
+        return Service::Cells(CellMode::OneToOneVpc);
+    }
+    if stride(CellMode::NToOne {
+        control_word: false,
+    }) {
+        return n_to_one(false);
+    }
+    if numbered && *second == 0 && stride(CellMode::NToOne { control_word: true }) {
+        return n_to_one(true);
+    }
+    let whole = !rest.is_empty() && rest.len().is_multiple_of(PAYLOAD_LEN);
+    if numbered && whole && fourth & 0xf8 == 0x80 {
+        return Service::Aal5Pdu;
+    }
+    if first >> 4 == 0 && packet.len() > CONTROL_WORD_LEN {
+        return Service::Aal5Sdu;
+    }
+    n_to_one(false)
+}
+
+/// Whether a part of a PDU ends it: it says so, or what it ends in is a trailer of its length.
+pub(crate) fn ends(last: bool, pdu: &[u8]) -> bool {
+    let trailer = pdu.last_chunk::<TRAILER_LEN>();
+    last || trailer.is_some_and(|trailer| fits(pdu, Trailer::parse(*trailer)))
+}

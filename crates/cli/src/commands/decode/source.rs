@@ -1,0 +1,44 @@
+//! Where a capture comes from: a file, or standard input.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use cellgate_capture::Reader;
+
+/// A capture as the user names it; `-` is standard input.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    path: PathBuf,
+}
+
+impl Source {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+        }
+    }
+
+    /// Whether it is standard input.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.path.as_os_str() == "-"
+    }
+
+    /// As messages name it.
+    pub(crate) fn name(&self) -> String {
+        match self.is_stdin() {
+            true => "standard input".into(),
+            false => self.path.display().to_string(),
+        }
+    }
+
+    /// Opens it and reads the file header. Its errors name the capture.
+    pub(crate) fn open(&self) -> anyhow::Result<Reader<Box<dyn Read>>> {
+        let input: Box<dyn Read> = match self.is_stdin() {
+            true => Box::new(io::stdin()),
+            false => Box::new(File::open(&self.path).with_context(|| self.name())?),
+        };
+        Reader::open(input).map_err(|error| anyhow!("{}: {error}", self.name()))
+    }
+}

@@ -1,0 +1,52 @@
+//! `--hazard`.
+
+use super::plan::Hazard;
+
+/// Reads `max`, or bit/s of SDU with a decimal multiplier: `400M`, `400Mbps`, `2.5G`, `400000000`.
+pub(super) fn parse(text: &str) -> Result<Hazard, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    if lower == "max" {
+        return Ok(Hazard::Max);
+    }
+    let number = ["bit/s", "bps"]
+        .iter()
+        .find_map(|unit| lower.strip_suffix(unit));
+    let number = number.unwrap_or(&lower);
+    let (digits, multiplier) = match number.char_indices().last() {
+        Some((at, 'k')) => (&number[..at], 1e3),
+        Some((at, 'm')) => (&number[..at], 1e6),
+        Some((at, 'g')) => (&number[..at], 1e9),
+        _ => (number, 1.0),
+    };
+    let plain = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+    match digits.parse::<f64>() {
+        //  10^12 bit/s is beyond any memory bus.
+        Ok(value) if plain && value * multiplier <= 1e12 => {
+            Ok(Hazard::BitS((value * multiplier).round() as u64))
+        }
+        _ => Err("expected max, or bit/s of SDU such as 400M".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_rates() {
+        for (text, bit_s) in [
+            ("400M", 400_000_000),
+            ("400Mbps", 400_000_000),
+            ("2.5Gbit/s", 2_500_000_000),
+            ("64k", 64_000),
+            ("0", 0),
+            ("12345678", 12_345_678),
+        ] {
+            assert_eq!(parse(text), Ok(Hazard::BitS(bit_s)), "{text}");
+        }
+        assert_eq!(parse("max"), Ok(Hazard::Max));
+        for text in ["", "M", "-5M", "fast", "1e3", "10T", "9999999G", "1.2.3"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

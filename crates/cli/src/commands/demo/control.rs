@@ -1,0 +1,148 @@
+//! What a flood costs the host beyond what its machine pays anyhow.
+//!
+//! Pairs of runs with the same PDUs for the host: in one, C3 floods its own VC and gets its
+//! contract; in the other, C3 keeps its contract and the same flood goes into a port that the
+//! adapter discards unread. Their ratio of host CPU time per delivered PDU is what the flood costs
+//! the host, without what it does to the machine's caches and clock.
+
+use serde::Serialize;
+
+use super::plan::{self, AT_CONTRACT, Hazard, Phase, STRANGER_PORT, Strange};
+use super::report::PhaseReport;
+use super::spread::Quartiles;
+use super::stage::Stage;
+use super::text::grouped;
+use super::verdict::Verdict;
+use super::{Show, TRIES_MAX};
+use crate::output::{self, Exit};
+
+/// The most that the median ratio may be.
+const RATIO_MAX: f64 = 1.10;
+
+#[derive(Serialize)]
+struct Report {
+    pairs: Vec<Pair>,
+    void_pairs: u32,
+    /// Of the pairs' ratios.
+    ratio: Option<Quartiles>,
+    ratio_max: f64,
+    verdict: String,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Pair {
+    flood_cpu_ns_per_pdu: u64,
+    control_cpu_ns_per_pdu: u64,
+    flood_discarded_cell_s: u64,
+    ratio: f64,
+}
+
+/// Runs `pairs` pairs, `seconds` each run.
+pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64) -> anyhow::Result<Exit> {
+    let mut stage = Stage::new(false, plan::port_cells(false), None)?;
+    //  In either run of a pair nothing else arrives on the stranger's port.
+    let unread = plan::port_config(false, true);
+    stage.control.configure(STRANGER_PORT, unread)?;
+    show.say(&format!("adapter {}\n", stage.scheduling()))?;
+    let (mut good, mut void, mut faults) = (Vec::new(), 0, Vec::new());
+    for number in 0..pairs {
+        let mut found = None;
+        for _ in 0..TRIES_MAX {
+            let (flood, control) = pair(show, &mut stage, number, seconds)?;
+            let both = [&flood, &control];
+            if both.iter().all(|report| report.void_reason.is_none()) {
+                faults.extend(
+                    both.into_iter()
+                        .flat_map(|report| report.more.faults.clone()),
+                );
+                found = measure(&flood, &control);
+                break;
+            }
+            void += 1;
+        }
+        if let Some(pair) = found {
+            show.say(&line(number, &pair))?;
+            good.push(pair);
+        }
+    }
+    let ratios: Vec<f64> = good.iter().map(|pair: &Pair| pair.ratio).collect();
+    let ratio = Quartiles::of(&ratios);
+    let verdict = verdict(ratio, good.len(), pairs as usize, &faults);
+    let report = Report {
+        pairs: good,
+        void_pairs: void,
+        ratio,
+        ratio_max: RATIO_MAX,
+        verdict: verdict.text(),
+    };
+    if show.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&format!("\n{}\n", report.verdict))?;
+    }
+    Ok(verdict.exit())
+}
+
+/// One pair; which comes first changes from pair to pair, so that a drift of the machine cancels.
+fn pair(
+    show: &mut Show,
+    stage: &mut Stage,
+    number: u32,
+    seconds: f64,
+) -> anyhow::Result<(PhaseReport, PhaseReport)> {
+    let flood = Phase {
+        name: "flood".to_owned(),
+        hazard: Hazard::Max,
+        strange: Strange::Nothing,
+    };
+    let control = Phase {
+        name: "control".to_owned(),
+        hazard: AT_CONTRACT,
+        strange: Strange::Flood,
+    };
+    if number.is_multiple_of(2) {
+        let first = show.once(stage, &flood, seconds)?;
+        Ok((first, show.once(stage, &control, seconds)?))
+    } else {
+        let first = show.once(stage, &control, seconds)?;
+        Ok((show.once(stage, &flood, seconds)?, first))
+    }
+}
+
+fn measure(flood: &PhaseReport, control: &PhaseReport) -> Option<Pair> {
+    let (of_flood, of_control) = (flood.cpu_ns_per_pdu()?, control.cpu_ns_per_pdu()?);
+    Some(Pair {
+        flood_cpu_ns_per_pdu: of_flood,
+        control_cpu_ns_per_pdu: of_control,
+        flood_discarded_cell_s: flood.more.discarded_cell_s,
+        ratio: of_flood as f64 / of_control.max(1) as f64,
+    })
+}
+
+fn line(number: u32, pair: &Pair) -> String {
+    format!(
+        "pair {:>3}: host CPU per PDU {:>6} ns in the flood, {:>6} ns beside it, ratio {:.3}\n",
+        number + 1,
+        grouped(pair.flood_cpu_ns_per_pdu),
+        grouped(pair.control_cpu_ns_per_pdu),
+        pair.ratio,
+    )
+}
+
+fn verdict(ratio: Option<Quartiles>, good: usize, pairs: usize, faults: &[String]) -> Verdict {
+    if !faults.is_empty() {
+        return Verdict::Fail(faults.join("; "));
+    }
+    let Some(ratio) = ratio.filter(|_| good == pairs) else {
+        return Verdict::Void(format!("only {good} of {pairs} pairs were not void"));
+    };
+    let text = format!(
+        "host CPU per delivered PDU, flooded against the same flood unread: median ratio {:.3} \
+         (quartiles {:.3} and {:.3}) of {good} pairs, at most {RATIO_MAX:.2} is the goal",
+        ratio.median, ratio.q1, ratio.q3
+    );
+    match ratio.median <= RATIO_MAX {
+        true => Verdict::Pass(text),
+        false => Verdict::Fail(text),
+    }
+}

@@ -1,0 +1,265 @@
+//! Senders on ports of their own: sources of PDUs, and the stranger.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context;
+use cellgate_core::Time;
+use cellgate_core::adapter::PortIndex;
+use cellgate_core::wire::VpiVci;
+use cellgate_host::client::Control;
+use cellgate_host::clock::MonotonicClock;
+use cellgate_host::sys::{Scheduling, name_thread};
+use serde::{Deserialize, Serialize};
+
+use super::channel::{prefer, started};
+use super::pace::{Next, Pace, sleep_until};
+use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange};
+use super::sdu::{Name, PduMaker};
+use super::shared;
+use super::stranger::Stranger;
+use super::wire::{SendPort, Wire};
+
+/// Who a sender's process is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Part {
+    /// One connection's source.
+    Source(Connection),
+    /// Cells that belong to nobody.
+    Stranger {
+        /// Addresses to leave out of a scan.
+        open: Vec<VpiVci>,
+        /// Whose flood it repeats.
+        flood: Connection,
+    },
+    /// All of them, on one port.
+    All(Vec<Connection>),
+}
+
+impl Part {
+    /// Where its cells go.
+    pub(super) fn port(&self) -> PortIndex {
+        match self {
+            Self::Source(connection) => connection.port,
+            Self::Stranger { .. } => STRANGER_PORT,
+            Self::All(_) => PortIndex(0),
+        }
+    }
+}
+
+/// What a sender's process is told at its begin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Begin {
+    /// Who it is.
+    pub(super) part: Part,
+    /// Its pseudowire; without, its port is in memory.
+    pub(super) wire: Option<Wire>,
+}
+
+/// What a sender is to do, said after it said [`SenderReady`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    /// For the SDUs' names.
+    pub(super) run: u32,
+    /// The first release.
+    pub(super) begin: Time,
+    /// No release from here on.
+    pub(super) end: Time,
+    /// The hazard's rate.
+    pub(super) hazard: Hazard,
+    /// What the stranger sends.
+    pub(super) strange: Strange,
+}
+
+impl Task {
+    /// The rate of a connection's source.
+    pub(super) fn rate(&self, connection: &Connection) -> Hazard {
+        match connection.index {
+            HAZARD => self.hazard,
+            _ => Hazard::BitS(connection.contract_bit_s),
+        }
+    }
+}
+
+/// The sender has its port.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct SenderReady {
+    /// From where it sends, over a pseudowire.
+    pub(super) source_port: Option<u16>,
+}
+
+/// What a source, or the stranger, really sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sent {
+    /// The connection; none: the stranger.
+    pub(super) connection: Option<usize>,
+    /// PDUs that its rate asked for; 0 without a rate.
+    pub(super) due_pdus: u64,
+    /// PDUs released.
+    pub(super) released_pdus: u64,
+    /// PDUs of which every cell was taken by the port.
+    pub(super) sent_pdus: u64,
+    /// PDUs of which some cells were, the others not: the port was full.
+    pub(super) damaged_pdus: u64,
+    /// Cells that the port took.
+    pub(super) sent_cells: u64,
+    /// Cells that found the port full. A source of its own port withdraws the whole PDU before it
+    /// sends any of it, so the port's own count does not have these.
+    pub(super) withdrawn_cells: u64,
+    /// The longest lateness of a release.
+    pub(super) late_max_ns: u64,
+    /// The longest time from one release to the next.
+    pub(super) pause_max_ns: u64,
+    /// Of all such times, what exceeded CDVT: a flood gives that much of its contract away.
+    pub(super) pause_lost_ns: u64,
+    /// From the begin to the last release.
+    pub(super) elapsed_ns: u64,
+}
+
+/// A source of PDUs with its record.
+pub(super) struct Source {
+    pub(super) pace: Pace,
+    pub(super) maker: PduMaker,
+    pub(super) sent: Sent,
+    run: u32,
+    connection: u32,
+    begin: Time,
+    last: Time,
+    cdvt_ns: u64,
+}
+
+impl Source {
+    pub(super) fn new(connection: &Connection, task: &Task) -> Self {
+        let rate = task.rate(connection);
+        let catch_up_ns = match connection.allows(rate) {
+            true => connection.cdvt_ns(),
+            false => u64::MAX,
+        };
+        let pace = Pace::new(task.begin, task.end, rate, catch_up_ns);
+        Self {
+            sent: Sent {
+                connection: Some(connection.index),
+                due_pdus: pace.due(),
+                ..Sent::default()
+            },
+            pace,
+            maker: PduMaker::new(connection.address()),
+            run: task.run,
+            connection: connection.index as u32,
+            begin: task.begin,
+            last: task.begin,
+            cdvt_ns: connection.cdvt_ns(),
+        }
+    }
+
+    /// Makes the PDU that is released at `now`, `late_ns` too late.
+    pub(super) fn release(&mut self, now: Time, late_ns: u64) {
+        let name = Name {
+            run: self.run,
+            connection: self.connection,
+            sequence: self.sent.released_pdus,
+        };
+        let sent = &mut self.sent;
+        sent.released_pdus += 1;
+        sent.late_max_ns = sent.late_max_ns.max(late_ns);
+        sent.elapsed_ns = now.since_ns(self.begin);
+        self.pause(now);
+        self.maker.make(name, now);
+    }
+
+    /// Counts the time since the last release.
+    fn pause(&mut self, now: Time) {
+        let pause_ns = now.since_ns(self.last);
+        self.last = now;
+        let sent = &mut self.sent;
+        sent.pause_max_ns = sent.pause_max_ns.max(pause_ns);
+        sent.pause_lost_ns += pause_ns.saturating_sub(self.cdvt_ns);
+    }
+
+    /// Sends what is due at `now`.
+    fn step(&mut self, now: Time, port: &mut SendPort) -> Next {
+        let next = self.pace.next(now);
+        let Next::Release { late_ns } = next else {
+            return next;
+        };
+        self.release(now, late_ns);
+        let sent = &mut self.sent;
+        //  The rest of a PDU that lacks a cell would only cost the adapter time: all of it is
+        //  withdrawn, as a switch with partial packet discard does.
+        if port.free_for(PDU_CELLS) < PDU_CELLS {
+            sent.withdrawn_cells += PDU_CELLS as u64;
+        } else {
+            sent.sent_cells += port.send(self.maker.made()) as u64;
+            sent.sent_pdus += 1;
+        }
+        next
+    }
+}
+
+/// The life of a sender's process.
+pub(super) fn run() -> anyhow::Result<()> {
+    let (mut mouth, mut ear, Begin { part, wire }) = started()?;
+    let mut control = Control::from_stdin()?;
+    let mut port = SendPort::take(&mut control, part.port(), wire.as_ref())?;
+    let source_port = port.source_port()?;
+    mouth.say(&SenderReady { source_port })?;
+    let Some(task) = ear.hear::<Task>()? else {
+        return Ok(());
+    };
+    prepare(&part, &task, &control.hello().scheduling);
+    let sent = match part {
+        Part::Source(connection) => {
+            vec![send(Source::new(&connection, &task), task.end, &mut port)]
+        }
+        Part::Stranger { open, flood } => vec![strange(open, &flood, &task, &mut port)],
+        Part::All(connections) => shared::run(&connections, &task, &mut port),
+    };
+    mouth.say(&sent)?;
+    //  The port is this process's until it ends: it stays until it is told to, or killed.
+    ear.hear::<()>().context("waiting for the end")?;
+    Ok(())
+}
+
+/// Sources that keep a contract are preferred to those that never sleep.
+fn prepare(part: &Part, task: &Task, adapter: &Scheduling) {
+    match part {
+        Part::Source(connection) => {
+            let name = format!("cg-source-{}", connection.index + 1);
+            match task.rate(connection) {
+                Hazard::Max => name_thread(&name),
+                Hazard::BitS(_) => prefer(&name, -10, adapter),
+            }
+        }
+        Part::Stranger { .. } => name_thread("cg-stranger"),
+        Part::All(_) => name_thread("cg-senders"),
+    }
+}
+
+fn strange(open: Vec<VpiVci>, flood: &Connection, task: &Task, port: &mut SendPort) -> Sent {
+    match task.strange {
+        Strange::Nothing => Sent::default(),
+        Strange::Scan => Stranger::new(BTreeSet::from_iter(open)).run(task, port),
+        Strange::Flood => {
+            let task = Task {
+                hazard: Hazard::Max,
+                ..*task
+            };
+            Sent {
+                connection: None,
+                ..send(Source::new(flood, &task), task.end, port)
+            }
+        }
+    }
+}
+
+fn send(mut source: Source, end: Time, port: &mut SendPort) -> Sent {
+    loop {
+        match source.step(MonotonicClock.now(), port) {
+            Next::Release { .. } => {}
+            Next::Wait(instant) => sleep_until(instant),
+            Next::Over => {
+                source.pause(end);
+                return source.sent;
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! All senders on one port, as in *Policing Offloaded*: one process makes all streams and merges
+//! them cell by cell into one FIFO, which drops at its tail what it cannot hold, whosever it is.
+//!
+//! A port has one sender, so a switch is needed; this is the part of it that matters, without the
+//! cost of handing every cell from a sender's process to the switch's first.
+
+use std::collections::BTreeSet;
+
+use cellgate_core::Time;
+use cellgate_host::clock::MonotonicClock;
+
+use super::pace::{Next, sleep_until};
+use super::plan::{Connection, FORMAT, PDU_CELLS, Strange};
+use super::sender::{Sent, Source, Task};
+use super::stranger::Stranger;
+use super::wire::SendPort;
+
+/// Cells handed to the port at once.
+const BLOCK: usize = 256;
+
+/// One of the streams that are merged.
+struct Stream {
+    source: Source,
+    /// Cells of the PDU in progress that are already merged; all of them: none is in progress.
+    merged: usize,
+    /// Whether a cell of it found the port full.
+    damaged: bool,
+    over: bool,
+    wait_until: Option<Time>,
+}
+
+impl Stream {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            merged: PDU_CELLS,
+            damaged: false,
+            over: false,
+            wait_until: None,
+        }
+    }
+
+    /// Releases a PDU if none is in progress and one is due.
+    fn release(&mut self, now: Time) {
+        if self.merged < PDU_CELLS || self.over {
+            return;
+        }
+        self.wait_until = None;
+        match self.source.pace.next(now) {
+            Next::Release { late_ns } => {
+                self.source.release(now, late_ns);
+                self.merged = 0;
+                self.damaged = false;
+            }
+            Next::Wait(instant) => self.wait_until = Some(instant),
+            Next::Over => self.over = true,
+        }
+    }
+
+    /// The next cell, if a PDU is in progress.
+    fn cell(&mut self) -> Option<&[u8]> {
+        let at = self.merged * FORMAT.stride();
+        let cell = self.source.maker.made().get(at..at + FORMAT.stride())?;
+        self.merged += 1;
+        Some(cell)
+    }
+
+    /// Counts what became of a cell; the PDU's last one decides what became of it.
+    fn count(&mut self, taken: bool, last: bool) {
+        let sent = &mut self.source.sent;
+        sent.sent_cells += u64::from(taken);
+        self.damaged |= !taken;
+        if last {
+            sent.damaged_pdus += u64::from(self.damaged);
+            sent.sent_pdus += u64::from(!self.damaged);
+        }
+    }
+}
+
+/// Whose cell of a block it is: a stream's, whether the last of its PDU; or the stranger's.
+type Owner = Option<(usize, bool)>;
+
+/// Sends all streams; each one's record, the stranger's last.
+pub(super) fn run(connections: &[Connection], task: &Task, port: &mut SendPort) -> Vec<Sent> {
+    let sources = connections.iter().map(|c| Source::new(c, task));
+    let mut streams: Vec<Stream> = sources.map(Stream::new).collect();
+    let open = connections.iter().map(Connection::address);
+    let mut stranger = Stranger::new(BTreeSet::from_iter(open));
+    let scan = task.strange == Strange::Scan;
+    let mut strangers = Sent::default();
+    let mut block = Vec::with_capacity((BLOCK + connections.len()) * FORMAT.stride());
+    let mut owners: Vec<Owner> = Vec::with_capacity(BLOCK + connections.len());
+    loop {
+        let now = MonotonicClock.now();
+        let strange = scan && now >= task.begin && now < task.end;
+        let foreign = if strange { stranger.block() } else { &[] };
+        merge(&mut streams, now, foreign, &mut block, &mut owners);
+        if owners.is_empty() {
+            let later = streams.iter().filter_map(|stream| stream.wait_until).min();
+            match later {
+                Some(instant) => sleep_until(instant),
+                None if scan && now < task.begin => sleep_until(task.begin),
+                None => break,
+            }
+            continue;
+        }
+        let taken = port.send(&block);
+        for (i, owner) in owners.iter().enumerate() {
+            match *owner {
+                Some((stream, last)) => streams[stream].count(i < taken, last),
+                None => strangers.sent_cells += u64::from(i < taken),
+            }
+        }
+    }
+    let sources = streams.into_iter().map(|stream| stream.source.sent);
+    sources.chain([strangers]).collect()
+}
+
+/// Fills `block` with one cell of each stream in turn, and one of the foreign ones, until it is
+/// full or nobody has a cell.
+fn merge(
+    streams: &mut [Stream],
+    now: Time,
+    foreign: &[u8],
+    block: &mut Vec<u8>,
+    owners: &mut Vec<Owner>,
+) {
+    block.clear();
+    owners.clear();
+    let mut foreign = foreign.chunks(FORMAT.stride());
+    while owners.len() < BLOCK {
+        let before = owners.len();
+        for (i, stream) in streams.iter_mut().enumerate() {
+            stream.release(now);
+            if let Some(cell) = stream.cell() {
+                block.extend_from_slice(cell);
+                owners.push(Some((i, stream.merged == PDU_CELLS)));
+            }
+        }
+        if let Some(cell) = foreign.next() {
+            block.extend_from_slice(cell);
+            owners.push(None);
+        }
+        if owners.len() == before {
+            return;
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The commands. Each has `Args` and `run`.
+
+pub(crate) mod bench;
+pub(crate) mod contract;
+pub(crate) mod decode;
+pub(crate) mod demo;
+pub(crate) mod replay;

@@ -1,0 +1,285 @@
+//! An adapter on heap memory, and a host behind it that takes every PDU at once.
+
+use anyhow::{Context, anyhow, ensure};
+use cellgate_core::Time;
+use cellgate_core::adapter::{
+    Adapter, AdapterState, AttachmentIndex, Command, Config, Discard, Event, EventKind,
+    Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, VcId, VcIndex,
+};
+use cellgate_core::contract::{Aal, CellRate, aal5_cells};
+use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
+use cellgate_core::ring::{
+    AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes,
+};
+use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci};
+use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
+
+use super::board::ReplayBoard;
+use super::contract::Contracts;
+use super::survey::Survey;
+
+/// Cells of one step: as many PDUs can be complete before the host looks.
+const BUDGET: u16 = Config::BUDGET_MAX;
+/// When the replay begins, by the adapter's clock: time enough before for every bucket to be empty.
+const EPOCH: Time = Time::from_ns(1_000_000_000);
+/// PDUs of the largest size that a VC has room for: one that is taken, one in progress.
+const PDUS: u32 = 2;
+
+/// What came out of a record's cells.
+pub(super) enum Arrived<'a> {
+    /// An SDU, for the host.
+    Sdu {
+        /// As in the capture; none if it has no times.
+        time_ns: Option<u64>,
+        address: VpiVci,
+        aal: Aal,
+        sdu: &'a [u8],
+    },
+    /// A cell at which something was discarded.
+    Discarded {
+        /// As in the capture; none if it has no times.
+        time_ns: Option<u64>,
+        cell: &'a [u8; CELL_LEN],
+        reason: Discard,
+    },
+}
+
+/// One VC as the host has it.
+pub(super) struct HostVc {
+    pub(super) id: VcId,
+    pub(super) address: VpiVci,
+    aal: Aal,
+    memory: ClientMemory,
+    /// What the host counted itself.
+    pub(super) sdus: u64,
+    pub(super) sdu_octets: u64,
+}
+
+/// The adapter, its world and its host.
+pub(super) struct Host {
+    adapter: Adapter<ConnectionMemory, AttachmentMemory>,
+    board: ReplayBoard,
+    attachment: ClientAttachment,
+    /// In the order of their slots.
+    pub(super) vcs: Vec<HostVc>,
+    start_ns: Option<u64>,
+    now: Time,
+    pub(super) cells_sent: u64,
+    /// Records that were captured before one that precedes them: time does not go back here.
+    pub(super) steps_back: u64,
+}
+
+impl Host {
+    /// An adapter with the VCs of `survey` open.
+    pub(super) fn new(
+        form: HeaderForm,
+        survey: &Survey,
+        contracts: &Contracts,
+    ) -> anyhow::Result<Self> {
+        let config = Config {
+            form,
+            vcs: survey.vcs().len().max(1) as u16,
+            leaves: survey.blocks().max(1) as u16,
+            attachments: 1,
+            ports: vec![PortConfig {
+                format: CellFormat::WithHec,
+                budget: BUDGET,
+                discard_unread: false,
+                line_rate: CellRate::OC3,
+            }],
+            // The capture says when each cell came: there is nothing to make good.
+            gap_max_ns: 0,
+            clump_cells: 1,
+        };
+        let sizes = AttachmentSizes {
+            event_slots: 2 * u32::from(BUDGET),
+            doorbell_slots: 1,
+        };
+        let (memory, attachment) = AttachmentMemory::heap(&AttachmentGeometry::new(sizes)?, 1);
+        let mut host = Self {
+            adapter: Adapter::new(config, EPOCH)?,
+            board: ReplayBoard::default(),
+            attachment,
+            vcs: Vec::with_capacity(survey.vcs().len()),
+            start_ns: survey.start_ns(),
+            now: EPOCH,
+            cells_sent: 0,
+            steps_back: 0,
+        };
+        host.carry_out(Command::Attach {
+            ticket: 0,
+            attachment: memory,
+        })?;
+        for address in survey.vcs() {
+            let terms = contracts.of(address);
+            host.open(address, terms.aal, terms.receive)
+                .with_context(|| format!("VC {address}"))?;
+        }
+        Ok(host)
+    }
+
+    fn open(&mut self, address: VpiVci, aal: Aal, receive: Receive) -> anyhow::Result<()> {
+        let geometry = ConnectionGeometry::new(sizes(aal, receive.max_sdu))?;
+        let (region, memory) = ConnectionMemory::heap(&geometry, 1, 0);
+        let request = OpenRequest {
+            address,
+            port: PortIndex(0),
+            aal: aal.into(),
+            attachment: AttachmentIndex(0),
+            receive: Some(Receive {
+                notification: Notification::LastCell,
+                ..receive
+            }),
+            transmit: None,
+        };
+        let outcome = self.carry_out(Command::Open {
+            ticket: 0,
+            request,
+            region,
+        })?;
+        let Outcome::Vc(id) = outcome else {
+            return Err(anyhow!("an open ended as {outcome:?}"));
+        };
+        ensure!(
+            usize::from(id.index.0) == self.vcs.len(),
+            "slots are not given in order"
+        );
+        self.vcs.push(HostVc {
+            id,
+            address,
+            aal,
+            memory: memory.named(&geometry, id.generation),
+            sdus: 0,
+            sdu_octets: 0,
+        });
+        Ok(())
+    }
+
+    fn carry_out(
+        &mut self,
+        command: Command<ConnectionMemory, AttachmentMemory>,
+    ) -> anyhow::Result<Outcome> {
+        self.board.command = Some(command);
+        self.adapter.handle_commands(self.now, &mut self.board);
+        let completion = self.board.completion.take().context("no completion")?;
+        Ok(completion.result?)
+    }
+
+    /// Lets the cells of one record arrive, and tells `told` what comes of them.
+    pub(super) fn arrive(
+        &mut self,
+        time_ns: Option<u64>,
+        cells: &[[u8; CELL_LEN]],
+        mut told: impl FnMut(Arrived<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.advance(time_ns);
+        self.cells_sent += cells.len() as u64;
+        self.board.load(cells);
+        while !self.board.is_empty() {
+            self.adapter.step(self.now, &mut self.board);
+            self.take_all(time_ns, &mut told)?;
+        }
+        for (cell, reason) in self.board.discarded() {
+            told(Arrived::Discarded {
+                time_ns,
+                cell,
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, time_ns: Option<u64>) {
+        let (Some(time_ns), Some(start_ns)) = (time_ns, self.start_ns) else {
+            return;
+        };
+        let then = EPOCH.plus_ns(time_ns.saturating_sub(start_ns));
+        if then < self.now {
+            self.steps_back += 1;
+        }
+        self.now = self.now.max(then);
+    }
+
+    /// Takes every PDU that an event tells of, and gives it back.
+    fn take_all(
+        &mut self,
+        time_ns: Option<u64>,
+        told: &mut impl FnMut(Arrived<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        while let Some(octets) = self.attachment.next_event() {
+            let Some(event) = Event::parse(&octets) else {
+                return Err(anyhow!("an event that is none"));
+            };
+            if event.kind != EventKind::PduReceived {
+                continue;
+            }
+            let vc = self.vcs.get_mut(usize::from(event.vc.index.0));
+            vc.context("an event of no VC")?.take(time_ns, told)?;
+        }
+        Ok(())
+    }
+
+    /// A last turn, in which the last answers leave.
+    pub(super) fn end(&mut self) {
+        self.board.load(&[]);
+        self.adapter.step(self.now, &mut self.board);
+    }
+
+    /// The adapter's counters and those of each VC.
+    pub(super) fn state(&mut self) -> anyhow::Result<AdapterState> {
+        let outcome = self.carry_out(Command::Enumerate {
+            ticket: 0,
+            from: VcIndex(0),
+            into: Vec::with_capacity(self.vcs.len()),
+        })?;
+        match outcome {
+            Outcome::State(state) => Ok(state),
+            other => Err(anyhow!("an enumeration ended as {other:?}")),
+        }
+    }
+
+    /// From the first record to the latest.
+    pub(super) const fn elapsed_ns(&self) -> u64 {
+        self.now.since_ns(EPOCH)
+    }
+}
+
+impl HostVc {
+    fn take(
+        &mut self,
+        time_ns: Option<u64>,
+        told: &mut impl FnMut(Arrived<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        while let Some(pdu) = self.memory.next_pdu() {
+            let sdu = self.memory.sdu(&pdu).context("a PDU of another VC")?;
+            self.sdus += 1;
+            self.sdu_octets += sdu.len() as u64;
+            told(Arrived::Sdu {
+                time_ns,
+                address: self.address,
+                aal: self.aal,
+                sdu,
+            })?;
+            self.memory.release(pdu);
+        }
+        Ok(())
+    }
+}
+
+/// Room for all that one step can complete, and two of the largest PDUs.
+fn sizes(aal: Aal, max_sdu: u16) -> ConnectionSizes {
+    let pdu = match aal {
+        Aal::Aal5 => aal5_cells(max_sdu.into()) * PAYLOAD_LEN as u32,
+        Aal::Aal0 => 1,
+    };
+    let largest = pdu.next_multiple_of(PDU_ALIGN as u32);
+    // A step's cells as PDUs of one cell each start on a boundary each.
+    let step = u32::from(BUDGET) * PDU_ALIGN as u32;
+    ConnectionSizes {
+        receive_slots: 2 * u32::from(BUDGET),
+        receive_len: (PDUS * largest + step).next_multiple_of(PAGE_LEN as u32),
+        receive_elsewhere: false,
+        transmit_slots: 1,
+        transmit_len: 0,
+    }
+}

@@ -1,0 +1,171 @@
+//! `cellgate replay`: the cells of a capture through an adapter.
+
+mod board;
+mod contract;
+mod host;
+mod outcome;
+mod recording;
+mod survey;
+mod train;
+
+use std::io::{Cursor, Read};
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow, ensure};
+use cellgate_capture::{Error, Reader, Record};
+use cellgate_core::wire::{HeaderForm, VpiVci};
+
+use super::decode::pseudowire::{Labels, PwOption};
+use super::decode::source::Source;
+use crate::output::{self, Exit};
+use contract::{Contracts, VcOption};
+use host::Host;
+use outcome::Outcome;
+use recording::Recording;
+use survey::Survey;
+use train::{Shunter, Way};
+
+/// Send the cells of a capture through an adapter: what a host would have got of them.
+///
+/// Each VC that the capture names is opened with AAL5 and an idle host behind it; SDUs and PDUs
+/// are cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record
+/// was broken.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The capture; - is standard input
+    file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The contract of every VC, such as cbr:pcr=1000,max_sdu=9180 [default: best effort]
+    #[arg(long, value_name = "CONTRACT")]
+    contract: Option<String>,
+    /// The contract of one VC
+    #[arg(long, value_name = "VPI.VCI=CONTRACT")]
+    vc: Vec<VcOption>,
+    /// Which way the cells went
+    #[arg(long, value_enum, default_value_t = Way::Both)]
+    way: Way,
+    /// Cells have 12 bits of VPI and no GFC
+    #[arg(long)]
+    nni: bool,
+    /// What a pseudowire carries: n1, n1-cw, vcc, vpc, aal5-sdu or aal5-pdu [default: a guess]
+    #[arg(long, value_name = "LABEL=MODE[@VPI.VCI]")]
+    pw: Vec<PwOption>,
+    /// The VC of SDUs whose capture does not name it
+    #[arg(long, value_name = "VPI.VCI")]
+    address: Option<VpiVci>,
+    /// Write the received SDUs, and the cells at which something was discarded, as pcapng
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A capture that is read twice: once for the VCs it names, once for its cells.
+enum Twice {
+    File(Source),
+    /// Standard input cannot be read again.
+    Octets(Vec<u8>),
+}
+
+impl Twice {
+    fn new(source: Source) -> anyhow::Result<Self> {
+        if !source.is_stdin() {
+            return Ok(Self::File(source));
+        }
+        let mut octets = Vec::new();
+        std::io::stdin()
+            .read_to_end(&mut octets)
+            .context("standard input")?;
+        Ok(Self::Octets(octets))
+    }
+
+    fn open(&self) -> anyhow::Result<Reader<Box<dyn Read + '_>>> {
+        match self {
+            Self::File(source) => source.open(),
+            Self::Octets(octets) => Reader::open(Box::new(Cursor::new(octets)) as Box<dyn Read>)
+                .map_err(|error| anyhow!("standard input: {error}")),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let contracts = match Contracts::new(args.contract.as_deref(), &args.vc) {
+        Ok(contracts) => contracts,
+        Err(message) => {
+            eprintln!("cellgate: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let form = match args.nni {
+        true => HeaderForm::Nni,
+        false => HeaderForm::Uni,
+    };
+    let source = Source::new(&args.file);
+    let name = source.name();
+    let capture = Twice::new(source)?;
+    let shunter = || Shunter::new(args.way, args.address, Labels::new(&args.pw));
+    let survey = survey(&capture, form, shunter())?;
+    let mut host = Host::new(form, &survey, &contracts)?;
+    let mut recording = args.out.as_deref().map(Recording::create).transpose()?;
+    let (shunter, broken) = replay(&capture, &name, shunter(), &mut host, &mut recording)?;
+    if let Some(recording) = recording {
+        recording.finish()?;
+    }
+    let outcome = Outcome::of(&mut host, &survey, &shunter, broken)?;
+    match args.json {
+        true => output::print_json(&outcome)?,
+        false => output::print(&outcome.to_text())?,
+    }
+    ensure!(outcome.conserved(), "the adapter's counters do not add up");
+    Ok(if broken > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+/// The VCs of the capture.
+fn survey(capture: &Twice, form: HeaderForm, mut shunter: Shunter) -> anyhow::Result<Survey> {
+    let mut survey = Survey::new(form);
+    for record in capture.open()?.flatten() {
+        shunter.shunt(&record);
+        survey.look(shunter.cells(), record.time_ns);
+    }
+    Ok(survey)
+}
+
+/// Sends every record through; the broken ones are named and counted.
+fn replay(
+    capture: &Twice,
+    name: &str,
+    mut shunter: Shunter,
+    host: &mut Host,
+    recording: &mut Option<Recording>,
+) -> anyhow::Result<(Shunter, u64)> {
+    let mut broken = 0;
+    for record in capture.open()? {
+        match record {
+            Ok(record) => one(&record, &mut shunter, host, recording)?,
+            Err(error @ (Error::Broken { .. } | Error::Refused(_) | Error::Io { .. })) => {
+                broken += 1;
+                eprintln!("cellgate: {name}: {error}");
+            }
+        }
+    }
+    host.end();
+    Ok((shunter, broken))
+}
+
+fn one(
+    record: &Record,
+    shunter: &mut Shunter,
+    host: &mut Host,
+    recording: &mut Option<Recording>,
+) -> anyhow::Result<()> {
+    shunter.shunt(record);
+    if shunter.cells().is_empty() {
+        return Ok(());
+    }
+    host.arrive(record.time_ns, shunter.cells(), |arrived| {
+        match recording.as_mut() {
+            Some(recording) => recording.record(&arrived),
+            None => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,223 @@
+//! Records to cells of 53 octets: what a line would have carried.
+
+use cellgate_capture::{Content, Direction, Record};
+use cellgate_core::aal::aal5::Segmenter;
+use cellgate_core::wire::pseudowire::PacketContent;
+use cellgate_core::wire::{
+    CELL_LEN, Cell, CellFormat, Header, MplsFrame, PAYLOAD_LEN, Pti, VpiVci,
+};
+use cellgate_simd::{Fold, Kernel, with_features};
+use serde::Serialize;
+
+use crate::commands::decode::pseudowire::{self, Labels, Opened};
+
+/// Octets of the longest PDU.
+const PDU_LEN_MAX: usize = 65_568;
+
+/// Which records are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Way {
+    /// What came to the host, or may have.
+    Received,
+    /// What the host sent, or may have.
+    Sent,
+    /// Everything.
+    Both,
+}
+
+impl Way {
+    fn takes(self, direction: Direction) -> bool {
+        match self {
+            Self::Received => direction != Direction::Transmit,
+            Self::Sent => direction != Direction::Receive,
+            Self::Both => true,
+        }
+    }
+}
+
+/// Records that make no cells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Skipped {
+    /// They went the other way.
+    pub(super) other_way: u64,
+    /// Octets of theirs were not captured.
+    pub(super) not_whole: u64,
+    /// Nothing says of which VC they are.
+    pub(super) no_address: u64,
+    /// Packets of AAL2, whose cells are not in the capture.
+    pub(super) aal2: u64,
+    /// Ethernet frames without a pseudowire, or with a packet that is none.
+    pub(super) no_pseudowire: u64,
+}
+
+/// Makes cells of one record after the other.
+pub(super) struct Shunter {
+    way: Way,
+    address: Option<VpiVci>,
+    labels: Labels,
+    /// The cells of the last record.
+    cells: Vec<[u8; CELL_LEN]>,
+    staging: Vec<u8>,
+    pub(super) records: u64,
+    pub(super) skipped: Skipped,
+}
+
+impl Shunter {
+    pub(super) fn new(way: Way, address: Option<VpiVci>, labels: Labels) -> Self {
+        Self {
+            way,
+            address,
+            labels,
+            cells: Vec::new(),
+            staging: Vec::new(),
+            records: 0,
+            skipped: Skipped::default(),
+        }
+    }
+
+    /// The cells of the last record.
+    pub(super) fn cells(&self) -> &[[u8; CELL_LEN]] {
+        &self.cells
+    }
+
+    /// Makes the cells of `record`.
+    pub(super) fn shunt(&mut self, record: &Record) {
+        self.cells.clear();
+        self.records += 1;
+        let skipped = &mut self.skipped;
+        if !self.way.takes(record.direction) {
+            skipped.other_way += 1;
+            return;
+        }
+        if record.missing > 0 {
+            skipped.not_whole += 1;
+            return;
+        }
+        match &record.content {
+            Content::CellWithHec(octets) => self.cells.push(*octets),
+            Content::Cell(octets) => {
+                self.cells
+                    .push(Cell::parse_without_hec(octets).emit_with_hec());
+            }
+            Content::Aal5Pdu { header, pdu } => self.pdu(*header, pdu, true),
+            Content::Aal2Packet { .. } => skipped.aal2 += 1,
+            Content::Sdu { address, sdu, .. } => match address.or(self.address) {
+                Some(address) => self.sdu(Header::new(address, USER, false), sdu),
+                None => skipped.no_address += 1,
+            },
+            Content::Frame(frame) => match self.frame(frame) {
+                Ok(()) => {}
+                Err(NoCells::Address) => self.skipped.no_address += 1,
+                Err(NoCells::Pseudowire) => self.skipped.no_pseudowire += 1,
+            },
+        }
+    }
+
+    /// Cuts a PDU, or whole payloads of one, into cells with `header`; the last says so if `ends`.
+    fn pdu(&mut self, header: Header, octets: &[u8], ends: bool) {
+        let (payloads, rest) = octets.as_chunks::<PAYLOAD_LEN>();
+        if !rest.is_empty() {
+            self.skipped.not_whole += 1;
+            return;
+        }
+        let word = header.word() & !(Header::LAST | Header::NOT_USER);
+        for (at, payload) in payloads.iter().enumerate() {
+            let last = ends && at + 1 == payloads.len();
+            let mark = if last { Header::LAST } else { 0 };
+            let cell = Cell {
+                header: Header::from_word(word | mark),
+                payload: *payload,
+            };
+            self.cells.push(cell.emit_with_hec());
+        }
+    }
+
+    fn sdu(&mut self, header: Header, sdu: &[u8]) {
+        struct Seal<'a>(&'a mut [u8], u16, Header);
+        impl Kernel for Seal<'_> {
+            type Output = Option<Segmenter>;
+
+            #[inline(always)]
+            fn run<F: Fold>(self, fold: F) -> Option<Segmenter> {
+                Segmenter::seal(fold, self.0, self.1, 0, 0, self.2)
+            }
+        }
+        // The reader of captures lets none in that is longer.
+        let Ok(len) = u16::try_from(sdu.len()) else {
+            self.skipped.not_whole += 1;
+            return;
+        };
+        self.staging.clear();
+        self.staging.extend(sdu);
+        self.staging.resize(PDU_LEN_MAX, 0);
+        let Some(mut segmenter) = with_features(Seal(&mut self.staging, len, header)) else {
+            return;
+        };
+        self.cells.resize(segmenter.cells().into(), [0; CELL_LEN]);
+        let out = self.cells.as_flattened_mut();
+        segmenter.emit_cells(&self.staging, CellFormat::WithHec, out);
+    }
+
+    fn frame(&mut self, octets: &[u8]) -> Result<(), NoCells> {
+        let frame = MplsFrame::parse(octets).map_err(|_| NoCells::Pseudowire)?;
+        let opened = self.labels.open(&frame);
+        let vc = self.vc_of(&opened);
+        let packet = opened.packet.map_err(|_| NoCells::Pseudowire)?;
+        match packet.content {
+            PacketContent::Cells(cells) => {
+                let address = vc?;
+                for mut cell in cells {
+                    if let Some(address) = address {
+                        let word = address.bits() << 4 | cell.header.word() & 0xf;
+                        cell.header = Header::from_word(word);
+                    }
+                    self.cells.push(cell.emit_with_hec());
+                }
+            }
+            PacketContent::Sdu { header, sdu } => {
+                let address = vc?.ok_or(NoCells::Address)?;
+                let pti = Pti::User {
+                    congested: header.efci,
+                    last: false,
+                };
+                self.sdu(Header::new(address, pti, header.clp), sdu);
+            }
+            PacketContent::Pdu { header, payloads } => {
+                let address = vc?.ok_or(NoCells::Address)?;
+                let octets = payloads.as_flattened();
+                let pti = Pti::User {
+                    congested: header.efci,
+                    last: false,
+                };
+                let ends = pseudowire::ends(header.last, octets);
+                self.pdu(Header::new(address, pti, header.clp), octets, ends);
+            }
+        }
+        Ok(())
+    }
+
+    /// The VC of a pseudowire of one VC; none where every cell has its own address.
+    fn vc_of(&self, opened: &Opened<'_>) -> Result<Option<VpiVci>, NoCells> {
+        match opened.known() {
+            (true, true) if opened.address.is_none() => Ok(None),
+            // The cells have been given the address that the user said.
+            (true, true) => Ok(match opened.is_of_one_vc() {
+                true => opened.address,
+                false => None,
+            }),
+            (false, false) => self.address.map(Some).ok_or(NoCells::Address),
+            _ => Err(NoCells::Address),
+        }
+    }
+}
+
+const USER: Pti = Pti::User {
+    congested: false,
+    last: false,
+};
+
+/// Why a frame makes no cells.
+enum NoCells {
+    Address,
+    Pseudowire,
+}

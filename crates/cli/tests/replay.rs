@@ -1,0 +1,196 @@
+//! `cellgate replay` as a user meets it: counts, contracts, the capture it writes.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const CELLS: &str = "\
+vpi.vci  cells  delivered  answered  held  discarded  PDUs  discarded  octets
+1.100        8          2         1     1          4     1          0      68
+all         14          2         1     1         10     1          0      68
+
+1.100 cells discarded: crc_error 1, not_user_data 3
+cells of no VC discarded: hec_error 3, idle 1, unknown_vc 2
+14 records over 130000 ns; 0 broken
+";
+
+fn data(name: &str) -> String {
+    format!(
+        "{}/../capture/tests/data/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+fn cellgate(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+    command.args(args).output().expect("cellgate")
+}
+
+fn replay(name: &str, args: &[&str]) -> Value {
+    let path = data(name);
+    let output = cellgate(&[&["replay", &path, "--json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// A file in the temporary folder that goes with the test.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Self {
+        let name = format!("cellgate-replay-{}-{name}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn tells_what_a_host_would_have_got() {
+    let output = cellgate(&["replay", &data("cells.trc")]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), CELLS);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn sdus_and_pdus_are_cut_into_cells() {
+    let sunatm = replay("sunatm.pcap", &[]);
+    let octets = sunatm["vcs"].as_array().unwrap().iter();
+    let octets: Vec<_> = octets
+        .map(|vc| (vc["vci"].clone(), vc["sdu_octets"].clone()))
+        .collect();
+    let wanted = [
+        (5, 123),
+        (16, 43),
+        (35, 84),
+        (36, 76),
+        (38, 60),
+        (40, 12),
+        (41, 16),
+        (42, 14),
+        (100, 136),
+    ];
+    assert_eq!(octets, wanted.map(|(vci, n)| (json!(vci), json!(n))));
+    assert_eq!(
+        (&sunatm["pdus_delivered"], &sunatm["cells_received"]),
+        (&json!(11), &json!(19))
+    );
+    assert_eq!(sunatm["conserved"], true);
+
+    let erf = replay("all.erf", &[]);
+    assert_eq!(erf["records_skipped"]["aal2"], 1);
+    assert_eq!(
+        erf["cells_discarded"],
+        json!({ "crc_error": 2, "unknown_vc": 1 })
+    );
+    assert_eq!(
+        (&erf["pdus_delivered"], &erf["pdus_discarded"]),
+        (&json!(6), &json!(1))
+    );
+    assert_eq!(
+        (&erf["cells_answered"], &erf["cells_held"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn a_contract_polices_by_the_times_of_the_capture() {
+    // Two SDUs of two cells on 0.100, 2 ms apart, and two on 0.5 of one and three, 1 ms apart.
+    // T of a largest PDU of two cells is 3 ms: the second on 0.100 is within the limit of one such
+    // PDU; at four times that it is not.
+    let fits = replay("sunatm.pcap", &["--contract", "cbr:pcr=1000,max_sdu=88"]);
+    let of = |outcome: &Value, vci: u64| {
+        let vcs = outcome["vcs"].as_array().unwrap();
+        vcs.iter().find(|vc| vc["vci"] == vci).unwrap().clone()
+    };
+    assert_eq!(of(&fits, 100)["pdus_delivered"], 2);
+    assert_eq!(of(&fits, 5)["pdus_discarded"], json!({ "oversized": 1 }));
+    let slow = replay("sunatm.pcap", &["--vc", "0.100=cbr:pcr=10,max_sdu=40"]);
+    assert_eq!(of(&slow, 100)["pdus_discarded"], json!({ "oversized": 2 }));
+    assert_eq!(of(&slow, 5)["pdus_delivered"], 2);
+    let path = data("sunatm.pcap");
+    for bad in ["vbr:", "cbr,aal5:pcr=10,police=cell", "ubr:rx:none"] {
+        let output = cellgate(&["replay", &path, "--contract", bad]);
+        assert_eq!(output.status.code(), Some(2), "{bad}: {output:?}");
+    }
+}
+
+#[test]
+fn pseudowires_and_bare_sdus_need_a_vc() {
+    let bare = replay("rfc1483.pcap", &[]);
+    assert_eq!(bare["records_skipped"]["no_address"], 4);
+    let named = replay("rfc1483.pcap", &["--address", "0.35"]);
+    assert_eq!(
+        (&named["pdus_delivered"], &named["vcs"][0]["vci"]),
+        (&json!(4), &json!(35))
+    );
+    let pw = [
+        "--pw",
+        "1003=vcc@1.103",
+        "--pw",
+        "1004=vpc@1.0",
+        "--pw",
+        "1005=aal5-sdu@1.105",
+        "--pw",
+        "1006=aal5-pdu@1.106",
+    ];
+    let wires = replay("mplsudp.pcap", &pw);
+    assert_eq!(wires["records_skipped"]["no_pseudowire"], 1);
+    let vcs = wires["vcs"].as_array().unwrap().iter();
+    let counts: Vec<_> = vcs
+        .map(|vc| {
+            [&vc["vci"], &vc["cells_received"], &vc["pdus_delivered"]].map(|n| n.as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(counts, [[100, 5, 2], [103, 4, 0], [105, 3, 1], [106, 4, 1]]);
+    assert_eq!(wires["cells_answered"], 2);
+}
+
+#[test]
+fn writes_what_arrived_and_says_what_did_not() {
+    let out = Temporary::new("out.pcapng");
+    replay("all.erf", &["--out", out.path()]);
+    let output = cellgate(&["decode", out.path(), "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let objects = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let objects: Vec<Value> = objects.collect();
+    let sdus: Vec<_> = objects.iter().filter(|o| o["kind"] == "sdu").collect();
+    assert_eq!(sdus.len(), 6);
+    assert_eq!(sdus[0]["time_ns"], 1_700_000_000_000_000_000_u64);
+    assert!(sdus.iter().all(|o| o["direction"] == "receive"));
+    let comments: Vec<_> = objects
+        .iter()
+        .filter_map(|o| o["comments"][0].as_str())
+        .collect();
+    assert_eq!(comments, ["discarded: crc_error", "discarded: unknown_vc"]);
+}
+
+#[test]
+fn a_broken_record_is_named_counted_and_fails() {
+    let cut = Temporary::new("cut.pcap");
+    let octets = std::fs::read(data("sunatm.pcap")).unwrap();
+    std::fs::write(cut.path(), &octets[..octets.len() - 1]).unwrap();
+    let output = cellgate(&["replay", cut.path(), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&outcome["records"], &outcome["records_broken"]),
+        (&json!(10), &json!(1))
+    );
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let output = cellgate(&["replay", &data("aal.enc")]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}

@@ -1,0 +1,143 @@
+use serde::{Deserialize, Serialize};
+
+use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, Planted};
+use crate::aal::{Memory, aal34};
+use crate::ring::Words;
+use crate::wire::CellFormat;
+
+/// A receive or transmit port of the adapter's link, in the order of configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PortIndex(pub u8);
+
+/// The memory of one connection, split by writer (docs/shared-memory.md).
+#[expect(
+    clippy::wrong_self_convention,
+    reason = "the files are named after their writers"
+)]
+pub trait Region {
+    /// Either of the two files.
+    type Words: Words;
+    /// The receive buffer.
+    type Buffer: Memory;
+
+    /// Written by the adapter, read by the client: receive queue, heads.
+    fn from_adapter(&self) -> &Self::Words;
+    /// Written by the client, read by the adapter: transmit queue, transmit buffer, tails.
+    fn from_client(&self) -> &Self::Words;
+    /// Where PDUs are reassembled.
+    fn receive_buffer(&mut self) -> &mut Self::Buffer;
+    /// The reassembler of an AAL3/4 VC that receives, beside the buffer that it lays out. Made with
+    /// the region, for [`super::OpenRequest::aal34_limits`], because the adapter does not allocate.
+    /// None with every other VC.
+    fn aal34(&mut self) -> Option<(&mut aal34::Reassembler, &mut Self::Buffer)> {
+        None
+    }
+    /// Descriptors that the receive queue holds (a power of two).
+    fn receive_slots(&self) -> u32;
+    /// Descriptors that the transmit queue holds (a power of two).
+    fn transmit_slots(&self) -> u32;
+    /// Octets of the transmit buffer (0: this connection does not transmit).
+    fn transmit_len(&self) -> u32;
+    /// Copies the `len` octets at `offset` of the transmit buffer, each once, to the front of the
+    /// adapter's private staging, and returns all of that. CRC and cells are made from the copy.
+    /// The caller keeps `offset + len <= transmit_len` and `len <= staging().len()`.
+    fn stage(&mut self, offset: u32, len: usize) -> &mut [u8];
+    /// Private memory of the adapter for one PDU on its way out.
+    fn staging(&self) -> &[u8];
+}
+
+/// The memory of one client of the adapter: its event queue and its doorbell.
+#[expect(
+    clippy::wrong_self_convention,
+    reason = "the files are named after their writers"
+)]
+pub trait Attachment {
+    /// Either of the two files.
+    type Words: Words;
+    /// Written by the adapter: the event queue.
+    fn from_adapter(&self) -> &Self::Words;
+    /// Written by the client: the doorbell ring, tails, whether it sleeps.
+    fn from_client(&self) -> &Self::Words;
+    /// Events that the event queue holds (a power of two).
+    fn event_slots(&self) -> u32;
+    /// Entries that the doorbell ring holds (a power of two).
+    fn doorbell_slots(&self) -> u32;
+}
+
+/// Work that a model of a slower machine charges cycles for (Table 1 of *Policing Offloaded*, and
+/// what else the firmware does).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// Looked whether any receive FIFO holds cells.
+    TestReceiveFifos,
+    /// Looked through the transmit queues and found them empty.
+    ParseEmptyTransmitQueues,
+    /// Took a PDU from a client's transmit queue into an empty internal queue.
+    EnqueueToEmpty,
+    /// The same into a queue that is not empty.
+    Enqueue,
+    /// Finished a PDU and took its descriptor off.
+    Dequeue,
+    /// Removed cells from a FIFO without looking at their payload.
+    DiscardCells,
+    /// Read a cell header and looked the VC up.
+    Lookup,
+    /// Moved cells from a FIFO into a receive buffer.
+    ReceiveCells,
+    /// Finished a received PDU.
+    ReceivePdu,
+    /// Moved cells from a transmit buffer to a FIFO.
+    TransmitCells,
+    /// Made the answer to an OAM cell.
+    AnswerOam,
+    /// Wrote an event.
+    PostEvent,
+    /// Carried a command out.
+    HandleCommand,
+}
+
+/// What the adapter needs of the world.
+pub trait Board {
+    /// The memory of a connection.
+    type Region: Region;
+    /// The memory of a client.
+    type Attachment: Attachment;
+
+    /// Moves up to `fifo.len() / stride` of the next cells of `port` into `fifo`; returns how many.
+    /// Fewer than asked means that the port was empty after them.
+    fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize;
+
+    /// How many cells `port` takes now.
+    fn transmit_space(&mut self, port: PortIndex) -> usize;
+
+    /// Appends whole cells to `port`. The caller asked for space first.
+    fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]);
+
+    /// Interrupts the client: wakes it if it sleeps.
+    fn interrupt(&mut self, index: AttachmentIndex);
+
+    /// The next command, if one waits.
+    fn command(&mut self) -> Option<Command<Self::Region, Self::Attachment>>;
+
+    /// The end of a command, in order.
+    fn complete(&mut self, completion: Completion<Self::Region, Self::Attachment>);
+
+    /// Told of every event, after it was written to its queue or lost because that was full.
+    #[inline(always)]
+    fn posted(&mut self, _index: AttachmentIndex, _event: &Event) {}
+
+    /// Told of work done, for machines that cost more than this one.
+    #[inline(always)]
+    fn charge(&mut self, _work: Work, _times: u32) {}
+
+    /// Told what became of `cells` cells in a row, in the order of their arrival; the lab's judge
+    /// compares it with the reference model.
+    #[inline(always)]
+    fn judged(&mut self, _outcome: CellOutcome, _cells: u32) {}
+
+    /// Whether the adapter has this bug. Never, but in tests of the tests.
+    #[inline(always)]
+    fn planted(&self, _bug: Planted) -> bool {
+        false
+    }
+}

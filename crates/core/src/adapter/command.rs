@@ -1,0 +1,460 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Aal, DiscardCounts, PortIndex};
+use crate::Time;
+use crate::aal::aal34;
+use crate::contract::CellRate;
+use crate::wire::{CellFormat, HeaderForm, VpiVci};
+
+/// Slot of a VC in the adapter's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VcIndex(pub u16);
+
+/// A client of the adapter: an event queue and a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct AttachmentIndex(pub u16);
+
+/// A VC as its client names it. The generation tells a reused slot or a replaced region apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VcId {
+    /// Slot in the adapter's table.
+    pub index: VcIndex,
+    /// Counts the opens and region changes of the slot.
+    pub generation: u32,
+}
+
+/// One port of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortConfig {
+    /// 52 or 53 octets a cell.
+    pub format: CellFormat,
+    /// Cells taken from the port in one step, at most [`Config::BUDGET_MAX`].
+    pub budget: u16,
+    /// Throw every cell away without looking at it: what a host behind an unread port costs.
+    pub discard_unread: bool,
+    /// Cells/s that the port transmits, best effort included.
+    pub line_rate: CellRate,
+}
+
+/// What an adapter is built for. All memory it will ever need follows from this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// UNI or NNI.
+    pub form: HeaderForm,
+    /// VCs that can be open at once, at most [`Config::VCS_MAX`].
+    pub vcs: u16,
+    /// Blocks of 16,384 addresses in which VCs can be open at once.
+    pub leaves: u16,
+    /// Clients at once.
+    pub attachments: u16,
+    /// The ports, receive and transmit.
+    pub ports: Vec<PortConfig>,
+    /// The longest stall of the adapter that must not cost a conforming sender anything.
+    pub gap_max_ns: u64,
+    /// Cells that the link may deliver at once though they were sent one by one
+    /// (1: none; 28: a full pseudowire packet).
+    pub clump_cells: u16,
+}
+
+impl Config {
+    /// The most cells a step takes from one port.
+    pub const BUDGET_MAX: u16 = 1024;
+    /// The most VCs of one adapter.
+    pub const VCS_MAX: u16 = 16_384;
+    /// The most ports of one adapter.
+    pub const PORTS_MAX: usize = 64;
+}
+
+/// When an event tells the client of received cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notification {
+    /// At every cell (paper 001).
+    EveryCell,
+    /// At the first cell of a PDU.
+    FirstCell,
+    /// At the last cell of a PDU: the PDU is complete.
+    LastCell,
+    /// At both.
+    FirstAndLastCell,
+    /// At the last cell, silently: the interrupt comes when `threshold` silent events wait in the
+    /// event queue, or one has waited `longest_delay_ns`.
+    Silent {
+        /// Silent events.
+        threshold: u32,
+        /// Nanoseconds.
+        longest_delay_ns: u64,
+    },
+    /// Never: the client looks at its receive queue.
+    Polled,
+}
+
+/// What becomes of PDUs beyond the contract.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Excess {
+    /// Discarded.
+    #[default]
+    Discard,
+    /// Delivered with low priority (CLP 1) while the buffer has room beyond the reserve: what TM
+    /// 4.0 does with excess of the sustained rate in VBR.3; on the peak rate an extension.
+    Tag {
+        /// Octets of buffer kept for conforming PDUs.
+        reserve: u32,
+    },
+    /// Delivered while the host lends time for it ([`Command::Lease`]) and the buffer has room
+    /// beyond the reserve.
+    WhenIdle {
+        /// Octets of buffer kept for conforming PDUs.
+        reserve: u32,
+    },
+}
+
+/// Cells that a bucket judges, by their loss priority (TM 4.0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClpScope {
+    /// CLP 0+1: VBR.1.
+    AllCells,
+    /// CLP 0: VBR.2 and VBR.3. A PDU belongs to it by its first cell.
+    HighPriority,
+}
+
+/// The second bucket of a VBR contract (TM 4.0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sustained {
+    /// Sustainable cell rate.
+    pub rate: CellRate,
+    /// (MBS - 1) (1 / SCR - 1 / PCR).
+    pub burst_tolerance_ns: u64,
+    /// Cells that it judges.
+    pub clp: ClpScope,
+}
+
+/// The receive direction of a VC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receive {
+    /// The contract's rate; none: not policed (best effort is bounded by its buffer).
+    pub rate: Option<CellRate>,
+    /// The sustained rate of a VBR contract, beside the peak rate above.
+    pub sustained: Option<Sustained>,
+    /// Cell delay variation tolerance.
+    pub cdvt_ns: u64,
+    /// The largest SDU in octets.
+    pub max_sdu: u16,
+    /// Every SDU has `max_sdu` octets: a PDU is refused at its first cell if it cannot fit whole.
+    pub fixed_sdu: bool,
+    /// Excess traffic.
+    pub excess: Excess,
+    /// Events.
+    pub notification: Notification,
+    /// Fill of the receive queue at which its client is told.
+    pub queue_threshold: u32,
+}
+
+/// The transmit direction of a VC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transmit {
+    /// A guaranteed rate, shaped cell by cell; none: best effort, a share of the rest.
+    pub rate: Option<CellRate>,
+    /// How far the shaper may catch up after a stall.
+    pub cdvt_ns: u64,
+    /// Best effort: weight of the share (the contract's MCR in cells/s, at least 1).
+    pub weight: u32,
+    /// The largest SDU in octets.
+    pub max_sdu: u16,
+    /// Whether a completed PDU interrupts its client.
+    pub interrupt_on_completion: bool,
+}
+
+/// A VC to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// Its address.
+    pub address: VpiVci,
+    /// The port it lives on: cells of this address on other ports belong to nobody.
+    pub port: PortIndex,
+    /// How its cells make up PDUs.
+    pub aal: Aal,
+    /// Who is told.
+    pub attachment: AttachmentIndex,
+    /// The receive direction, if it receives.
+    pub receive: Option<Receive>,
+    /// The transmit direction, if it transmits.
+    pub transmit: Option<Transmit>,
+}
+
+impl OpenRequest {
+    /// What the reassembler in the region of an AAL3/4 VC that receives must be made for
+    /// ([`super::Region::aal34`]): a buffer of `receive_len` octets and `receive_slots`
+    /// descriptors. None: the region needs no reassembler.
+    pub fn aal34_limits(&self, receive_len: u32, receive_slots: u32) -> Option<aal34::Limits> {
+        let (Aal::Aal34(interleaving), Some(receive)) = (self.aal, &self.receive) else {
+            return None;
+        };
+        Some(aal34::Limits {
+            mids: interleaving.mids,
+            max_sdu: receive.max_sdu,
+            timeout_ns: interleaving.reassembly_timeout_ns,
+            buffer_len: receive_len,
+            descriptors: receive_slots,
+        })
+    }
+}
+
+/// What the adapter knows of a VC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcInfo {
+    /// Its name.
+    pub vc: VcId,
+    /// How it was opened, or modified since.
+    pub request: OpenRequest,
+    /// What happened on it.
+    pub stats: VcStats,
+}
+
+/// Counters of one VC since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcStats {
+    /// Cells that arrived, whatever became of them.
+    pub cells_received: u64,
+    /// Cells in delivered PDUs.
+    pub cells_delivered: u64,
+    /// Cells of the PDU in progress.
+    pub cells_held: u64,
+    /// Cells discarded.
+    pub cells_discarded: DiscardCounts,
+    /// PDUs delivered.
+    pub pdus_delivered: u64,
+    /// PDUs delivered on a lease, beyond the contract.
+    pub pdus_lent: u64,
+    /// PDUs delivered with low priority because they were beyond the contract.
+    pub pdus_tagged: u64,
+    /// OAM cells answered.
+    pub cells_answered: u64,
+    /// PDUs discarded, each under the reason that ended it.
+    pub pdus_discarded: DiscardCounts,
+    /// Cells sent.
+    pub cells_transmitted: u64,
+    /// PDUs sent.
+    pub pdus_transmitted: u64,
+    /// Transmit descriptors that named no valid SDU, and indices that could not be.
+    pub client_faults: u64,
+}
+
+/// Counters of the adapter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterStats {
+    /// Cells taken from the receive FIFOs.
+    pub cells_received: u64,
+    /// Cells in delivered PDUs.
+    pub cells_delivered: u64,
+    /// Cells discarded.
+    pub cells_discarded: DiscardCounts,
+    /// Cells thrown away unread.
+    pub cells_unread: u64,
+    /// OAM cells answered.
+    pub cells_answered: u64,
+    /// Cells of PDUs in progress.
+    pub cells_held: u64,
+    /// Cells sent.
+    pub cells_transmitted: u64,
+    /// Events written.
+    pub events: u64,
+    /// Events that found their queue full; the client is told to look at all its queues.
+    pub events_lost: u64,
+    /// Interrupts asked for.
+    pub interrupts: u64,
+    /// Doorbell entries that named no VC of their client.
+    pub doorbell_faults: u64,
+}
+
+impl AdapterStats {
+    /// Whether every cell received is accounted for: delivered, discarded by reason, answered,
+    /// thrown away unread, or held.
+    pub fn is_conserved(&self) -> bool {
+        let gone = self.cells_delivered + self.cells_discarded.total() + self.cells_unread;
+        let gone = gone + self.cells_answered;
+        self.cells_received == gone + self.cells_held
+    }
+}
+
+/// Why a command was refused. It left no trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    /// The VPI does not exist on a UNI.
+    #[error("the VPI is larger than the interface's header form can name")]
+    VpiTooLarge,
+    /// Another VC has the address.
+    #[error("the address is open already")]
+    AddressInUse,
+    /// All VC slots are taken.
+    #[error("all VCs of the adapter are in use")]
+    NoVc,
+    /// All address blocks are taken.
+    #[error("no lookup block is free for the address")]
+    NoLeaf,
+    /// No such port.
+    #[error("the adapter has no such port")]
+    NoPort,
+    /// No such client.
+    #[error("no such attachment")]
+    NoAttachment,
+    /// All client slots are taken.
+    #[error("all attachments of the adapter are in use")]
+    AttachmentsInUse,
+    /// No open VC has this name.
+    #[error("no open VC has this index and generation")]
+    StaleVc,
+    /// A parameter is out of its range.
+    #[error("a parameter is out of its range")]
+    BadParameter,
+    /// The memory does not fit what was asked.
+    #[error("the region is too small for the largest PDU, or not a power of two where one is due")]
+    BadRegion,
+    /// Guaranteed rates exceed the port's line rate.
+    #[error("the guaranteed rates of the port would exceed its line rate")]
+    LineRate,
+    /// A client with open VCs cannot go.
+    #[error("the attachment still has open VCs")]
+    Busy,
+}
+
+/// What the host may ask. Each carries a ticket that its completion repeats.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Command<R, A> {
+    /// Changes a port's budget, line rate, or whether it is read.
+    Configure {
+        /// The ticket.
+        ticket: u64,
+        /// Which port.
+        port: PortIndex,
+        /// The new configuration; the format stays.
+        config: PortConfig,
+    },
+    /// Adds a client.
+    Attach {
+        /// The ticket.
+        ticket: u64,
+        /// Its memory.
+        attachment: A,
+    },
+    /// Removes a client without VCs.
+    Detach {
+        /// The ticket.
+        ticket: u64,
+        /// Which.
+        index: AttachmentIndex,
+    },
+    /// Opens a VC.
+    Open {
+        /// The ticket.
+        ticket: u64,
+        /// What.
+        request: OpenRequest,
+        /// Its memory.
+        region: R,
+    },
+    /// Changes the contract of a VC at the next PDU boundary, and its region if one comes along.
+    Modify {
+        /// The ticket.
+        ticket: u64,
+        /// Which.
+        vc: VcId,
+        /// The new contract; address, port and AAL stay. What an AAL3/4 VC may hold changes only
+        /// with its region.
+        request: OpenRequest,
+        /// A new region; the generation counts up.
+        region: Option<R>,
+    },
+    /// Closes a VC.
+    Close {
+        /// The ticket.
+        ticket: u64,
+        /// Which.
+        vc: VcId,
+    },
+    /// Lists VCs and counters, as many as `into` has capacity for: the list that comes back says
+    /// where to go on.
+    Enumerate {
+        /// The ticket.
+        ticket: u64,
+        /// First slot to look at.
+        from: VcIndex,
+        /// Where to put them; brought along because the adapter does not allocate.
+        into: Vec<VcInfo>,
+    },
+    /// Hands a VC to another client.
+    Reattach {
+        /// The ticket.
+        ticket: u64,
+        /// Which.
+        vc: VcId,
+        /// To whom.
+        attachment: AttachmentIndex,
+    },
+    /// Lends `pdus` PDUs of host time to a VC opened with [`Excess::WhenIdle`].
+    Lease {
+        /// The ticket.
+        ticket: u64,
+        /// Which.
+        vc: VcId,
+        /// How many PDUs.
+        pdus: u32,
+        /// From now on, at most [`Command::LEASE_MAX_NS`].
+        expires_in_ns: u64,
+    },
+}
+
+impl<R, A> Command<R, A> {
+    /// The longest lease: a dead host lends nothing after this.
+    pub const LEASE_MAX_NS: u64 = 10_000_000;
+}
+
+/// What became of a command.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Completion<R, A> {
+    /// The command's.
+    pub ticket: u64,
+    /// What it brought.
+    pub result: Result<Outcome, Refusal>,
+    /// A region that the adapter has given up: a closed VC's, a replaced one, or that of a refused
+    /// command.
+    pub region: Option<R>,
+    /// The same for clients' memory.
+    pub attachment: Option<A>,
+}
+
+/// What a carried-out command brought.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the adapter makes them, and does not allocate"
+)]
+pub enum Outcome {
+    /// Nothing to tell.
+    Done,
+    /// A client was added.
+    Attached(AttachmentIndex),
+    /// A VC was opened or modified: its name from now on.
+    Vc(VcId),
+    /// A VC was closed: its last counters.
+    Closed(VcInfo),
+    /// The adapter's state.
+    State(AdapterState),
+}
+
+/// What `Enumerate` tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterState {
+    /// When.
+    pub time: Time,
+    /// Of the adapter.
+    pub stats: AdapterStats,
+    /// Of each open VC, by index, from the slot asked for.
+    pub vcs: Vec<VcInfo>,
+    /// Where the next list begins, if slots are left to look at.
+    pub next: Option<VcIndex>,
+}

@@ -1,0 +1,150 @@
+use serde::{Deserialize, Serialize};
+
+use crate::aal::aal34;
+
+/// Why cells were thrown away. Every received cell is delivered, held in an unfinished PDU, or
+/// counted under one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Discard {
+    /// No VC with this address is open on this port.
+    UnknownVc,
+    /// The header was damaged (I.432.1).
+    HecError,
+    /// An idle or unassigned cell.
+    Idle,
+    /// An OAM cell that asks nothing of the adapter, an RM or a reserved cell of an open VC.
+    NotUserData,
+    /// The PDU came earlier than the contract allows.
+    NonConforming,
+    /// The receive buffer had no room for the PDU.
+    BufferFull,
+    /// The receive queue had no free descriptor.
+    QueueFull,
+    /// The PDU had more cells than the contract's largest SDU needs.
+    Oversized,
+    /// The PDU's CRC-32 was wrong; of an AAL3/4 or OAM cell the CRC-10.
+    CrcError,
+    /// The PDU's length field did not fit its number of cells, or exceeded the contract; with
+    /// AAL3/4 also the length of a cell, BAsize, or a CPI that counts in other units.
+    LengthError,
+    /// The sender aborted the PDU (length 0, I.363.5; an EOM with LI 63, I.363.3).
+    Aborted,
+    /// The VC was closed, or its memory replaced, in the middle of the PDU.
+    Closed,
+    /// AAL3/4: a cell before this one is missing, or this one came twice or too late.
+    LostCell,
+    /// AAL3/4: beginning and end tag differ: the cells are of two PDUs.
+    TagMismatch,
+    /// AAL3/4: as many PDUs as the contract allows were in progress on other MIDs.
+    TooManyMids,
+    /// AAL3/4: the PDU was not complete in time.
+    ReassemblyTimeout,
+}
+
+impl Discard {
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Self; 16] = [
+        Self::UnknownVc,
+        Self::HecError,
+        Self::Idle,
+        Self::NotUserData,
+        Self::NonConforming,
+        Self::BufferFull,
+        Self::QueueFull,
+        Self::Oversized,
+        Self::CrcError,
+        Self::LengthError,
+        Self::Aborted,
+        Self::Closed,
+        Self::LostCell,
+        Self::TagMismatch,
+        Self::TooManyMids,
+        Self::ReassemblyTimeout,
+    ];
+
+    /// The reason as users read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownVc => "unknown_vc",
+            Self::HecError => "hec_error",
+            Self::Idle => "idle",
+            Self::NotUserData => "not_user_data",
+            Self::NonConforming => "non_conforming",
+            Self::BufferFull => "buffer_full",
+            Self::QueueFull => "queue_full",
+            Self::Oversized => "oversized",
+            Self::CrcError => "crc_error",
+            Self::LengthError => "length_error",
+            Self::Aborted => "aborted",
+            Self::Closed => "closed",
+            Self::LostCell => "lost_cell",
+            Self::TagMismatch => "tag_mismatch",
+            Self::TooManyMids => "too_many_mids",
+            Self::ReassemblyTimeout => "reassembly_timeout",
+        }
+    }
+}
+
+impl From<aal34::Discard> for Discard {
+    fn from(reason: aal34::Discard) -> Self {
+        use aal34::Discard as Aal34;
+        match reason {
+            Aal34::CrcError => Self::CrcError,
+            Aal34::LostCell | Aal34::MissingBom | Aal34::MissingEom => Self::LostCell,
+            Aal34::TagMismatch => Self::TagMismatch,
+            Aal34::LengthError | Aal34::CpiError | Aal34::BaSizeError => Self::LengthError,
+            Aal34::Oversized => Self::Oversized,
+            Aal34::TooManyMids => Self::TooManyMids,
+            Aal34::BufferFull => Self::BufferFull,
+            Aal34::QueueFull => Self::QueueFull,
+            Aal34::ReassemblyTimeout => Self::ReassemblyTimeout,
+            Aal34::Aborted => Self::Aborted,
+            Aal34::Refused => Self::NonConforming,
+            Aal34::Closed => Self::Closed,
+        }
+    }
+}
+
+/// A count for each reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiscardCounts {
+    counts: [u64; Discard::ALL.len()],
+}
+
+impl DiscardCounts {
+    /// Adds `n` under `reason`.
+    #[inline(always)]
+    pub fn add(&mut self, reason: Discard, n: u64) {
+        self.counts[reason as usize] += n;
+    }
+
+    /// The count of one reason.
+    pub fn of(&self, reason: Discard) -> u64 {
+        self.counts[reason as usize]
+    }
+
+    /// The sum over all reasons.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Reasons with their counts, the zero ones too.
+    pub fn iter(&self) -> impl Iterator<Item = (Discard, u64)> + '_ {
+        Discard::ALL.into_iter().zip(self.counts)
+    }
+}
+
+/// What became of one cell at the moment it was handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CellOutcome {
+    /// Held in a PDU in progress.
+    Accepted,
+    /// It completed a PDU, which was delivered.
+    Delivered,
+    /// An OAM cell that the adapter answered.
+    Answered,
+    /// Thrown away; earlier cells of the same PDU, if any were held, with it.
+    Discarded(Discard),
+}

@@ -1,0 +1,228 @@
+use cellgate_simd::with_features;
+use serde::{Deserialize, Serialize};
+
+use super::clients::Clients;
+use super::commands::Pending;
+use super::oam::Replies;
+use super::reassembly::Arrival;
+use super::receive::Batch;
+use super::schedule::Schedule;
+use super::table::Table;
+use super::timeouts::Timeouts;
+use super::vc::{Cold, Vc};
+use super::{
+    AdapterStats, Attachment, Board, Config, Planted, PortConfig, PortIndex, Refusal, Region,
+    VcIndex, Work,
+};
+use crate::Time;
+use crate::wire::{CELL_LEN, CellFormat, HecReceiver};
+
+/// Cells that a port transmits in one step, and that its line makes good after a stall.
+pub(super) const TRANSMIT_BUDGET: usize = 256;
+
+/// The firmware: one interface, its VCs, its clients.
+///
+/// Everything it will ever need is allocated by [`Adapter::new`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Adapter<R, A> {
+    pub(super) config: Config,
+    pub(super) table: Table,
+    pub(super) vcs: Vec<Option<Vc<R>>>,
+    pub(super) cold: Vec<Option<Cold>>,
+    /// Cells of each VC discarded since it began to discard until the last of a PDU.
+    pub(super) skipped: Vec<u32>,
+    pub(super) generations: Vec<u32>,
+    pub(super) free: Vec<VcIndex>,
+    pub(super) pending: Vec<Pending<R>>,
+    pub(super) timeouts: Timeouts,
+    pub(super) clients: Clients<A>,
+    pub(super) schedule: Schedule,
+    pub(super) ports: Vec<Port>,
+    pub(super) stats: AdapterStats,
+    pub(super) now: Time,
+    #[serde(skip, default = "receive_fifo")]
+    fifo: Vec<u8>,
+    #[serde(skip, default = "transmit_fifo")]
+    pub(super) outgoing: Vec<u8>,
+}
+
+/// State of one port.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Port {
+    pub(super) config: PortConfig,
+    hec: HecReceiver,
+    pub(super) replies: Replies,
+    /// A time before the arrival of any cell that is yet to be taken.
+    last_empty: Time,
+}
+
+fn receive_fifo() -> Vec<u8> {
+    vec![0; usize::from(Config::BUDGET_MAX) * CELL_LEN]
+}
+
+fn transmit_fifo() -> Vec<u8> {
+    vec![0; TRANSMIT_BUDGET * CELL_LEN]
+}
+
+impl Config {
+    fn check(&self) -> Result<(), Refusal> {
+        let ports = self.ports.iter();
+        let sane = (1..=Self::PORTS_MAX).contains(&self.ports.len())
+            && ports
+                .clone()
+                .all(|port| (1..=Self::BUDGET_MAX).contains(&port.budget))
+            && (1..=Self::VCS_MAX).contains(&self.vcs)
+            && self.leaves >= 1
+            && self.attachments >= 1
+            && self.clump_cells >= 1;
+        if sane {
+            Ok(())
+        } else {
+            Err(Refusal::BadParameter)
+        }
+    }
+}
+
+impl<R: Region, A: Attachment> Adapter<R, A> {
+    /// An adapter without VCs or clients.
+    pub fn new(config: Config, now: Time) -> Result<Self, Refusal> {
+        config.check()?;
+        let vcs = usize::from(config.vcs);
+        let lines: Vec<_> = config.ports.iter().map(|port| port.line_rate).collect();
+        Ok(Self {
+            table: Table::new(config.leaves),
+            vcs: (0..vcs).map(|_| None).collect(),
+            cold: (0..vcs).map(|_| None).collect(),
+            skipped: vec![0; vcs],
+            generations: vec![0; vcs],
+            free: (0..config.vcs).rev().map(VcIndex).collect(),
+            pending: Vec::with_capacity(Pending::<R>::MAX),
+            timeouts: Timeouts::new(vcs),
+            clients: Clients::new(config.attachments),
+            schedule: Schedule::new(&lines, TRANSMIT_BUDGET as u32, vcs),
+            ports: config
+                .ports
+                .iter()
+                .map(|&config| Port {
+                    config,
+                    hec: HecReceiver::default(),
+                    replies: Replies::new(),
+                    last_empty: now,
+                })
+                .collect(),
+            stats: AdapterStats::default(),
+            now,
+            fifo: receive_fifo(),
+            outgoing: transmit_fifo(),
+            config,
+        })
+    }
+
+    /// One turn of the firmware. Bounded: each port's budget of cells in, 256 cells and 8 new PDUs
+    /// out on each port, 16 doorbells, one command.
+    ///
+    /// The board has looked what its ports hold before `now` was read; it hands out no more.
+    pub fn step<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
+        self.transmit(now, board);
+        if board.planted(Planted::TimeoutBeforeCells) {
+            self.expire_reassembly(now, board);
+        }
+        self.receive(now, board);
+        // The cells taken arrived before now: what they complete is not late.
+        self.expire_reassembly(now, board);
+        self.clients.expire(now, board, &mut self.stats);
+        self.handle_commands(now, board);
+        self.now = now;
+        debug_assert!(self.stats.is_conserved(), "{:?}", self.stats);
+    }
+
+    /// Takes up to its budget of cells from each port.
+    pub fn receive<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
+        for index in 0..self.ports.len() {
+            self.receive_port(now, board, index);
+        }
+    }
+
+    fn receive_port<B: Board<Region = R, Attachment = A>>(
+        &mut self,
+        now: Time,
+        board: &mut B,
+        index: usize,
+    ) {
+        let Some(port) = self.ports.get_mut(index) else {
+            return;
+        };
+        let PortConfig {
+            format,
+            budget,
+            discard_unread,
+            ..
+        } = port.config;
+        let port_index = PortIndex(index as u8);
+        let stride = format.stride();
+        let fifo = &mut self.fifo[..usize::from(budget) * stride];
+        board.charge(Work::TestReceiveFifos, 1);
+        let taken = board.receive(port_index, format, fifo).min(budget.into());
+        self.stats.cells_received += taken as u64;
+
+        let gap_max_ns = if board.planted(Planted::GapUnbounded) {
+            u64::MAX
+        } else {
+            self.config.gap_max_ns
+        };
+        let earliest = port.last_empty.max(now.minus_ns(gap_max_ns));
+        if taken < usize::from(budget) {
+            // Empty at a look after the step before this one: whatever comes later arrived later.
+            port.last_empty = self.now;
+        }
+        if taken == 0 {
+            return;
+        }
+        if discard_unread {
+            self.stats.cells_unread += taken as u64;
+            board.charge(Work::DiscardCells, taken as u32);
+            return;
+        }
+        with_features(Batch {
+            table: &mut self.table,
+            vcs: &mut self.vcs,
+            cold: &mut self.cold,
+            skipped: &mut self.skipped,
+            clients: &mut self.clients,
+            stats: &mut self.stats,
+            hec: &mut port.hec,
+            replies: &mut port.replies,
+            timeouts: &mut self.timeouts,
+            board,
+            form: self.config.form,
+            port: port_index,
+            format,
+            arrival: Arrival { now, earliest },
+            cells: &mut fifo[..taken * stride],
+        });
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &AdapterStats {
+        &self.stats
+    }
+
+    /// The earliest time at which a step could do anything if no cell, doorbell or command comes:
+    /// for clocks that may be set forward.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let lines = (0..self.ports.len()).map(|port| PortIndex(port as u8));
+        lines
+            .filter_map(|line| self.schedule.next_deadline(line))
+            .chain(self.clients.next_deadline())
+            .chain(self.timeouts.earliest())
+            .chain(self.pending.iter().map(|pending| pending.deadline))
+            .min()
+    }
+
+    /// Cells of 52 or 53 octets on `port`.
+    pub(super) fn format(&self, port: PortIndex) -> CellFormat {
+        self.ports
+            .get(usize::from(port.0))
+            .map_or(CellFormat::NoHec, |port| port.config.format)
+    }
+}

@@ -1,0 +1,47 @@
+//! The firmware of *Policing Offloaded*: `transmit(); receive(); handle_commands();`.
+//!
+//! ```text
+//!  ports      FIFO      lookup     police     reassemble       receive queue   event queue
+//! ------> Board::receive -> table -> F-GCRA -> Region buffer -> descriptor ---> Board::post
+//!                            |         |
+//!                            v         v
+//!                         UnknownVc  NonConforming ...          (counted, nothing else)
+//!
+//! <------ Board::transmit <- shaper <- segment <- transmit queue <- doorbell
+//! ```
+//!
+//! The adapter owns its state and the regions of its VCs; a [`Board`] is the hinge to the world:
+//! FIFOs, events, commands, and the charge for named work.
+
+mod aal;
+mod aal34;
+mod board;
+mod clients;
+mod command;
+mod commands;
+mod discard;
+mod event;
+mod firmware;
+mod oam;
+mod planted;
+mod reassembly;
+mod receive;
+mod schedule;
+mod table;
+mod timeouts;
+mod transmit;
+mod vc;
+
+pub use aal::{Aal, Interleaving};
+pub use board::{Attachment, Board, PortIndex, Region, Work};
+pub use command::{
+    AdapterState, AdapterStats, AttachmentIndex, ClpScope, Command, Completion, Config, Excess,
+    Notification, OpenRequest, Outcome, PortConfig, Receive, Refusal, Sustained, Transmit, VcId,
+    VcIndex, VcInfo, VcStats,
+};
+pub use discard::{CellOutcome, Discard, DiscardCounts};
+pub use event::{EVENT_LEN, Event, EventKind};
+pub use firmware::Adapter;
+pub use planted::Planted;
+pub use schedule::{Class, Grant, Schedule};
+pub use vc::RECEIVE_STATE_LEN;

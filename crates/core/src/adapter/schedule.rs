@@ -1,0 +1,295 @@
+//! When each cell leaves: guaranteed VCs on time, best effort in all the slots that they leave.
+
+mod line;
+mod list;
+mod robin;
+mod wheel;
+
+use serde::{Deserialize, Serialize};
+
+use self::line::Line;
+use self::list::Links;
+use super::{PortIndex, VcIndex};
+use crate::Time;
+use crate::contract::{CellRate, Shaper};
+
+/// How a VC transmits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// A cell every 1 / `rate`, before all best effort.
+    Guaranteed {
+        /// The rate.
+        rate: CellRate,
+        /// How much lateness the VC makes good. To keep the rate on a crowded line it takes at
+        /// least [`Schedule::contention_ns`] and the caller's own delay between two grants.
+        cdvt_ns: u64,
+    },
+    /// A share of the rest of the line.
+    BestEffort {
+        /// The share, relative to other VCs on the line: the contract's MCR. 0 counts as 1.
+        weight: u32,
+    },
+}
+
+/// Who may send now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Grant {
+    /// The VC.
+    pub vc: VcIndex,
+    /// How many cells, 1 at least. More than one only if no other VC could have had a slot between
+    /// them.
+    pub cells: u32,
+}
+
+/// The transmit schedule of an adapter: which VC sends the next cell of each line.
+///
+/// ```text
+///  activate --> guaranteed: Wheel, by theoretical time --.
+///                                                        +--> grant --> sent --> deactivate
+///  activate --> best effort: Robin, by weight -----------'     one line slot a cell
+/// ```
+///
+/// A line has slots of 1 / line rate, exact. A slot in which nobody had anything to send is lost; a
+/// slot missed because nobody called is made good, as long as the burst that the line is built for
+/// allows. A guaranteed cell leaves when its theoretical time ([`Shaper`]) has come and is
+/// served in
+/// the order of these times, to a resolution of 1,024 ns; every other slot goes to best effort.
+///
+/// Work: every call is O(1) with one exception, written at [`Self::grant`]. Nothing is allocated
+/// after [`Self::new`]. Time must not run backwards; if it does, cells wait for it.
+/// Calls about VCs that are not open, or lines that do not exist, do nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    lines: Vec<Line>,
+    entries: Vec<Entry>,
+}
+
+/// A VC. A cache line, since every cell touches one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    pace: Pace,
+    place: Place,
+    links: Links,
+    line: PortIndex,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 64);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Pace {
+    Closed,
+    Guaranteed { rate: CellRate, shaper: Shaper },
+    BestEffort { weight: u32, deficit: u64 },
+}
+
+/// The list that an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Place {
+    Idle,
+    Near(u16),
+    Far(u16),
+    Beyond,
+    Robin,
+}
+
+impl Entry {
+    const CLOSED: Self = Self {
+        pace: Pace::Closed,
+        place: Place::Idle,
+        links: Links::ALONE,
+        line: PortIndex(0),
+    };
+
+    /// When the next cell of a guaranteed VC is due.
+    #[inline(always)]
+    fn next(&self) -> Time {
+        match &self.pace {
+            Pace::Guaranteed { shaper, .. } => shaper.next(),
+            Pace::BestEffort { .. } | Pace::Closed => Time::ZERO,
+        }
+    }
+
+    fn guaranteed(&self) -> Option<CellRate> {
+        match self.pace {
+            Pace::Guaranteed { rate, .. } => Some(rate),
+            Pace::BestEffort { .. } | Pace::Closed => None,
+        }
+    }
+}
+
+impl Schedule {
+    /// A schedule for lines of these rates (cells/s, best effort included) and `vcs` VCs.
+    ///
+    /// `burst_cells` is how many slots a line may make good at once after a stall of the caller: as
+    /// many as its transmit FIFO takes. With 1 a line loses every slot that is not used on time.
+    pub fn new(lines: &[CellRate], burst_cells: u32, vcs: usize) -> Self {
+        Self {
+            lines: lines
+                .iter()
+                .map(|&rate| Line::new(rate, burst_cells))
+                .collect(),
+            entries: vec![Entry::CLOSED; vcs],
+        }
+    }
+
+    /// Opens `vc` on `line`, without cells to send. A VC of this index that was open is closed.
+    pub fn open(&mut self, vc: VcIndex, line: PortIndex, class: Class) {
+        self.close(vc);
+        let (Some(entry), Some(line_state)) = (
+            self.entries.get_mut(usize::from(vc.0)),
+            self.lines.get_mut(usize::from(line.0)),
+        ) else {
+            return;
+        };
+        entry.line = line;
+        entry.pace = match class {
+            Class::Guaranteed { rate, cdvt_ns } => Pace::Guaranteed {
+                rate,
+                shaper: Shaper::new(rate, cdvt_ns),
+            },
+            Class::BestEffort { weight } => Pace::BestEffort {
+                weight: weight.max(1),
+                deficit: 0,
+            },
+        };
+        line_state.reserve(entry.guaranteed());
+    }
+
+    /// Changes the class of `vc`. Guaranteed cells that have left stay paid for; it keeps its cells
+    /// to send.
+    pub fn modify(&mut self, now: Time, vc: VcIndex, class: Class) {
+        let Some((entries, line)) = self.split(vc) else {
+            return;
+        };
+        let entry = &entries[usize::from(vc.0)];
+        let active = entry.place != Place::Idle;
+        let before = entry.guaranteed();
+        line.remove(entries, vc);
+        let entry = &mut entries[usize::from(vc.0)];
+        entry.pace = match (class, &entry.pace) {
+            (Class::Guaranteed { rate, cdvt_ns }, Pace::Guaranteed { shaper, .. }) => {
+                let mut shaper = *shaper;
+                shaper.modify(rate, cdvt_ns);
+                Pace::Guaranteed { rate, shaper }
+            }
+            (Class::Guaranteed { rate, cdvt_ns }, _) => {
+                let mut shaper = Shaper::new(rate, cdvt_ns);
+                shaper.catch_up(now);
+                Pace::Guaranteed { rate, shaper }
+            }
+            (Class::BestEffort { weight }, _) => Pace::BestEffort {
+                weight: weight.max(1),
+                deficit: 0,
+            },
+        };
+        line.release(before);
+        line.reserve(entry.guaranteed());
+        if active {
+            line.insert(entries, now, vc);
+        }
+    }
+
+    /// Closes `vc`.
+    pub fn close(&mut self, vc: VcIndex) {
+        let Some((entries, line)) = self.split(vc) else {
+            return;
+        };
+        line.remove(entries, vc);
+        let entry = &mut entries[usize::from(vc.0)];
+        line.release(entry.guaranteed());
+        *entry = Entry::CLOSED;
+    }
+
+    /// Changes the rate of a line. Slots used stay used.
+    pub fn set_line_rate(&mut self, line: PortIndex, rate: CellRate) {
+        if let Some(line) = self.lines.get_mut(usize::from(line.0)) {
+            line.set_rate(rate);
+        }
+    }
+
+    /// `vc` has cells to send.
+    #[inline]
+    pub fn activate(&mut self, now: Time, vc: VcIndex) {
+        if let Some((entries, line)) = self.split(vc)
+            && entries[usize::from(vc.0)].place == Place::Idle
+        {
+            line.insert(entries, now, vc);
+        }
+    }
+
+    /// `vc` has nothing to send.
+    #[inline]
+    pub fn deactivate(&mut self, vc: VcIndex) {
+        if let Some((entries, line)) = self.split(vc) {
+            line.remove(entries, vc);
+        }
+    }
+
+    /// Whether `vc` is taken to have cells to send.
+    #[inline]
+    pub fn is_active(&self, vc: VcIndex) -> bool {
+        self.entries
+            .get(usize::from(vc.0))
+            .is_some_and(|entry| entry.place != Place::Idle)
+    }
+
+    /// The VC that may send on `line` at `now`, and up to `max_cells` cells of it. Nothing is
+    /// charged: the caller sends some, says so with [`Self::sent`], and asks again until none. If
+    /// the VC turns out to have nothing to send, the caller deactivates it.
+    ///
+    /// Work: O(1) and O(`cells`), except that timers of guaranteed VCs more than 3 ms ahead are put
+    /// in order in advance by [`Self::sent`]; if no cell was sent for so long, the call does it for
+    /// the VCs due in the same millisecond.
+    #[inline]
+    pub fn grant(&mut self, now: Time, line: PortIndex, max_cells: u32) -> Option<Grant> {
+        self.lines
+            .get_mut(usize::from(line.0))?
+            .grant(&mut self.entries, now, max_cells)
+    }
+
+    /// `vc` sent `cells` cells at `now`: no more than granted at this `now`, with no other call for
+    /// its line in between.
+    #[inline]
+    pub fn sent(&mut self, now: Time, vc: VcIndex, cells: u32) {
+        if let Some((entries, line)) = self.split(vc)
+            && cells > 0
+        {
+            line.sent(entries, now, vc, cells);
+        }
+    }
+
+    /// The earliest time at which [`Self::grant`] might answer, if nothing changes. Later than
+    /// `now` after a grant at `now` that did not. None while nobody has cells to send.
+    pub fn next_deadline(&self, line: PortIndex) -> Option<Time> {
+        self.lines
+            .get(usize::from(line.0))?
+            .next_deadline(&self.entries)
+    }
+
+    /// Cells/s of all guaranteed VCs open on `line`.
+    pub fn guaranteed_cell_s(&self, line: PortIndex) -> u64 {
+        self.lines
+            .get(usize::from(line.0))
+            .map_or(0, Line::guaranteed_cell_s)
+    }
+
+    /// How late other VCs of the line can make a guaranteed cell: a cell of each other one and one
+    /// of best effort may be before it, and it may wait for a tick of the wheel. Holds while the
+    /// guaranteed rates do not exceed the line's and nobody makes good more than this.
+    pub fn contention_ns(&self, line: PortIndex) -> u64 {
+        self.lines
+            .get(usize::from(line.0))
+            .map_or(0, Line::contention_ns)
+    }
+
+    /// The entries and the line of an open VC.
+    #[inline(always)]
+    fn split(&mut self, vc: VcIndex) -> Option<(&mut [Entry], &mut Line)> {
+        let entry = self.entries.get(usize::from(vc.0))?;
+        if matches!(entry.pace, Pace::Closed) {
+            return None;
+        }
+        let line = self.lines.get_mut(usize::from(entry.line.0))?;
+        Some((&mut self.entries, line))
+    }
+}

@@ -1,0 +1,191 @@
+use serde::{Deserialize, Serialize};
+
+use super::robin::Robin;
+use super::wheel::{TICK_BITS, Wheel};
+use super::{Entry, Grant, Pace, Place};
+use crate::Time;
+use crate::adapter::VcIndex;
+use crate::contract::{CellRate, Increment, Shaper};
+
+/// One transmit port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// The line's slots: a sender at the line rate that makes good `burst_cells - 1` cell times.
+    slots: Shaper,
+    burst_cells: u32,
+    guaranteed_vcs: u32,
+    guaranteed_cell_s: u64,
+    wheel: Wheel,
+    robin: Robin,
+}
+
+/// The time that a line at `rate` may make good: with 0 ns one cell leaves at a time.
+fn burst_ns(rate: CellRate, burst_cells: u32) -> u64 {
+    Increment::of(rate).times_ns(u64::from(burst_cells.saturating_sub(1)))
+}
+
+impl Line {
+    pub(super) fn new(rate: CellRate, burst_cells: u32) -> Self {
+        Self {
+            slots: Shaper::new(rate, burst_ns(rate, burst_cells)),
+            burst_cells,
+            guaranteed_vcs: 0,
+            guaranteed_cell_s: 0,
+            wheel: Wheel::new(),
+            robin: Robin::EMPTY,
+        }
+    }
+
+    pub(super) fn set_rate(&mut self, rate: CellRate) {
+        self.slots.modify(rate, burst_ns(rate, self.burst_cells));
+    }
+
+    /// A VC of this guaranteed rate was opened.
+    pub(super) fn reserve(&mut self, rate: Option<CellRate>) {
+        if let Some(rate) = rate {
+            self.guaranteed_cell_s += u64::from(rate.cell_s());
+            self.guaranteed_vcs += 1;
+        }
+    }
+
+    /// A VC of this guaranteed rate is gone.
+    pub(super) fn release(&mut self, rate: Option<CellRate>) {
+        if let Some(rate) = rate {
+            self.guaranteed_cell_s -= u64::from(rate.cell_s());
+            self.guaranteed_vcs -= 1;
+        }
+    }
+
+    pub(super) fn guaranteed_cell_s(&self) -> u64 {
+        self.guaranteed_cell_s
+    }
+
+    pub(super) fn contention_ns(&self) -> u64 {
+        // Of every other guaranteed VC one, and one of best effort.
+        let cells = u64::from(self.guaranteed_vcs);
+        self.slots.increment().times_ns(cells) + (1 << TICK_BITS)
+    }
+
+    /// Gives an idle VC its place.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex) {
+        match &mut entries[usize::from(vc.0)].pace {
+            Pace::Guaranteed { shaper, .. } => {
+                // Makes no difference to what leaves when, but puts it in order by what it can
+                // make good instead of by how long it was idle.
+                shaper.catch_up(now.minus_ns(shaper.cdvt_ns()));
+                let next = shaper.next();
+                self.wheel.rebase(now.min(next));
+                self.wheel.insert(entries, vc, next);
+            }
+            Pace::BestEffort { .. } => self.robin.insert(entries, vc),
+            Pace::Closed => {}
+        }
+    }
+
+    /// Takes a VC from wherever it is.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, entries: &mut [Entry], vc: VcIndex) {
+        match entries[usize::from(vc.0)].place {
+            Place::Idle => {}
+            Place::Near(_) | Place::Far(_) | Place::Beyond => self.wheel.remove(entries, vc),
+            Place::Robin => self.robin.remove(entries, vc),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn grant(
+        &mut self,
+        entries: &mut [Entry],
+        now: Time,
+        max_cells: u32,
+    ) -> Option<Grant> {
+        if max_cells == 0 || !self.slots.due(now) {
+            return None;
+        }
+        if let Some(vc) = self.wheel.due(entries, now) {
+            let cells = match &entries[usize::from(vc.0)].pace {
+                Pace::Guaranteed { shaper, .. } if max_cells > 1 => {
+                    self.guaranteed_run(*shaper, now, max_cells)
+                }
+                _ => 1,
+            };
+            return Some(Grant { vc, cells });
+        }
+        if let Some(vc) = self.robin.first() {
+            let cells = if max_cells > 1 && self.robin.is_single() {
+                self.slots_due(now, max_cells)
+            } else {
+                1
+            };
+            return Some(Grant { vc, cells });
+        }
+        self.slots.catch_up(now);
+        None
+    }
+
+    /// How many slots, `max` at most and 1 at least, are due at `now`.
+    #[inline(always)]
+    fn slots_due(&self, now: Time, max: u32) -> u32 {
+        let mut slots = self.slots;
+        let mut cells = 0;
+        while cells < max && slots.due(now) {
+            slots.emit(now, 1);
+            cells += 1;
+        }
+        cells.max(1)
+    }
+
+    /// How many cells the VC that is due first has in a row: while it is due again at once, and
+    /// before any other.
+    #[inline(always)]
+    fn guaranteed_run(&self, mut shaper: Shaper, now: Time, max: u32) -> u32 {
+        shaper.emit(now, 1);
+        if !shaper.due(now) {
+            return 1;
+        }
+        let Some(others) = self.wheel.others_from() else {
+            return 1;
+        };
+        let mut cells = 1;
+        while cells < max && shaper.due(now) && Wheel::before(shaper.next(), others) {
+            shaper.emit(now, 1);
+            cells += 1;
+        }
+        if cells == 1 {
+            return 1;
+        }
+        self.slots_due(now, cells)
+    }
+
+    #[inline(always)]
+    pub(super) fn sent(&mut self, entries: &mut [Entry], now: Time, vc: VcIndex, cells: u32) {
+        self.slots.emit(now, cells);
+        let entry = &mut entries[usize::from(vc.0)];
+        match (entry.place, &mut entry.pace) {
+            (Place::Near(_) | Place::Far(_) | Place::Beyond, Pace::Guaranteed { shaper, .. }) => {
+                shaper.emit(now, cells);
+                let next = shaper.next();
+                self.wheel.remove(entries, vc);
+                self.wheel.insert(entries, vc, next);
+                self.wheel.bring_near(entries, cells);
+            }
+            (Place::Robin, Pace::BestEffort { .. }) => {
+                for _ in 0..cells {
+                    self.robin.sent(entries, vc);
+                }
+            }
+            // Nothing to put in order, but what left counts.
+            (_, Pace::Guaranteed { shaper, .. }) => shaper.emit(now, cells),
+            (_, Pace::BestEffort { .. } | Pace::Closed) => {}
+        }
+    }
+
+    pub(super) fn next_deadline(&self, entries: &[Entry]) -> Option<Time> {
+        let slot = self.slots.next();
+        if !self.robin.is_empty() {
+            return Some(slot);
+        }
+        Some(self.wheel.next_deadline(entries)?.max(slot))
+    }
+}

@@ -1,0 +1,68 @@
+/// A text that is no contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} (at octet {at})")]
+pub struct ContractError {
+    /// Octets of the text before the mistake.
+    pub at: usize,
+    /// The mistake.
+    pub kind: ContractErrorKind,
+}
+
+/// What is wrong at the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContractErrorKind {
+    /// No service category or AAL where one must be.
+    #[error("expected a service category (ubr, cbr, abr) or an AAL (aal0, aal5)")]
+    ExpectedCategory,
+    /// libatm knows the word and refuses it.
+    #[error("vbr is not part of libatm's contracts")]
+    VbrInStrict,
+    /// The text names an AAL only.
+    #[error("a service category (ubr, cbr, abr) is missing")]
+    NoCategory,
+    /// Something other than `:` follows the word before.
+    #[error("expected ':'")]
+    ExpectedColon,
+    /// The text ends where a parameter should be.
+    #[error("expected a parameter such as pcr=, max_pcr=, min_pcr= or max_sdu=")]
+    ExpectedParameter,
+    /// Neither a parameter that exists nor a direction.
+    #[error("no such parameter here; expected pcr=, max_pcr=, min_pcr=, max_sdu=, tx: or rx:")]
+    UnknownParameter,
+    /// Something follows a value.
+    #[error("expected ',' or the end")]
+    ExpectedComma,
+    /// `tx:` after `rx:`.
+    #[error("tx: must come before rx:")]
+    TransmitAfterReceive,
+    /// Something other than `rx:` follows the transmit list.
+    #[error("expected rx:")]
+    ExpectedReceive,
+    /// A multiplier without unit: cells or bits?
+    #[error("a multiplier needs a unit: cps or bps")]
+    NoUnit,
+    /// More cells/s than 2^31 - 1.
+    #[error("the rate is out of range (0 to 2147483647 cells/s)")]
+    RateRange,
+    /// `min_pcr=max` or `scr=max`.
+    #[error("max is no value for this rate")]
+    MaxRate,
+    /// An SDU size that is none.
+    #[error("the SDU size is out of range (0 to 2147483647 octets)")]
+    SduRange,
+    /// Not a number of cells from 1 to 2^32 - 1.
+    #[error("expected a number of cells, at least 1")]
+    ExpectedCells,
+    /// A sustainable rate of less than one cell/s.
+    #[error("the rate is less than one cell/s")]
+    NoRate,
+    /// Not a time, finer than a nanosecond, or longer than 2^64 - 1 of them.
+    #[error("expected a time with its unit, such as 250us (units: ns, us, ms, s)")]
+    ExpectedTime,
+    /// A word that the parameter does not have.
+    #[error("expected one of: {0}")]
+    ExpectedWord(&'static str),
+    /// A parameter of the whole contract in the list of one direction.
+    #[error("this belongs to the whole contract: it goes before tx: and rx:")]
+    NotInDirection,
+}

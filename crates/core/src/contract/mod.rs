@@ -1,0 +1,21 @@
+//! What was promised, and the arithmetic that checks it: rates, GCRA, F-GCRA, contract text.
+
+mod error;
+mod gcra;
+mod implied;
+mod print;
+mod rate;
+mod scan;
+mod shaper;
+mod text;
+mod traffic;
+
+pub use error::{ContractError, ContractErrorKind};
+pub use gcra::{FrameGcra, Gcra, Increment};
+pub use implied::{Credit, Lateness, PduStream, PrintedCredit};
+pub use rate::{CellRate, aal5_cells};
+pub use shaper::Shaper;
+pub use text::Strictness;
+pub use traffic::{
+    Aal, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract, TrafficDescriptor,
+};

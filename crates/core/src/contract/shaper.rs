@@ -1,0 +1,83 @@
+use serde::{Deserialize, Serialize};
+
+use super::{CellRate, Increment};
+use crate::Time;
+
+/// The sender's side of GCRA(T, tau): when the next cell of one VC may leave.
+///
+/// Keeps a theoretical emission time, exact like [`super::Gcra`]'s theoretical arrival time. A cell
+/// leaves at `now >= next`, and then `next = max(next, now - tau) + T`. Lateness up to tau is made
+/// good by the cells after it, lateness beyond tau is lost.
+///
+/// Why the output conforms whatever stalls happen: `next >= TAT - tau` holds for the TAT of an
+/// observer's GCRA(T, tau), since that moves to `max(TAT, now) + T`, and `max(next, now - tau) + T`
+/// is not below `max(TAT - tau, now - tau) + T`. No cell leaves before `next`, hence none before
+/// `TAT - tau`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shaper {
+    next: Time,
+    cdvt_ns: u64,
+    increment: Increment,
+    /// Numerator of the fraction of `next`.
+    rest: u32,
+}
+
+impl Shaper {
+    /// Paces cells at `rate`, with `cdvt_ns` of lateness that may be made good. The first cell may
+    /// leave at once.
+    pub const fn new(rate: CellRate, cdvt_ns: u64) -> Self {
+        Self {
+            next: Time::ZERO,
+            cdvt_ns,
+            increment: Increment::of(rate),
+            rest: 0,
+        }
+    }
+
+    /// The theoretical emission time of the next cell, rounded up.
+    #[inline(always)]
+    pub const fn next(&self) -> Time {
+        self.next.plus_ns((self.rest != 0) as u64)
+    }
+
+    /// Whether a cell may leave at `now`.
+    #[inline(always)]
+    pub fn due(&self, now: Time) -> bool {
+        self.next() <= now
+    }
+
+    /// How much lateness may be made good, in nanoseconds.
+    pub const fn cdvt_ns(&self) -> u64 {
+        self.cdvt_ns
+    }
+
+    /// The cell time T.
+    pub const fn increment(&self) -> Increment {
+        self.increment
+    }
+
+    /// Gives up lateness before `floor`: the theoretical emission time moves there if it lies
+    /// behind.
+    #[inline(always)]
+    pub fn catch_up(&mut self, floor: Time) {
+        if floor > self.next {
+            self.next = floor;
+            self.rest = 0;
+        }
+    }
+
+    /// `cells` cells leave at `now`. The caller keeps that each was [`due`](Self::due) in its turn.
+    #[inline(always)]
+    pub fn emit(&mut self, now: Time, cells: u32) {
+        self.catch_up(now.minus_ns(self.cdvt_ns));
+        self.increment.add(&mut self.next, &mut self.rest, cells);
+    }
+
+    /// The same state under another contract: what has left stays paid for.
+    pub fn modify(&mut self, rate: CellRate, cdvt_ns: u64) {
+        *self = Self {
+            next: self.next(),
+            ..Self::new(rate, cdvt_ns)
+        };
+    }
+}

@@ -1,0 +1,314 @@
+//! The text form of a contract, read as libatm's text2qos reads it.
+//!
+//! libatm's grammar is what its parser accepts, which is more than its manual says: numbers as of
+//! strtoul (white space and signs before them), a list that may be empty before `rx:`, an optional
+//! comma after `tx:none`. All of that is kept, because a text that a program of the linux-atm suite
+//! takes must mean the same here.
+
+use core::num::NonZeroU32;
+use core::str::FromStr;
+
+use super::ContractErrorKind as Kind;
+use super::scan::{RawRate, Scanner};
+use super::{
+    Aal, CellRate, ContractError, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
+    TrafficDescriptor,
+};
+
+/// Which texts are contracts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// Those that libatm 2.5.1 takes, and no other.
+    Strict,
+    /// Those, with the same meaning, and the words that libatm does not have.
+    Extended,
+}
+
+impl TrafficContract {
+    /// Reads `class_and_aal[:common][,tx:list][,rx:list]`, letters in either case:
+    ///
+    /// - `ubr`, `cbr`, `abr` and `aal0`, `aal5`, joined by commas; the last of each kind counts.
+    /// - Lists of `max_pcr= pcr= min_pcr= max_sdu= sdu=`, or `tx:none`, `rx:none`.
+    /// - A rate is a decimal number, perhaps a fraction, perhaps one of `kKmMgG`, then `cps` or
+    ///   `bps`; or `max`. Bit/s become cells/s of 384 bits, rounded down, up for `min_pcr`.
+    ///
+    /// [`Strictness::Extended`] adds:
+    ///
+    /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`.
+    /// - In every list: `scr=` (a rate, rounded down), `mbs=` (cells), `cdvt=` and `dvt=` (times,
+    ///   as `250us`).
+    /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
+    ///   `excess=discard|tag|when-idle`.
+    pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
+        let mut parser = Parser {
+            scan: Scanner::new(text),
+            extended: strictness == Strictness::Extended,
+        };
+        parser.contract()
+    }
+}
+
+/// Reads in [`Strictness::Extended`].
+impl FromStr for TrafficContract {
+    type Err = ContractError;
+
+    fn from_str(text: &str) -> Result<Self, ContractError> {
+        Self::parse(text, Strictness::Extended)
+    }
+}
+
+struct Parser<'a> {
+    scan: Scanner<'a>,
+    extended: bool,
+}
+
+/// The lists that a parameter is written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    Common,
+    Transmit,
+    Receive,
+}
+
+/// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
+const PARAMETERS: [&str; 12] = [
+    "max_pcr=", "pcr=", "min_pcr=", "max_sdu=", "sdu=", "scr=", "mbs=", "cdvt=", "dvt=", "jitter=",
+    "police=", "excess=",
+];
+const PARAMETERS_OF_LIBATM: usize = 5;
+/// The rest belong to the whole contract.
+const PARAMETERS_OF_A_DIRECTION: usize = 9;
+
+impl Parser<'_> {
+    fn contract(&mut self) -> Result<TrafficContract, ContractError> {
+        let mut contract = self.category_and_aal()?;
+        let mut transmit = TrafficDescriptor::default();
+        let mut receive = TrafficDescriptor::default();
+        let (mut transmits, mut receives) = (true, true);
+        if !self.scan.at_end() {
+            let mut lists = Lists {
+                contract: &mut contract,
+                transmit: &mut transmit,
+                receive: &mut receive,
+            };
+            self.list(&mut lists, List::Common)?;
+            (transmits, receives) = self.directions(&mut lists)?;
+        }
+        contract.transmit = transmits.then_some(transmit);
+        contract.receive = receives.then_some(receive);
+        Ok(contract)
+    }
+
+    fn category_and_aal(&mut self) -> Result<TrafficContract, ContractError> {
+        const WORDS: [&str; 8] = [
+            "ubr", "cbr", "abr", "aal0", "aal5", "vbr", "rt-vbr", "nrt-vbr",
+        ];
+        let mut category = None;
+        let mut aal = None;
+        loop {
+            let start = self.scan.at();
+            match self.scan.take_word(&WORDS) {
+                Some(0) => category = Some(ServiceCategory::Ubr),
+                Some(1) => category = Some(ServiceCategory::Cbr),
+                Some(2) => category = Some(ServiceCategory::Abr),
+                Some(3) => aal = Some(Aal::Aal0),
+                Some(4) => aal = Some(Aal::Aal5),
+                Some(_) if !self.extended => return self.scan.error_at(start, Kind::VbrInStrict),
+                Some(5 | 6) => category = Some(ServiceCategory::RtVbr),
+                Some(_) => category = Some(ServiceCategory::NrtVbr),
+                None => return self.scan.error(Kind::ExpectedCategory),
+            }
+            if !self.scan.take(b',') {
+                break;
+            }
+        }
+        let Some(category) = category else {
+            return self.scan.error(Kind::NoCategory);
+        };
+        Ok(TrafficContract {
+            aal,
+            ..TrafficContract::new(category)
+        })
+    }
+
+    /// What follows the common list: whether the contract transmits and receives at all.
+    fn directions(&mut self, lists: &mut Lists<'_>) -> Result<(bool, bool), ContractError> {
+        let mut transmits = true;
+        if self.scan.at_end() {
+            return Ok((true, true));
+        }
+        if self.scan.take_word(&["tx"]).is_some() {
+            if self.scan.take_word(&[":none"]).is_some() {
+                transmits = false;
+                self.scan.take(b',');
+            } else {
+                self.list(lists, List::Transmit)?;
+            }
+        } else if !self.scan.starts_with("rx") {
+            return self.scan.error(Kind::UnknownParameter);
+        }
+        if self.scan.at_end() {
+            return Ok((transmits, true));
+        }
+        if self.scan.take_word(&["rx"]).is_none() {
+            return self.scan.error(Kind::ExpectedReceive);
+        }
+        let receives = self.scan.take_word(&[":none"]).is_none();
+        if receives {
+            self.list(lists, List::Receive)?;
+        }
+        if self.scan.starts_with("tx:") {
+            return self.scan.error(Kind::TransmitAfterReceive);
+        }
+        if !self.scan.at_end() {
+            let after_comma = self.scan.last() == Some(b',');
+            return self.scan.error(if after_comma {
+                Kind::UnknownParameter
+            } else {
+                Kind::ExpectedComma
+            });
+        }
+        Ok((transmits, receives))
+    }
+
+    /// A colon and parameters, up to the end or to something that is no parameter.
+    fn list(&mut self, lists: &mut Lists<'_>, list: List) -> Result<(), ContractError> {
+        if !self.scan.take(b':') {
+            return self.scan.error(Kind::ExpectedColon);
+        }
+        let known = if self.extended {
+            PARAMETERS.len()
+        } else {
+            PARAMETERS_OF_LIBATM
+        };
+        loop {
+            if self.scan.at_end() {
+                return self.scan.error(Kind::ExpectedParameter);
+            }
+            let start = self.scan.at();
+            let Some(parameter) = self.scan.take_word(&PARAMETERS[..known]) else {
+                return Ok(());
+            };
+            if parameter >= PARAMETERS_OF_A_DIRECTION {
+                if list != List::Common {
+                    return self.scan.error_at(start, Kind::NotInDirection);
+                }
+                self.contract_parameter(lists.contract, parameter)?;
+            } else {
+                let set = self.parameter(parameter)?;
+                lists.each(list, set);
+            }
+            if self.scan.at_end() {
+                return Ok(());
+            }
+            if !self.scan.take(b',') {
+                return self.scan.error(Kind::ExpectedComma);
+            }
+        }
+    }
+
+    fn contract_parameter(
+        &mut self,
+        contract: &mut TrafficContract,
+        parameter: usize,
+    ) -> Result<(), ContractError> {
+        const JITTER: [Jitter; 3] = [Jitter::Low, Jitter::Default, Jitter::High];
+        const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
+        const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
+        match parameter {
+            9 => {
+                let word = self.choice(JITTER.map(Jitter::word), "low, default, high")?;
+                contract.jitter = JITTER[word];
+            }
+            10 => {
+                let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
+                contract.police = Some(POLICE[word]);
+            }
+            _ => {
+                let word = self.choice(EXCESS.map(Excess::word), "discard, tag, when-idle")?;
+                contract.excess = EXCESS[word];
+            }
+        }
+        Ok(())
+    }
+
+    fn choice(&mut self, words: [&str; 3], all: &'static str) -> Result<usize, ContractError> {
+        match self.scan.take_word(&words) {
+            Some(word) => Ok(word),
+            None => self.scan.error(Kind::ExpectedWord(all)),
+        }
+    }
+
+    fn parameter(&mut self, parameter: usize) -> Result<Set, ContractError> {
+        Ok(match parameter {
+            0 => Set::MaxPcr(self.scan.rate(false)?.peak()),
+            1 => Set::Pcr(self.scan.rate(false)?.peak()),
+            2 => Set::MinPcr(CellRate::new(self.finite_rate(true)?)),
+            3 | 4 => Set::MaxSdu(NonZeroU32::new(self.scan.sdu()?)),
+            5 => {
+                let start = self.scan.at();
+                match CellRate::new(self.finite_rate(false)?) {
+                    Some(rate) => Set::Scr(rate),
+                    None => return self.scan.error_at(start, Kind::NoRate),
+                }
+            }
+            6 => Set::Mbs(self.scan.cells()?),
+            7 => Set::Cdvt(self.scan.time_ns()?),
+            _ => Set::Dvt(self.scan.time_ns()?),
+        })
+    }
+
+    fn finite_rate(&mut self, up: bool) -> Result<u32, ContractError> {
+        let start = self.scan.at();
+        match self.scan.rate(up)? {
+            RawRate::Cells(cell_s) => Ok(cell_s),
+            RawRate::Max => self.scan.error_at(start, Kind::MaxRate),
+        }
+    }
+}
+
+/// One parameter of a direction, read.
+#[derive(Clone, Copy)]
+enum Set {
+    MaxPcr(Option<Peak>),
+    Pcr(Option<Peak>),
+    MinPcr(Option<CellRate>),
+    MaxSdu(Option<NonZeroU32>),
+    Scr(CellRate),
+    Mbs(NonZeroU32),
+    Cdvt(u64),
+    Dvt(u64),
+}
+
+/// Where parameters go.
+struct Lists<'a> {
+    contract: &'a mut TrafficContract,
+    transmit: &'a mut TrafficDescriptor,
+    receive: &'a mut TrafficDescriptor,
+}
+
+impl Lists<'_> {
+    fn each(&mut self, list: List, set: Set) {
+        if list != List::Receive {
+            set.apply(self.transmit);
+        }
+        if list != List::Transmit {
+            set.apply(self.receive);
+        }
+    }
+}
+
+impl Set {
+    fn apply(self, descriptor: &mut TrafficDescriptor) {
+        match self {
+            Self::MaxPcr(peak) => descriptor.max_pcr = peak,
+            Self::Pcr(peak) => descriptor.pcr = peak,
+            Self::MinPcr(rate) => descriptor.min_pcr = rate,
+            Self::MaxSdu(octets) => descriptor.max_sdu = octets,
+            Self::Scr(rate) => descriptor.scr = Some(rate),
+            Self::Mbs(cells) => descriptor.mbs = Some(cells),
+            Self::Cdvt(ns) => descriptor.cdvt_ns = Some(ns),
+            Self::Dvt(ns) => descriptor.dvt_ns = Some(ns),
+        }
+    }
+}

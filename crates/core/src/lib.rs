@@ -1,0 +1,37 @@
+//! The ATM stack and the ring protocol: no I/O, no clock, no threads, no `unsafe`.
+//!
+//! ```text
+//!            cells                          PDUs                           octets
+//!        +-----------+  receive()   +----------------+  indication  +--------------+
+//! link ->|  adapter  | -----------> |     server     | -----------> | application  |
+//!        |  police   |   events     |   connection   |              |              |
+//!        | reassemble|              | admit, credit  |              |              |
+//! link <-|  segment  | <----------- |                | <----------- |              |
+//!        |  shape    |   commands   |                |   request    |              |
+//!        +-----------+  transmit()  +----------------+   confirm    +--------------+
+//! ```
+//!
+//! Rooms, in flow order; a room may use those before it, never those after:
+//!
+//! - [`wire`]: octets to values and back. Does not know connections.
+//! - [`contract`]: what was promised, and the arithmetic that checks it. Does not know cells'
+//!   contents.
+//! - [`aal`]: cells to PDUs and back. Does not police.
+//! - [`ring`]: queues between two parties that do not trust each other. Does not know what is in
+//!   them.
+//! - [`adapter`]: the firmware: receive, police, reassemble; segment, shape, transmit.
+//!
+//! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
+//! reads. So is chance: a [`FaultyLine`] does to the cells what a list says.
+#![forbid(unsafe_code)]
+
+pub mod aal;
+pub mod adapter;
+pub mod contract;
+mod fault;
+pub mod ring;
+mod time;
+pub mod wire;
+
+pub use fault::{Effect, Fault, FaultCounts, FaultyLine};
+pub use time::Time;

@@ -1,0 +1,37 @@
+//! Octets on the wire to values, and back. Parsing never panics; emitting never fails.
+
+mod aal1;
+mod aal2;
+mod aal34;
+mod cell;
+mod crc10;
+mod hec;
+pub mod llc;
+mod mpls;
+mod oam;
+mod octets;
+mod prefix;
+pub mod pseudowire;
+mod rm;
+mod trailer;
+mod udp_ip;
+
+pub use aal1::{Aal1Header, SnpVerdict};
+pub use aal2::{CpsPacketHeader, StartField};
+pub use aal34::{CpcsHeader, CpcsTrailer, SAR_PAYLOAD_LEN, SarPdu, SegmentType};
+pub use cell::{
+    AddressError, CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HeaderKind,
+    PAYLOAD_LEN, Pti, VpiVci,
+};
+pub use crc10::{Checked, crc10, crc10_is_valid, seal_crc10};
+pub use hec::{HecMode, HecReceiver, HecVerdict, hec};
+pub use mpls::{LABEL_ENTRY_LEN, Label, LabelEntry};
+pub use oam::{Defect, LOCATION_LEN, Loopback, OAM_SPECIFIC_LEN, Oam, OamFlow};
+pub use octets::{Cell, CellRef};
+pub use prefix::Prefix;
+pub use pseudowire::{CellMode, ControlWord, Pseudowire};
+pub use rm::{Rm, RmRate};
+pub use trailer::{TRAILER_LEN, Trailer};
+pub use udp_ip::{
+    Addresses, IpVersion, MPLS_IN_UDP_LEN_MAX, MPLS_UDP_PORT, MplsFrame, MplsFrameError, MplsInUdp,
+};

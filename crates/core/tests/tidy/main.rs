@@ -1,0 +1,273 @@
+//! The house rules that no compiler holds, as ordinary tests over the text of the project.
+//!
+//! Every rule is a function from text to complaints; each is tried on a bad sample as well.
+#![cfg(not(any(miri, loom)))]
+
+mod files;
+mod rules;
+mod source;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cellgate_core::adapter::Discard;
+
+use files::{files_below, manifests, read, relative, root, rust_files, section};
+use rules::*;
+use source::{Source, split};
+
+/// Where `unsafe` may stand.
+const UNSAFE_HOMES: [&str; 3] = ["crates/shm/", "crates/simd/", "crates/host/src/sys/"];
+
+/// A longer file is named in the output, not refused.
+const LINES_USUAL: usize = 350;
+
+#[test]
+fn rooms_use_only_earlier_rooms() {
+    let src = root().join("crates/core/src");
+    check(&rust_files("crates/core/src"), |path, source| {
+        let inside = path.strip_prefix(&src).expect("below src");
+        let room = inside.iter().next().and_then(|name| name.to_str());
+        match room {
+            Some(room) if ROOMS.contains(&room) => later_rooms(room, source),
+            _ => Vec::new(),
+        }
+    });
+    assert_complains(later_rooms("wire", &split("use crate::contract::Gcra;")), 1);
+    assert_complains(
+        later_rooms("aal", &split("use crate::{Time, ring::Words, wire};")),
+        1,
+    );
+    assert_complains(
+        later_rooms("wire", &split("fn f() { super::super::ring::f() }")),
+        1,
+    );
+    assert_complains(
+        later_rooms("ring", &split("use crate::{wire, aal::Memory, Time};")),
+        0,
+    );
+    assert_complains(
+        later_rooms("wire", &split("/// See [`crate::adapter`].")),
+        0,
+    );
+}
+
+#[test]
+fn every_room_is_a_module_of_the_core_and_every_module_a_room() {
+    let lib = fs::read_to_string(root().join("crates/core/src/lib.rs")).expect("core has a lib");
+    let mut modules: Vec<_> = lib
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+        .collect();
+    let mut rooms = ROOMS.to_vec();
+    modules.sort();
+    rooms.sort();
+    assert_eq!(modules, rooms);
+}
+
+#[test]
+fn the_core_has_no_io_no_clock_no_threads_no_hash_order_and_no_floats() {
+    check(&rust_files("crates/core/src"), |_, source| {
+        impurities(source)
+    });
+    assert_complains(impurities(&split("use std::time::Duration;")), 1);
+    assert_complains(impurities(&split("use std::{fmt, thread::spawn};")), 1);
+    assert_complains(impurities(&split("let x: HashMap<u8, f64>;")), 2);
+    assert_complains(
+        impurities(&split("use std::collections::BTreeMap; // not HashMap")),
+        0,
+    );
+}
+
+#[test]
+fn unsafe_stands_only_where_it_has_a_home() {
+    check(&rust_files("crates"), |path, source| {
+        if UNSAFE_HOMES
+            .iter()
+            .any(|home| relative(path).starts_with(home))
+        {
+            return Vec::new();
+        }
+        unsafe_code(source)
+    });
+    assert_complains(unsafe_code(&split("fn f() { unsafe { g() } }")), 1);
+    assert_complains(
+        unsafe_code(&split("#![forbid(unsafe_code)] // unsafe\nf(\"unsafe\");")),
+        0,
+    );
+    assert_complains(
+        unsafe_code(&split("unsafe impl GlobalAlloc for Counting {}")),
+        0,
+    );
+}
+
+#[test]
+fn crates_without_unsafe_forbid_it() {
+    for file in [
+        "crates/core/src/lib.rs",
+        "crates/lab/src/lib.rs",
+        "crates/cli/src/main.rs",
+    ] {
+        let text = fs::read_to_string(root().join(file)).expect(file);
+        assert!(forbids_unsafe(&text), "{file}: no #![forbid(unsafe_code)]");
+    }
+    assert!(!forbids_unsafe("// #![forbid(unsafe_code)]\nfn main() {}"));
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    for (path, toml) in manifests() {
+        let lints = section(&toml, "lints");
+        assert!(
+            lints.contains(&"workspace = true"),
+            "{path}: no [lints] workspace = true"
+        );
+    }
+    let top = fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
+    for (table, lint) in [
+        ("workspace.lints.rust", "missing_docs"),
+        ("workspace.lints.clippy", "undocumented_unsafe_blocks"),
+    ] {
+        let on = section(&top, table)
+            .iter()
+            .any(|line| line.starts_with(lint) && !line.contains("allow"));
+        assert!(on, "{lint} is not on in [{table}]");
+    }
+    assert!(section("[a]\nx = 1\n[lints]\n[b]\nworkspace = true", "lints").is_empty());
+}
+
+#[test]
+fn crates_depend_only_on_what_their_place_allows() {
+    for (path, toml) in manifests() {
+        let complaints = misplaced_dependencies(&path, &toml);
+        assert!(complaints.is_empty(), "{path}: {complaints:?}");
+    }
+    let core = "[dependencies]\nrustix.workspace = true\nserde = \"1\"";
+    assert_complains(misplaced_dependencies("crates/core/Cargo.toml", core), 1);
+    let lab = "[dev-dependencies]\ncellgate-host = { path = \"../host\" }";
+    assert_complains(misplaced_dependencies("crates/lab/Cargo.toml", lab), 1);
+    let host = "[dependencies]\ncellgate-lab.workspace = true";
+    assert_complains(misplaced_dependencies("crates/host/Cargo.toml", host), 1);
+    assert_complains(misplaced_dependencies("crates/cli/Cargo.toml", host), 0);
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    let files = rust_files("crates");
+    for path in &files {
+        let lines = lines_before_tests(&read(path));
+        if lines > LINES_USUAL {
+            println!("{lines} lines, more than usual: {}", relative(path));
+        }
+    }
+    check(&files, |path, _| too_long(&read(path)));
+    check(&[root().join(".ci/run")], |path, _| too_long(&read(path)));
+    assert_complains(too_long(&"//\n".repeat(LINES_MAX)), 1);
+    assert_complains(too_long(&format!("// {}", "é".repeat(98))), 1);
+    assert_complains(too_long(&"é".repeat(100)), 0);
+    let with_tests = format!("fn f() {{}}\n#[cfg(test)]\n{}", "//\n".repeat(LINES_MAX));
+    assert_complains(too_long(&with_tests), 0);
+}
+
+#[test]
+fn guides_are_short() {
+    for (file, lines_max) in [("README.md", 150), ("STYLE.md", 60)] {
+        let lines = fs::read_to_string(root().join(file))
+            .expect(file)
+            .lines()
+            .count();
+        assert!(
+            lines <= lines_max,
+            "{file} has {lines} lines of {lines_max}"
+        );
+    }
+}
+
+#[test]
+fn comments_describe_the_code_and_nothing_is_left_unfinished() {
+    check(&rust_files("crates"), |_, source| unfinished(source));
+    assert_complains(unfinished(&split("// TODO: more")), 1);
+    assert_complains(unfinished(&split("/// Now we check the length.")), 1);
+    assert_complains(unfinished(&split("/* It is no longer 5. */")), 1);
+    assert_complains(unfinished(&split("fn f() { todo!() }")), 1);
+    assert_complains(unfinished(&split("fn f() { unimplemented!(\"x\") }")), 1);
+    assert_complains(unfinished(&split("// It waits no longer than a step.")), 0);
+}
+
+#[test]
+fn every_discard_reason_is_explained_in_the_readme() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("a README");
+    for reason in Discard::ALL {
+        let row = format!("| `{}` |", reason.name());
+        assert!(readme.contains(&row), "README.md: no row {row}");
+    }
+}
+
+#[test]
+fn every_invariant_names_a_test_or_lint_that_exists() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("an ARCHITECTURE");
+    let mut known = fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
+    for path in rust_files("crates") {
+        known.push_str(&read(&path));
+    }
+    known.push_str(&fs::read_to_string(root().join("crates/core/clippy.toml")).expect("lints"));
+    let complaints = unheld_invariants(&text, &known);
+    assert!(complaints.is_empty(), "{complaints:#?}");
+
+    let table =
+        |held| format!("## Invariants\n| a | b |\n|---|---|\n| x | {held} |\n## Rest\n| y |");
+    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_y() {}"), 1);
+    assert_complains(unheld_invariants(&table("a promise"), "fn holds_y() {}"), 1);
+    assert_complains(unheld_invariants(&table("`holds_x`"), "fn holds_x() {}"), 0);
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut documents = files_below(&root().join("docs"), "md");
+    for name in ["README", "ARCHITECTURE", "STYLE", "CAVEATS", "CHANGELOG"] {
+        documents.push(root().join(name).with_extension("md"));
+    }
+    for document in documents {
+        let folder = document.parent().expect("a file has a folder");
+        let complaints = dead_links(folder, &read(&document));
+        assert!(
+            complaints.is_empty(),
+            "{}: {complaints:?}",
+            relative(&document)
+        );
+    }
+    assert_complains(
+        dead_links(&root(), "[a](no-such-file.md), [b](https://x.y)"),
+        1,
+    );
+}
+
+#[test]
+fn the_splitter_tells_code_from_comments_and_literals() {
+    let source =
+        split("let a = \"// no \\\" {\"; // yes\nlet b = '\"'; /* a /* b */ c */ let c = 'x;");
+    assert_eq!(source.code[0].trim_end(), "let a = \"\";");
+    assert_eq!(source.comments[0].trim(), "yes");
+    assert!(source.code[1].contains("let c = 'x;"));
+    assert!(source.comments[1].contains("a /* b */ c"));
+    let raw = split("let r = r#\"a \" // b\"#; done(); let not_raw = for_r(\"x\");");
+    assert!(raw.code[0].contains("done();") && raw.comments[0].is_empty());
+}
+
+fn check(files: &[PathBuf], complaints: impl Fn(&Path, &Source) -> Vec<String>) {
+    assert!(!files.is_empty(), "nothing to check");
+    let mut all = BTreeMap::new();
+    for path in files {
+        let found = complaints(path, &split(&read(path)));
+        if !found.is_empty() {
+            all.insert(relative(path), found);
+        }
+    }
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+#[track_caller]
+fn assert_complains(complaints: Vec<String>, times: usize) {
+    assert_eq!(complaints.len(), times, "{complaints:?}");
+}

@@ -1,0 +1,181 @@
+//! The rules: from text to complaints.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::files::section;
+use crate::source::{Source, segments_after, words};
+
+/// The rooms of the core in flow order.
+pub(crate) const ROOMS: [&str; 5] = ["wire", "contract", "aal", "ring", "adapter"];
+
+/// What of the standard library is I/O, a clock or a thread.
+const STD_OUTSIDE_CORE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
+
+/// Words of code that have no place in the core: hash order, clocks, floats.
+const WORDS_OUTSIDE_CORE: [&str; 7] = [
+    "HashMap",
+    "HashSet",
+    "RandomState",
+    "Instant",
+    "SystemTime",
+    "f32",
+    "f64",
+];
+
+/// Comments describe the code, not its history, and leave nothing for later.
+const COMMENT_BANS: [&str; 6] = ["TODO", "FIXME", "XXX", "now we", "used to be", "previously"];
+
+pub(crate) const LINES_MAX: usize = 800;
+const COLUMNS_MAX: usize = 100;
+
+/// Complaints about paths into rooms that come after `room`.
+pub(crate) fn later_rooms(room: &str, source: &Source) -> Vec<String> {
+    let place = ROOMS.iter().position(|name| *name == room).expect("a room");
+    let code = source.code.join("\n");
+    ["crate::", "super::"]
+        .into_iter()
+        .flat_map(|prefix| segments_after(&code, prefix))
+        .filter(|segment| ROOMS[place + 1..].contains(&segment.as_str()))
+        .map(|segment| format!("{room} uses {segment}, which comes after it"))
+        .collect()
+}
+
+/// Complaints about what the core must not know.
+pub(crate) fn impurities(source: &Source) -> Vec<String> {
+    let code = source.code.join("\n");
+    let outside = segments_after(&code, "std::")
+        .into_iter()
+        .filter(|segment| STD_OUTSIDE_CORE.contains(&segment.as_str()))
+        .map(|segment| format!("std::{segment}"));
+    let named = words(&code)
+        .filter(|word| WORDS_OUTSIDE_CORE.contains(word))
+        .map(str::to_string);
+    outside.chain(named).collect()
+}
+
+/// Complaints about `unsafe`. A counting allocator cannot be written without; tests may have one.
+pub(crate) fn unsafe_code(source: &Source) -> Vec<String> {
+    if source
+        .code
+        .iter()
+        .any(|line| line.contains("unsafe impl GlobalAlloc"))
+    {
+        return Vec::new();
+    }
+    numbered(&source.code, |line| {
+        words(line).any(|word| word == "unsafe")
+    })
+}
+
+pub(crate) fn forbids_unsafe(text: &str) -> bool {
+    text.lines().any(|line| line == "#![forbid(unsafe_code)]")
+}
+
+/// Complaints about dependencies of the crate whose manifest is `path`.
+pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
+    let names = |sections: &[&str]| -> Vec<String> {
+        sections
+            .iter()
+            .flat_map(|name| section(toml, name))
+            .filter_map(|line| line.split(['.', ' ', '=']).next())
+            .map(str::to_string)
+            .collect()
+    };
+    let shipped = names(&["dependencies"]);
+    let all = names(&["dependencies", "dev-dependencies", "build-dependencies"]);
+    let wrong = |name: &String| match path {
+        "crates/core/Cargo.toml" => {
+            shipped.contains(name) && !["cellgate-simd", "serde", "thiserror"].contains(&&**name)
+        }
+        "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
+        "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
+        "crates/host/Cargo.toml" => name == "cellgate-lab",
+        "crates/simd/Cargo.toml" => name.starts_with("cellgate-"),
+        _ => false,
+    };
+    all.into_iter().filter(wrong).collect()
+}
+
+/// Complaints about length and width.
+pub(crate) fn too_long(text: &str) -> Vec<String> {
+    let mut complaints: Vec<_> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.chars().count() > COLUMNS_MAX)
+        .map(|(i, line)| format!("{}: {} columns", i + 1, line.chars().count()))
+        .collect();
+    let lines = lines_before_tests(text);
+    if lines >= LINES_MAX {
+        complaints.push(format!("{lines} lines"));
+    }
+    complaints
+}
+
+pub(crate) fn lines_before_tests(text: &str) -> usize {
+    text.lines()
+        .take_while(|line| *line != "#[cfg(test)]")
+        .count()
+}
+
+/// Complaints about marks of unfinished work and comments that tell history.
+pub(crate) fn unfinished(source: &Source) -> Vec<String> {
+    let mut complaints = numbered(&source.code, |line| {
+        line.contains("todo!") || line.contains("unimplemented!")
+    });
+    complaints.extend(numbered(&source.comments, |line| {
+        let lower = line.to_lowercase().replace("no longer than", "");
+        lower.contains("no longer")
+            || COMMENT_BANS
+                .iter()
+                .any(|ban| match ban.chars().all(char::is_uppercase) {
+                    true => words(line).any(|word| word == *ban),
+                    false => lower.contains(ban),
+                })
+    }));
+    complaints
+}
+
+/// Rows of the table of invariants whose last column names nothing in `known`.
+pub(crate) fn unheld_invariants(text: &str, known: &str) -> Vec<String> {
+    let table = text.split("## Invariants").nth(1).unwrap_or_default();
+    let table = table.split("\n## ").next().unwrap_or_default();
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let known: BTreeSet<_> = words(known).collect();
+    let held = |row: &&str| {
+        let last = row
+            .trim_end_matches([' ', '|'])
+            .rsplit(" | ")
+            .next()
+            .unwrap_or_default();
+        let mut names = last.split('`').skip(1).step_by(2).peekable();
+        names.peek().is_some() && names.all(|name| known.contains(name))
+    };
+    let complaints: Vec<_> = rows
+        .clone()
+        .filter(|row| !held(row))
+        .map(str::to_string)
+        .collect();
+    match rows.count() {
+        0 => vec!["no table of invariants".to_string()],
+        _ => complaints,
+    }
+}
+
+/// Links to files that do not exist.
+pub(crate) fn dead_links(folder: &Path, text: &str) -> Vec<String> {
+    text.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', '#']).next())
+        .filter(|target| !target.is_empty() && !target.contains("://"))
+        .filter(|target| !folder.join(target).exists())
+        .map(str::to_string)
+        .collect()
+}
+
+fn numbered(lines: &[String], bad: impl Fn(&str) -> bool) -> Vec<String> {
+    let bad_lines = lines.iter().enumerate().filter(|(_, line)| bad(line));
+    bad_lines
+        .map(|(i, line)| format!("{}: {}", i + 1, line.trim()))
+        .collect()
+}

@@ -1,0 +1,441 @@
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{
+    AttachmentIndex, Board, Command, Completion, Config, Outcome, PortIndex,
+};
+use cellgate_core::wire::CellFormat;
+use cellgate_shm::Waker;
+
+use super::memory::{HostAttachment, HostRegion};
+use super::wake::ring;
+use crate::link::{PortFaults, QueueCounters, ReceiveEnd, TransmitEnd};
+
+/// What the service thread asks of the firmware thread.
+pub(super) enum HostCommand {
+    /// Something for the adapter.
+    Adapter(Command<HostRegion, HostAttachment>),
+    /// A new client, and how to wake it.
+    Attach {
+        /// The ticket.
+        ticket: u64,
+        /// The client's memory.
+        attachment: HostAttachment,
+        /// Wakes the client.
+        bell: Waker,
+    },
+    /// A port receives from, or transmits into, something else from now on.
+    Port {
+        /// The ticket.
+        ticket: u64,
+        /// Which port.
+        port: PortIndex,
+        /// Its new ends.
+        ends: [Option<PortEnd>; 2],
+    },
+    /// A port receives with these faults from now on, or without.
+    Faults {
+        /// The ticket.
+        ticket: u64,
+        /// Which port.
+        port: PortIndex,
+        /// The faults.
+        faults: Option<Box<PortFaults>>,
+    },
+}
+
+/// The adapter's end of one direction of a port, and where it counts.
+pub(super) enum PortEnd {
+    /// Cells come from here.
+    Receive(ReceiveEnd, Arc<QueueCounters>),
+    /// Cells go there.
+    Transmit(TransmitEnd, Arc<QueueCounters>),
+    /// Nobody has ever taken the other end: so many cells went there and were dropped.
+    DeadLine(u64, Arc<QueueCounters>),
+}
+
+/// The end of a [`HostCommand`], with all that the firmware thread has given up: the service
+/// thread frees it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation of the firmware thread"
+)]
+pub(super) enum HostCompletion {
+    /// The adapter's.
+    Adapter(Completion<HostRegion, HostAttachment>, Option<Waker>),
+    /// Of a port's new ends: those used before.
+    Port {
+        /// The command's.
+        ticket: u64,
+        /// The former ends, or the new ones if there is no such port.
+        former: [Option<PortEnd>; 2],
+    },
+    /// Of a port's new faults: those before.
+    Faults {
+        /// The command's.
+        ticket: u64,
+        /// The former faults, or the new ones if there is no such port.
+        former: Option<Box<PortFaults>>,
+    },
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StepWork {
+    /// Cells received and transmitted.
+    pub(super) cells: usize,
+    /// Commands taken and interrupts made.
+    pub(super) others: usize,
+}
+
+impl StepWork {
+    pub(super) const fn is_idle(self) -> bool {
+        self.cells == 0 && self.others == 0
+    }
+}
+
+/// One port. It begins with a dead line: nothing arrives, and what is sent is dropped and counted.
+struct BoardPort {
+    receive: Option<PortEnd>,
+    faults: Option<Box<PortFaults>>,
+    transmit: PortEnd,
+    full_since: Option<Time>,
+}
+
+impl BoardPort {
+    fn new(line: Arc<QueueCounters>) -> Self {
+        Self {
+            receive: None,
+            faults: None,
+            transmit: PortEnd::DeadLine(0, line),
+            full_since: None,
+        }
+    }
+
+    #[inline(always)]
+    fn receiver(&mut self) -> Option<&mut ReceiveEnd> {
+        match &mut self.receive {
+            Some(PortEnd::Receive(receiver, _)) => Some(receiver),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn sender(&mut self) -> Option<&mut TransmitEnd> {
+        match &mut self.transmit {
+            PortEnd::Transmit(sender, _) => Some(sender),
+            _ => None,
+        }
+    }
+
+    /// Shows the counters of both ends to other threads.
+    #[inline(always)]
+    fn publish(&mut self, now: Time) {
+        if let Some(PortEnd::Receive(receiver, counters)) = &mut self.receive {
+            receiver.publish(now, counters);
+        }
+        if let Some(faults) = &self.faults {
+            faults.publish();
+        }
+        match &self.transmit {
+            PortEnd::Transmit(sender, counters) => sender.publish(counters),
+            PortEnd::DeadLine(dropped, counters) => counters.publish_dropped(*dropped),
+            PortEnd::Receive(..) => {}
+        }
+    }
+}
+
+/// A bell whose client the adapter adds or removes just now.
+enum Changing {
+    Attach(u64, Waker),
+    Detach(u64, AttachmentIndex),
+}
+
+/// The firmware's world: ports, commands from the service thread, eventfds.
+pub(super) struct HostBoard {
+    now: Time,
+    work: StepWork,
+    steps: u32,
+    ports: Vec<BoardPort>,
+    bells: Vec<Option<Waker>>,
+    /// Clients to wake at the end of the step, and whether each is among them.
+    due: Vec<AttachmentIndex>,
+    is_due: Vec<bool>,
+    changing: Option<Changing>,
+    commands: Receiver<HostCommand>,
+    posted: Arc<AtomicU64>,
+    taken: u64,
+    completions: SyncSender<HostCompletion>,
+    service: Arc<OwnedFd>,
+}
+
+/// The firmware's ends of the channels to the service thread.
+pub(super) struct BoardChannels {
+    /// Commands.
+    pub(super) commands: Receiver<HostCommand>,
+    /// How many were ever sent: looking at this costs less than looking into the channel.
+    pub(super) posted: Arc<AtomicU64>,
+    /// Completions; the channel has room for as many as there can be commands on their way.
+    pub(super) completions: SyncSender<HostCompletion>,
+    /// Wakes the service thread.
+    pub(super) service: Arc<OwnedFd>,
+}
+
+impl HostBoard {
+    /// How long a full transmit queue holds the port back. A reader that does not read for longer
+    /// is a dead line, and a line drops.
+    const HOLD_MAX_NS: u64 = 100_000_000;
+
+    /// Steps from one look at the ports' counters to the next.
+    const PUBLISH_EVERY: u32 = 256;
+
+    /// What a dead line takes at once.
+    const DEAD_LINE_CELLS: usize = 1024;
+
+    /// A board whose ports count in `lines` what they send before anybody listens.
+    pub(super) fn new(
+        config: &Config,
+        lines: Vec<Arc<QueueCounters>>,
+        channels: BoardChannels,
+    ) -> Self {
+        Self {
+            now: Time::ZERO,
+            work: StepWork::default(),
+            steps: 0,
+            ports: lines.into_iter().map(BoardPort::new).collect(),
+            bells: (0..config.attachments).map(|_| None).collect(),
+            due: Vec::with_capacity(config.attachments.into()),
+            is_due: vec![false; config.attachments.into()],
+            changing: None,
+            commands: channels.commands,
+            posted: channels.posted,
+            taken: 0,
+            completions: channels.completions,
+            service: channels.service,
+        }
+    }
+
+    /// Looks at every port once; until the next look a step sees only the cells there are now.
+    #[inline(always)]
+    pub(super) fn poll(&mut self) {
+        for port in &mut self.ports {
+            if let Some(receiver) = port.receiver() {
+                receiver.poll(self.now);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn begin(&mut self, now: Time) {
+        self.now = now;
+        self.work = StepWork::default();
+    }
+
+    /// What the step did. Every so often the ports' counters are shown to other threads: a step
+    /// that reads what senders count would slow both down.
+    #[inline(always)]
+    pub(super) fn end(&mut self) -> StepWork {
+        self.wake_due();
+        for port in &mut self.ports {
+            if let Some(sender) = port.sender() {
+                sender.flush();
+            }
+        }
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps.is_multiple_of(Self::PUBLISH_EVERY) {
+            for port in &mut self.ports {
+                port.publish(self.now);
+            }
+        }
+        self.work
+    }
+
+    /// Wakes each client that the step interrupted once: one that keeps saying that it sleeps again
+    /// costs a step no more than one system call.
+    #[inline(always)]
+    fn wake_due(&mut self) {
+        for index in self.due.drain(..) {
+            let index = usize::from(index.0);
+            if let (Some(due), Some(bell)) = (self.is_due.get_mut(index), self.bells.get_mut(index))
+            {
+                *due = false;
+                if let Some(bell) = bell {
+                    bell.wake();
+                }
+            }
+        }
+    }
+
+    /// Sends a completion. The channel cannot be full: the service thread has no more commands on
+    /// their way than it has slots.
+    fn finish(&mut self, completion: HostCompletion) {
+        if self.completions.try_send(completion).is_ok() {
+            ring(&self.service);
+        }
+    }
+
+    fn settle(&mut self, completion: &Completion<HostRegion, HostAttachment>) -> Option<Waker> {
+        match self.changing.take() {
+            Some(Changing::Attach(ticket, bell)) if ticket == completion.ticket => match completion
+                .result
+            {
+                Ok(Outcome::Attached(index)) => match self.bells.get_mut(usize::from(index.0)) {
+                    Some(slot) => slot.replace(bell),
+                    None => Some(bell),
+                },
+                _ => Some(bell),
+            },
+            Some(Changing::Detach(ticket, index)) if ticket == completion.ticket => {
+                match completion.result {
+                    Ok(_) => self.bells.get_mut(usize::from(index.0))?.take(),
+                    Err(_) => None,
+                }
+            }
+            other => {
+                self.changing = other;
+                None
+            }
+        }
+    }
+
+    /// Gives a port other ends. The counters of the former ones stand as they are.
+    fn connect(&mut self, ticket: u64, port: PortIndex, ends: [Option<PortEnd>; 2]) {
+        let former = match self.ports.get_mut(usize::from(port.0)) {
+            Some(port) => {
+                port.publish(self.now);
+                port.full_since = None;
+                ends.map(|end| match end {
+                    Some(end @ PortEnd::Receive(..)) => port.receive.replace(end),
+                    Some(end) => Some(std::mem::replace(&mut port.transmit, end)),
+                    None => None,
+                })
+            }
+            None => ends,
+        };
+        self.finish(HostCompletion::Port { ticket, former });
+    }
+
+    /// Gives a port other faults, or none.
+    fn spoil(&mut self, ticket: u64, port: PortIndex, faults: Option<Box<PortFaults>>) {
+        let former = match self.ports.get_mut(usize::from(port.0)) {
+            Some(port) => {
+                port.publish(self.now);
+                std::mem::replace(&mut port.faults, faults)
+            }
+            None => faults,
+        };
+        self.finish(HostCompletion::Faults { ticket, former });
+    }
+}
+
+impl Board for HostBoard {
+    type Region = HostRegion;
+    type Attachment = HostAttachment;
+
+    #[inline(always)]
+    fn receive(&mut self, port: PortIndex, _format: CellFormat, fifo: &mut [u8]) -> usize {
+        let Some(port) = self.ports.get_mut(usize::from(port.0)) else {
+            return 0;
+        };
+        let Some(PortEnd::Receive(receiver, _)) = &mut port.receive else {
+            return 0;
+        };
+        let cells = match &mut port.faults {
+            None => receiver.take(fifo),
+            Some(faults) => faults.receive(self.now, receiver, fifo),
+        };
+        self.work.cells += cells;
+        cells
+    }
+
+    #[inline(always)]
+    fn transmit_space(&mut self, port: PortIndex) -> usize {
+        let Some(port) = self.ports.get_mut(usize::from(port.0)) else {
+            return 0;
+        };
+        let Some(sender) = port.sender() else {
+            return Self::DEAD_LINE_CELLS;
+        };
+        let (free, capacity) = (sender.free_for(Self::DEAD_LINE_CELLS), sender.capacity());
+        if free > 0 {
+            port.full_since = None;
+            return free;
+        }
+        let since = *port.full_since.get_or_insert(self.now);
+        if self.now.since_ns(since) < Self::HOLD_MAX_NS {
+            0
+        } else {
+            capacity
+        }
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]) {
+        if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
+            let count = cells.len() / format.stride();
+            match &mut port.transmit {
+                // What does not fit is dropped and counted by the sender.
+                PortEnd::Transmit(sender, _) => sender.send(cells),
+                PortEnd::DeadLine(dropped, _) => *dropped += count as u64,
+                PortEnd::Receive(..) => {}
+            }
+            self.work.cells += count;
+        }
+    }
+
+    #[inline]
+    fn interrupt(&mut self, index: AttachmentIndex) {
+        self.work.others += 1;
+        if let Some(due @ false) = self.is_due.get_mut(usize::from(index.0)) {
+            *due = true;
+            self.due.push(index);
+        }
+    }
+
+    #[inline(always)]
+    fn command(&mut self) -> Option<Command<HostRegion, HostAttachment>> {
+        // While a client comes or goes, the next command waits: one place for its bell is enough.
+        if self.posted.load(Ordering::Acquire) == self.taken || self.changing.is_some() {
+            return None;
+        }
+        let command = self.commands.try_recv().ok()?;
+        self.taken += 1;
+        self.work.others += 1;
+        match command {
+            HostCommand::Adapter(command) => {
+                if let Command::Detach { ticket, index } = command {
+                    self.changing = Some(Changing::Detach(ticket, index));
+                }
+                Some(command)
+            }
+            HostCommand::Attach {
+                ticket,
+                attachment,
+                bell,
+            } => {
+                self.changing = Some(Changing::Attach(ticket, bell));
+                Some(Command::Attach { ticket, attachment })
+            }
+            HostCommand::Port { ticket, port, ends } => {
+                self.connect(ticket, port, ends);
+                None
+            }
+            HostCommand::Faults {
+                ticket,
+                port,
+                faults,
+            } => {
+                self.spoil(ticket, port, faults);
+                None
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: Completion<HostRegion, HostAttachment>) {
+        let bell = self.settle(&completion);
+        self.finish(HostCompletion::Adapter(completion, bell));
+    }
+}

@@ -1,0 +1,304 @@
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cellgate_core::FaultCounts;
+use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, VcId, VcIndex};
+use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
+use cellgate_shm::Files;
+
+use crate::control::{Answer, ControlError, ReceiveInto, Reply};
+use crate::link::udp::UdpReport;
+use crate::link::{QueueCounters, Shown};
+
+/// A control connection, never used twice.
+pub(super) type ConnectionId = u32;
+
+/// Whose request, and which of its.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    pub(super) connection: ConnectionId,
+    pub(super) id: u64,
+}
+
+/// The memory that clients may have together.
+#[derive(Debug)]
+pub(super) struct Budget {
+    max: u64,
+    used: Arc<AtomicU64>,
+}
+
+/// A part of the budget, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    octets: u64,
+    used: Arc<AtomicU64>,
+}
+
+impl Budget {
+    pub(super) fn new(max: u64) -> Self {
+        Self {
+            max,
+            used: Arc::default(),
+        }
+    }
+
+    /// Takes `octets`. Only the service thread does.
+    pub(super) fn charge(&self, octets: u64) -> Result<Arc<Charge>, ControlError> {
+        let free = self.max.saturating_sub(self.used.load(Ordering::Relaxed));
+        if octets > free {
+            return Err(ControlError::MemoryExhausted {
+                needed: octets,
+                free,
+            });
+        }
+        self.used.fetch_add(octets, Ordering::Relaxed);
+        Ok(Arc::new(Charge {
+            octets,
+            used: Arc::clone(&self.used),
+        }))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.octets, Ordering::Relaxed);
+    }
+}
+
+/// A VC's memory as the service thread knows it.
+#[derive(Debug)]
+pub(super) struct VcMemory {
+    pub(super) files: Arc<Files>,
+    pub(super) sizes: ConnectionSizes,
+    /// That the files' headers carry.
+    pub(super) files_generation: u32,
+    pub(super) receive_into: ReceiveInto,
+    /// Its own, and that of the connection into whose transmit buffer it receives: the memory
+    /// lives as long as either.
+    pub(super) charges: Vec<Arc<Charge>>,
+}
+
+/// A VC as the service thread knows it.
+#[derive(Debug)]
+pub(super) struct VcRecord {
+    pub(super) vc: VcId,
+    /// None: its client is gone and it was to be kept.
+    pub(super) owner: Option<ConnectionId>,
+    pub(super) attachment: AttachmentIndex,
+    /// Its client is gone and nobody is to have it: it will be closed.
+    pub(super) doomed: bool,
+    pub(super) memory: Arc<VcMemory>,
+}
+
+/// A client as the service thread knows it.
+#[derive(Debug)]
+pub(super) struct AttachmentRecord {
+    pub(super) owner: Option<ConnectionId>,
+    pub(super) keep: bool,
+    /// Its removal is on its way. A second one could hit whoever gets the slot next.
+    pub(super) leaving: bool,
+    pub(super) _charge: Arc<Charge>,
+}
+
+/// One end of a port and who has it.
+#[derive(Debug, Default)]
+pub(super) struct EndRecord {
+    pub(super) taken_by: Option<ConnectionId>,
+    pub(super) counters: Arc<QueueCounters>,
+    pub(super) _charge: Option<Arc<Charge>>,
+}
+
+/// A port as the service thread knows it.
+#[derive(Debug, Default)]
+pub(super) struct PortRecord {
+    pub(super) receive: EndRecord,
+    pub(super) transmit: EndRecord,
+    /// Of the last pseudowire that it had: receiving and transmitting end.
+    pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
+    pub(super) faults: Option<FaultRecord>,
+}
+
+/// Faults of a port as the service thread knows them.
+#[derive(Debug)]
+pub(super) struct FaultRecord {
+    pub(super) counters: Arc<Shown<FaultCounts>>,
+    pub(super) _charge: Arc<Charge>,
+}
+
+/// A command on its way, and what its completion needs.
+pub(super) enum Pending {
+    Attach {
+        asker: Asker,
+        keep: bool,
+        sizes: AttachmentSizes,
+        files_generation: u32,
+        files: Arc<Files>,
+        watch: Arc<OwnedFd>,
+        charge: Arc<Charge>,
+    },
+    Detach {
+        asker: Option<Asker>,
+        index: AttachmentIndex,
+    },
+    Open {
+        asker: Asker,
+        attachment: AttachmentIndex,
+        memory: VcMemory,
+    },
+    Modify {
+        asker: Asker,
+        index: VcIndex,
+        memory: Option<VcMemory>,
+    },
+    Close {
+        asker: Option<Asker>,
+        vc: VcId,
+    },
+    Reattach {
+        asker: Asker,
+        index: VcIndex,
+        attachment: AttachmentIndex,
+    },
+    /// A request whose completion changes nothing here.
+    Plain {
+        asker: Asker,
+    },
+    Configure {
+        asker: Asker,
+        port: PortIndex,
+        config: PortConfig,
+    },
+    /// A port has got a new end.
+    Port {
+        asker: Asker,
+        port: PortIndex,
+        transmit: bool,
+        end: EndRecord,
+        /// For an end that the asker gets: its size and files.
+        reply: Option<(PortSizes, u32, Arc<Files>)>,
+    },
+    /// A port has got a pseudowire.
+    Pseudowire {
+        asker: Asker,
+        port: PortIndex,
+        ends: [EndRecord; 2],
+        shown: [Arc<Shown<UdpReport>>; 2],
+        answer: Answer,
+    },
+    /// A port has got faults, or none.
+    Faults {
+        asker: Asker,
+        port: PortIndex,
+        record: Option<FaultRecord>,
+    },
+}
+
+impl Pending {
+    /// Whose it is; none for the service thread's own.
+    pub(super) fn asker(&self) -> Option<Asker> {
+        match self {
+            Self::Attach { asker, .. }
+            | Self::Open { asker, .. }
+            | Self::Modify { asker, .. }
+            | Self::Reattach { asker, .. }
+            | Self::Plain { asker }
+            | Self::Configure { asker, .. }
+            | Self::Pseudowire { asker, .. }
+            | Self::Faults { asker, .. }
+            | Self::Port { asker, .. } => Some(*asker),
+            Self::Detach { asker, .. } | Self::Close { asker, .. } => *asker,
+        }
+    }
+}
+
+/// What the service thread has to do of its own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chore {
+    Close(VcIndex),
+    Detach(AttachmentIndex),
+}
+
+/// Descriptors that go along with a message.
+#[derive(Clone, Debug)]
+pub(super) enum Enclosed {
+    /// None.
+    Nothing,
+    /// One.
+    One(Arc<OwnedFd>),
+    /// The two files of somebody's memory: written by the adapter, written by the client.
+    Two(Arc<Files>),
+    /// The same, and what becomes readable when the adapter wakes the client.
+    Three(Arc<Files>, Arc<OwnedFd>),
+}
+
+impl Enclosed {
+    /// In their order.
+    pub(super) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::One(fd) => vec![fd.as_fd()],
+            Self::Two(files) => vec![files.from_adapter.as_fd(), files.from_client.as_fd()],
+            Self::Three(files, fd) => vec![
+                files.from_adapter.as_fd(),
+                files.from_client.as_fd(),
+                fd.as_fd(),
+            ],
+        }
+    }
+}
+
+/// A message on its way to a client.
+pub(super) struct Outgoing {
+    /// The request's.
+    pub(super) id: u64,
+    pub(super) octets: Vec<u8>,
+    pub(super) fds: Enclosed,
+}
+
+/// A control connection.
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    pub(super) greeted: bool,
+    /// Whether it may do what concerns everybody: configure ports, end the adapter.
+    pub(super) governs: bool,
+    /// Requests that wait for the firmware thread.
+    pub(super) in_flight: usize,
+    pub(super) replies: VecDeque<Outgoing>,
+}
+
+impl Connection {
+    /// Requests and replies that one client may have waiting; further ones stay in its socket.
+    const WAITING_MAX: usize = 16;
+
+    pub(super) fn new(socket: OwnedFd, governs: bool) -> Self {
+        Self {
+            socket,
+            greeted: false,
+            governs,
+            in_flight: 0,
+            replies: VecDeque::new(),
+        }
+    }
+
+    /// Answers the next request with an error instead of with descriptors that cannot be sent.
+    pub(super) fn withhold_descriptors(&mut self) {
+        let Some(reply) = self.replies.front_mut() else {
+            return;
+        };
+        let refused = Reply {
+            id: reply.id,
+            result: Err(ControlError::Kernel(
+                "too many descriptors are on their way".to_owned(),
+            )),
+        };
+        reply.octets = serde_json::to_vec(&refused).unwrap_or_default();
+        reply.fds = Enclosed::Nothing;
+    }
+
+    /// Whether another request may be read from it.
+    pub(super) fn is_open(&self) -> bool {
+        self.in_flight + self.replies.len() < Self::WAITING_MAX
+    }
+}

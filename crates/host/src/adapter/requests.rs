@@ -1,0 +1,577 @@
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use cellgate_core::adapter::{
+    AttachmentIndex, Command, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcIndex,
+};
+use cellgate_core::ring::{
+    AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, PortGeometry,
+    PortSizes,
+};
+use cellgate_shm::{Files, ReceiveBuffer};
+use rustix::fs::fstat;
+
+use super::board::{HostCommand, PortEnd};
+use super::memory::{
+    HostRegion, make_attachment, make_receive_port, make_region, make_transmit_port, staging_len,
+};
+use super::records::{
+    Asker, Charge, ConnectionId, Enclosed, EndRecord, Pending, VcMemory, VcRecord,
+};
+use super::service::{CONNECTIONS_MAX, Service};
+use crate::control::{
+    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, PortReport, ReceiveInto, VERSION, pair,
+};
+use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
+
+type Handled = Result<(), ControlError>;
+
+impl Service {
+    /// Handles one request: answers it, or sends a command whose completion will.
+    pub(super) fn handle(&mut self, asker: Asker, ask: Ask, fds: Vec<OwnedFd>) -> Handled {
+        let expected = descriptors_of(&ask);
+        if !expected.contains(&fds.len()) {
+            return Err(ControlError::Descriptors {
+                expected: *expected.end() as u32,
+                got: fds.len() as u32,
+            });
+        }
+        if !self.greet(asker, &ask)? {
+            return Err(ControlError::HelloFirst);
+        }
+        let everybodys = matches!(
+            ask,
+            Ask::Configure { .. } | Ask::Pseudowire { .. } | Ask::Faults { .. } | Ask::Shutdown
+        );
+        let connection = self.connections.get(&asker.connection);
+        if everybodys && !connection.is_some_and(|connection| connection.governs) {
+            return Err(ControlError::NotGoverning);
+        }
+        match ask {
+            Ask::Hello { .. } => self.hello(asker),
+            Ask::Connect => self.connect(asker)?,
+            Ask::Attach { sizes, keep } => self.attach(asker, sizes, keep)?,
+            Ask::Detach { attachment } => self.detach(asker, attachment)?,
+            Ask::Open {
+                request,
+                sizes,
+                receive_into,
+            } => self.open(asker, request, sizes, receive_into, fds)?,
+            Ask::Modify {
+                vc,
+                request,
+                region,
+            } => {
+                let region = region.map(|region| (region.sizes, region.receive_into));
+                self.modify(asker, vc, request, region, fds)?;
+            }
+            Ask::Close { vc } => {
+                self.own_vc(asker.connection, vc)?;
+                self.close(Some(asker), vc);
+            }
+            Ask::Enumerate { from } => self.enumerate(asker, from),
+            Ask::Reattach { vc, attachment } => {
+                self.reattach(asker, vc, attachment, fds.first())?;
+            }
+            Ask::Lease {
+                vc,
+                pdus,
+                expires_in_ns,
+            } => {
+                self.own_vc(asker.connection, vc)?;
+                self.post(Pending::Plain { asker }, |ticket| {
+                    HostCommand::Adapter(Command::Lease {
+                        ticket,
+                        vc,
+                        pdus,
+                        expires_in_ns,
+                    })
+                });
+            }
+            Ask::Configure { port, config } => self.configure(asker, port, config)?,
+            Ask::ReceivePort { port } => self.receive_port(asker, port)?,
+            Ask::TransmitPort { port } => self.transmit_port(asker, port)?,
+            Ask::Join {
+                port,
+                sizes,
+                files_generation,
+            } => self.join(asker, port, sizes, files_generation, fds)?,
+            Ask::Pseudowire { port, options } => self.pseudowire(asker, port, &options)?,
+            Ask::PseudowireReport { port } => self.report_pseudowire(asker, port)?,
+            Ask::Faults { port, rates } => self.faults(asker, port, rates)?,
+            Ask::FaultReport { port } => self.report_faults(asker, port)?,
+            Ask::Ports => self.report_ports(asker),
+            Ask::Gaps { restart_maxima } => {
+                let report = self.gaps.report();
+                if restart_maxima {
+                    self.gaps.restart_maxima();
+                }
+                self.reply(asker, Ok(Answer::Gaps(report)), Enclosed::Nothing);
+            }
+            Ask::Shutdown => {
+                self.stopping = true;
+                self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the connection has said hello, now or before.
+    fn greet(&mut self, asker: Asker, ask: &Ask) -> Result<bool, ControlError> {
+        let Some(connection) = self.connections.get_mut(&asker.connection) else {
+            return Ok(false);
+        };
+        if let Ask::Hello { version } = ask {
+            if *version != VERSION {
+                return Err(ControlError::Version { speaks: VERSION });
+            }
+            connection.greeted = true;
+        }
+        Ok(connection.greeted)
+    }
+
+    fn hello(&mut self, asker: Asker) {
+        let hello = Hello {
+            version: VERSION,
+            pid: std::process::id(),
+            config: self.options.config.clone(),
+            scheduling: self.scheduling.clone(),
+            memory_max: self.options.memory_max,
+        };
+        self.reply(asker, Ok(Answer::Hello(hello)), Enclosed::Nothing);
+    }
+
+    fn connect(&mut self, asker: Asker) -> Handled {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            return Err(ControlError::ConnectionsInUse);
+        }
+        let (mine, theirs) = pair().map_err(kernel)?;
+        self.adopt(mine, false)
+            .map_err(|_| ControlError::ConnectionsInUse)?;
+        self.reply(asker, Ok(Answer::Done), Enclosed::One(Arc::new(theirs)));
+        Ok(())
+    }
+
+    fn attach(&mut self, asker: Asker, sizes: AttachmentSizes, keep: bool) -> Handled {
+        let geometry = AttachmentGeometry::new(sizes)
+            .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
+        let octets = geometry.from_adapter_len() + geometry.from_client_len();
+        let charge = self.budget.charge(octets as u64)?;
+        let files_generation = self.generation();
+        let made = make_attachment(&geometry, files_generation)?;
+        let pending = Pending::Attach {
+            asker,
+            keep,
+            sizes,
+            files_generation,
+            files: made.files,
+            watch: made.watch,
+            charge,
+        };
+        let (attachment, bell) = (made.attachment, made.bell);
+        self.post(pending, |ticket| HostCommand::Attach {
+            ticket,
+            attachment,
+            bell,
+        });
+        Ok(())
+    }
+
+    fn detach(&mut self, asker: Asker, index: AttachmentIndex) -> Handled {
+        self.own_attachment(asker.connection, index)?;
+        self.detach_now(Some(asker), index);
+        Ok(())
+    }
+
+    /// Has an attachment removed, unless that is under way already.
+    pub(super) fn detach_now(&mut self, asker: Option<Asker>, index: AttachmentIndex) {
+        let Some(record) = self.attachments.get_mut(&index) else {
+            return;
+        };
+        if std::mem::replace(&mut record.leaving, true) {
+            return;
+        }
+        self.post(Pending::Detach { asker, index }, |ticket| {
+            HostCommand::Adapter(Command::Detach { ticket, index })
+        });
+    }
+
+    fn open(
+        &mut self,
+        asker: Asker,
+        request: OpenRequest,
+        sizes: ConnectionSizes,
+        into: ReceiveInto,
+        fds: Vec<OwnedFd>,
+    ) -> Handled {
+        self.own_attachment(asker.connection, request.attachment)?;
+        let (region, memory) = self.make(asker.connection, sizes, into, fds)?;
+        let pending = Pending::Open {
+            asker,
+            attachment: request.attachment,
+            memory,
+        };
+        self.post(pending, |ticket| {
+            HostCommand::Adapter(Command::Open {
+                ticket,
+                request,
+                region,
+            })
+        });
+        Ok(())
+    }
+
+    fn modify(
+        &mut self,
+        asker: Asker,
+        vc: VcId,
+        request: OpenRequest,
+        region: Option<(ConnectionSizes, ReceiveInto)>,
+        fds: Vec<OwnedFd>,
+    ) -> Handled {
+        let attachment = self.own_vc(asker.connection, vc)?.attachment;
+        // Another attachment is a matter of `Reattach`.
+        if request.attachment != attachment {
+            return Err(ControlError::NotYours);
+        }
+        let (region, memory) = match region {
+            Some((sizes, into)) => {
+                let (region, memory) = self.make(asker.connection, sizes, into, fds)?;
+                (Some(region), Some(memory))
+            }
+            None => (None, None),
+        };
+        let pending = Pending::Modify {
+            asker,
+            index: vc.index,
+            memory,
+        };
+        self.post(pending, |ticket| {
+            HostCommand::Adapter(Command::Modify {
+                ticket,
+                vc,
+                request,
+                region,
+            })
+        });
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, asker: Option<Asker>, vc: VcId) {
+        self.post(Pending::Close { asker, vc }, |ticket| {
+            HostCommand::Adapter(Command::Close { ticket, vc })
+        });
+    }
+
+    fn enumerate(&mut self, asker: Asker, from: VcIndex) {
+        self.post(Pending::Plain { asker }, |ticket| {
+            HostCommand::Adapter(Command::Enumerate {
+                ticket,
+                from,
+                into: Vec::with_capacity(ENUMERATE_MAX),
+            })
+        });
+    }
+
+    fn reattach(
+        &mut self,
+        asker: Asker,
+        vc: VcId,
+        attachment: AttachmentIndex,
+        capability: Option<&OwnedFd>,
+    ) -> Handled {
+        self.own_attachment(asker.connection, attachment)?;
+        let record = self.vcs.get(&vc.index).filter(|record| record.vc == vc);
+        let record = record.ok_or(ControlError::NotYours)?;
+        let owned = record.owner == Some(asker.connection);
+        let proven = match capability {
+            Some(fd) => is_same_file(fd, &record.memory.files.from_client)?,
+            None => false,
+        };
+        if !owned && !proven {
+            return Err(ControlError::NotYours);
+        }
+        // The memory that the modification brings would be its asker's, not the new owner's.
+        let modified = |pending: &Pending| match pending {
+            Pending::Modify { index, memory, .. } => *index == vc.index && memory.is_some(),
+            _ => false,
+        };
+        if self.awaits(modified) {
+            return Err(ControlError::Refused(Refusal::Busy));
+        }
+        let pending = Pending::Reattach {
+            asker,
+            index: vc.index,
+            attachment,
+        };
+        self.post(pending, |ticket| {
+            HostCommand::Adapter(Command::Reattach {
+                ticket,
+                vc,
+                attachment,
+            })
+        });
+        Ok(())
+    }
+
+    fn configure(&mut self, asker: Asker, port: PortIndex, config: PortConfig) -> Handled {
+        let known = self.options.config.ports.get(usize::from(port.0));
+        let format = known.ok_or(ControlError::NotYours)?.format;
+        if config.format != format {
+            return Err(ControlError::BadGeometry(
+                "the format of a port stays".to_owned(),
+            ));
+        }
+        let pending = Pending::Configure {
+            asker,
+            port,
+            config,
+        };
+        self.post(pending, |ticket| {
+            HostCommand::Adapter(Command::Configure {
+                ticket,
+                port,
+                config,
+            })
+        });
+        Ok(())
+    }
+
+    /// The geometry of a new queue of `port`, whose end nobody has who still lives.
+    fn port_geometry(&self, port: PortIndex, transmit: bool) -> Result<PortGeometry, ControlError> {
+        let index = usize::from(port.0);
+        let (Some(config), Some(record)) =
+            (self.options.config.ports.get(index), self.ports.get(index))
+        else {
+            return Err(ControlError::NotYours);
+        };
+        let end = if transmit {
+            &record.transmit
+        } else {
+            &record.receive
+        };
+        if end
+            .taken_by
+            .is_some_and(|id| self.connections.contains_key(&id))
+        {
+            return Err(ControlError::PortTaken);
+        }
+        PortGeometry::new(PortSizes {
+            cells: self.options.port_cells,
+            format: config.format,
+        })
+        .map_err(|error| ControlError::BadGeometry(error.to_string()))
+    }
+
+    fn receive_port(&mut self, asker: Asker, port: PortIndex) -> Handled {
+        let geometry = self.port_geometry(port, false)?;
+        let charge = self.budget.charge(port_octets(&geometry))?;
+        let generation = self.generation();
+        let (receiver, files) = make_receive_port(&geometry, generation)?;
+        let end = EndRecord {
+            taken_by: Some(asker.connection),
+            _charge: Some(charge),
+            ..EndRecord::default()
+        };
+        let counters = Arc::clone(&end.counters);
+        // Taken from now on, so that two requests in a row do not both get it.
+        self.ports[usize::from(port.0)].receive.taken_by = Some(asker.connection);
+        let reply = Some((geometry.sizes(), generation, files));
+        let pending = Pending::Port {
+            asker,
+            port,
+            transmit: false,
+            end,
+            reply,
+        };
+        self.post(pending, |ticket| HostCommand::Port {
+            ticket,
+            port,
+            ends: [
+                Some(PortEnd::Receive(ReceiveEnd::Memory(receiver), counters)),
+                None,
+            ],
+        });
+        Ok(())
+    }
+
+    fn transmit_port(&mut self, asker: Asker, port: PortIndex) -> Handled {
+        let geometry = self.port_geometry(port, true)?;
+        let charge = self.budget.charge(port_octets(&geometry))?;
+        let generation = self.generation();
+        let (sender, files) = make_transmit_port(&geometry, generation)?;
+        let reply = Some((geometry.sizes(), generation, files));
+        self.transmit_into(asker, port, sender, Some(charge), reply);
+        Ok(())
+    }
+
+    fn join(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        sizes: PortSizes,
+        generation: u32,
+        fds: Vec<OwnedFd>,
+    ) -> Handled {
+        if sizes.format != self.port_geometry(port, true)?.sizes().format {
+            return Err(ControlError::BadGeometry(
+                "the ports' cells have different formats".to_owned(),
+            ));
+        }
+        let geometry = PortGeometry::new(sizes)
+            .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
+        let [from_adapter, from_client] = <[OwnedFd; 2]>::try_from(fds)
+            .map_err(|_| ControlError::BadDescriptor("two are needed".to_owned()))?;
+        let files = Files {
+            from_adapter,
+            from_client,
+        };
+        let sender = CellSender::open(&files, &geometry, generation)
+            .map_err(|error| ControlError::BadDescriptor(error.to_string()))?;
+        self.transmit_into(asker, port, sender, None, None);
+        Ok(())
+    }
+
+    fn transmit_into(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        sender: CellSender,
+        charge: Option<Arc<Charge>>,
+        reply: Option<(PortSizes, u32, Arc<Files>)>,
+    ) {
+        let end = EndRecord {
+            taken_by: Some(asker.connection),
+            _charge: charge,
+            ..EndRecord::default()
+        };
+        let counters = Arc::clone(&end.counters);
+        self.ports[usize::from(port.0)].transmit.taken_by = Some(asker.connection);
+        let pending = Pending::Port {
+            asker,
+            port,
+            transmit: true,
+            end,
+            reply,
+        };
+        self.post(pending, |ticket| HostCommand::Port {
+            ticket,
+            port,
+            ends: [
+                None,
+                Some(PortEnd::Transmit(TransmitEnd::Memory(sender), counters)),
+            ],
+        });
+    }
+
+    fn report_ports(&mut self, asker: Asker) {
+        let reports = self.ports.iter().map(|port| PortReport {
+            receive: port.receive.counters.report(),
+            transmit: port.transmit.counters.report(),
+        });
+        let answer = Answer::Ports(reports.collect());
+        self.reply(asker, Ok(answer), Enclosed::Nothing);
+    }
+
+    /// Makes the memory of a connection.
+    fn make(
+        &mut self,
+        connection: ConnectionId,
+        mut sizes: ConnectionSizes,
+        into: ReceiveInto,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(HostRegion, VcMemory), ControlError> {
+        sizes.receive_elsewhere = into != ReceiveInto::Own;
+        let geometry = ConnectionGeometry::new(sizes)
+            .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
+        let files = geometry.from_adapter_len() + geometry.from_client_len();
+        let octets = files + staging_len(&geometry);
+        let mut charges = vec![self.budget.charge(octets as u64)?];
+        let generation = self.generation();
+        let buffer = match (into, fds.first()) {
+            (ReceiveInto::TransmitBufferOf(vc), _) => {
+                let other = &self.own_vc(connection, vc)?.memory;
+                charges.extend(other.charges.iter().cloned());
+                ReceiveBuffer::TransmitBufferOf {
+                    from_client: other.files.from_client.as_fd(),
+                    geometry: ConnectionGeometry::new(other.sizes)
+                        .map_err(|error| ControlError::BadGeometry(error.to_string()))?,
+                }
+            }
+            (ReceiveInto::File, Some(fd)) => {
+                // Its pages stay in memory as long as this region does.
+                charges.push(self.budget.charge(u64::from(sizes.receive_len))?);
+                ReceiveBuffer::File(fd.as_fd())
+            }
+            _ => ReceiveBuffer::Own,
+        };
+        let (region, files) = make_region(&geometry, generation, buffer)?;
+        let memory = VcMemory {
+            files,
+            sizes,
+            files_generation: generation,
+            receive_into: into,
+            charges,
+        };
+        Ok((region, memory))
+    }
+
+    fn own_vc(&self, connection: ConnectionId, vc: VcId) -> Result<&VcRecord, ControlError> {
+        let taken = |pending: &Pending| match pending {
+            Pending::Reattach { asker, index, .. } => {
+                *index == vc.index && asker.connection != connection
+            }
+            _ => false,
+        };
+        if self.awaits(taken) {
+            return Err(ControlError::NotYours);
+        }
+        self.vcs
+            .get(&vc.index)
+            .filter(|record| record.vc == vc && record.owner == Some(connection))
+            .ok_or(ControlError::NotYours)
+    }
+
+    fn own_attachment(
+        &self,
+        connection: ConnectionId,
+        index: AttachmentIndex,
+    ) -> Result<(), ControlError> {
+        let record = self.attachments.get(&index);
+        match record.is_some_and(|record| record.owner == Some(connection) && !record.leaving) {
+            true => Ok(()),
+            false => Err(ControlError::NotYours),
+        }
+    }
+}
+
+/// How many descriptors come along with a request.
+fn descriptors_of(ask: &Ask) -> RangeInclusive<usize> {
+    match ask {
+        Ask::Open {
+            receive_into: ReceiveInto::File,
+            ..
+        } => 1..=1,
+        Ask::Modify {
+            region: Some(region),
+            ..
+        } if region.receive_into == ReceiveInto::File => 1..=1,
+        Ask::Join { .. } => 2..=2,
+        Ask::Reattach { .. } => 0..=1,
+        _ => 0..=0,
+    }
+}
+
+fn port_octets(geometry: &PortGeometry) -> u64 {
+    (geometry.from_sender_len() + geometry.from_receiver_len()) as u64
+}
+
+fn is_same_file(a: &OwnedFd, b: &OwnedFd) -> Result<bool, ControlError> {
+    let (a, b) = (fstat(a).map_err(kernel)?, fstat(b).map_err(kernel)?);
+    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
+
+pub(super) fn kernel(error: impl std::fmt::Display) -> ControlError {
+    ControlError::Kernel(error.to_string())
+}

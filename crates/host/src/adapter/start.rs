@@ -1,0 +1,148 @@
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::{Builder, JoinHandle};
+
+use cellgate_core::adapter::{Adapter, Refusal};
+use cellgate_shm::wake_descriptor;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
+use super::board::{BoardChannels, HostBoard};
+use super::firmware::{self, Firmware};
+use super::records::PortRecord;
+use super::service::{COMMANDS_MAX, Service, ServiceChannels};
+use super::wake::ring;
+use super::{AdapterError, AdapterOptions};
+use crate::clock::MonotonicClock;
+use crate::gap::Gaps;
+use crate::link::QueueCounters;
+use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
+
+/// Runs an adapter that is controlled over `control`: the firmware in a thread of its own, the
+/// service in the calling thread, until its end is asked for or nobody is left to ask.
+///
+/// # Errors
+/// The configuration is refused, or the kernel is out of descriptors or threads.
+pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterError> {
+    let listener = options.listen.as_deref().map(listen_at).transpose()?;
+    let (command_sender, commands) = sync_channel(COMMANDS_MAX);
+    let (completion_sender, completions) = sync_channel(COMMANDS_MAX);
+    let posted = Arc::new(AtomicU64::new(0));
+    let wake = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
+    let gaps = Arc::new(Gaps::new(options.gap_threshold_ns));
+    let stop = Arc::new(AtomicBool::new(false));
+    let ports: Vec<PortRecord> = options
+        .config
+        .ports
+        .iter()
+        .map(|_| PortRecord::default())
+        .collect();
+    let lines = ports
+        .iter()
+        .map(|port| Arc::clone(&port.transmit.counters))
+        .collect();
+    let channels = BoardChannels {
+        commands,
+        posted: Arc::clone(&posted),
+        completions: completion_sender,
+        service: Arc::clone(&wake),
+    };
+    let (thread, scheduling) = start_firmware(
+        &options,
+        lines,
+        channels,
+        Arc::clone(&gaps),
+        Arc::clone(&stop),
+    )?;
+    if let Some(cpu) = scheduling.pinned {
+        avoid_cpu(cpu);
+    }
+    let channels = ServiceChannels {
+        commands: command_sender,
+        posted,
+        completions,
+        wake,
+    };
+    let mut service = Service::new(options, scheduling, gaps, channels, ports, listener);
+    // The first connection always finds room.
+    let _ = service.adopt(control, true);
+    let served = service.run(|| thread.is_finished());
+    let ended = thread.is_finished();
+    stop.store(true, Ordering::Relaxed);
+    let joined = thread.join();
+    if let Some(path) = service.options.listen.as_deref() {
+        // The socket's name outlives the socket; if somebody has removed it, so much the better.
+        let _ = std::fs::remove_file(path);
+    }
+    match joined {
+        Ok(firmware) if !ended => drop(firmware),
+        _ => return Err(AdapterError::Firmware),
+    }
+    Ok(served?)
+}
+
+/// Makes the adapter in its own thread, so that its memory is near its CPU; comes back when it
+/// runs, or was refused.
+fn start_firmware(
+    options: &AdapterOptions,
+    lines: Vec<Arc<QueueCounters>>,
+    channels: BoardChannels,
+    gaps: Arc<Gaps>,
+    stop: Arc<AtomicBool>,
+) -> Result<(JoinHandle<Option<Firmware>>, Scheduling), AdapterError> {
+    let (started, starting) = sync_channel::<Result<Scheduling, Refusal>>(1);
+    let (config, request) = (options.config.clone(), options.scheduling.clone());
+    let thread = Builder::new().name("firmware".to_owned()).spawn(move || {
+        let _bell = RingAtEnd(Arc::clone(&channels.service));
+        name_thread("cg-firmware");
+        let mut scheduling = schedule(&request);
+        let yields = scheduling.yields;
+        let board = HostBoard::new(&config, lines, channels);
+        let adapter = match Adapter::new(config, MonotonicClock.now()) {
+            Ok(adapter) => adapter,
+            Err(refusal) => {
+                let _ = started.send(Err(refusal));
+                return None;
+            }
+        };
+        if request.lock_memory {
+            lock_memory(&mut scheduling);
+        }
+        if started.send(Ok(scheduling)).is_err() {
+            return None;
+        }
+        Some(firmware::run((adapter, board), &gaps, &stop, yields))
+    })?;
+    match starting.recv() {
+        Ok(Ok(scheduling)) => Ok((thread, scheduling)),
+        Ok(Err(refusal)) => Err(refusal.into()),
+        Err(_) => Err(AdapterError::Firmware),
+    }
+}
+
+/// Tells the service thread when the firmware thread ends, however it ends.
+struct RingAtEnd(Arc<OwnedFd>);
+
+impl Drop for RingAtEnd {
+    fn drop(&mut self) {
+        ring(&self.0);
+    }
+}
+
+fn listen_at(path: &Path) -> Result<OwnedFd, std::io::Error> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let only_me = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(path, only_me)?;
+    listen(&socket, 16)?;
+    Ok(socket)
+}

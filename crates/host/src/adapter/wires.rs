@@ -1,0 +1,156 @@
+//! Requests about what a port's cells travel over: pseudowires and faults.
+
+use std::sync::Arc;
+
+use cellgate_core::FaultyLine;
+use cellgate_core::adapter::PortIndex;
+use cellgate_core::wire::CellFormat;
+
+use super::board::{HostCommand, PortEnd};
+use super::records::{Asker, Enclosed, EndRecord, FaultRecord, Pending, PortRecord};
+use super::requests::kernel;
+use super::service::Service;
+use crate::control::{Answer, ControlError};
+use crate::link::fault::FaultRates;
+use crate::link::udp::{UdpOptions, UdpReceiver, UdpReport, UdpSender};
+use crate::link::{PortFaults, ReceiveEnd, Shown, TransmitEnd};
+
+type Handled = Result<(), ControlError>;
+
+impl Service {
+    /// Makes both ends of a pseudowire and hands them to the firmware thread.
+    pub(super) fn pseudowire(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        options: &UdpOptions,
+    ) -> Handled {
+        let record = self.port(port)?;
+        let others = |end: &EndRecord| {
+            let owner = end.taken_by.filter(|id| *id != asker.connection);
+            owner.is_some_and(|id| self.connections.contains_key(&id))
+        };
+        if others(&record.receive) || others(&record.transmit) {
+            return Err(ControlError::PortTaken);
+        }
+        let config = self.options.config.ports.get(usize::from(port.0));
+        if config.is_none_or(|config| config.format != CellFormat::NoHec) {
+            return Err(ControlError::BadGeometry(
+                "a pseudowire's cells have no HEC".to_owned(),
+            ));
+        }
+        let refused = |error: crate::link::udp::UdpError| match error {
+            error @ crate::link::udp::UdpError::Kernel { .. } => kernel(error),
+            other => ControlError::Pseudowire(other.to_string()),
+        };
+        let receiver = UdpReceiver::open(options).map_err(refused)?;
+        let sender = UdpSender::open(options).map_err(refused)?;
+        let answer = Answer::Pseudowire {
+            receives_at: receiver.local_address().map_err(kernel)?,
+            sends_from: sender.local_address().map_err(kernel)?,
+        };
+        let octets = receiver.memory_len() + sender.memory_len();
+        let charge = self.budget.charge(octets as u64)?;
+        let end = || EndRecord {
+            taken_by: Some(asker.connection),
+            _charge: Some(Arc::clone(&charge)),
+            ..EndRecord::default()
+        };
+        let (ends, shown) = ([end(), end()], [Arc::default(), Arc::default()]);
+        let record = &mut self.ports[usize::from(port.0)];
+        record.receive.taken_by = Some(asker.connection);
+        record.transmit.taken_by = Some(asker.connection);
+        let [receive, transmit] = ends.each_ref().map(|end| Arc::clone(&end.counters));
+        let [receive_shown, transmit_shown] = shown.each_ref().map(Arc::clone);
+        let pending = Pending::Pseudowire {
+            asker,
+            port,
+            ends,
+            shown,
+            answer,
+        };
+        let receiver = ReceiveEnd::Udp(Box::new(receiver), receive_shown);
+        let sender = TransmitEnd::Udp(Box::new(sender), transmit_shown);
+        self.post(pending, |ticket| HostCommand::Port {
+            ticket,
+            port,
+            ends: [
+                Some(PortEnd::Receive(receiver, receive)),
+                Some(PortEnd::Transmit(sender, transmit)),
+            ],
+        });
+        Ok(())
+    }
+
+    pub(super) fn report_pseudowire(&mut self, asker: Asker, port: PortIndex) -> Handled {
+        let shown = self.port(port)?.pseudowire.as_ref();
+        let [receive, transmit] = shown.ok_or(ControlError::NotYours)?;
+        let (receive, transmit) = (receive.read(), transmit.read());
+        let report = UdpReport {
+            sent_datagrams: transmit.sent_datagrams,
+            sent_cells: transmit.sent_cells,
+            send_calls: transmit.send_calls,
+            send_errors: transmit.send_errors,
+            dropped_cells: transmit.dropped_cells,
+            ..receive
+        };
+        let answer = Answer::PseudowireReport(report);
+        self.reply(asker, Ok(answer), Enclosed::Nothing);
+        Ok(())
+    }
+
+    /// Draws faults and hands them to the firmware thread.
+    pub(super) fn faults(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        rates: Option<FaultRates>,
+    ) -> Handled {
+        self.port(port)?;
+        let index = usize::from(port.0);
+        let config = self.options.config.ports.get(index);
+        let format = config.ok_or(ControlError::NotYours)?.format;
+        let (record, faults) = match rates {
+            None => (None, None),
+            Some(rates) => {
+                let list = rates.draw(format).ok_or(ControlError::TooManyFaults)?;
+                let line = FaultyLine::new(format, list);
+                let charge = self.budget.charge(line.memory_len() as u64)?;
+                let counters = Arc::new(Shown::default());
+                let faults = PortFaults {
+                    line,
+                    counters: Arc::clone(&counters),
+                };
+                let record = FaultRecord {
+                    counters,
+                    _charge: charge,
+                };
+                (Some(record), Some(Box::new(faults)))
+            }
+        };
+        let pending = Pending::Faults {
+            asker,
+            port,
+            record,
+        };
+        self.post(pending, |ticket| HostCommand::Faults {
+            ticket,
+            port,
+            faults,
+        });
+        Ok(())
+    }
+
+    pub(super) fn report_faults(&mut self, asker: Asker, port: PortIndex) -> Handled {
+        let record = self.port(port)?.faults.as_ref();
+        let counts = record.ok_or(ControlError::NotYours)?.counters.read();
+        let answer = Answer::FaultReport(counts);
+        self.reply(asker, Ok(answer), Enclosed::Nothing);
+        Ok(())
+    }
+
+    fn port(&self, port: PortIndex) -> Result<&PortRecord, ControlError> {
+        let record = self.ports.get(usize::from(port.0));
+        record.ok_or(ControlError::NotYours)
+    }
+}

@@ -1,0 +1,161 @@
+use std::collections::VecDeque;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use cellgate_core::adapter::{AttachmentIndex, Event, VcId};
+use cellgate_core::ring::{AttachmentGeometry, Doorbell};
+use cellgate_shm::{ClientAttachment, Files, Sleeper, Woken};
+use serde::{Deserialize, Serialize};
+
+use super::ClientError;
+
+/// What a client of an adapter has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientCounters {
+    /// Events taken from the event queue.
+    pub events: u64,
+    /// Of these, interruptive ones.
+    pub interruptive: u64,
+    /// Times that this client blocked.
+    pub sleeps: u64,
+    /// Times that the adapter ended that.
+    pub wakeups: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Events that were lost because the queue was full.
+    pub lost: u64,
+    /// Slots of the event queue that held no event.
+    pub malformed: u64,
+}
+
+/// A client of the adapter: its event queue, its doorbell ring, its sleep.
+#[derive(Debug)]
+pub struct Attached {
+    index: AttachmentIndex,
+    memory: ClientAttachment,
+    sleeper: Sleeper,
+    unrung: VecDeque<Doorbell>,
+    counters: ClientCounters,
+}
+
+impl Attached {
+    pub(super) fn open(
+        index: AttachmentIndex,
+        files: &Files,
+        geometry: &AttachmentGeometry,
+        generation: u32,
+        watch: OwnedFd,
+    ) -> Result<Self, ClientError> {
+        Ok(Self {
+            index,
+            memory: ClientAttachment::open(files, geometry, generation)?,
+            sleeper: Sleeper::new(watch),
+            unrung: VecDeque::new(),
+            counters: ClientCounters::default(),
+        })
+    }
+
+    /// What the adapter calls this client.
+    pub fn index(&self) -> AttachmentIndex {
+        self.index
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> ClientCounters {
+        self.counters
+    }
+
+    /// Becomes readable with a wake-up, for a poll together with others.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sleeper.as_fd()
+    }
+
+    /// The shared memory, for tests that break the rules.
+    pub fn memory(&mut self) -> &mut ClientAttachment {
+        &mut self.memory
+    }
+
+    /// The next event, if one waits.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let octets = self.memory.next_event()?;
+            if let Some(event) = Event::parse(&octets) {
+                self.counters.events += 1;
+                self.counters.interruptive += u64::from(event.interruptive);
+                return Some(event);
+            }
+            self.counters.malformed += 1;
+        }
+    }
+
+    /// Events lost since the last call because the queue was full. If any, look at the queues of
+    /// all VCs.
+    pub fn events_lost(&mut self) -> u64 {
+        let lost = self.memory.events_lost();
+        self.counters.lost += lost;
+        lost
+    }
+
+    /// Sleeps until the adapter interrupts or `timeout` is over; at once if events wait. Whether
+    /// events may wait.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, ClientError> {
+        self.wait_unless(timeout, || false)
+    }
+
+    /// The same for a client that also waits for what makes no event: `ready` is asked after the
+    /// adapter knows of the sleep.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub fn wait_unless(
+        &mut self,
+        timeout: Option<Duration>,
+        ready: impl FnOnce() -> bool,
+    ) -> Result<bool, ClientError> {
+        // Doorbells that wait for room are no reason to be woken: look again soon.
+        let timeout = match self.ring_all() {
+            true => timeout,
+            false => Some(timeout.map_or(Self::RETRY, |t| t.min(Self::RETRY))),
+        };
+        let woken = self.memory.sleep(&self.sleeper, timeout, ready)?;
+        self.counters.sleeps += u64::from(woken != Woken::Ready);
+        self.counters.wakeups += u64::from(woken == Woken::Interrupted);
+        Ok(woken != Woken::TimedOut)
+    }
+
+    /// How soon doorbells that found no room are tried again.
+    const RETRY: Duration = Duration::from_micros(100);
+
+    /// Tells the adapter that SDUs were submitted on `vc`. A doorbell that finds the ring full is
+    /// rung by the next call of this or [`Attached::wait`].
+    pub fn ring(&mut self, vc: VcId) {
+        let doorbell = Doorbell {
+            vc: vc.index.0.into(),
+            generation: vc.generation,
+        };
+        if self.unrung.is_empty() && self.memory.ring(doorbell) {
+            self.counters.doorbells += 1;
+            return;
+        }
+        if !self.unrung.contains(&doorbell) {
+            self.unrung.push_back(doorbell);
+        }
+        self.ring_all();
+    }
+
+    /// Rings what could not be rung before; whether all was.
+    fn ring_all(&mut self) -> bool {
+        while let Some(doorbell) = self.unrung.front() {
+            if !self.memory.ring(*doorbell) {
+                return false;
+            }
+            self.counters.doorbells += 1;
+            self.unrung.pop_front();
+        }
+        true
+    }
+}

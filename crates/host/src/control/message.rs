@@ -1,0 +1,373 @@
+use std::net::SocketAddr;
+
+use cellgate_core::FaultCounts;
+use cellgate_core::adapter::{
+    AdapterState, AttachmentIndex, Config, OpenRequest, PortConfig, PortIndex, Refusal, VcId,
+    VcIndex, VcInfo,
+};
+use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
+use serde::{Deserialize, Serialize};
+
+use crate::gap::GapReport;
+use crate::link::fault::FaultRates;
+use crate::link::udp::{UdpOptions, UdpReport};
+use crate::sys::Scheduling;
+
+/// The version of the control protocol.
+pub const VERSION: u32 = 1;
+
+/// VCs that one reply to [`Ask::Enumerate`] lists: with every counter at its longest, they fit a
+/// message (1.7 KiB each at most).
+pub const ENUMERATE_MAX: usize = 32;
+
+/// One message to the adapter's service thread. The first on a connection is [`Ask::Hello`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Repeated by the reply; replies may come in another order than the requests.
+    pub id: u64,
+    /// What.
+    pub ask: Ask,
+}
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// Who is there? Answered by [`Answer::Hello`].
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+    },
+    /// Another control connection, for a client that need not be trusted: it can neither configure
+    /// ports nor end the adapter. Answered by [`Answer::Done`] with its descriptor.
+    Connect,
+    /// A client's event queue and doorbell. Answered by [`Answer::Attached`] with three
+    /// descriptors: the file the adapter writes, the file the client writes, and an epoll
+    /// descriptor that becomes readable when the adapter wakes the client.
+    Attach {
+        /// Its memory.
+        sizes: AttachmentSizes,
+        /// When this connection ends, the VCs of the attachment stay open.
+        keep: bool,
+    },
+    /// Removes an attachment without VCs. Answered by [`Answer::Done`].
+    Detach {
+        /// Which; one of this connection's.
+        attachment: AttachmentIndex,
+    },
+    /// Opens a VC. With [`ReceiveInto::File`], a descriptor comes along. Answered by
+    /// [`Answer::Opened`] with two descriptors: the file the adapter writes, the file the client
+    /// writes.
+    Open {
+        /// What; its attachment is one of this connection's.
+        request: OpenRequest,
+        /// Its memory; `receive_into` decides whether the receive buffer is elsewhere.
+        sizes: ConnectionSizes,
+        /// Where its PDUs go.
+        receive_into: ReceiveInto,
+    },
+    /// Changes a VC. Answered by [`Answer::Opened`], with descriptors if it got a new region.
+    Modify {
+        /// Which; one of this connection's.
+        vc: VcId,
+        /// The new contract.
+        request: OpenRequest,
+        /// A new region.
+        region: Option<NewRegion>,
+    },
+    /// Closes a VC. Answered by [`Answer::Closed`].
+    Close {
+        /// Which; one of this connection's.
+        vc: VcId,
+    },
+    /// Counters and VCs, everybody's. Answered by [`Answer::State`].
+    Enumerate {
+        /// The first slot to list.
+        from: VcIndex,
+    },
+    /// Takes a VC over. It is this connection's already, or its capability comes along: the
+    /// descriptor of the file that its client writes. Answered by [`Answer::Opened`] with the
+    /// region's descriptors.
+    Reattach {
+        /// Which.
+        vc: VcId,
+        /// To which of this connection's attachments.
+        attachment: AttachmentIndex,
+    },
+    /// Lends host time to a VC. Answered by [`Answer::Done`].
+    Lease {
+        /// Which; one of this connection's.
+        vc: VcId,
+        /// PDUs.
+        pdus: u32,
+        /// Nanoseconds from now.
+        expires_in_ns: u64,
+    },
+    /// Changes a port; not for connections that [`Ask::Connect`] made. Answered by
+    /// [`Answer::Done`].
+    Configure {
+        /// Which.
+        port: PortIndex,
+        /// How.
+        config: PortConfig,
+    },
+    /// The sender's end of a port that the adapter receives from, a fresh queue. Answered by
+    /// [`Answer::Port`] with two descriptors: the file the sender writes, the file the receiver
+    /// writes. It is this connection's until the connection ends.
+    ReceivePort {
+        /// Which.
+        port: PortIndex,
+    },
+    /// The receiver's end of a port that the adapter transmits into. Answered like
+    /// [`Ask::ReceivePort`]. Until somebody asks, what the port transmits is dropped.
+    TransmitPort {
+        /// Which.
+        port: PortIndex,
+    },
+    /// Has a port transmit into the receive port of another adapter; the two descriptors of
+    /// [`Ask::ReceivePort`] come along. Answered by [`Answer::Done`].
+    Join {
+        /// Which.
+        port: PortIndex,
+        /// As the other adapter answered.
+        sizes: PortSizes,
+        /// As the other adapter answered.
+        files_generation: u32,
+    },
+    /// Has a port receive from and transmit into a pseudowire over UDP; not for connections that
+    /// [`Ask::Connect`] made. Its cells must be of 52 octets. It stays, also when the connection
+    /// ends, until the port gets something else. Answered by [`Answer::Pseudowire`].
+    Pseudowire {
+        /// Which.
+        port: PortIndex,
+        /// The pseudowire.
+        options: UdpOptions,
+    },
+    /// What the pseudowire of a port counted. Answered by [`Answer::PseudowireReport`].
+    PseudowireReport {
+        /// Which.
+        port: PortIndex,
+    },
+    /// Has what a port receives be lost, damaged and so on from its next cell on, or has an end of
+    /// that; not for connections that [`Ask::Connect`] made. Answered by [`Answer::Done`].
+    Faults {
+        /// Which.
+        port: PortIndex,
+        /// How often what happens.
+        rates: Option<FaultRates>,
+    },
+    /// What the faults of a port did. Answered by [`Answer::FaultReport`].
+    FaultReport {
+        /// Which.
+        port: PortIndex,
+    },
+    /// Queues and drops of all ports. Answered by [`Answer::Ports`].
+    Ports,
+    /// What the gap detector saw. Answered by [`Answer::Gaps`].
+    Gaps {
+        /// Begin the maxima anew after reading them.
+        restart_maxima: bool,
+    },
+    /// Ends the adapter; not for connections that [`Ask::Connect`] made. Answered by
+    /// [`Answer::Done`] before it does.
+    Shutdown,
+}
+
+/// Where the PDUs of a VC are reassembled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ReceiveInto {
+    /// A buffer of its own.
+    Own,
+    /// The transmit buffer of another VC of this connection: what is received can be sent on
+    /// without a copy.
+    TransmitBufferOf(VcId),
+    /// The file whose descriptor comes along: in memory, sealed against shrinking, and at least
+    /// as long as the receive buffer.
+    File,
+}
+
+/// A new region for a VC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewRegion {
+    /// Its memory; `receive_into` decides whether the receive buffer is elsewhere.
+    pub sizes: ConnectionSizes,
+    /// Where its PDUs go.
+    pub receive_into: ReceiveInto,
+}
+
+/// One message from the adapter's service thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The request's; 0 if the request could not be read.
+    pub id: u64,
+    /// What came of it.
+    pub result: Result<Answer, ControlError>,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Ask::Hello`].
+    Hello(Hello),
+    /// Nothing to tell.
+    Done,
+    /// To [`Ask::Attach`].
+    Attached {
+        /// The attachment.
+        attachment: AttachmentIndex,
+        /// Its memory.
+        sizes: AttachmentSizes,
+        /// That the files' headers carry.
+        files_generation: u32,
+    },
+    /// To [`Ask::Open`], [`Ask::Modify`] and [`Ask::Reattach`].
+    Opened {
+        /// The VC's name from now on.
+        vc: VcId,
+        /// Its memory as it was made.
+        sizes: ConnectionSizes,
+        /// Where its PDUs go.
+        receive_into: ReceiveInto,
+        /// That the files' headers carry. Descriptors carry the VC's generation.
+        files_generation: u32,
+    },
+    /// To [`Ask::Close`]: the last counters.
+    Closed(Box<VcInfo>),
+    /// To [`Ask::Enumerate`].
+    State(Box<AdapterState>),
+    /// To [`Ask::ReceivePort`] and [`Ask::TransmitPort`].
+    Port {
+        /// Its memory.
+        sizes: PortSizes,
+        /// That the files' headers carry.
+        files_generation: u32,
+    },
+    /// To [`Ask::Pseudowire`].
+    Pseudowire {
+        /// Where its datagrams arrive.
+        receives_at: SocketAddr,
+        /// From where they are sent.
+        sends_from: SocketAddr,
+    },
+    /// To [`Ask::PseudowireReport`], both directions.
+    PseudowireReport(UdpReport),
+    /// To [`Ask::FaultReport`].
+    FaultReport(FaultCounts),
+    /// To [`Ask::Ports`], in order.
+    Ports(Vec<PortReport>),
+    /// To [`Ask::Gaps`].
+    Gaps(GapReport),
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`VERSION`] of the adapter.
+    pub version: u32,
+    /// Its process.
+    pub pid: u32,
+    /// What it was built for.
+    pub config: Config,
+    /// How its firmware thread is scheduled.
+    pub scheduling: Scheduling,
+    /// Octets that connections and clients may have together.
+    pub memory_max: u64,
+}
+
+/// One port's two directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortReport {
+    /// What is sent to the adapter.
+    pub receive: QueueReport,
+    /// What the adapter sends.
+    pub transmit: QueueReport,
+}
+
+/// A queue of cells between two processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueReport {
+    /// Cells put in.
+    pub sent: u64,
+    /// Cells that found it full.
+    pub dropped: u64,
+    /// Cells taken out.
+    pub received: u64,
+    /// The most cells that its receiver found waiting.
+    pub queued_max: u64,
+    /// Times that the other party's index could not be.
+    pub faults: u64,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlError {
+    /// The adapter refused.
+    #[error("refused by the adapter: {0}")]
+    Refused(#[from] Refusal),
+    /// No request could be read from the message.
+    #[error("not a request: {0}")]
+    BadMessage(String),
+    /// The message was longer than 65,536 octets.
+    #[error("the message is longer than 65,536 octets")]
+    TooLong,
+    /// The first request was not hello.
+    #[error("the first request on a connection is hello")]
+    HelloFirst,
+    /// The adapter speaks another version.
+    #[error("the adapter speaks version {speaks} of the control protocol")]
+    Version {
+        /// Its version.
+        speaks: u32,
+    },
+    /// Not one of this connection's.
+    #[error("no such VC, attachment or port belongs to this control connection")]
+    NotYours,
+    /// Not for a connection that [`Ask::Connect`] made.
+    #[error("what concerns every client is not for a connection made for one of them")]
+    NotGoverning,
+    /// The geometry cannot be built.
+    #[error("the geometry cannot be built: {0}")]
+    BadGeometry(String),
+    /// The memory of the adapter's clients is used up.
+    #[error("{needed} octets are needed, {free} are free")]
+    MemoryExhausted {
+        /// Octets.
+        needed: u64,
+        /// Octets.
+        free: u64,
+    },
+    /// The kernel refused memory or a descriptor.
+    #[error("the kernel refused: {0}")]
+    Kernel(String),
+    /// Descriptors are missing, or too many came.
+    #[error("expected {expected} descriptors with the request, got {got}")]
+    Descriptors {
+        /// How many belong to the request.
+        expected: u32,
+        /// How many came.
+        got: u32,
+    },
+    /// The descriptor is not what the request needs.
+    #[error("the descriptor is not usable: {0}")]
+    BadDescriptor(String),
+    /// The pseudowire cannot be had.
+    #[error("no such pseudowire: {0}")]
+    Pseudowire(String),
+    /// The list of faults would be too long.
+    #[error("a list of faults has 1,048,576 entries at most")]
+    TooManyFaults,
+    /// Somebody else has the port's other end.
+    #[error("the port's other end is taken")]
+    PortTaken,
+    /// As many control connections as there may be.
+    #[error("no further control connection is possible")]
+    ConnectionsInUse,
+    /// The adapter ends.
+    #[error("the adapter is shutting down")]
+    ShuttingDown,
+}

@@ -1,0 +1,184 @@
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
+};
+
+/// The longest message in octets.
+pub const MESSAGE_MAX: usize = 65_536;
+
+/// The most descriptors that travel with a message. The kernel closes those beyond.
+pub const FDS_MAX: usize = 8;
+
+/// What was received.
+#[derive(Debug)]
+pub enum Received {
+    /// A message of so many octets, now at the start of the buffer, and its descriptors.
+    Message(usize, Vec<OwnedFd>),
+    /// A message longer than [`MESSAGE_MAX`]; its descriptors were closed.
+    TooLong,
+    /// The other end is gone (or sent an empty message, which nobody who speaks this does).
+    Closed,
+}
+
+/// Both ends of a control connection: Unix, sequenced packets, closed on exec.
+///
+/// # Errors
+/// No descriptors are left.
+pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+}
+
+/// Takes the control connection that this process has inherited as its standard input, which is
+/// `/dev/null` afterwards: the other end sees the connection close when what is returned is
+/// dropped.
+///
+/// # Errors
+/// Standard input is closed, or no descriptors are left.
+pub fn take_stdin() -> std::io::Result<OwnedFd> {
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(socket)
+}
+
+/// Sends one message with its descriptors, without waiting if `wait` is false.
+///
+/// # Errors
+/// `AGAIN` if it would have to wait; anything else means that the other end is gone, or
+/// `INVAL` if there are more than [`FDS_MAX`] descriptors or [`MESSAGE_MAX`] octets.
+pub fn send(socket: impl AsFd, octets: &[u8], fds: &[BorrowedFd<'_>], wait: bool) -> Result<()> {
+    if octets.len() > MESSAGE_MAX || fds.len() > FDS_MAX {
+        return Err(Errno::INVAL);
+    }
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Errno::INVAL);
+    }
+    let mut flags = SendFlags::NOSIGNAL;
+    flags.set(SendFlags::DONTWAIT, !wait);
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(octets)], &mut ancillary, flags) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Receives one message into `buffer` (of [`MESSAGE_MAX`] octets), without waiting if `wait` is
+/// false.
+///
+/// # Errors
+/// `AGAIN` if it would have to wait; anything else means that the other end is gone.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> Result<Received> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut flags = RecvFlags::CMSG_CLOEXEC;
+    flags.set(RecvFlags::DONTWAIT, !wait);
+    let mut reset = false;
+    let message = loop {
+        let buffers = &mut [IoSliceMut::new(buffer)];
+        match recvmsg(&socket, buffers, &mut ancillary, flags) {
+            Ok(message) => break message,
+            Err(Errno::INTR) => {}
+            // The other end is gone and has not read all that was sent to it. The kernel says so
+            // once, ahead of what it sent before.
+            Err(Errno::CONNRESET) if !reset => reset = true,
+            Err(Errno::CONNRESET) => return Ok(Received::Closed),
+            Err(error) => return Err(error),
+        }
+    };
+    // Every descriptor is taken over before anything is judged, so that none leaks.
+    let fds: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if message.flags.contains(ReturnFlags::TRUNC) {
+        Ok(Received::TooLong)
+    } else if message.bytes == 0 {
+        Ok(Received::Closed)
+    } else {
+        Ok(Received::Message(message.bytes, fds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+
+    #[test]
+    fn carries_octets_and_descriptors() {
+        let (a, b) = pair().unwrap();
+        let (sent, _) = pair().unwrap();
+        send(&a, b"octets", &[sent.as_fd(), a.as_fd()], true).unwrap();
+        let mut buffer = vec![0; MESSAGE_MAX];
+        let Received::Message(len, fds) = receive(&b, &mut buffer, false).unwrap() else {
+            panic!("a message was sent");
+        };
+        assert_eq!(&buffer[..len], b"octets");
+        assert_eq!(fds.len(), 2);
+        assert_eq!(fstat(&fds[0]).unwrap().st_ino, fstat(&sent).unwrap().st_ino);
+        assert_eq!(receive(&b, &mut buffer, false).unwrap_err(), Errno::AGAIN);
+    }
+
+    #[test]
+    fn tells_a_message_too_long_from_the_end() {
+        let (a, b) = pair().unwrap();
+        let mut buffer = vec![0; MESSAGE_MAX];
+        let long = vec![1; MESSAGE_MAX + 1];
+        let flags = SendFlags::empty();
+        rustix::net::send(&a, &long, flags).unwrap();
+        assert!(matches!(
+            receive(&b, &mut buffer, true).unwrap(),
+            Received::TooLong
+        ));
+        assert_eq!(send(&a, &long, &[], true).unwrap_err(), Errno::INVAL);
+        send(&a, &long[..MESSAGE_MAX], &[], true).unwrap();
+        assert!(matches!(
+            receive(&b, &mut buffer, true).unwrap(),
+            Received::Message(MESSAGE_MAX, _)
+        ));
+        drop(a);
+        assert!(matches!(
+            receive(&b, &mut buffer, true).unwrap(),
+            Received::Closed
+        ));
+    }
+
+    #[test]
+    fn last_words_are_heard_though_the_speaker_did_not_listen() {
+        let (a, b) = pair().unwrap();
+        send(&b, b"unread", &[], true).unwrap();
+        send(&a, b"last words", &[], true).unwrap();
+        drop(a);
+        let mut buffer = vec![0; MESSAGE_MAX];
+        let last = receive(&b, &mut buffer, true).unwrap();
+        assert!(matches!(last, Received::Message(10, _)), "{last:?}");
+        let end = receive(&b, &mut buffer, true).unwrap();
+        assert!(matches!(end, Received::Closed), "{end:?}");
+    }
+
+    #[test]
+    fn refuses_to_send_more_descriptors_than_are_received() {
+        let (a, _b) = pair().unwrap();
+        let fds = [a.as_fd(); FDS_MAX + 1];
+        assert_eq!(send(&a, b"x", &fds, false).unwrap_err(), Errno::INVAL);
+    }
+}

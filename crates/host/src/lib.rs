@@ -1,0 +1,26 @@
+//! The stack on Linux: clock, adapter process, links, control.
+//!
+//! ```text
+//!  CellSender -> port -> +---------------+ <- control descriptor -> Control (open, modify, ...)
+//!                        | adapter       |
+//!  CellReceiver <- port <|   process     | -- eventfd ------------> Attached (events, doorbell)
+//!                        +---------------+ <- shared memory ------> OpenVc   (PDUs)
+//! ```
+//!
+//! - [`clock`]: the one clock of everything live.
+//! - [`gap`]: how long the adapter was not running, and how long its steps take.
+//! - [`link`]: the `memory` link, cells in memory shared between processes; the `udp` link, cells
+//!   in the datagrams of a pseudowire; faults on either.
+//! - [`control`]: the messages of the control descriptor. Does not act on them.
+//! - [`adapter`]: the adapter's process. Does not know what clients do with PDUs.
+//! - [`client`]: the other side of all of these.
+//! - [`sys`]: the system calls; the only place here with `unsafe`.
+#![deny(unsafe_code)]
+
+pub mod adapter;
+pub mod client;
+pub mod clock;
+pub mod control;
+pub mod gap;
+pub mod link;
+pub mod sys;

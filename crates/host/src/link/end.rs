@@ -1,0 +1,144 @@
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cellgate_core::{FaultCounts, FaultyLine, Time};
+
+use super::udp::{UdpReceiver, UdpReport, UdpSender};
+use super::{CellReceiver, CellSender, QueueCounters};
+
+/// Where the cells of a port come from.
+pub(crate) enum ReceiveEnd {
+    Memory(CellReceiver),
+    Udp(Box<UdpReceiver>, Arc<Shown<UdpReport>>),
+}
+
+/// Where the cells of a port go to.
+pub(crate) enum TransmitEnd {
+    Memory(CellSender),
+    Udp(Box<UdpSender>, Arc<Shown<UdpReport>>),
+}
+
+/// Counters for other threads. The firmware thread writes them if nobody is just reading, and never
+/// waits; what it could not show, it shows the next time.
+#[derive(Debug, Default)]
+pub(crate) struct Shown<T>(Mutex<T>);
+
+impl<T: Copy> Shown<T> {
+    fn publish(&self, counts: T) {
+        if let Ok(mut shown) = self.0.try_lock() {
+            *shown = counts;
+        }
+    }
+
+    /// A reading.
+    pub(crate) fn read(&self) -> T {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReceiveEnd {
+    /// Looks for cells, about `now`: how many wait.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, now: Time) -> usize {
+        match self {
+            Self::Memory(receiver) => receiver.poll(),
+            Self::Udp(receiver, _) => receiver.poll(now),
+        }
+    }
+
+    /// Cells that wait, as the last look found them.
+    pub(crate) fn waiting(&self) -> usize {
+        match self {
+            Self::Memory(receiver) => receiver.waiting(),
+            Self::Udp(receiver, _) => receiver.waiting(),
+        }
+    }
+
+    /// Moves waiting cells to `fifo`, as many as fit; how many.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, fifo: &mut [u8]) -> usize {
+        match self {
+            Self::Memory(receiver) => receiver.take(fifo),
+            Self::Udp(receiver, _) => receiver.take(fifo),
+        }
+    }
+
+    /// Shows the counters to other threads.
+    pub(crate) fn publish(&mut self, now: Time, counters: &QueueCounters) {
+        match self {
+            Self::Memory(receiver) => receiver.publish(counters),
+            Self::Udp(receiver, shown) => {
+                receiver.publish(counters);
+                shown.publish(receiver.report(now));
+            }
+        }
+    }
+}
+
+impl TransmitEnd {
+    /// Cells that are taken now, if fewer than `wanted`; else at least `wanted`.
+    #[inline(always)]
+    pub(crate) fn free_for(&mut self, wanted: usize) -> usize {
+        match self {
+            Self::Memory(sender) => sender.free_for(wanted),
+            Self::Udp(sender, _) => sender.free(),
+        }
+    }
+
+    /// Cells that are taken at most.
+    #[inline(always)]
+    pub(crate) fn capacity(&self) -> usize {
+        match self {
+            Self::Memory(sender) => sender.capacity(),
+            Self::Udp(sender, _) => sender.capacity(),
+        }
+    }
+
+    /// Sends whole cells. What does not fit is dropped and counted.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, cells: &[u8]) {
+        match self {
+            Self::Memory(sender) => sender.send(cells),
+            Self::Udp(sender, _) => sender.send(cells),
+        };
+    }
+
+    /// The step is over.
+    #[inline(always)]
+    pub(crate) fn flush(&mut self) {
+        if let Self::Udp(sender, _) = self
+            && sender.staged() > 0
+        {
+            sender.flush();
+        }
+    }
+
+    /// Shows the counters to other threads.
+    pub(crate) fn publish(&self, counters: &QueueCounters) {
+        match self {
+            Self::Memory(sender) => sender.publish(counters),
+            Self::Udp(sender, shown) => {
+                sender.publish(counters);
+                shown.publish(sender.report());
+            }
+        }
+    }
+}
+
+/// The faults of a port and where they are counted.
+pub(crate) struct PortFaults {
+    pub(crate) line: FaultyLine,
+    pub(crate) counters: Arc<Shown<FaultCounts>>,
+}
+
+impl PortFaults {
+    /// What `end` hands on, with faults.
+    pub(crate) fn receive(&mut self, now: Time, end: &mut ReceiveEnd, fifo: &mut [u8]) -> usize {
+        let waiting = end.waiting();
+        self.line.receive(now, waiting, |into| end.take(into), fifo)
+    }
+
+    /// Shows the counters to other threads.
+    pub(crate) fn publish(&self) {
+        self.counters.publish(self.line.counts());
+    }
+}

@@ -1,0 +1,210 @@
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use cellgate_core::wire::pseudowire::Sequence;
+use cellgate_core::wire::{CELL_LEN_NO_HEC, CellMode, LABEL_ENTRY_LEN, Label, LabelEntry};
+use quinn_udp::Transmit;
+
+use super::socket::BatchSocket;
+use super::{UdpError, UdpOptions, UdpReport};
+use crate::link::QueueCounters;
+
+/// The sending end of a pseudowire: packs cells into datagrams, and sends these in batches.
+///
+/// It never waits. While the kernel takes nothing, a batch is kept; cells beyond it are dropped and
+/// counted.
+#[derive(Debug)]
+pub struct UdpSender {
+    socket: BatchSocket,
+    peer: SocketAddr,
+    label: [u8; LABEL_ENTRY_LEN],
+    mode: CellMode,
+    sequence: Sequence,
+    header_len: usize,
+    /// Cells of a full datagram.
+    datagram_cells: usize,
+    /// Octets of a full datagram.
+    datagram_len: usize,
+    /// Datagrams that are full but for the last one, up to [`UdpSender::batch_len`] octets.
+    batch: Vec<u8>,
+    batch_len: usize,
+    /// Octets at the start of the batch that are sent already.
+    sent: usize,
+    /// The kernel did not take the rest.
+    blocked: bool,
+    staged: usize,
+    counts: UdpReport,
+}
+
+impl UdpSender {
+    /// Octets that the kernel takes in one call, in as many datagrams.
+    const BATCH_LEN_MAX: usize = 65_507;
+    /// Datagrams that every kernel with segmentation offload takes in one call.
+    const BATCH_DATAGRAMS_MAX: usize = 64;
+    /// Time to live of the label.
+    const TTL: u8 = 255;
+
+    /// Opens the sending end.
+    ///
+    /// # Errors
+    /// The pseudowire cannot be, or the kernel refuses the socket.
+    pub fn open(options: &UdpOptions) -> Result<Self, UdpError> {
+        options.check()?;
+        let label = Label::new(options.label_out).ok_or(UdpError::Label(options.label_out))?;
+        let (header_len, cells) = (options.header_len(), options.cells_per_datagram());
+        let datagram_len = header_len + cells * CELL_LEN_NO_HEC;
+        let datagrams = (Self::BATCH_LEN_MAX / datagram_len).clamp(1, Self::BATCH_DATAGRAMS_MAX);
+        let batch_len = datagrams * datagram_len;
+        Ok(Self {
+            socket: BatchSocket::sending(options)?,
+            peer: options.peer,
+            label: LabelEntry::new(label, true, Self::TTL).emit(),
+            mode: options.mode(),
+            sequence: match options.control_word {
+                true => Sequence::FIRST,
+                false => Sequence::NONE,
+            },
+            header_len,
+            datagram_cells: cells,
+            datagram_len,
+            batch: Vec::with_capacity(batch_len),
+            batch_len,
+            sent: 0,
+            blocked: false,
+            staged: 0,
+            counts: UdpReport::default(),
+        })
+    }
+
+    /// Octets of memory that it has, but for the socket's.
+    pub fn memory_len(&self) -> usize {
+        self.batch_len
+    }
+
+    /// From where it sends.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn local_address(&self) -> std::io::Result<SocketAddr> {
+        self.socket.socket.local_addr()
+    }
+
+    /// Cells of a batch.
+    pub fn capacity(&self) -> usize {
+        self.batch_len / self.datagram_len * self.datagram_cells
+    }
+
+    /// Cells that are taken now: those of a batch, or if the kernel took nothing the last time,
+    /// those that fit the one that waits.
+    pub fn free(&self) -> usize {
+        match self.blocked {
+            false => self.capacity(),
+            true => self.room(),
+        }
+    }
+
+    /// Cells that fit the batch.
+    fn room(&self) -> usize {
+        let left = self.batch_len - self.batch.len();
+        let (datagrams, part) = (left / self.datagram_len, left % self.datagram_len);
+        // A datagram that has been begun has its header.
+        datagrams * self.datagram_cells + part / CELL_LEN_NO_HEC
+    }
+
+    /// Puts contiguous cells of 52 octets into datagrams; how many found room. They are sent when a
+    /// batch is full, else by [`UdpSender::flush`].
+    pub fn send(&mut self, cells: &[u8]) -> usize {
+        let (mut cells, _) = cells.as_chunks::<CELL_LEN_NO_HEC>();
+        let wanted = cells.len();
+        while !cells.is_empty() {
+            if self.batch.len() == self.batch_len && !self.flush() {
+                break;
+            }
+            let begun = self.batch.len() % self.datagram_len;
+            let room = match begun {
+                0 => {
+                    self.begin();
+                    self.datagram_cells
+                }
+                _ => (self.datagram_len - begun) / CELL_LEN_NO_HEC,
+            };
+            let (now, later) = cells.split_at(room.min(cells.len()));
+            self.batch.extend_from_slice(now.as_flattened());
+            self.staged += now.len();
+            cells = later;
+        }
+        self.counts.dropped_cells += cells.len() as u64;
+        wanted - cells.len()
+    }
+
+    /// Begins a datagram.
+    fn begin(&mut self) {
+        self.batch.extend_from_slice(&self.label);
+        let header = self.mode.emit_header(self.sequence);
+        self.batch.extend_from_slice(&header);
+        self.sequence = self.sequence.next();
+    }
+
+    /// Sends all that was put into datagrams; whether the kernel took it. What it did not take for
+    /// want of room is kept; what it refused is dropped and counted.
+    pub fn flush(&mut self) -> bool {
+        while self.sent < self.batch.len() {
+            let together = self.socket.state.max_gso_segments();
+            let len = together.max(1).saturating_mul(self.datagram_len);
+            let rest = &self.batch[self.sent..];
+            let contents = &rest[..len.min(rest.len())];
+            let datagrams = contents.len().div_ceil(self.datagram_len);
+            let cells = (contents.len() - datagrams * self.header_len) / CELL_LEN_NO_HEC;
+            let transmit = Transmit {
+                destination: self.peer,
+                ecn: None,
+                contents,
+                segment_size: (datagrams > 1).then_some(self.datagram_len),
+                src_ip: None,
+            };
+            let (datagrams, cells) = (datagrams as u64, cells as u64);
+            let result = self.socket.state.try_send(self.socket.as_ref(), &transmit);
+            self.counts.send_calls += 1;
+            match result {
+                Ok(()) => {
+                    self.counts.sent_datagrams += datagrams;
+                    self.counts.sent_cells += cells;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.blocked = true;
+                    return false;
+                }
+                // Segmentation is not to be had on this way out: one by one from here on.
+                Err(_) if datagrams > 1 && self.socket.state.max_gso_segments() < together => {
+                    continue;
+                }
+                Err(_) => {
+                    self.counts.send_errors += datagrams;
+                    self.counts.dropped_cells += cells;
+                }
+            }
+            self.sent += contents.len();
+            self.staged -= cells as usize;
+        }
+        self.batch.clear();
+        self.sent = 0;
+        self.blocked = false;
+        true
+    }
+
+    /// Cells that were put into datagrams and not sent yet.
+    pub fn staged(&self) -> usize {
+        self.staged
+    }
+
+    /// What was counted.
+    pub fn report(&self) -> UdpReport {
+        self.counts
+    }
+
+    /// Shows the counters to other threads.
+    pub(crate) fn publish(&self, counters: &QueueCounters) {
+        counters.publish(self.counts.sent_cells, self.counts.sent_cells, 0);
+        counters.publish_dropped(self.counts.dropped_cells);
+    }
+}

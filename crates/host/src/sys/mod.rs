@@ -1,0 +1,20 @@
+//! System calls that rustix has no safe door to. The only place of this crate with `unsafe`.
+//! What lacks a privilege here says so and goes on without.
+
+#![allow(unsafe_code)]
+
+#[cfg(test)]
+pub(crate) mod allocations;
+mod cpu;
+mod scheduling;
+mod socket;
+
+pub use cpu::{cpu_ns_of, tsc};
+pub use scheduling::{
+    Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, die_with_parent,
+    lock_memory, name_thread, pin_thread, schedule,
+};
+pub use socket::{
+    RECEIVE_MANY, SocketMemory, enter_network_namespace, receive_many, socket_memory,
+    tell_octets_only,
+};

@@ -1,0 +1,284 @@
+use std::ffi::CString;
+use std::fmt;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+/// How the firmware thread is to be scheduled. Nothing of it is a condition: what cannot be had is
+/// told in [`Scheduling::notes`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulingRequest {
+    /// Pin the thread.
+    pub pin: bool,
+    /// To this CPU; none: the last one allowed.
+    pub cpu: Option<usize>,
+    /// Nice value to try; none: leave it.
+    pub nice: Option<i32>,
+    /// Give the CPU away after every idle step; none: only where there is one CPU.
+    pub yield_when_idle: Option<bool>,
+    /// In a process of its own: begin a session. Where the kernel shares CPUs out by sessions
+    /// first (`sched_autogroup_enabled`), nice values count only within one, so the nice value is
+    /// given to the new session too.
+    pub own_session: bool,
+    /// Have all memory that the adapter was made with in place, locked: no page fault later.
+    pub lock_memory: bool,
+}
+
+impl Default for SchedulingRequest {
+    fn default() -> Self {
+        Self {
+            pin: true,
+            cpu: None,
+            nice: Some(-20),
+            yield_when_idle: None,
+            own_session: true,
+            lock_memory: true,
+        }
+    }
+}
+
+impl SchedulingRequest {
+    /// A firmware thread that shares its CPUs with everything else, for tests.
+    pub const fn modest() -> Self {
+        Self {
+            pin: false,
+            cpu: None,
+            nice: None,
+            yield_when_idle: Some(true),
+            own_session: false,
+            lock_memory: false,
+        }
+    }
+}
+
+/// How a firmware thread is scheduled in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// CPUs that the process may use.
+    pub cpus: Vec<usize>,
+    /// The CPU that the thread is pinned to.
+    pub pinned: Option<usize>,
+    /// Nice value.
+    pub nice: i32,
+    /// Nice value of the process's session, where the kernel shares CPUs out by sessions.
+    pub session_nice: Option<i32>,
+    /// `other`, `fifo`, ... as the kernel says; it is never changed.
+    pub policy: String,
+    /// The kernel's `sched_rt_runtime_us`, if it can be read. It is never written.
+    pub rt_runtime_us: Option<i64>,
+    /// Whether the thread gives the CPU away after every idle step.
+    pub yields: bool,
+    /// Whether the adapter's own memory is locked.
+    pub locked: bool,
+    /// What was asked and could not be had, and why.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pinned {
+            Some(cpu) => write!(f, "pinned to CPU {cpu}")?,
+            None => write!(f, "not pinned")?,
+        }
+        write!(f, " of {}, nice {}", self.cpus.len(), self.nice)?;
+        if let Some(nice) = self.session_nice {
+            write!(f, ", session nice {nice}")?;
+        }
+        write!(f, ", policy {}", self.policy)?;
+        if self.yields {
+            write!(f, ", yields when idle")?;
+        }
+        for note in &self.notes {
+            write!(f, "; {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// CPUs that the calling thread may run on, in order.
+pub fn allowed_cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU)
+            .filter(|&cpu| set.is_set(cpu))
+            .collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Pins the calling thread to one CPU.
+///
+/// # Errors
+/// The CPU does not exist or is not allowed.
+pub fn pin_thread(cpu: usize) -> rustix::io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(rustix::io::Errno::INVAL);
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+}
+
+/// Keeps the calling thread off one CPU, if it may use others.
+pub fn avoid_cpu(cpu: usize) {
+    let Ok(mut set) = sched_getaffinity(None) else {
+        return;
+    };
+    if cpu < CpuSet::MAX_CPU && set.is_set(cpu) && set.count() > 1 {
+        set.unset(cpu);
+        // A thread that may run anywhere works as well.
+        let _ = sched_setaffinity(None, &set);
+    }
+}
+
+/// Names the calling thread as tools show it; the kernel keeps 15 octets.
+pub fn name_thread(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        // A thread without its name works as well.
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// Has this process killed when the thread that started it ends.
+///
+/// `parent` is the parent's process identifier as the parent told it: if the parent has died
+/// already, this process ends here.
+///
+/// # Errors
+/// The kernel knows no death signal.
+pub fn die_with_parent(parent: u32) -> rustix::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let present = getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
+    if present != parent {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Schedules the calling thread as asked, as far as that can be had.
+pub fn schedule(request: &SchedulingRequest) -> Scheduling {
+    let mut got = Scheduling {
+        cpus: allowed_cpus(),
+        rt_runtime_us: std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us")
+            .ok()
+            .and_then(|text| text.trim().parse().ok()),
+        policy: policy(),
+        ..Scheduling::default()
+    };
+    got.yields = request.yield_when_idle.unwrap_or(got.cpus.len() <= 1);
+    if request.pin {
+        match request.cpu.or(got.cpus.last().copied()) {
+            Some(cpu) => match pin_thread(cpu) {
+                Ok(()) => got.pinned = Some(cpu),
+                Err(error) => got.notes.push(format!("not pinned to CPU {cpu}: {error}")),
+            },
+            None => got
+                .notes
+                .push("not pinned: the allowed CPUs are unknown".to_owned()),
+        }
+    }
+    if let Some(nice) = request.nice {
+        // On Linux, process 0 is the calling thread alone.
+        if let Err(error) = setpriority_process(None, nice) {
+            got.notes.push(format!("nice {nice} refused: {error}"));
+        }
+    }
+    got.session_nice = session_nice(request, &mut got.notes);
+    got.nice = rustix::process::getpriority_process(None).unwrap_or(0);
+    got
+}
+
+/// Begins a session of this process alone; terminals' signals do not reach it.
+pub fn begin_session() {
+    // It fails only for a process that has a session of its own already.
+    let _ = rustix::process::setsid();
+}
+
+/// The nice value of this process's session, after asking for the one requested; none if the
+/// kernel does not share out by sessions.
+fn session_nice(request: &SchedulingRequest, notes: &mut Vec<String>) -> Option<i32> {
+    const PATH: &str = "/proc/self/autogroup";
+    let enabled = std::fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok()?;
+    if enabled.trim() != "1" {
+        return None;
+    }
+    // SAFETY: the calls take and return numbers. A session that was begun outside this PID
+    // namespace is number 0, which rustix takes for impossible.
+    let alone = unsafe { libc::getsid(0) == libc::getpid() };
+    if let Some(nice) = request.nice
+        && request.own_session
+        && alone
+        && let Err(error) = std::fs::write(PATH, nice.to_string())
+    {
+        notes.push(format!("nice {nice} of the session refused: {error}"));
+    }
+    let text = std::fs::read_to_string(PATH).ok()?;
+    text.rsplit_once(' ')?.1.trim().parse().ok()
+}
+
+/// Brings all memory of the process in and keeps it there; what is mapped later is its maker's
+/// affair. Tells in `scheduling` what came of it.
+pub fn lock_memory(scheduling: &mut Scheduling) {
+    match mlockall(MlockAllFlags::CURRENT) {
+        Ok(()) => scheduling.locked = true,
+        Err(error) => scheduling.notes.push(format!("memory not locked: {error}")),
+    }
+}
+
+fn policy() -> String {
+    // SAFETY: the call takes a number and returns a number; 0 names the calling thread.
+    match unsafe { libc::sched_getscheduler(0) } {
+        libc::SCHED_OTHER => "other".to_owned(),
+        libc::SCHED_FIFO => "fifo".to_owned(),
+        libc::SCHED_RR => "rr".to_owned(),
+        libc::SCHED_BATCH => "batch".to_owned(),
+        libc::SCHED_IDLE => "idle".to_owned(),
+        libc::SCHED_DEADLINE => "deadline".to_owned(),
+        other => format!("unknown ({other})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_to_an_allowed_cpu_and_says_so() {
+        std::thread::spawn(|| {
+            let got = schedule(&SchedulingRequest {
+                nice: None,
+                ..SchedulingRequest::default()
+            });
+            assert_eq!(got.pinned, got.cpus.last().copied());
+            assert_eq!(allowed_cpus(), got.pinned.into_iter().collect::<Vec<_>>());
+            assert_eq!(got.yields, got.cpus.len() == 1);
+            assert!(got.notes.is_empty(), "{:?}", got.notes);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_a_note() {
+        std::thread::spawn(|| {
+            let before = allowed_cpus();
+            let got = schedule(&SchedulingRequest {
+                cpu: Some(CpuSet::MAX_CPU - 1),
+                ..SchedulingRequest::default()
+            });
+            assert_eq!(got.pinned, None);
+            assert!(got.notes[0].contains("not pinned to CPU"), "{got}");
+            assert_eq!(allowed_cpus(), before);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_modest_thread_asks_for_nothing() {
+        let got = schedule(&SchedulingRequest::modest());
+        assert_eq!((got.pinned, got.yields), (None, true));
+        assert!(got.notes.is_empty());
+    }
+}

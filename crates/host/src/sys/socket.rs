@@ -1,0 +1,205 @@
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Has the calling thread make its sockets in the network namespace `name`, as `ip netns` knows it.
+///
+/// # Errors
+/// There is none of this name, or the privilege is missing (CAP_SYS_ADMIN).
+pub fn enter_network_namespace(name: &str) -> io::Result<()> {
+    let namespace = File::open(Path::new("/run/netns").join(name))?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+/// What the kernel says of a socket's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketMemory {
+    /// Octets that may wait to be received, with the kernel's own overhead.
+    pub receive_max: u32,
+    /// Entries of the receive queue that found it full since the socket was made. An entry is a
+    /// datagram, or several that came together (GRO).
+    pub drops: u32,
+}
+
+/// What the kernel says of `socket`'s memory.
+///
+/// # Errors
+/// The descriptor is no socket.
+pub fn socket_memory(socket: impl AsFd) -> io::Result<SocketMemory> {
+    // SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS.
+    let mut values = [0_u32; 9];
+    let mut len = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: `values` is a valid place for the `len` octets that the call writes at most, and any
+    // octets are numbers; `len` is a valid place for how many it wrote.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    match result {
+        0 => Ok(SocketMemory {
+            receive_max: values[libc::SK_MEMINFO_RCVBUF as usize],
+            drops: values[libc::SK_MEMINFO_DROPS as usize],
+        }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has the kernel leave out what it would tell of each datagram beside its octets: when it came,
+/// through which interface, its class.
+///
+/// # Errors
+/// The descriptor is no socket of IPv4 or IPv6.
+pub fn tell_octets_only(socket: impl AsFd, ipv6: bool) -> io::Result<()> {
+    let ip = match ipv6 {
+        true => [
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+        ],
+        false => [
+            (libc::IPPROTO_IP, libc::IP_PKTINFO),
+            (libc::IPPROTO_IP, libc::IP_RECVTOS),
+        ],
+    };
+    let stamp = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
+    for (level, name) in ip.into_iter().chain([stamp]) {
+        let off: libc::c_int = 0;
+        // SAFETY: the call reads one `c_int` at `off`.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_fd().as_raw_fd(),
+                level,
+                name,
+                (&raw const off).cast(),
+                size_of_val(&off) as libc::socklen_t,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Datagrams that [`receive_many`] takes at once.
+pub const RECEIVE_MANY: usize = 64;
+
+/// Plain `recvmmsg`, to compare with: up to 64 datagrams, each into `buffers`' next `stride` octets
+/// (longer ones are cut), without waiting. How many; `lens` says how long they are.
+///
+/// # Errors
+/// There is none (`WouldBlock`), or the descriptor is no socket.
+pub fn receive_many(
+    socket: impl AsFd,
+    buffers: &mut [u8],
+    stride: usize,
+    lens: &mut [usize; RECEIVE_MANY],
+) -> io::Result<usize> {
+    let mut places = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; RECEIVE_MANY];
+    let mut count = 0;
+    for (place, buffer) in places.iter_mut().zip(buffers.chunks_exact_mut(stride)) {
+        place.iov_base = buffer.as_mut_ptr().cast();
+        place.iov_len = buffer.len();
+        count += 1;
+    }
+    // SAFETY: all zeroes is a header without name, place and control message.
+    let mut headers: [libc::mmsghdr; RECEIVE_MANY] = unsafe { std::mem::zeroed() };
+    for (header, place) in headers.iter_mut().zip(&mut places) {
+        header.msg_hdr.msg_iov = place;
+        header.msg_hdr.msg_iovlen = 1;
+    }
+    // SAFETY: each of the first `count` headers, of which there are as many, points to one place in
+    // `places`, which stands until the call is over and describes a part of `buffers` that is
+    // borrowed as long and in no other place.
+    let result = unsafe {
+        libc::recvmmsg(
+            socket.as_fd().as_raw_fd(),
+            headers.as_mut_ptr(),
+            count,
+            libc::MSG_DONTWAIT,
+            std::ptr::null_mut(),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (len, header) in lens.iter_mut().zip(&headers) {
+        *len = header.msg_len as usize;
+    }
+    Ok(result as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn receives_many_at_once() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = receiver.local_addr().unwrap();
+        let (mut buffers, mut lens) = ([0; 40], [0; RECEIVE_MANY]);
+        let nothing = receive_many(&receiver, &mut buffers, 8, &mut lens).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        for len in [3, 9, 8, 0, 1, 2] {
+            sender.send_to(&[len; 9][..len.into()], to).unwrap();
+        }
+        assert_eq!(
+            receive_many(&receiver, &mut buffers, 8, &mut lens).unwrap(),
+            5
+        );
+        assert_eq!(lens[..5], [3, 8, 8, 0, 1]);
+        assert_eq!(
+            (buffers[2], buffers[15], buffers[16], buffers[32]),
+            (3, 9, 8, 1)
+        );
+        assert_eq!(
+            receive_many(&receiver, &mut buffers, 8, &mut lens).unwrap(),
+            1
+        );
+        assert_eq!((lens[0], buffers[..2] == [2, 2]), (2, true));
+    }
+
+    #[test]
+    fn counts_what_found_the_queue_full() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = receiver.local_addr().unwrap();
+        assert_eq!(socket_memory(&receiver).unwrap().drops, 0);
+        receiver.set_nonblocking(true).unwrap();
+        let sent = 20_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1_000], to).unwrap();
+        }
+        let mut received = 0;
+        while receiver.recv(&mut [0; 1_000]).is_ok() {
+            received += 1;
+        }
+        let memory = socket_memory(&receiver).unwrap();
+        assert!(memory.receive_max > 0 && memory.drops > 0);
+        assert_eq!(received + memory.drops, sent);
+        assert!(socket_memory(std::io::stdin()).is_err());
+    }
+
+    #[test]
+    fn tells_octets_only() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            if let Ok(socket) = UdpSocket::bind(address) {
+                tell_octets_only(&socket, address.starts_with('[')).unwrap();
+            }
+        }
+        assert!(tell_octets_only(std::io::stdin(), false).is_err());
+    }
+}

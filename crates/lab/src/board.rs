@@ -1,0 +1,190 @@
+//! The adapter's board in the lab: ports are queues of cells with arrival times, and everything the
+//! adapter does is written down in order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{
+    AttachmentIndex, Board, CellOutcome, Command, Completion, Event, Planted, PortIndex, Work,
+};
+use cellgate_core::wire::CellFormat;
+
+use crate::memory::{LabAttachment, LabRegion};
+
+/// A command as the lab gives it.
+pub type LabCommand = Command<LabRegion, LabAttachment>;
+/// A completion as the lab takes it.
+pub type LabCompletion = Completion<LabRegion, LabAttachment>;
+
+/// One thing that the adapter did.
+#[derive(Debug)]
+pub enum Trace {
+    /// It asked a port for cells and got these.
+    Received {
+        /// The port.
+        port: PortIndex,
+        /// Cells it had room for.
+        asked: usize,
+        /// Cells it got.
+        cells: Vec<Vec<u8>>,
+    },
+    /// It judged so many cells in a row.
+    Judged(CellOutcome, u32),
+    /// It posted an event.
+    Posted(AttachmentIndex, Event),
+    /// It interrupted a client.
+    Interrupted(AttachmentIndex),
+    /// It took the command with this ticket, or found none.
+    Command(Option<u64>),
+    /// It ended a command.
+    Completed(Box<LabCompletion>),
+    /// It sent these cells.
+    Transmitted {
+        /// The port.
+        port: PortIndex,
+        /// The cells' form.
+        format: CellFormat,
+        /// One after the other.
+        cells: Vec<u8>,
+    },
+}
+
+/// The board. The caller moves time on with [`LabBoard::poll`] before every step and empties
+/// [`LabBoard::trace`] after it.
+#[derive(Debug, Default)]
+pub struct LabBoard {
+    arriving: Vec<VecDeque<(Time, Vec<u8>)>>,
+    there: Vec<VecDeque<Vec<u8>>>,
+    space: Vec<usize>,
+    commands: VecDeque<(u64, LabCommand)>,
+    planted: Option<Planted>,
+    charges: BTreeMap<&'static str, u64>,
+    /// What the adapter did since the caller last looked.
+    pub trace: Vec<Trace>,
+}
+
+impl LabBoard {
+    /// A board with so many ports, with a bug or without.
+    pub fn new(ports: usize, planted: Option<Planted>) -> Self {
+        Self {
+            arriving: vec![VecDeque::new(); ports],
+            there: vec![VecDeque::new(); ports],
+            space: vec![0; ports],
+            planted,
+            ..Self::default()
+        }
+    }
+
+    /// A cell will arrive; the cells of a port are given in the order of time.
+    pub fn arrive(&mut self, at: Time, port: PortIndex, octets: Vec<u8>) {
+        self.arriving[usize::from(port.0)].push_back((at, octets));
+    }
+
+    /// Looks which cells are there now, and how many cells each port takes.
+    pub fn poll(&mut self, now: Time, transmit_space: usize) {
+        for (arriving, there) in self.arriving.iter_mut().zip(&mut self.there) {
+            while let Some((_, octets)) = arriving.pop_front_if(|(at, _)| *at <= now) {
+                there.push_back(octets);
+            }
+        }
+        self.space.fill(transmit_space);
+    }
+
+    /// Cells that have arrived and were not taken.
+    pub fn waiting(&self, port: PortIndex) -> usize {
+        self.there[usize::from(port.0)].len()
+    }
+
+    /// A command for the adapter.
+    pub fn order(&mut self, ticket: u64, command: LabCommand) {
+        self.commands.push_back((ticket, command));
+    }
+
+    /// Work done so far: how often each was charged, by name.
+    pub fn charges(&self) -> &BTreeMap<&'static str, u64> {
+        &self.charges
+    }
+}
+
+impl Board for LabBoard {
+    type Region = LabRegion;
+    type Attachment = LabAttachment;
+
+    fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize {
+        let there = &mut self.there[usize::from(port.0)];
+        let asked = fifo.len() / format.stride();
+        let cells: Vec<Vec<u8>> = there.drain(..asked.min(there.len())).collect();
+        for (cell, place) in cells.iter().zip(fifo.chunks_exact_mut(format.stride())) {
+            place.copy_from_slice(cell);
+        }
+        let n = cells.len();
+        self.trace.push(Trace::Received { port, asked, cells });
+        n
+    }
+
+    fn transmit_space(&mut self, port: PortIndex) -> usize {
+        self.space[usize::from(port.0)]
+    }
+
+    fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]) {
+        let n = cells.len() / format.stride();
+        let space = &mut self.space[usize::from(port.0)];
+        assert!(n <= *space, "more cells than the port takes");
+        *space -= n;
+        let cells = cells.to_vec();
+        self.trace.push(Trace::Transmitted {
+            port,
+            format,
+            cells,
+        });
+    }
+
+    fn interrupt(&mut self, index: AttachmentIndex) {
+        self.trace.push(Trace::Interrupted(index));
+    }
+
+    fn command(&mut self) -> Option<LabCommand> {
+        let next = self.commands.pop_front();
+        self.trace
+            .push(Trace::Command(next.as_ref().map(|(ticket, _)| *ticket)));
+        next.map(|(_, command)| command)
+    }
+
+    fn complete(&mut self, completion: LabCompletion) {
+        self.trace.push(Trace::Completed(Box::new(completion)));
+    }
+
+    fn posted(&mut self, index: AttachmentIndex, event: &Event) {
+        self.trace.push(Trace::Posted(index, *event));
+    }
+
+    fn charge(&mut self, work: Work, times: u32) {
+        *self.charges.entry(name_of(work)).or_default() += u64::from(times);
+    }
+
+    fn judged(&mut self, outcome: CellOutcome, cells: u32) {
+        self.trace.push(Trace::Judged(outcome, cells));
+    }
+
+    fn planted(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+}
+
+fn name_of(work: Work) -> &'static str {
+    match work {
+        Work::TestReceiveFifos => "test_receive_fifos",
+        Work::ParseEmptyTransmitQueues => "parse_empty_transmit_queues",
+        Work::EnqueueToEmpty => "enqueue_to_empty",
+        Work::Enqueue => "enqueue",
+        Work::Dequeue => "dequeue",
+        Work::DiscardCells => "discard_cells",
+        Work::Lookup => "lookup",
+        Work::ReceiveCells => "receive_cells",
+        Work::ReceivePdu => "receive_pdu",
+        Work::TransmitCells => "transmit_cells",
+        Work::PostEvent => "post_event",
+        Work::AnswerOam => "answer_oam",
+        Work::HandleCommand => "handle_command",
+    }
+}

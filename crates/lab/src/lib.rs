@@ -1,0 +1,34 @@
+//! The stack on a virtual clock: a reference model of the adapter, and bugs planted to prove
+//! that it judges.
+//!
+//! ```text
+//!  seed -> Plan (pure data) -> run -> Verdict
+//!                               |
+//!                 +-------------+--------------+
+//!                 v                            v
+//!        core's Adapter on LabBoard    Reference: one cell at a time, unoptimised
+//!                 |                            |
+//!                 +--------> compared <--------+
+//!        outcome of every cell, events, interrupts, descriptors and octets,
+//!        counters, completions, conservation, cells and OAM replies sent
+//! ```
+//!
+//! A run draws nothing: the same plan gives the same log. It never sees the host: no clock, no
+//! thread, no system call.
+#![forbid(unsafe_code)]
+
+mod board;
+mod client;
+mod generate;
+mod judge;
+pub mod memory;
+mod mutants;
+pub mod plan;
+mod reference;
+mod shrink;
+
+pub use board::{LabBoard, LabCommand, LabCompletion, Trace};
+pub use generate::plan as plan_of;
+pub use judge::{Failure, Firmware, Report, run, run_attacked};
+pub use mutants::{Kill, LabAdapter, kill_table, print_table, run_adapter};
+pub use shrink::shrink;

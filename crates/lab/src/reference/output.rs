@@ -1,0 +1,308 @@
+//! What the adapter sends: every cell must be the next one of a PDU that a client handed over, and
+//! a guaranteed VC's cells must conform where they leave.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cellgate_core::adapter::{Aal, Event, OpenRequest, PortIndex, VcId, VcStats};
+use cellgate_core::wire::{CellFormat, HeaderForm};
+
+use super::aal34::{cells_of_sdu, payloads};
+use super::bits::{Fields, crc32, hec};
+use super::policer::Policer;
+
+/// An SDU that a client handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Submission {
+    pub(crate) sdu: Vec<u8>,
+    pub(crate) uu: u8,
+    pub(crate) cpi: u8,
+    pub(crate) clp: bool,
+    /// The descriptor names something else than the SDU: it must be thrown away.
+    pub(crate) forged: bool,
+}
+
+impl Submission {
+    /// Multiplexing identification on an AAL3/4 VC, which knows no UU and CPI.
+    pub(crate) fn mid(&self) -> u16 {
+        u16::from(self.uu & 3) << 8 | u16::from(self.cpi)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Sender {
+    request: OpenRequest,
+    queue: VecDeque<Submission>,
+    /// Cells of the front of `queue` that have left.
+    sent: usize,
+    policer: Option<Policer>,
+    /// Descriptors whose last cell has left, or that are forged and were reached; and those told.
+    done: u64,
+    told: u64,
+    cells: u64,
+    pdus: u64,
+    faults: u64,
+    /// Of the AAL3/4 PDU before, and of the one that leaves.
+    tags: [Option<u8>; 2],
+    /// Its client is an adversary.
+    lawless: bool,
+}
+
+/// The transmit side of all VCs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
+    senders: BTreeMap<VcId, Sender>,
+    pub(crate) cells: u64,
+}
+
+fn policer(request: &OpenRequest) -> Option<Policer> {
+    let transmit = request.transmit?;
+    Some(Policer::new(
+        transmit.rate?.cell_s(),
+        transmit.cdvt_ns.into(),
+        0,
+    ))
+}
+
+impl Output {
+    pub(crate) fn open(&mut self, id: VcId, request: OpenRequest, lawless: bool) {
+        let sender = Sender {
+            request,
+            queue: VecDeque::new(),
+            sent: 0,
+            policer: policer(&request),
+            done: 0,
+            told: 0,
+            cells: 0,
+            pdus: 0,
+            faults: 0,
+            tags: [None; 2],
+            lawless,
+        };
+        self.senders.insert(id, sender);
+    }
+
+    pub(crate) fn modify(&mut self, old: VcId, new: VcId, request: OpenRequest) {
+        let Some(mut sender) = self.senders.remove(&old) else {
+            return;
+        };
+        sender.policer = policer(&request);
+        sender.request = request;
+        if new != old {
+            // Another region: what was not begun in the old one is not sent.
+            sender.queue.clear();
+            (sender.sent, sender.done, sender.told) = (0, 0, 0);
+            sender.tags = [None; 2];
+        }
+        self.senders.insert(new, sender);
+    }
+
+    pub(crate) fn close(&mut self, id: VcId) {
+        self.senders.remove(&id);
+    }
+
+    pub(crate) fn submit(&mut self, id: VcId, submission: Submission) {
+        if let Some(sender) = self.senders.get_mut(&id) {
+            sender.queue.push_back(submission);
+        }
+    }
+
+    /// Is a PDU of this VC partly sent?
+    pub(crate) fn in_progress(&self, id: VcId) -> bool {
+        self.senders.get(&id).is_some_and(|sender| sender.sent > 0)
+    }
+
+    /// Completions told for a VC: the tail of its transmit queue.
+    pub(crate) fn told(&self, id: VcId) -> Option<u64> {
+        self.senders.get(&id).map(|sender| sender.told)
+    }
+
+    /// SDUs handed over and not sent.
+    pub(crate) fn waiting(&self) -> Option<(VcId, usize)> {
+        let waiting = self
+            .senders
+            .iter()
+            .filter(|(_, sender)| !sender.lawless)
+            .map(|(id, sender)| (*id, sender.queue.len()));
+        waiting.into_iter().find(|(_, len)| *len > 0)
+    }
+
+    /// A cell left `port` at `now_ns`; what is wrong with it, if anything.
+    pub(crate) fn cell(
+        &mut self,
+        now_ns: u64,
+        port: PortIndex,
+        format: CellFormat,
+        form: HeaderForm,
+        octets: &[u8],
+    ) -> Option<String> {
+        self.cells += 1;
+        let header = [octets[0], octets[1], octets[2], octets[3]];
+        let payload = match format {
+            CellFormat::NoHec => &octets[4..],
+            CellFormat::WithHec if octets[4] != hec(header) => return Some("wrong HEC".into()),
+            CellFormat::WithHec => &octets[5..],
+        };
+        let fields = Fields::of(header, form == HeaderForm::Uni);
+        let Some((id, sender)) = self.senders.iter_mut().find(|(_, sender)| {
+            let address = sender.request.address;
+            sender.request.transmit.is_some()
+                && sender.request.port == port
+                && (address.vpi(), address.vci()) == (fields.vpi, fields.vci)
+        }) else {
+            return Some(format!(
+                "{}.{} sends on no port {}",
+                fields.vpi, fields.vci, port.0
+            ));
+        };
+        sender
+            .cell(now_ns, fields, payload)
+            .map(|text| format!("transmitted cell of {id:?} (port {}): {text}", port.0))
+    }
+
+    /// A client was told that a PDU has left.
+    pub(crate) fn completed(&mut self, event: &Event) -> Option<String> {
+        let Some(sender) = self.senders.get_mut(&event.vc) else {
+            return Some(format!("{:?} does not send", event.vc));
+        };
+        sender.told += 1;
+        let wanted = sender
+            .request
+            .transmit
+            .is_some_and(|t| t.interrupt_on_completion);
+        if event.value != sender.told || event.interruptive != wanted {
+            return Some(format!(
+                "expected value {}, interruptive {wanted}",
+                sender.told
+            ));
+        }
+        None
+    }
+
+    /// After transmission: forged descriptors whose end was told are behind us.
+    pub(crate) fn settle(&mut self) {
+        for sender in self.senders.values_mut() {
+            while sender.done < sender.told && sender.queue.front().is_some_and(|s| s.forged) {
+                sender.queue.pop_front();
+                sender.done += 1;
+                sender.faults += 1;
+            }
+        }
+    }
+
+    /// At the end of a step: every PDU that has left was told, and no other.
+    pub(crate) fn step_difference(&mut self) -> Option<String> {
+        self.settle();
+        self.senders.iter().find_map(|(id, sender)| {
+            (sender.done != sender.told && !sender.lawless).then(|| {
+                format!(
+                    "{id:?}: {} transmit descriptors are done, {} completions told",
+                    sender.done, sender.told
+                )
+            })
+        })
+    }
+
+    /// What differs between the counters, if anything.
+    pub(crate) fn difference(&self, id: VcId, tail_faults: u64, stats: &VcStats) -> Option<String> {
+        let (cells, pdus, faults) = self.senders.get(&id).map_or((0, 0, 0), |sender| {
+            (sender.cells, sender.pdus, sender.faults)
+        });
+        let pairs = [
+            ("cells_transmitted", cells, stats.cells_transmitted),
+            ("pdus_transmitted", pdus, stats.pdus_transmitted),
+            ("client_faults", faults + tail_faults, stats.client_faults),
+        ];
+        super::first_difference(&pairs).map(|text| format!("{id:?}: {text}"))
+    }
+}
+
+impl Sender {
+    fn cell(&mut self, now_ns: u64, fields: Fields, payload: &[u8]) -> Option<String> {
+        if self.lawless {
+            return None;
+        }
+        self.cells += 1;
+        if self.sent == 0 {
+            while self
+                .queue
+                .front()
+                .is_some_and(|submission| submission.forged)
+            {
+                self.queue.pop_front();
+                self.done += 1;
+                self.faults += 1;
+            }
+        }
+        let Some(submission) = self.queue.front() else {
+            return Some("nothing was handed over".into());
+        };
+        if let Some(policer) = &mut self.policer {
+            if !policer.conforms(now_ns) {
+                return Some(format!("does not conform at {now_ns} ns"));
+            }
+            policer.arrive(now_ns);
+            policer.charge(1);
+        }
+        let cells = match self.request.aal {
+            Aal::Aal0 => 1,
+            Aal::Aal5 => (submission.sdu.len() + 8).div_ceil(48),
+            Aal::Aal34(_) => cells_of_sdu(submission.sdu.len()),
+        };
+        let last = self.sent + 1 == cells;
+        let (pti, clp, expected) = match self.request.aal {
+            Aal::Aal0 => {
+                let octet = submission.sdu[3];
+                (octet >> 1 & 7, octet & 1, submission.sdu[4..].to_vec())
+            }
+            Aal::Aal5 => {
+                let pdu = pdu_of(submission, cells);
+                let payload = pdu[48 * self.sent..][..48].to_vec();
+                (u8::from(last), u8::from(submission.clp), payload)
+            }
+            Aal::Aal34(_) => {
+                // The tag is the adapter's choice, but not that of the PDU before.
+                let [before, tag] = if self.sent == 0 {
+                    [self.tags[1], Some(payload[3])]
+                } else {
+                    self.tags
+                };
+                if before == tag {
+                    return Some(format!("tag {tag:?} again"));
+                }
+                let cells = payloads(&submission.sdu, submission.mid(), tag.unwrap_or(0));
+                (0, u8::from(submission.clp), cells[self.sent].to_vec())
+            }
+        };
+        if self.sent == 0 {
+            // Behind the SAR-PDU's header and the CPI.
+            self.tags = [self.tags[1], Some(payload[3])];
+        }
+        if (fields.gfc, fields.pti, fields.clp) != (0, pti, clp) {
+            return Some(format!(
+                "expected PTI {pti} CLP {clp} GFC 0, got {fields:?}"
+            ));
+        }
+        if payload != expected {
+            return Some(format!("cell {} of {cells}: other octets", self.sent));
+        }
+        self.sent += 1;
+        if last {
+            self.sent = 0;
+            self.queue.pop_front();
+            self.done += 1;
+            self.pdus += 1;
+        }
+        None
+    }
+}
+
+/// The CPCS-PDU of I.363.5 around an SDU.
+fn pdu_of(submission: &Submission, cells: usize) -> Vec<u8> {
+    let mut pdu = submission.sdu.clone();
+    pdu.resize(48 * cells - 8, 0);
+    pdu.extend([submission.uu, submission.cpi]);
+    pdu.extend((submission.sdu.len() as u16).to_be_bytes());
+    let crc = crc32(&pdu);
+    pdu.extend(crc.to_be_bytes());
+    pdu
+}

@@ -1,0 +1,367 @@
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cellgate_core::adapter::{RECEIVE_STATE_LEN, Region};
+use cellgate_core::ring::{
+    ConnectionGeometry, FileKind, ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue,
+    Words,
+};
+
+use crate::ShmError;
+use crate::map::{Access, Map, SharedWords};
+use crate::memfd::{self, FROM_ADAPTER, Files};
+use crate::receive::{ReceiveBuffer, ReceiveMemory, map_buffer};
+
+/// The adapter's side of a connection's memory.
+///
+/// The handle stays small because it lies beside the VC's hot state; what the data path does not
+/// touch is behind a pointer.
+#[derive(Debug)]
+pub struct ConnectionMemory {
+    from_adapter: SharedWords,
+    receive: ReceiveMemory,
+    cold: Box<Cold>,
+}
+
+// *Policing Offloaded*, section 6.1: 200 KB for 1,024 VCs.
+const _: () = assert!(RECEIVE_STATE_LEN + size_of::<ConnectionMemory>() <= 200);
+
+#[derive(Debug)]
+struct Cold {
+    geometry: ConnectionGeometry,
+    /// Looked at when the receive queue seems full, and to transmit.
+    from_client: SharedWords,
+    staging: Box<[u8]>,
+    /// What the handle's views look at.
+    _maps: [Option<Map>; 3],
+}
+
+impl ConnectionMemory {
+    /// Makes the memory of a connection, allocates all of it, and seals it. The files are for the
+    /// client; `staging_len` is the room that the adapter keeps for one SDU on its way out.
+    pub fn create(
+        geometry: &ConnectionGeometry,
+        generation: u32,
+        staging_len: usize,
+        receive: ReceiveBuffer<'_>,
+    ) -> Result<(Self, Files), ShmError> {
+        let own = matches!(receive, ReceiveBuffer::Own);
+        let (from_adapter, mine) = memfd::create_mine(
+            "cellgate-from-adapter",
+            geometry.from_adapter_len(),
+            geometry.receive_buffer_at(),
+            geometry.header(FileKind::ConnectionFromAdapter, generation),
+        )?;
+        let buffer = map_buffer(geometry, mine.as_fd(), receive, Access::ReadWrite)?;
+        memfd::seal(&mine, FROM_ADAPTER)?;
+        let (from_client, yours) = memfd::create_yours(
+            "cellgate-from-client",
+            geometry.from_client_len(),
+            geometry.header(FileKind::ConnectionFromClient, generation),
+        )?;
+        let memory = Self::over(
+            geometry,
+            staging_len,
+            own,
+            [Some(from_adapter), Some(from_client), buffer],
+        );
+        let files = Files {
+            from_adapter: mine,
+            from_client: yours,
+        };
+        Ok((memory, files))
+    }
+
+    /// Both sides of a connection over heap memory, for tests without system calls.
+    pub fn heap(
+        geometry: &ConnectionGeometry,
+        generation: u32,
+        staging_len: usize,
+    ) -> (Self, ClientMemory) {
+        let (mine, theirs) = Map::heap(geometry.receive_buffer_at());
+        geometry
+            .header(FileKind::ConnectionFromAdapter, generation)
+            .write(mine.words());
+        let (yours, from_client) = Map::heap(geometry.from_client_len());
+        geometry
+            .header(FileKind::ConnectionFromClient, generation)
+            .write(yours.words());
+        // Twice the length, not mirrored: a PDU lies in one piece wherever it starts, and nobody
+        // reads the second half but as the end of such a PDU.
+        let (buffer, seen) = match geometry.sizes().receive_len as usize {
+            0 => (None, None),
+            len => {
+                let (buffer, seen) = Map::heap(2 * len);
+                (Some(buffer), Some(seen))
+            }
+        };
+        let adapter = Self::over(
+            geometry,
+            staging_len,
+            true,
+            [Some(mine), Some(from_client), buffer],
+        );
+        let client = ClientMemory::over(geometry, generation, theirs, yours, seen, true);
+        (adapter, client)
+    }
+
+    /// The sizes.
+    pub fn geometry(&self) -> &ConnectionGeometry {
+        &self.cold.geometry
+    }
+
+    fn over(
+        geometry: &ConnectionGeometry,
+        staging_len: usize,
+        own: bool,
+        maps: [Option<Map>; 3],
+    ) -> Self {
+        let view = |map: &Option<Map>| match map {
+            Some(map) => map.words().alias(),
+            None => SharedWords::none(),
+        };
+        Self {
+            from_adapter: view(&maps[0]),
+            receive: match &maps[2] {
+                Some(buffer) => ReceiveMemory::over(buffer, own),
+                None => ReceiveMemory::none(),
+            },
+            cold: Box::new(Cold {
+                geometry: *geometry,
+                from_client: view(&maps[1]),
+                staging: vec![0; staging_len].into_boxed_slice(),
+                _maps: maps,
+            }),
+        }
+    }
+}
+
+impl Region for ConnectionMemory {
+    type Words = SharedWords;
+    type Buffer = ReceiveMemory;
+
+    #[inline(always)]
+    fn from_adapter(&self) -> &SharedWords {
+        &self.from_adapter
+    }
+
+    #[inline(always)]
+    fn from_client(&self) -> &SharedWords {
+        &self.cold.from_client
+    }
+
+    #[inline(always)]
+    fn receive_buffer(&mut self) -> &mut ReceiveMemory {
+        &mut self.receive
+    }
+
+    fn receive_slots(&self) -> u32 {
+        self.cold.geometry.sizes().receive_slots
+    }
+
+    fn transmit_slots(&self) -> u32 {
+        self.cold.geometry.sizes().transmit_slots
+    }
+
+    fn transmit_len(&self) -> u32 {
+        self.cold.geometry.sizes().transmit_len
+    }
+
+    #[inline(always)]
+    fn stage(&mut self, offset: u32, len: usize) -> &mut [u8] {
+        let at = self.cold.geometry.transmit_buffer_at() + offset as usize;
+        let cold = &mut *self.cold;
+        cold.from_client.copy_out(at, &mut cold.staging[..len]);
+        &mut self.cold.staging
+    }
+
+    #[inline(always)]
+    fn staging(&self) -> &[u8] {
+        &self.cold.staging
+    }
+}
+
+/// A client's receive queue under a name that no other of this process has: a PDU is good for the
+/// queue it came from only.
+fn receive_queue(geometry: &ConnectionGeometry, generation: u32) -> ReceiveQueue {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let sizes = geometry.sizes();
+    ReceiveQueue::new(sizes.receive_slots, sizes.receive_len, generation)
+        .identified(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The client's side of a connection's memory.
+#[derive(Debug)]
+pub struct ClientMemory {
+    from_adapter: Map,
+    from_client: Map,
+    receive: ReceiveMemory,
+    receive_queue: ReceiveQueue,
+    transmit_queue: TransmitQueue,
+    transmit_at: usize,
+    /// Only the adapter can write the receive buffer.
+    own: bool,
+    _buffer: Option<Map>,
+}
+
+impl ClientMemory {
+    /// Judges and maps the files of a connection. `receive` is what it was opened with.
+    pub fn open(
+        files: &Files,
+        geometry: &ConnectionGeometry,
+        generation: u32,
+        receive: ReceiveBuffer<'_>,
+    ) -> Result<Self, ShmError> {
+        let own = matches!(receive, ReceiveBuffer::Own);
+        let from_adapter = memfd::open_theirs(
+            files.from_adapter.as_fd(),
+            geometry.from_adapter_len(),
+            geometry.receive_buffer_at(),
+            geometry.header(FileKind::ConnectionFromAdapter, generation),
+        )?;
+        let from_client = memfd::open_ours(
+            files.from_client.as_fd(),
+            geometry.from_client_len(),
+            geometry.header(FileKind::ConnectionFromClient, generation),
+        )?;
+        let file = files.from_adapter.as_fd();
+        let buffer = map_buffer(geometry, file, receive, Access::ReadOnly)?;
+        Ok(Self::over(
+            geometry,
+            generation,
+            from_adapter,
+            from_client,
+            buffer,
+            own,
+        ))
+    }
+
+    fn over(
+        geometry: &ConnectionGeometry,
+        generation: u32,
+        from_adapter: Map,
+        from_client: Map,
+        buffer: Option<Map>,
+        own: bool,
+    ) -> Self {
+        let sizes = geometry.sizes();
+        Self {
+            from_adapter,
+            from_client,
+            receive: match &buffer {
+                Some(buffer) => ReceiveMemory::over(buffer, own),
+                None => ReceiveMemory::none(),
+            },
+            receive_queue: receive_queue(geometry, generation),
+            transmit_queue: TransmitQueue::new(
+                sizes.transmit_slots,
+                sizes.transmit_len,
+                generation,
+            ),
+            transmit_at: geometry.transmit_buffer_at(),
+            own,
+            _buffer: buffer,
+        }
+    }
+
+    /// The same memory whose descriptors carry `generation`: the adapter names the VC only after
+    /// the files were made. For memory that no PDU has gone through.
+    pub fn named(mut self, geometry: &ConnectionGeometry, generation: u32) -> Self {
+        let sizes = geometry.sizes();
+        self.receive_queue = receive_queue(geometry, generation);
+        self.transmit_queue =
+            TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, generation);
+        self
+    }
+
+    /// The next PDU, if one waits.
+    pub fn next_pdu(&mut self) -> Option<ReceivedPdu> {
+        self.receive_queue
+            .next(self.from_client.words(), self.from_adapter.words())
+    }
+
+    /// Whether no PDU waits.
+    pub fn is_empty(&mut self) -> bool {
+        self.receive_queue.is_empty(self.from_adapter.words())
+    }
+
+    /// The SDU in place. None if the receive buffer is one that others than the adapter can write
+    /// (then only [`ClientMemory::copy_sdu`] gives octets that stay), or if the PDU is another
+    /// connection's.
+    pub fn sdu(&self, pdu: &ReceivedPdu) -> Option<&[u8]> {
+        // SAFETY: the adapter, the only writer, leaves the octets of a descriptor of this queue
+        // alone until it is released, which takes `&mut self` and the PDU.
+        (self.own && self.receive_queue.owns(pdu))
+            .then(|| unsafe { self.receive.slice(pdu.offset(), pdu.len()) })
+    }
+
+    /// Copies the first octets of the SDU; how many.
+    pub fn copy_sdu(&self, pdu: &ReceivedPdu, octets: &mut [u8]) -> usize {
+        let len = pdu.len().min(octets.len());
+        self.receive.copy_out(pdu.offset(), &mut octets[..len]);
+        len
+    }
+
+    /// Gives a PDU back, in any order; `false` if it is another connection's.
+    pub fn release(&mut self, pdu: ReceivedPdu) -> bool {
+        self.receive_queue.release(self.from_client.words(), pdu)
+    }
+
+    /// Borrows room for an SDU of `len` octets, if there is any.
+    pub fn reserve(&mut self, len: u32) -> Option<Space> {
+        self.transmit_queue.reserve(self.from_adapter.words(), len)
+    }
+
+    /// The borrowed octets, to be written in place.
+    pub fn space_mut(&mut self, space: &mut Space) -> &mut [u8] {
+        let at = self.transmit_at + space.offset();
+        let start = self.from_client.words().range(at, space.len());
+        // SAFETY: `range` checked that they are mapped, writable by `ClientMemory`'s making; the
+        // adapter only reads them, and not before they are submitted; the borrow of `self` keeps
+        // another slice of the same space away.
+        unsafe { core::slice::from_raw_parts_mut(start, space.len()) }
+    }
+
+    /// Hands a written SDU to the adapter. The doorbell is the caller's to ring. `false` if another
+    /// SDU was submitted since the space was borrowed.
+    #[must_use = "an SDU that is refused is not sent"]
+    pub fn submit(&mut self, space: Space, options: SduOptions) -> bool {
+        self.transmit_queue
+            .submit(self.from_client.words(), space, options)
+    }
+
+    /// Hands `len` octets at `offset` of the transmit buffer to the adapter, which received them
+    /// there for another connection. `false` if they are not all in the buffer or the queue is
+    /// full.
+    #[must_use = "an SDU that is refused is not sent"]
+    pub fn submit_at(&mut self, offset: u32, len: u32, options: SduOptions) -> bool {
+        let (mine, peer) = (self.from_client.words(), self.from_adapter.words());
+        self.transmit_queue
+            .submit_at(mine, peer, offset, len, options)
+    }
+
+    /// Takes back what the adapter has sent; SDUs that are still with it.
+    pub fn reclaim(&mut self) -> u32 {
+        self.transmit_queue.reclaim(self.from_adapter.words())
+    }
+
+    /// The receive queue's bookkeeping.
+    pub fn receive_queue(&self) -> &ReceiveQueue {
+        &self.receive_queue
+    }
+
+    /// The transmit queue's bookkeeping.
+    pub fn transmit_queue(&self) -> &TransmitQueue {
+        &self.transmit_queue
+    }
+
+    /// The file that this side writes, for tests that break the rules.
+    pub fn from_client(&self) -> &SharedWords {
+        self.from_client.words()
+    }
+
+    /// The file that the adapter writes.
+    pub fn from_adapter(&self) -> &SharedWords {
+        self.from_adapter.words()
+    }
+}

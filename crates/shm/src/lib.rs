@@ -1,0 +1,39 @@
+//! Memory shared between cellgate's processes: maps, seals, wake-ups.
+//!
+//! The byte maps and the queue protocol are `cellgate_core::ring`'s; this crate puts them into
+//! memory files and does nothing else.
+//!
+//! ```text
+//!      adapter                                                        client
+//! ConnectionMemory --- from-adapter: descriptors, receive buffer ---> ClientMemory
+//!                  <-- from-client: descriptors, transmit buffer ----
+//! AttachmentMemory --- from-adapter: events ------------------------> ClientAttachment
+//!                  <-- from-client: doorbells, asleep ---------------
+//! Waker ------------------------ eventfd ---------------------------> Sleeper
+//! PortReceiver     <-- cells ---------------------------------------- PortSender
+//! ```
+//!
+//! The adapter's process makes every file and seals it: from-adapter so that nobody else can write
+//! or resize it, from-client so that nobody can resize it. A descriptor that comes from elsewhere
+//! is judged, seals and length, before anything of it is mapped; a file that its owner could
+//! shorten is refused, so no reader of shared memory can be sent a SIGBUS.
+
+mod attachment;
+mod connection;
+mod error;
+mod map;
+mod memfd;
+mod port;
+mod receive;
+#[cfg(test)]
+mod tests;
+mod wake;
+
+pub use attachment::{AttachmentMemory, ClientAttachment};
+pub use connection::{ClientMemory, ConnectionMemory};
+pub use error::ShmError;
+pub use map::{Access, Map, SharedWords};
+pub use memfd::Files;
+pub use port::{PortReceiver, PortSender};
+pub use receive::{ReceiveBuffer, ReceiveMemory};
+pub use wake::{Sleeper, Waker, Woken, wake_descriptor, wake_descriptors};

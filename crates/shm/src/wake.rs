@@ -1,0 +1,129 @@
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use cellgate_core::ring::layout::{PAGE_LEN, attachment};
+use cellgate_core::ring::{AttachmentGeometry, Wake};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::io::{Errno, write};
+
+use crate::ShmError;
+use crate::map::{Access, Map};
+use crate::memfd::{FROM_CLIENT, Files, Length, verify};
+
+/// Makes an eventfd whose writes never wait. It is for one process: flags and count of an eventfd
+/// belong to all who hold it, and whoever does can make the others' writes wait for ever.
+pub fn wake_descriptor() -> Result<OwnedFd, ShmError> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(ShmError::system("eventfd"))
+}
+
+/// Makes the two ends of a wake-up: an eventfd for the waker, and for the client a descriptor that
+/// becomes readable with each write to it, and through which nobody reaches the eventfd itself.
+pub fn wake_descriptors() -> Result<(OwnedFd, OwnedFd), ShmError> {
+    let bell = wake_descriptor()?;
+    let watch = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(ShmError::system("epoll"))?;
+    // By edges, since nobody ever reads the eventfd.
+    let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&watch, &bell, epoll::EventData::new_u64(0), edges)
+        .map_err(ShmError::system("epoll_ctl"))?;
+    Ok((bell, watch))
+}
+
+/// Why a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Something waited already: there was no sleep.
+    Ready,
+    /// The adapter interrupted.
+    Interrupted,
+    /// The time was over.
+    TimedOut,
+}
+
+/// The side that blocks.
+#[derive(Debug)]
+pub struct Sleeper {
+    watch: OwnedFd,
+}
+
+impl Sleeper {
+    /// Blocks on the client's end of [`wake_descriptors`].
+    pub fn new(watch: OwnedFd) -> Self {
+        Self { watch }
+    }
+
+    /// Blocks until woken or `timeout` is over (none: never).
+    pub fn block(&self, timeout: Option<Duration>) -> Result<Woken, ShmError> {
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let mut descriptors = [PollFd::new(&self.watch, PollFlags::IN)];
+        match poll(&mut descriptors, timeout.as_ref()) {
+            Ok(0) => Ok(Woken::TimedOut),
+            Ok(_) => self.drain(),
+            // A signal: the caller looks at its queues and sleeps again.
+            Err(Errno::INTR) => Ok(Woken::Interrupted),
+            Err(errno) => Err(ShmError::system("poll")(errno)),
+        }
+    }
+
+    /// The descriptor, for a poll together with others.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+
+    fn drain(&self) -> Result<Woken, ShmError> {
+        let mut events = [const { MaybeUninit::uninit() }; 1];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match epoll::wait(&self.watch, &mut events, Some(&at_once)) {
+            Ok(_) | Err(Errno::INTR) => Ok(Woken::Interrupted),
+            Err(errno) => Err(ShmError::system("epoll_wait")(errno)),
+        }
+    }
+}
+
+/// The side that wakes a client.
+#[derive(Debug)]
+pub struct Waker {
+    eventfd: OwnedFd,
+    /// The first page of the client's file: the word that says whether it sleeps.
+    words: Map,
+    wake: Wake,
+}
+
+impl Waker {
+    /// Wakes the client of an attachment by `eventfd`, the waker's end of [`wake_descriptors`].
+    pub fn new(
+        eventfd: OwnedFd,
+        files: &Files,
+        geometry: &AttachmentGeometry,
+    ) -> Result<Self, ShmError> {
+        let file = files.from_client.as_fd();
+        verify(
+            file,
+            FROM_CLIENT,
+            Length::Exactly(geometry.from_client_len()),
+        )?;
+        Ok(Self {
+            eventfd,
+            words: Map::file(file, PAGE_LEN, Access::ReadOnly)?,
+            wake: Wake::default(),
+        })
+    }
+
+    /// Wakes the client if it sleeps and was not woken for this sleep; whether it did. Call it
+    /// after what it shall see was published.
+    pub fn wake(&mut self) -> bool {
+        if !self.wake.is_due(self.words.words(), attachment::ASLEEP) {
+            return false;
+        }
+        // EAGAIN means that 2^64 - 2 wake-ups were made: it wakes even then. Nothing else can fail
+        // on an eventfd that this process made and that no other has.
+        let _ = write(&self.eventfd, &1u64.to_ne_bytes());
+        true
+    }
+}

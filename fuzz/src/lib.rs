@@ -1,0 +1,57 @@
+//! Fuzz targets: every parser, both reassemblers, the adapter, shared memory from either side, and
+//! the texts. Each is a plain function, so that libFuzzer's binaries and an ordinary test run the
+//! same code.
+//!
+//! A fuzzer cannot guess a CRC. Where one stands in the way, an octet of the input says whether it
+//! is made right, by code that shares nothing with the product.
+#![forbid(unsafe_code)]
+
+mod aal34;
+mod aal5;
+mod adapter;
+mod capture;
+mod cell;
+mod check;
+mod client;
+mod contract;
+mod control;
+mod memory;
+mod payloads;
+mod region;
+mod take;
+mod wrappings;
+
+pub use aal5::{aal5_reassembly, aal5_round_trip};
+pub use aal34::{aal34_reassembly, aal34_round_trip};
+pub use adapter::{adapter, attacked, plan};
+pub use capture::capture;
+pub use cell::cell;
+pub use client::client;
+pub use contract::contract;
+pub use control::control;
+pub use payloads::payloads;
+pub use region::region;
+pub use wrappings::{frame, llc, pseudowire};
+
+/// A target: it panics if something is wrong.
+pub type Target = fn(&[u8]);
+
+/// All targets by the names of their binaries and of their folders below `corpus`.
+pub const TARGETS: [(&str, Target); 16] = [
+    ("cell", cell),
+    ("payloads", payloads),
+    ("aal5_reassembly", aal5_reassembly),
+    ("aal5_round_trip", aal5_round_trip),
+    ("aal34_reassembly", aal34_reassembly),
+    ("aal34_round_trip", aal34_round_trip),
+    ("llc", llc),
+    ("pseudowire", pseudowire),
+    ("frame", frame),
+    ("contract", contract),
+    ("control", control),
+    ("capture", capture),
+    ("client", client),
+    ("region", region),
+    ("adapter", adapter),
+    ("attacked", attacked),
+];
