@@ -44,6 +44,11 @@ pub trait Fold: Copy {
     fn cells<const STRIDE: usize>(self, state: &mut FoldState, cells: &[[u8; STRIDE]]);
     /// The CRC register (before the final complement) after the cells taken in so far.
     fn finish(self, state: &FoldState) -> u32;
+    /// The CRC register (before the final complement) over the one cell payload of a PDU.
+    #[inline(always)]
+    fn one_cell(self, payload: &[u8; 48]) -> u32 {
+        self.one_pass(payload)
+    }
     /// The CRC register (before the final complement) over `octets` in one pass, of any length.
     #[inline(always)]
     fn one_pass(self, octets: &[u8]) -> u32 {

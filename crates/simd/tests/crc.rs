@@ -168,6 +168,28 @@ fn cells_folded_one_by_one_or_in_runs_equal_the_bitwise_crc() {
     }
 }
 
+struct OneCell<'a>(&'a [u8; 48]);
+
+impl Kernel for OneCell<'_> {
+    type Output = u32;
+    #[inline(always)]
+    fn run<F: Fold>(self, fold: F) -> u32 {
+        fold.one_cell(self.0)
+    }
+}
+
+#[test]
+fn the_only_cell_of_a_pdu_gives_the_bitwise_crc() {
+    for level in Level::available() {
+        for seed in 0..20 {
+            let payload = octets(48, seed);
+            let only = payload.first_chunk().expect("48 octets were made");
+            let crc = with_level(level, OneCell(only));
+            assert_eq!(crc, bitwise(!0, &payload), "{level:?} {seed}");
+        }
+    }
+}
+
 #[test]
 fn a_pdu_with_its_own_crc_leaves_the_residue() {
     for level in Level::available() {

@@ -137,6 +137,93 @@ impl Gcra {
     }
 }
 
+/// Two buckets on one flow of cells, of a peak and of a sustained rate: a cell conforms if it does
+/// to both, and only then is it charged, to both.
+///
+/// The same verdicts as of two [`Gcra`], in the continuous leaky bucket form of I.371: the buckets
+/// are charged together, so that they share the last conformance time, and each is tested by a
+/// product and a comparison. Exact: a level is counted in 1/rate nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DualGcra {
+    last: Time,
+    /// After so long both buckets are empty. Times both rates it is less than 2^64.
+    idle_ns: u64,
+    peak: Bucket,
+    sustained: Bucket,
+}
+
+/// A level and its limit in 1/`rate` nanoseconds, of which a cell adds 10^9 whatever the rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Bucket {
+    level: u64,
+    limit: u64,
+    rate: u64,
+}
+
+impl Bucket {
+    fn new(rate: CellRate, limit_ns: u64) -> Option<Self> {
+        let rate = rate.divisor().get().into();
+        let limit = limit_ns.checked_mul(rate)?;
+        // The highest level, a cell on top of the limit.
+        limit.checked_add(NS_PER_S)?;
+        Some(Self {
+            level: 0,
+            limit,
+            rate,
+        })
+    }
+
+    /// The time in which the highest level drains.
+    const fn idle_ns(&self) -> u64 {
+        (self.limit + NS_PER_S).div_ceil(self.rate)
+    }
+
+    /// The level after `ns`, at most [`idle_ns`](DualGcra::idle_ns), have passed.
+    #[inline(always)]
+    const fn after(&self, ns: u64) -> u64 {
+        self.level.saturating_sub(ns * self.rate)
+    }
+}
+
+impl DualGcra {
+    /// GCRA(1 / `peak`, `peak_limit_ns`) and GCRA(1 / `sustained`, `sustained_limit_ns`). The first
+    /// cell always conforms.
+    ///
+    /// None: the longer limit and a cell, times the higher rate, are more than 2^64 nanoseconds
+    /// (14 hours at an OC-3's rate).
+    pub fn new(
+        peak: CellRate,
+        peak_limit_ns: u64,
+        sustained: CellRate,
+        sustained_limit_ns: u64,
+    ) -> Option<Self> {
+        let peak = Bucket::new(peak, peak_limit_ns)?;
+        let sustained = Bucket::new(sustained, sustained_limit_ns)?;
+        let idle_ns = peak.idle_ns().max(sustained.idle_ns());
+        idle_ns.checked_mul(peak.rate.max(sustained.rate))?;
+        Some(Self {
+            last: Time::ZERO,
+            idle_ns,
+            peak,
+            sustained,
+        })
+    }
+
+    /// Judges one cell that arrived at `now`, which does not run back; charges it if it conforms.
+    #[inline(always)]
+    pub fn police(&mut self, now: Time) -> bool {
+        let ns = now.since_ns(self.last).min(self.idle_ns);
+        let (peak, sustained) = (self.peak.after(ns), self.sustained.after(ns));
+        let conforms = peak <= self.peak.limit && sustained <= self.sustained.limit;
+        if conforms {
+            self.peak.level = peak + NS_PER_S;
+            self.sustained.level = sustained + NS_PER_S;
+            self.last = now;
+        }
+        conforms
+    }
+}
+
 /// The generic cell rate algorithm by frame, for AAL5: the first cell of a PDU is judged, the cells
 /// of an accepted PDU are charged, those of a refused one are not.
 ///

@@ -6,6 +6,9 @@ use crate::polynomial::{GENERATOR, QUOTIENT, power_of_x, times_power_of_x};
 /// 32 bits that follow.
 pub(super) const START: [u64; 2] = [times_power_of_x(u32::MAX, -32), 0];
 
+/// What a register of ones adds to the first block of a PDU, (low, high).
+pub(super) const ONES: [u64; 2] = [0, 0xffff_ffff << 32];
+
 /// The factors (low, high) that bring a block which lies `bits` ahead of the end below x^96, with
 /// the multiplication by x^32 that a CRC register has over the remainder.
 pub(super) const fn last_fold(bits: i32) -> [u64; 2] {

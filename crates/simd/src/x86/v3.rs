@@ -1,6 +1,6 @@
 use core::arch::x86_64::*;
 
-use super::reduce::{HEAD, START, last_fold, remainder};
+use super::reduce::{HEAD, ONES, START, last_fold, remainder};
 use crate::polynomial::fold_by;
 use crate::{Fold, FoldState, Level};
 
@@ -123,6 +123,15 @@ impl V3 {
         }
     }
 
+    /// The CRC register, of three lanes that end the message.
+    #[inline(always)]
+    fn register(self, [first, second, third]: [__m128i; 3]) -> u32 {
+        let first = self.ahead(first, self.factors(const { last_fold(256) }));
+        let second = self.ahead(second, self.factors(const { last_fold(128) }));
+        let third = self.ahead(third, self.factors(const { last_fold(0) }));
+        self.remainder(self.add(self.add(first, second), third))
+    }
+
     #[inline(always)]
     fn remainder(self, number: __m128i) -> u32 {
         // SAFETY: the token stands for SSE4.1 and PCLMULQDQ.
@@ -163,11 +172,18 @@ impl Fold for V3 {
 
     #[inline(always)]
     fn finish(self, state: &FoldState) -> u32 {
-        let [first, second, third] = self.lanes(state);
-        let first = self.ahead(first, self.factors(const { last_fold(256) }));
-        let second = self.ahead(second, self.factors(const { last_fold(128) }));
-        let third = self.ahead(third, self.factors(const { last_fold(0) }));
-        self.remainder(self.add(self.add(first, second), third))
+        self.register(self.lanes(state))
+    }
+
+    #[inline(always)]
+    fn one_cell(self, payload: &[u8; 48]) -> u32 {
+        let zero = self.factors([0; 2]);
+        let mut lanes = [self.factors(ONES), zero, zero];
+        let (blocks, _) = payload.as_chunks::<16>();
+        for (lane, block) in lanes.iter_mut().zip(blocks) {
+            *lane = self.add(*lane, self.load(block));
+        }
+        self.register(lanes)
     }
 
     #[inline(always)]

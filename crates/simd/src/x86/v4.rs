@@ -1,6 +1,6 @@
 use core::arch::x86_64::*;
 
-use super::reduce::{HEAD, START, last_fold, remainder};
+use super::reduce::{HEAD, ONES, START, last_fold, remainder};
 use crate::polynomial::fold_by;
 use crate::{Fold, FoldState, Level};
 
@@ -259,6 +259,17 @@ impl Fold for V4 {
         let (two, one) = self.lanes(state);
         // SAFETY: registers only; the token stands for AVX-512F.
         let blocks = unsafe { _mm512_inserti32x4::<2>(_mm512_zextsi256_si512(two), one) };
+        self.register(blocks, &LAST_48)
+    }
+
+    #[inline(always)]
+    fn one_cell(self, payload: &[u8; 48]) -> u32 {
+        let octets = self.load_cell(payload);
+        // SAFETY: registers only; the token stands for AVX-512F.
+        let blocks = unsafe {
+            let ones = _mm_set_epi64x(ONES[1] as i64, ONES[0] as i64);
+            _mm512_xor_si512(octets, _mm512_zextsi128_si512(ones))
+        };
         self.register(blocks, &LAST_48)
     }
 

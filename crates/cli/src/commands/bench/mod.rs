@@ -1,10 +1,13 @@
 //! `cellgate bench`: what the adapter costs, beside what it could cost.
 
+mod client;
 mod discard;
 mod instructions;
 mod measure;
 mod notify;
 mod peers;
+mod police;
+mod process;
 mod receive;
 mod report;
 mod rig;
@@ -33,6 +36,7 @@ enum Bench {
     Receive(Args),
     /// Cells that nobody is to get
     Discard(Args),
+    Police(police::Args),
     /// PDUs in, cells out, by SDU size (Figure 5)
     Transmit(Args),
     /// Rates at the output (Figure 6), and thousands of shaped VCs
@@ -41,6 +45,8 @@ enum Bench {
     Notify(Args),
     /// The udp link beside plain system calls
     Udp(Args),
+    /// A connection's round trips, flows, copies and overhead, beside sockets
+    Client(client::Args),
     Instructions(instructions::Args),
 }
 
@@ -58,10 +64,12 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match &command.bench {
         Bench::Receive(args) => receive::run(args),
         Bench::Discard(args) => discard::run(args),
+        Bench::Police(args) => police::run(args),
         Bench::Transmit(args) => transmit::run(args),
         Bench::Shape(args) => shape::run(args),
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
+        Bench::Client(args) => client::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }
 }

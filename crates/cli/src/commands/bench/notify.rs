@@ -99,6 +99,7 @@ impl Window {
             }],
             gap_max_ns: 30_000_000,
             clump_cells: 1,
+            overload_cells: 0,
         };
         let (adapter, mut control) = AdapterThread::spawn(AdapterOptions::new(config))?;
         let found = Self::in_front_of(&mut control, sdu, rate, notification, window);
@@ -133,6 +134,7 @@ impl Window {
                 excess: Excess::Discard,
                 notification,
                 queue_threshold: 0,
+                guaranteed: true,
             }),
             transmit: None,
         };

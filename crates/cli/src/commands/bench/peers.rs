@@ -1,13 +1,15 @@
 //! What the adapter is compared with, on the same train and as much memory.
 
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use cellgate_core::aal::aal5::Segmenter;
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN, VpiVci};
-use cellgate_simd::{Fold, Kernel, with_features};
+use cellgate_simd::{Fold, FoldState, Kernel, Level, with_features};
 use crc::{CRC_32_BZIP2, Crc, Table};
 
+use super::rig::Run;
 use super::train::{Train, user_cell};
 
 /// Copies the payloads of `cells` to the front of `to`, as many as fit.
@@ -86,12 +88,13 @@ impl Kernel for &mut CopyAndCrc {
 }
 
 /// An AAL5 CRC made by a library, of a whole PDU at its end.
-pub(super) trait Checksum {
+pub(super) trait Checksum: Copy {
     /// Of `octets`, as sent.
     fn checksum(octets: &[u8]) -> u32;
 }
 
 /// The `crc` crate as it comes: a table of 256 entries.
+#[derive(Clone, Copy)]
 pub(super) struct DefaultTable;
 
 impl Checksum for DefaultTable {
@@ -102,6 +105,7 @@ impl Checksum for DefaultTable {
 }
 
 /// The `crc` crate with 16 tables.
+#[derive(Clone, Copy)]
 pub(super) struct SixteenTables;
 
 impl Checksum for SixteenTables {
@@ -113,12 +117,84 @@ impl Checksum for SixteenTables {
 
 /// The `crc-fast` crate: one call for a PDU.
 #[cfg(feature = "crc-fast")]
+#[derive(Clone, Copy)]
 pub(super) struct CrcFast;
 
 #[cfg(feature = "crc-fast")]
 impl Checksum for CrcFast {
     fn checksum(octets: &[u8]) -> u32 {
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Bzip2, octets) as u32
+    }
+}
+
+/// Runs the adapter's own receive loop, compiled for the same CPU level, with one call of a library
+/// for each PDU in place of the fold.
+pub(super) struct ByCall<C>(PhantomData<C>);
+
+impl<C: Checksum> Run for ByCall<C> {
+    #[inline(always)]
+    fn run<K: Kernel>(batch: K) -> K::Output {
+        with_features(WithCalls(batch, PhantomData::<C>))
+    }
+}
+
+struct WithCalls<K, C>(K, PhantomData<C>);
+
+impl<K: Kernel, C: Checksum> Kernel for WithCalls<K, C> {
+    type Output = K::Output;
+
+    #[inline(always)]
+    fn run<F: Fold>(self, fold: F) -> K::Output {
+        self.0.run(CallPerPdu(fold, PhantomData::<C>))
+    }
+}
+
+/// Leaves every PDU to one call at its end. What no PDU of a measurement asks for, such as a memory
+/// that may not be read again, is the fold's.
+#[derive(Clone, Copy)]
+struct CallPerPdu<F, C>(F, PhantomData<C>);
+
+impl<F: Fold, C: Checksum> Fold for CallPerPdu<F, C> {
+    const LEVEL: Level = F::LEVEL;
+    const ONE_PASS_FROM_CELLS: u16 = 0;
+
+    #[inline(always)]
+    fn start(self, state: &mut FoldState) {
+        self.0.start(state);
+    }
+
+    #[inline(always)]
+    fn cell(self, state: &mut FoldState, payload: &[u8; 48]) {
+        self.0.cell(state, payload);
+    }
+
+    #[inline(always)]
+    fn cells<const STRIDE: usize>(self, state: &mut FoldState, cells: &[[u8; STRIDE]]) {
+        self.0.cells(state, cells);
+    }
+
+    #[inline(always)]
+    fn finish(self, state: &FoldState) -> u32 {
+        self.0.finish(state)
+    }
+
+    #[inline(always)]
+    fn resume(self, register: u32, octets: &[u8]) -> u32 {
+        if register == u32::MAX {
+            !C::checksum(octets)
+        } else {
+            self.0.resume(register, octets)
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, octets: &[u8], offset: usize) {
+        self.0.prefetch(octets, offset);
+    }
+
+    #[inline(always)]
+    fn prefetch_value<T>(self, value: &T, len: usize) {
+        self.0.prefetch_value(value, len);
     }
 }
 
@@ -254,5 +330,44 @@ impl Kernel for &mut Segmentation {
             }
         }
         std::hint::black_box(&mut self.cells);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::rig::{Contract, Rig};
+    use super::super::train::{Order, addresses};
+    use super::*;
+
+    thread_local! {
+        static CALLS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[derive(Clone, Copy)]
+    struct Counting;
+
+    impl Checksum for Counting {
+        fn checksum(octets: &[u8]) -> u32 {
+            CALLS.set(CALLS.get() + 1);
+            SixteenTables::checksum(octets)
+        }
+    }
+
+    #[test]
+    fn the_adapter_by_call_calls_once_a_pdu_and_delivers_all() -> anyhow::Result<()> {
+        for sdu in [40, 8192] {
+            let addresses = addresses(1);
+            let train = Rc::new(Train::aal5(&addresses, sdu, Order::Contiguous, 2_000));
+            let pdus = train.cells() / aal5_cells(sdu.into()) as usize;
+            let contract = Contract::policed(sdu);
+            let mut rig = Rig::<ByCall<Counting>>::receiving_by(&addresses, contract, train)?;
+            CALLS.set(0);
+            rig.pass();
+            rig.ensure_delivered()?;
+            assert_eq!(CALLS.get(), pdus as u64, "{sdu} octets");
+        }
+        Ok(())
     }
 }

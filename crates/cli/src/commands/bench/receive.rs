@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use anyhow::ensure;
-use cellgate_core::Time;
 use cellgate_core::adapter::Notification;
-use cellgate_core::contract::{CellRate, Gcra, aal5_cells};
+use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::ring::layout::PAGE_LEN;
 use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
 
@@ -13,9 +12,11 @@ use super::Args;
 use super::measure::{Contestant, Spread, Times, take_turns};
 #[cfg(feature = "crc-fast")]
 use super::peers::CrcFast;
-use super::peers::{BareCopy, Checksum, CopyAndCrc, DefaultTable, PlainReceiver, SixteenTables};
+use super::peers::{
+    BareCopy, ByCall, Checksum, CopyAndCrc, DefaultTable, PlainReceiver, SixteenTables,
+};
 use super::report::Report;
-use super::rig::{Contract, Rig};
+use super::rig::{Contract, Rig, Run};
 use super::train::{Order, Train, addresses, user_cell};
 use crate::output::Exit;
 
@@ -36,7 +37,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     one_vc(&mut report, sizes)?;
     one_cell(&mut report, sizes)?;
     many_vcs(&mut report, sizes)?;
-    policing(&mut report, sizes)?;
     lookups(&mut report, sizes)?;
     if !args.quick {
         matrix(&mut report, sizes)?;
@@ -82,6 +82,11 @@ impl Load {
         Rig::receiving(&self.addresses, contract, Rc::clone(&self.train))
     }
 
+    /// The adapter with one call of a library a PDU in place of its fold.
+    fn rig_by<C: Checksum>(&self, contract: Contract) -> anyhow::Result<Rig<ByCall<C>>> {
+        Rig::receiving_by(&self.addresses, contract, Rc::clone(&self.train))
+    }
+
     fn cells(&self) -> usize {
         self.train.cells()
     }
@@ -108,7 +113,7 @@ impl Load {
     }
 }
 
-fn adapter<'a>(name: impl Into<String>, rig: &'a mut Rig) -> Contestant<'a> {
+fn adapter<'a, L: Run>(name: impl Into<String>, rig: &'a mut Rig<L>) -> Contestant<'a> {
     let cells = rig.cells();
     Contestant::new(name, cells, move || rig.pass())
 }
@@ -155,9 +160,18 @@ fn one_cell(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         },
         ..Contract::policed(40)
     })?;
+    let mut by_table = load.rig_by::<SixteenTables>(Contract::policed(40))?;
+    #[cfg(feature = "crc-fast")]
+    let mut by_crc_fast = load.rig_by::<CrcFast>(Contract::policed(40))?;
     let contestants = vec![
         adapter("adapter, PDUs of one cell, polled", &mut rig),
         adapter("adapter, PDUs of one cell, a silent event each", &mut told),
+        adapter(
+            "the adapter with one crc Table<16> call a PDU",
+            &mut by_table,
+        ),
+        #[cfg(feature = "crc-fast")]
+        adapter("the adapter with one crc-fast call a PDU", &mut by_crc_fast),
         load.plain::<SixteenTables>("plain receiver, one crc Table<16> call a PDU"),
         #[cfg(feature = "crc-fast")]
         load.plain::<CrcFast>("plain receiver, one crc-fast call a PDU"),
@@ -165,12 +179,15 @@ fn one_cell(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
     rig.ensure_delivered()?;
     told.ensure_delivered()?;
+    by_table.ensure_delivered()?;
     times.iter().for_each(|times| report.figure(times));
-    for plain in &times[2..] {
-        report.ratio(plain, &times[0]);
+    for peer in &times[2..] {
+        report.ratio(peer, &times[0]);
     }
-    if let Some(fast) = times.get(3) {
-        let fast = fast.over(&times[0]).median;
+    #[cfg(feature = "crc-fast")]
+    {
+        by_crc_fast.ensure_delivered()?;
+        let fast = times[3].over(&times[0]).median;
         report.ratio_at_least("one cell: crc-fast over this", fast, 2.0);
     }
     report.cycles_at_most("one cell: cycles", times[0].spread().median, 45.0);
@@ -199,67 +216,6 @@ fn many_vcs(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let ratio = report.ratio(&times[1], &times[0]).median;
     report.ratio(&times[2], &times[0]);
     report.ratio_at_most("1024 VCs cell by cell over one VC", ratio, 4.0);
-    Ok(())
-}
-
-/// The same traffic with and without a contract, and the check alone.
-fn policing(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
-    for sdu in [8192, 40] {
-        let load = Load::new(sdu, 1, Order::Contiguous, sizes.cells);
-        let mut policed = load.rig(Contract::policed(sdu))?;
-        let mut free = load.rig(Contract {
-            receive_rate: None,
-            ..Contract::policed(sdu)
-        })?;
-        let contestants = vec![
-            adapter(format!("{sdu} octets, policed"), &mut policed),
-            adapter(format!("{sdu} octets, not policed"), &mut free),
-        ];
-        let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
-        report.figure(&times[0]);
-        report.figure(&times[1]);
-        let less = times[0].less(&times[1]).median;
-        let name = format!("policing, {sdu} octets");
-        report.value(name.clone(), "cycles/cell", less);
-        if sdu == 8192 {
-            report.cycles_at_most(format!("{name}: cycles a cell"), less, 2.0);
-        }
-    }
-    dual_gcra(report, sizes)
-}
-
-/// GCRA(1/PCR) and GCRA(1/SCR) on each cell of 1,024 VCs, one clock read per 64 cells.
-fn dual_gcra(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
-    let rate = |cell_s| CellRate::new(cell_s).unwrap_or(CellRate::OC3);
-    let mut vcs: Vec<[Gcra; 2]> = vec![
-        [
-            Gcra::new(rate(400_000), 1_000_000),
-            Gcra::new(rate(200_000), 1_000_000),
-        ];
-        1024
-    ];
-    let mut now = Time::from_ns(1);
-    let checks = sizes.cells;
-    let contestant = Contestant::whole("dual GCRA by cell, 1024 VCs", checks, move || {
-        let mut passed = 0u32;
-        for at in 0..checks {
-            if at % 64 == 0 {
-                now = now.plus_ns(64 * 6);
-            }
-            let [peak, sustained] = &mut vcs[at % 1024];
-            let conforms = peak.conforms(now) & sustained.conforms(now);
-            if conforms {
-                peak.catch_up(now);
-                peak.charge(1);
-                sustained.catch_up(now);
-                sustained.charge(1);
-            }
-            passed += u32::from(conforms);
-        }
-        std::hint::black_box(passed);
-    });
-    let times = take_turns(vec![contestant], sizes.repeats, &mut report.calibrations);
-    report.figure(&times[0]);
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Only the adapter's steps are timed, its board's copies included. The clients run between them.
 
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use anyhow::{Context, anyhow, ensure};
@@ -27,6 +28,8 @@ use cellgate_shm::{
     AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory, ReceiveBuffer,
 };
 
+use cellgate_simd::{Kernel, with_features};
+
 use super::measure::ticks;
 use super::train::Train;
 
@@ -40,8 +43,24 @@ const SINK_CELLS: usize = 16_384;
 
 type BenchAdapter = Adapter<ConnectionMemory, AttachmentMemory>;
 
+/// How the adapter's receive loop is run.
+pub(super) trait Run {
+    /// Runs it.
+    fn run<K: Kernel>(batch: K) -> K::Output;
+}
+
+/// As everywhere.
+pub(super) struct AsIs;
+
+impl Run for AsIs {
+    #[inline(always)]
+    fn run<K: Kernel>(batch: K) -> K::Output {
+        with_features(batch)
+    }
+}
+
 /// The adapter's world: a train on port 0, a sink behind it.
-pub(super) struct TrainBoard {
+pub(super) struct TrainBoard<L = AsIs> {
     train: Rc<Train>,
     at: usize,
     command: Option<Command<ConnectionMemory, AttachmentMemory>>,
@@ -51,11 +70,17 @@ pub(super) struct TrainBoard {
     /// Cells sent by VCI, where they are counted.
     pub(super) sent_by_vci: Vec<u64>,
     pub(super) interrupts: u64,
+    receive_loop: PhantomData<L>,
 }
 
-impl Board for TrainBoard {
+impl<L: Run> Board for TrainBoard<L> {
     type Region = ConnectionMemory;
     type Attachment = AttachmentMemory;
+
+    #[inline(always)]
+    fn run<K: Kernel>(batch: K) -> K::Output {
+        L::run(batch)
+    }
 
     #[inline(always)]
     fn receive(&mut self, _port: PortIndex, _format: CellFormat, fifo: &mut [u8]) -> usize {
@@ -96,7 +121,7 @@ impl Board for TrainBoard {
     }
 }
 
-impl TrainBoard {
+impl<L> TrainBoard<L> {
     fn count(&mut self, cells: &[u8]) {
         let (cells, _) = cells.as_chunks::<CELL_LEN_NO_HEC>();
         for [a, b, c, d, ..] in cells {
@@ -149,9 +174,9 @@ pub(super) struct RigVc {
 }
 
 /// The adapter and its world.
-pub(super) struct Rig {
+pub(super) struct Rig<L = AsIs> {
     adapter: BenchAdapter,
-    pub(super) board: TrainBoard,
+    pub(super) board: TrainBoard<L>,
     attachment: ClientAttachment,
     pub(super) vcs: Vec<RigVc>,
     pub(super) now: Time,
@@ -164,6 +189,38 @@ pub(super) struct Rig {
 impl Rig {
     /// An adapter without VCs, on a line of `line_rate`.
     pub(super) fn new(vcs: usize, line_rate: CellRate, train: Rc<Train>) -> anyhow::Result<Self> {
+        Self::of(vcs, line_rate, train)
+    }
+
+    /// [`Rig::receiving_by`] with the adapter as it is.
+    pub(super) fn receiving(
+        addresses: &[VpiVci],
+        contract: Contract,
+        train: Rc<Train>,
+    ) -> anyhow::Result<Self> {
+        Self::receiving_by(addresses, contract, train)
+    }
+
+    /// An adapter that throws its port's cells away unread.
+    pub(super) fn unread(train: Rc<Train>) -> anyhow::Result<Self> {
+        let mut rig = Self::new(1, CellRate::OC3, train)?;
+        let config = PortConfig {
+            format: CellFormat::NoHec,
+            budget: BUDGET,
+            discard_unread: true,
+            line_rate: CellRate::OC3,
+        };
+        rig.carry_out(Command::Configure {
+            ticket: 0,
+            port: PortIndex(0),
+            config,
+        })?;
+        Ok(rig)
+    }
+}
+
+impl<L: Run> Rig<L> {
+    fn of(vcs: usize, line_rate: CellRate, train: Rc<Train>) -> anyhow::Result<Self> {
         let config = Config {
             form: HeaderForm::Nni,
             vcs: vcs.max(1) as u16,
@@ -177,6 +234,7 @@ impl Rig {
             }],
             gap_max_ns: 1_000_000,
             clump_cells: 1,
+            overload_cells: 0,
         };
         let sizes = AttachmentSizes {
             event_slots: 4096,
@@ -197,6 +255,7 @@ impl Rig {
                 sink_at: 0,
                 sent_by_vci: Vec::new(),
                 interrupts: 0,
+                receive_loop: PhantomData,
             },
             attachment,
             vcs: Vec::with_capacity(vcs),
@@ -211,31 +270,14 @@ impl Rig {
         Ok(rig)
     }
 
-    /// An adapter that throws its port's cells away unread.
-    pub(super) fn unread(train: Rc<Train>) -> anyhow::Result<Self> {
-        let mut rig = Self::new(1, CellRate::OC3, train)?;
-        let config = PortConfig {
-            format: CellFormat::NoHec,
-            budget: BUDGET,
-            discard_unread: true,
-            line_rate: CellRate::OC3,
-        };
-        rig.carry_out(Command::Configure {
-            ticket: 0,
-            port: PortIndex(0),
-            config,
-        })?;
-        Ok(rig)
-    }
-
     /// An adapter whose VCs at `addresses` receive `train`, with room for all that arrives between
     /// two looks of their clients.
-    pub(super) fn receiving(
+    pub(super) fn receiving_by(
         addresses: &[VpiVci],
         contract: Contract,
         train: Rc<Train>,
     ) -> anyhow::Result<Self> {
-        let mut rig = Self::new(addresses.len(), CellRate::OC3, train)?;
+        let mut rig = Self::of(addresses.len(), CellRate::OC3, train)?;
         let pdu_cells = aal5_cells(contract.sdu.into()) as usize;
         let round = (addresses.len() * pdu_cells).max(1);
         //  Twice in each round of PDUs, or after every step: a VC completes one PDU between two
@@ -273,6 +315,7 @@ impl Rig {
             excess: Excess::Discard,
             notification: contract.notification,
             queue_threshold: 0,
+            guaranteed: true,
         };
         self.open(address, contract.sdu, Some(receive), None, (pdus, 0))
     }

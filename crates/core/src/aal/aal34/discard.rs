@@ -36,13 +36,15 @@ pub enum Discard {
     Aborted,
     /// The caller did not let the PDU in.
     Refused,
+    /// The caller had no time for the PDU.
+    Overload,
     /// The reassembly ended while the PDU was in progress.
     Closed,
 }
 
 impl Discard {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CrcError,
         Self::LostCell,
         Self::MissingBom,
@@ -58,6 +60,7 @@ impl Discard {
         Self::ReassemblyTimeout,
         Self::Aborted,
         Self::Refused,
+        Self::Overload,
         Self::Closed,
     ];
 
@@ -79,6 +82,7 @@ impl Discard {
             Self::ReassemblyTimeout => "reassembly_timeout",
             Self::Aborted => "aborted",
             Self::Refused => "refused",
+            Self::Overload => "overload",
             Self::Closed => "closed",
         }
     }

@@ -52,6 +52,11 @@ impl Mids {
         }
     }
 
+    /// Octets that [`Mids::new`] allocates.
+    pub(super) const fn memory_len(count: u16) -> usize {
+        count as usize * (size_of::<u16>() + size_of::<Mid>())
+    }
+
     pub(super) fn find(&self, mid: u16) -> Option<usize> {
         self.names.iter().position(|name| *name == mid)
     }

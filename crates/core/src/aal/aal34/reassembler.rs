@@ -44,10 +44,22 @@ impl Reassembler {
         Self {
             limits,
             space: Space::new(limits.buffer_len, limits.descriptors),
-            mids: Mids::new(limits.mids.min(SarPdu::MIDS)),
+            mids: Mids::new(Self::mids(&limits)),
             deadline: None,
             held_cells: 0,
         }
+    }
+
+    /// Octets of memory that one with these limits is made of, its own included. The receive
+    /// buffer is not among them.
+    pub fn memory_len(limits: &Limits) -> usize {
+        let parts = Space::memory_len(limits.descriptors) + Mids::memory_len(Self::mids(limits));
+        size_of::<Self>() + parts
+    }
+
+    /// PDUs that can be in progress: MIDs have ten bits.
+    fn mids(limits: &Limits) -> u16 {
+        limits.mids.min(SarPdu::MIDS)
     }
 
     /// What it may hold.
@@ -148,10 +160,9 @@ impl Reassembler {
     }
 
     /// Throws away the PDU that begins with this cell, a BOM or SSM, which the caller does not let
-    /// in; the rest of its cells will be [`Discard::Refused`] too. Other cells go the same way
+    /// in for `reason`; the rest of its cells will go under it too. Other cells go the same way
     /// alone.
-    pub fn refuse(&mut self, cell: &Checked<SarPdu>) -> Outcome {
-        let reason = Discard::Refused;
+    pub fn refuse(&mut self, cell: &Checked<SarPdu>, reason: Discard) -> Outcome {
         match cell.valid() {
             None => Outcome::of(Verdict::Discarded(Discard::CrcError)),
             Some(cell) if cell.segment_type.begins() => {

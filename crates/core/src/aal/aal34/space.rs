@@ -71,6 +71,11 @@ impl Space {
         }
     }
 
+    /// Octets that [`Space::new`] allocates.
+    pub(super) const fn memory_len(descriptors: u32) -> usize {
+        descriptors as usize * (size_of::<Extent>() + size_of::<u32>())
+    }
+
     /// Where the next PDU begins.
     fn head(&self) -> u64 {
         let newest = self.extents.get(self.newest as usize);

@@ -10,5 +10,5 @@
 mod reassembler;
 mod segmenter;
 
-pub use reassembler::{Error, Reassembler, Sdu};
+pub use reassembler::{Error, Reassembler, Sdu, only};
 pub use segmenter::Segmenter;

@@ -101,31 +101,12 @@ impl Reassembler {
         }
     }
 
-    /// A whole PDU of one `cell`: [`Reassembler::start`], [`Reassembler::push`] and
-    /// [`Reassembler::finish`] at once, without a state to carry.
+    /// Holds the one cell of a PDU that [`only`] judges. What was held is forgotten.
     #[inline(always)]
-    pub fn only<M: Memory, F: Fold>(
-        &mut self,
-        fold: F,
-        memory: &mut M,
-        pdu: usize,
-        cell: &[u8],
-        format: CellFormat,
-        max_sdu: u16,
-    ) -> Result<Sdu, Error> {
-        memory.write_payloads(pdu, cell, format);
-        if let Some(trailer) = cell.last_chunk() {
-            self.trailer = *trailer;
-        }
+    pub fn hold_only(&mut self) {
         self.cells = 1;
         self.folded = 1;
         self.deferred = false;
-        let mut state = FoldState::default();
-        fold.start(&mut state);
-        if let Some(payload) = cell.last_chunk() {
-            fold.cell(&mut state, payload);
-        }
-        self.judge(fold.finish(&state), max_sdu)
     }
 
     #[inline(always)]
@@ -149,27 +130,8 @@ impl Reassembler {
         pdu: usize,
         max_sdu: u16,
     ) -> Result<Sdu, Error> {
-        self.judge(self.register(fold, memory, pdu), max_sdu)
-    }
-
-    #[inline(always)]
-    fn judge(&self, register: u32, max_sdu: u16) -> Result<Sdu, Error> {
-        if register != RESIDUE {
-            return Err(Error::Crc);
-        }
-        let Trailer {
-            uu,
-            cpi,
-            length: len,
-            ..
-        } = self.trailer();
-        if len == 0 {
-            return Err(Error::Aborted);
-        }
-        if len > max_sdu || aal5_cells(len.into()) != u32::from(self.cells) {
-            return Err(Error::Length);
-        }
-        Ok(Sdu { len, uu, cpi })
+        let register = self.register(fold, memory, pdu);
+        judge(register, self.trailer(), self.cells, max_sdu)
     }
 
     /// The CRC register after all cells.
@@ -188,6 +150,40 @@ impl Reassembler {
             None => !RESIDUE,
         }
     }
+}
+
+/// Judges a PDU of one cell, whose SDU may have `max_sdu` octets: its trailer, and
+/// what [`Reassembler::start`], [`Reassembler::push`] and [`Reassembler::finish`] would make of it,
+/// without a state to carry. The payload is the caller's to write.
+#[inline(always)]
+pub fn only<F: Fold>(
+    fold: F,
+    payload: &[u8; PAYLOAD_LEN],
+    max_sdu: u16,
+) -> (Trailer, Result<Sdu, Error>) {
+    let [.., a, b, c, d, e, f, g, h] = *payload;
+    let trailer = Trailer::parse([a, b, c, d, e, f, g, h]);
+    (trailer, judge(fold.one_cell(payload), trailer, 1, max_sdu))
+}
+
+#[inline(always)]
+fn judge(register: u32, trailer: Trailer, cells: u16, max_sdu: u16) -> Result<Sdu, Error> {
+    if register != RESIDUE {
+        return Err(Error::Crc);
+    }
+    let Trailer {
+        uu,
+        cpi,
+        length: len,
+        ..
+    } = trailer;
+    if len == 0 {
+        return Err(Error::Aborted);
+    }
+    if len > max_sdu || aal5_cells(len.into()) != u32::from(cells) {
+        return Err(Error::Length);
+    }
+    Ok(Sdu { len, uu, cpi })
 }
 
 /// The words of a [`FoldState`].
