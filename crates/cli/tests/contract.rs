@@ -82,6 +82,32 @@ T of the PDU, ns                           -       2832
 }
 
 #[test]
+fn cells_of_aal34_carry_44_octets() {
+    assert_prints(
+        &["cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none"],
+        "\
+cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none
+
+                                    transmit  receive
+peak rate, cells/s                    100000        -
+sustained rate, cells/s               100000        -
+largest SDU, octets                     8192        -
+cells of its PDU                         187        -
+peak rate, bit/s of such SDUs       35045989        -
+sustained rate, bit/s of such SDUs  35045989        -
+T of a cell, ns                        10000        -
+T of the PDU, ns                     1870000        -
+interval at jitter=low, ns           3740000        -
+credit at jitter=low, octets           16384        -
+interval at jitter=default, ns      18700000        -
+credit at jitter=default, octets       81920        -
+interval at jitter=high, ns         93500000        -
+credit at jitter=high, octets         409600        -
+",
+    );
+}
+
+#[test]
 fn an_sdu_of_aal0_is_a_cell() {
     assert_prints(
         &[

@@ -1,4 +1,4 @@
-//! What a contract implies: bursts, buffers and credits, in integers.
+//! What a contract implies: bursts and buffers, in integers.
 //!
 //! Paper 003 prints some of these in a form that is short by a PDU or that truncates; those forms
 //! are kept under `printed` names, for its figures only.
@@ -7,14 +7,14 @@ use core::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CellRate, Jitter, TrafficDescriptor, aal5_cells};
+use super::{CellRate, TrafficDescriptor, aal5_cells};
 use crate::wire::PAYLOAD_LEN;
 
 const NS_PER_S: u128 = 1_000_000_000;
 /// PDUs start on this boundary in a receive buffer.
 const PDU_ALIGN: u64 = 64;
 
-/// AAL5 PDUs of one size as a contract lets them come.
+/// PDUs of one size as a contract lets them come.
 ///
 /// With T the time of a PDU at the sustained rate, D at the peak rate, and tau the delay variation
 /// tolerance (paper 003, section 2.4). A PDU takes whole cells, so a rate in bit/s of SDU becomes
@@ -27,6 +27,8 @@ pub struct PduStream {
     pub sustained: CellRate,
     /// Octets of SDU in each PDU.
     pub sdu: u32,
+    /// Cells of each PDU; 0 counts as 1.
+    pub cells: u32,
     /// Delay variation tolerance tau.
     pub dvt_ns: u64,
 }
@@ -43,22 +45,26 @@ pub struct Lateness {
 }
 
 impl TrafficDescriptor {
-    /// The stream of the largest SDUs, `sdu` octets if the descriptor gives no size, on a link of
-    /// `line` cells/s.
+    /// The stream of the largest SDUs in AAL5 PDUs, `sdu` octets if the descriptor gives no size,
+    /// on a link of `line` cells/s.
     pub fn pdus(&self, line: CellRate, sdu: u32) -> PduStream {
+        let sdu = self.max_sdu.map_or(sdu, NonZeroU32::get);
         PduStream {
             peak: self.peak().on(line),
             sustained: self.sustained(line),
-            sdu: self.max_sdu.map_or(sdu, NonZeroU32::get),
+            sdu,
+            cells: aal5_cells(sdu),
             dvt_ns: self.dvt_ns.unwrap_or(0),
         }
     }
 }
 
 impl PduStream {
-    /// Cells of each PDU.
-    pub const fn cells(&self) -> u32 {
-        aal5_cells(self.sdu)
+    pub(super) const fn pdu_cells(&self) -> u32 {
+        match self.cells {
+            0 => 1,
+            cells => cells,
+        }
     }
 
     /// The most PDUs at the peak rate, 1 + floor(tau / (T - D)): the maximum burst size of the ATM
@@ -69,7 +75,7 @@ impl PduStream {
         let spread = peak.checked_sub(sustained).filter(|spread| *spread != 0)?;
         // At most (2^64 - 1)(2^32 - 1)^2 < 2^128.
         let tau = self.dvt_ns as u128 * peak * sustained;
-        let burst = 1 + tau / (self.cells() as u128 * spread * NS_PER_S);
+        let burst = 1 + tau / (self.pdu_cells() as u128 * spread * NS_PER_S);
         Some(saturated(burst))
     }
 
@@ -77,7 +83,7 @@ impl PduStream {
     fn pdus_within(&self, ns: u128) -> u128 {
         // `ns` is a sum of four 64-bit terms at most: below 2^66 * 2^32.
         let cells = ns * self.sustained.cell_s() as u128;
-        cells.div_ceil(self.cells() as u128 * NS_PER_S)
+        cells.div_ceil(self.pdu_cells() as u128 * NS_PER_S)
     }
 
     /// Receive buffer in PDUs as paper 003 prints it (Equation 2): ceil(tau / T). One PDU short
@@ -106,7 +112,7 @@ impl PduStream {
 
     /// Octets of buffer that one PDU takes: its cells' payloads, up to the next multiple of 64.
     pub const fn pdu_octets(&self) -> u64 {
-        (self.cells() as u64 * PAYLOAD_LEN as u64).next_multiple_of(PDU_ALIGN)
+        (self.pdu_cells() as u64 * PAYLOAD_LEN as u64).next_multiple_of(PDU_ALIGN)
     }
 
     /// Receive buffer in octets: [`buffer_pdus`](Self::buffer_pdus) whole PDUs. `u64::MAX` stands
@@ -115,81 +121,8 @@ impl PduStream {
         let pdus = self.buffer_pdus(lateness);
         pdus.saturating_mul(self.pdu_octets())
     }
-
-    /// The credit that paces a sender at the sustained rate, exactly.
-    pub fn credit(&self, jitter: Jitter) -> Credit {
-        let rate = self.sustained.cell_s() as u128;
-        let per = self.cells() as u128 * NS_PER_S;
-        // At most 50 * 2^27 * 2^30 ns, so that the product stays below 2^128.
-        let interval_ns = (jitter.pdus() as u128 * per / rate).max(1);
-        let octets = rate * self.sdu as u128 * interval_ns;
-        Credit {
-            interval_ns: saturated(interval_ns),
-            octets: saturated(octets / per),
-            rest: saturated(octets % per),
-            per: saturated(per),
-        }
-    }
-
-    /// Interval and credit as paper 003 prints them (Table 2): whole milliseconds, and the octets
-    /// of a millisecond truncated before they are multiplied, all 48 of a cell counted.
-    pub fn credit_printed(&self, jitter: Jitter) -> PrintedCredit {
-        let octet_s = self.sustained.cell_s() as u64 * PAYLOAD_LEN as u64;
-        let octets = jitter.pdus() as u64 * self.sdu as u64;
-        let interval_ms = (octets * 1_000 / octet_s).max(1);
-        PrintedCredit {
-            interval_ms,
-            octets: (octet_s / 1_000).saturating_mul(interval_ms),
-        }
-    }
 }
 
 fn saturated(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
-}
-
-/// A control interval and the octets of SDU that it brings: a rational number, of which each
-/// interval gets a whole part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Credit {
-    interval_ns: u64,
-    octets: u64,
-    /// Numerator of the rest, over `per`.
-    rest: u64,
-    per: u64,
-}
-
-impl Credit {
-    /// Length of an interval.
-    pub const fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
-    /// Octets of SDU in an interval, rounded down.
-    pub const fn octets(&self) -> u64 {
-        self.octets
-    }
-
-    /// Octets of SDU in the first `intervals` intervals together, rounded down once.
-    pub fn octets_through(&self, intervals: u64) -> u64 {
-        // `rest` < `per` < 2^57.
-        let whole = intervals as u128 * self.octets as u128;
-        let rest = intervals as u128 * self.rest as u128 / self.per as u128;
-        saturated(whole + rest)
-    }
-
-    /// Octets of SDU that interval number `interval` (from 0) brings, so that no rest is ever lost.
-    pub fn octets_in(&self, interval: u64) -> u64 {
-        let through = self.octets_through(interval.saturating_add(1));
-        through - self.octets_through(interval)
-    }
-}
-
-/// A credit as paper 003 prints it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PrintedCredit {
-    /// Length of an interval in milliseconds.
-    pub interval_ms: u64,
-    /// Octets that a sender may send in it.
-    pub octets: u64,
 }

@@ -1,5 +1,7 @@
-//! What was promised, and the arithmetic that checks it: rates, GCRA, F-GCRA, contract text.
+//! What was promised, and the arithmetic that checks it: rates, GCRA, F-GCRA, credit
+//! intervals, contract text.
 
+mod credit;
 mod error;
 mod gcra;
 mod implied;
@@ -10,9 +12,10 @@ mod shaper;
 mod text;
 mod traffic;
 
+pub use credit::{Credit, Remainder, UsageControl, UsageDecision};
 pub use error::{ContractError, ContractErrorKind};
-pub use gcra::{FrameGcra, Gcra, Increment};
-pub use implied::{Credit, Lateness, PduStream, PrintedCredit};
+pub use gcra::{DualGcra, FrameGcra, Gcra, Increment};
+pub use implied::{Lateness, PduStream};
 pub use rate::{CellRate, aal5_cells};
 pub use shaper::Shaper;
 pub use text::Strictness;

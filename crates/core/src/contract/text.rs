@@ -34,7 +34,7 @@ impl TrafficContract {
     ///
     /// [`Strictness::Extended`] adds:
     ///
-    /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`.
+    /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
     /// - In every list: `scr=` (a rate, rounded down), `mbs=` (cells), `cdvt=` and `dvt=` (times,
     ///   as `250us`).
     /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
@@ -100,8 +100,8 @@ impl Parser<'_> {
     }
 
     fn category_and_aal(&mut self) -> Result<TrafficContract, ContractError> {
-        const WORDS: [&str; 8] = [
-            "ubr", "cbr", "abr", "aal0", "aal5", "vbr", "rt-vbr", "nrt-vbr",
+        const WORDS: [&str; 9] = [
+            "ubr", "cbr", "abr", "aal0", "aal5", "vbr", "rt-vbr", "nrt-vbr", "aal34",
         ];
         let mut category = None;
         let mut aal = None;
@@ -113,6 +113,8 @@ impl Parser<'_> {
                 Some(2) => category = Some(ServiceCategory::Abr),
                 Some(3) => aal = Some(Aal::Aal0),
                 Some(4) => aal = Some(Aal::Aal5),
+                Some(8) if self.extended => aal = Some(Aal::Aal34),
+                Some(8) => return self.scan.error_at(start, Kind::ExpectedCategory),
                 Some(_) if !self.extended => return self.scan.error_at(start, Kind::VbrInStrict),
                 Some(5 | 6) => category = Some(ServiceCategory::RtVbr),
                 Some(_) => category = Some(ServiceCategory::NrtVbr),

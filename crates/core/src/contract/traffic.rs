@@ -44,6 +44,8 @@ impl ServiceCategory {
 pub enum Aal {
     /// Cells as they are.
     Aal0,
+    /// I.363.3. libatm has no word for it.
+    Aal34,
     /// I.363.5.
     Aal5,
 }
@@ -53,6 +55,7 @@ impl Aal {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Aal0 => "aal0",
+            Self::Aal34 => "aal34",
             Self::Aal5 => "aal5",
         }
     }

@@ -1,3 +1,4 @@
+use cellgate_core::aal::aal34;
 use cellgate_core::contract::{
     Aal, CellRate, Excess, Increment, Jitter, Lateness, PduStream, Peak, Police, ServiceCategory,
     TrafficContract, TrafficDescriptor,
@@ -9,10 +10,8 @@ use crate::output::table;
 
 /// Octets of an AAL0 SDU: a cell without its HEC.
 const AAL0_SDU: u32 = 52;
-/// Octets of the largest AAL5 SDU (I.363.5).
-const AAL5_SDU_MAX: u32 = 65_535;
-/// Octets of the largest SDU whose AAL5 PDU is one cell.
-const AAL5_SDU_OF_ONE_CELL: u32 = 40;
+/// Octets of the largest SDU of AAL3/4 and AAL5 (I.363.3, I.363.5).
+const SDU_MAX: u32 = 65_535;
 
 /// What a contract does not say and its consequences depend on.
 #[derive(Clone, Copy)]
@@ -71,7 +70,7 @@ struct Receive {
     buffer_octets: Option<u64>,
 }
 
-/// Octets of SDU are rounded down here; a sender carries the rest over.
+/// A credit of whole PDUs of the largest size, and the interval that brings it.
 #[derive(Serialize)]
 struct Credit {
     jitter: Jitter,
@@ -221,7 +220,7 @@ impl Direction<'_> {
         let cdvt_ns = self.descriptor.cdvt_ns.unwrap_or(0);
         let limit_ns = match self.contract.policing() {
             Police::Frame => {
-                let pdu_ns = Increment::of(stream.peak).times_ns(stream.cells().into());
+                let pdu_ns = Increment::of(stream.peak).times_ns(stream.cells.into());
                 Some(cdvt_ns.saturating_add(pdu_ns))
             }
             Police::Cell => Some(cdvt_ns),
@@ -243,11 +242,7 @@ impl Direction<'_> {
 
     fn rates(&self) -> Rates {
         let stream = self.stream();
-        let sdu = match self.is_aal0() {
-            true => AAL0_SDU,
-            false => stream.sdu,
-        };
-        let cells = stream.cells();
+        let (sdu, cells) = (stream.sdu, stream.cells);
         let sdu_bit_s = |rate: CellRate| rate.cell_s() as u64 * 8 * sdu as u64 / cells as u64;
         let sustained = Increment::of(stream.sustained);
         let tolerance_ns = self.descriptor.burst_tolerance_ns(self.assumptions.line);
@@ -265,15 +260,20 @@ impl Direction<'_> {
         }
     }
 
-    /// The AAL5 PDUs, or those that take as much time and room as the cells of AAL0.
     fn stream(&self) -> PduStream {
-        let stream = self.descriptor.pdus(self.assumptions.line, AAL5_SDU_MAX);
-        match self.is_aal0() {
-            true => PduStream {
-                sdu: AAL5_SDU_OF_ONE_CELL,
+        let stream = self.descriptor.pdus(self.assumptions.line, SDU_MAX);
+        match self.contract.aal {
+            Some(Aal::Aal0) => PduStream {
+                sdu: AAL0_SDU,
+                cells: 1,
                 ..stream
             },
-            false => stream,
+            Some(Aal::Aal34) => PduStream {
+                // Checked to be at most SDU_MAX.
+                cells: aal34::cells(stream.sdu as u16).into(),
+                ..stream
+            },
+            Some(Aal::Aal5) | None => stream,
         }
     }
 
@@ -300,7 +300,7 @@ fn check_sdu(
 ) -> Result<(), Mistake> {
     let sdu_max = match contract.aal {
         Some(Aal::Aal0) => AAL0_SDU,
-        _ => AAL5_SDU_MAX,
+        _ => SDU_MAX,
     };
     match descriptor.max_sdu {
         Some(sdu) if sdu.get() > sdu_max => {

@@ -1,0 +1,400 @@
+//! A traffic contract in the adapter's terms: what to open, and the memory that it takes.
+
+use super::aal::Interleaving;
+use super::vc::{Bounds, PDU_ALIGN};
+use super::{
+    Aal, AttachmentIndex, ClpScope, Excess, Notification, OpenRequest, PortIndex, Receive,
+    Sustained, Transmit,
+};
+use crate::aal::aal0;
+use crate::contract::{
+    self, CellRate, Increment, Lateness, PduStream, Peak, Police, ServiceCategory, TrafficContract,
+    TrafficDescriptor,
+};
+use crate::ring::ConnectionSizes;
+use crate::ring::layout::{BUFFER_LEN_MAX, PAGE_LEN, QUEUE_SLOTS_MAX};
+use crate::wire::{PAYLOAD_LEN, VpiVci};
+
+/// What a contract leaves open and a VC depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assumptions {
+    /// The port's line: what `max` means.
+    pub line: CellRate,
+    /// CDVT where the contract gives none.
+    pub cdvt_ns: u64,
+    /// How AAL3/4 is reassembled.
+    pub interleaving: Interleaving,
+    /// When the client is told of received cells.
+    pub notification: Notification,
+    /// SDUs of the largest size that may wait to be sent; none: as many as the credit of an
+    /// interval has, or as leave while the client is late.
+    pub transmit_pdus: Option<u32>,
+    /// PDUs that may wait to be read beyond those that the contract needs room for.
+    pub receive_pdus: u32,
+    /// How late the client may be: from an interrupt to its reading, or for room to its writing.
+    pub wake_up_ns: u64,
+    /// The adapter's [`gap_max_ns`](super::Config::gap_max_ns): what it lets come early for its own
+    /// lateness.
+    pub gap_max_ns: u64,
+    /// The adapter's [`clump_cells`](super::Config::clump_cells).
+    pub clump_cells: u16,
+}
+
+/// Why the adapter cannot serve a contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unserved {
+    /// It has neither direction.
+    #[error("a contract that neither transmits nor receives")]
+    Nothing,
+    /// No flow control here.
+    #[error("abr: the adapter has no rate feedback (RM cells); ask for vbr or ubr")]
+    Abr,
+    /// VBR is defined by SCR and MBS.
+    #[error("vbr needs scr= and mbs= in each direction it has")]
+    NoSustainedRate,
+    /// Only VBR is.
+    #[error("scr= and mbs= belong to vbr")]
+    SustainedRateOutsideVbr,
+    /// A sustainable rate is at most the peak.
+    #[error("scr={scr} is more than the peak rate of {peak} cells/s")]
+    SustainedAbovePeak {
+        /// Cells/s.
+        scr: u32,
+        /// Cells/s.
+        peak: u32,
+    },
+    /// A share is what is left, not a rate.
+    #[error("ubr: the adapter gives best effort a share of the line (min_pcr=), and no peak rate")]
+    ShapedBestEffort,
+    /// AAL5 by cell starves whom it polices.
+    #[error("police=cell is for aal0: aal5 and aal34 are policed by frame")]
+    FramesByCell,
+    /// AAL0 has no frames.
+    #[error("police=frame is for aal5 and aal34: aal0 has no frames")]
+    CellsByFrame,
+    /// The buffer is the bound.
+    #[error("police=buffer knows no excess: excess= needs a rate to exceed")]
+    NoExcess,
+    /// TM 4.0 tags in VBR.3; on CBR it is an extension.
+    #[error("excess=tag is for vbr and cbr: best effort has nothing to exceed")]
+    TaggedBestEffort,
+    /// An AAL0 SDU is a cell.
+    #[error("max_sdu={0}: an SDU of aal0 has 52 octets")]
+    CellSdu(u32),
+    /// The lengths of AAL3/4 and AAL5 have 16 bits.
+    #[error("max_sdu={0}: an SDU has at most 65535 octets")]
+    LongSdu(u32),
+    /// A connection's buffers are bounded.
+    #[error("a buffer of {needed} octets is needed: at most {BUFFER_LEN_MAX} can be had")]
+    Buffer {
+        /// Octets.
+        needed: u64,
+    },
+}
+
+/// A contract as the adapter serves it.
+///
+/// Rates are those of the contract; the burst tolerance is rounded up. VBR that receives is policed
+/// by both rates: VBR.1, or VBR.3 with `excess=tag`. VBR that transmits is shaped at its sustained
+/// rate: its bursts are smoothed, not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How cells make up PDUs.
+    pub aal: Aal,
+    /// The receive direction, if there is one.
+    pub receive: Option<Receive>,
+    /// The transmit direction, if there is one.
+    pub transmit: Option<Transmit>,
+    /// Octets that conforming PDUs can take of the receive buffer.
+    receive_octets: u64,
+    transmit_octets: u64,
+}
+
+impl Terms {
+    /// The terms of `contract`.
+    pub fn of(contract: &TrafficContract, assumptions: &Assumptions) -> Result<Self, Unserved> {
+        check(contract)?;
+        let with = Context {
+            contract,
+            assumptions,
+            aal: match contract.aal {
+                Some(contract::Aal::Aal0) => Aal::Aal0,
+                Some(contract::Aal::Aal34) => Aal::Aal34(assumptions.interleaving),
+                Some(contract::Aal::Aal5) | None => Aal::Aal5,
+            },
+        };
+        let receive = contract.receive.map(|d| with.receive(&d)).transpose()?;
+        let transmit = contract.transmit.map(|d| with.transmit(&d)).transpose()?;
+        Ok(Self {
+            aal: with.aal,
+            receive: receive.map(|(receive, _)| receive),
+            transmit: transmit.map(|(transmit, _)| transmit),
+            receive_octets: receive.map_or(0, |(_, octets)| octets),
+            transmit_octets: transmit.map_or(0, |(_, octets)| octets),
+        })
+    }
+
+    /// The request that opens a VC on these terms.
+    pub const fn request(
+        &self,
+        address: VpiVci,
+        port: PortIndex,
+        attachment: AttachmentIndex,
+    ) -> OpenRequest {
+        OpenRequest {
+            address,
+            port,
+            aal: self.aal,
+            attachment,
+            receive: self.receive,
+            transmit: self.transmit,
+        }
+    }
+
+    /// The memory of such a VC. No conforming PDU finds its receive buffer full while its reader
+    /// keeps the sustained rate and is no later than assumed; where PDUs beyond the contract are
+    /// let in, they have as much room again. A writer has room for a whole credit and for what
+    /// leaves while it is late.
+    ///
+    /// A queue has a slot for every 64 octets of its buffer, so that PDUs of one cell fill the
+    /// buffer first, up to the 65,536 that a queue can have.
+    pub fn sizes(&self) -> Result<ConnectionSizes, Unserved> {
+        let excess = self.receive.map(|receive| receive.excess);
+        let shares = match excess {
+            Some(Excess::Tag { .. } | Excess::WhenIdle { .. }) => 2,
+            Some(Excess::Discard) | None => 1,
+        };
+        let (receive_slots, receive_len) = buffer(self.receive_octets.saturating_mul(shares))?;
+        let (transmit_slots, transmit_len) = buffer(self.transmit_octets)?;
+        Ok(ConnectionSizes {
+            receive_slots,
+            receive_len,
+            receive_elsewhere: false,
+            transmit_slots,
+            transmit_len,
+        })
+    }
+}
+
+/// Slots and length of a buffer of `octets` at least, in whole pages.
+fn buffer(octets: u64) -> Result<(u32, u32), Unserved> {
+    let len = octets.checked_next_multiple_of(PAGE_LEN as u64);
+    let len = len.and_then(|len| u32::try_from(len).ok());
+    let len = len
+        .filter(|len| *len <= BUFFER_LEN_MAX)
+        .ok_or(Unserved::Buffer { needed: octets })?;
+    // At most 2^24.
+    let slots = (len / PDU_ALIGN as u32).max(1).next_power_of_two();
+    Ok((slots.min(QUEUE_SLOTS_MAX), len))
+}
+
+/// What concerns the whole contract.
+fn check(contract: &TrafficContract) -> Result<(), Unserved> {
+    let aal0 = contract.aal == Some(contract::Aal::Aal0);
+    let best_effort = contract.category == ServiceCategory::Ubr;
+    let excess = contract.excess;
+    if contract.category == ServiceCategory::Abr {
+        return Err(Unserved::Abr);
+    }
+    if contract.transmit.is_none() && contract.receive.is_none() {
+        return Err(Unserved::Nothing);
+    }
+    match contract.policing() {
+        Police::Cell if !aal0 => Err(Unserved::FramesByCell),
+        Police::Frame if aal0 => Err(Unserved::CellsByFrame),
+        Police::Buffer if excess != contract::Excess::Discard => Err(Unserved::NoExcess),
+        _ if best_effort && excess == contract::Excess::Tag => Err(Unserved::TaggedBestEffort),
+        _ => Ok(()),
+    }
+}
+
+/// A contract and what it is served with.
+struct Context<'a> {
+    contract: &'a TrafficContract,
+    assumptions: &'a Assumptions,
+    aal: Aal,
+}
+
+impl Context<'_> {
+    /// How it receives, and the octets that conforming PDUs can take.
+    fn receive(&self, descriptor: &TrafficDescriptor) -> Result<(Receive, u64), Unserved> {
+        let sustained = self.sustained(descriptor)?;
+        let policed = self.contract.policing() != Police::Buffer;
+        // The sustained rate judges beside a peak rate.
+        let beside = sustained.map(|_| self.assumptions.line);
+        let rate = self.peak(descriptor).or(beside);
+        let mut receive = Receive {
+            rate: rate.filter(|_| policed),
+            sustained: sustained.filter(|_| policed),
+            cdvt_ns: self.cdvt_ns(descriptor),
+            max_sdu: self.max_sdu(descriptor)?,
+            fixed_sdu: false,
+            excess: Excess::Discard,
+            notification: self.assumptions.notification,
+            queue_threshold: 0,
+            guaranteed: self.contract.category != ServiceCategory::Ubr,
+        };
+        let octets = self.receive_octets(descriptor, &receive);
+        let reserve = u32::try_from(octets).unwrap_or(u32::MAX);
+        receive.excess = match self.contract.excess {
+            contract::Excess::Discard => Excess::Discard,
+            contract::Excess::Tag => Excess::Tag { reserve },
+            contract::Excess::WhenIdle => Excess::WhenIdle { reserve },
+        };
+        Ok((receive, octets))
+    }
+
+    /// Octets of buffer for whatever the policer lets in before the reader has given it back
+    /// (paper 003's Equation 2, and what that leaves out).
+    fn receive_octets(&self, descriptor: &TrafficDescriptor, receive: &Receive) -> u64 {
+        let coalescing_ns = match receive.notification {
+            Notification::Silent {
+                longest_delay_ns, ..
+            } => longest_delay_ns,
+            _ => 0,
+        };
+        let assumed = self.assumptions;
+        let stream = self.stream(descriptor, receive.max_sdu);
+        let clump = assumed.clump_cells.saturating_sub(1);
+        let clump_ns = Increment::of(stream.sustained).times_ns(clump.into());
+        let early_ns = receive.cdvt_ns.saturating_add(assumed.gap_max_ns);
+        let pdus = stream.buffer_pdus(Lateness {
+            cdv_ns: early_ns.saturating_add(clump_ns),
+            wake_up_ns: assumed.wake_up_ns,
+            coalescing_ns,
+        });
+        // The policer tolerates one PDU time beside.
+        let pdus = pdus.saturating_add(1 + u64::from(assumed.receive_pdus));
+        let cells = pdus.saturating_mul(stream.cells.into());
+        // Each in a PDU of its own, the worst that can be. On AAL3/4 every MID keeps the room of a
+        // largest SDU beside.
+        let kept = self.aal.interleaving().map_or(0, |interleaving| {
+            u64::from(interleaving.mids) * pdu_octets(self.aal, receive.max_sdu)
+        });
+        cells.saturating_mul(PDU_ALIGN).saturating_add(kept)
+    }
+
+    /// How it transmits, and the octets of a buffer that does not make its writer wait.
+    fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, u64), Unserved> {
+        let best_effort = self.contract.category == ServiceCategory::Ubr;
+        self.sustained(descriptor)?;
+        if best_effort && self.peak(descriptor).is_some() {
+            return Err(Unserved::ShapedBestEffort);
+        }
+        let max_sdu = self.max_sdu(descriptor)?;
+        let rate = descriptor.sustained(self.assumptions.line);
+        let transmit = Transmit {
+            rate: (!best_effort).then_some(rate),
+            cdvt_ns: self.cdvt_ns(descriptor),
+            weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
+            max_sdu,
+            interrupt_on_completion: false,
+        };
+        let late = Lateness {
+            wake_up_ns: self.assumptions.wake_up_ns,
+            ..Lateness::default()
+        };
+        let stream = PduStream {
+            dvt_ns: 0,
+            ..self.stream(descriptor, max_sdu)
+        };
+        // What a credit carries over is less than one more.
+        let credit = u64::from(self.contract.jitter.pdus()) + 1;
+        let pdus = match self.assumptions.transmit_pdus {
+            Some(pdus) => u64::from(pdus.max(1)),
+            None => stream.buffer_pdus(late).max(credit),
+        };
+        // No SDU straddles the end of the buffer: what is left there may be lost.
+        let pdus = pdus.saturating_add(1);
+        let room = u64::from(max_sdu).next_multiple_of(PDU_ALIGN);
+        Ok((transmit, pdus.saturating_mul(room)))
+    }
+
+    /// The second bucket of VBR; none for other categories.
+    fn sustained(&self, descriptor: &TrafficDescriptor) -> Result<Option<Sustained>, Unserved> {
+        let vbr = matches!(
+            self.contract.category,
+            ServiceCategory::RtVbr | ServiceCategory::NrtVbr
+        );
+        let line = self.assumptions.line;
+        match (descriptor.scr, descriptor.mbs) {
+            (None, None) if !vbr => Ok(None),
+            _ if !vbr => Err(Unserved::SustainedRateOutsideVbr),
+            (Some(rate), Some(_)) => {
+                let peak = descriptor.peak().on(line);
+                if rate > peak {
+                    return Err(Unserved::SustainedAbovePeak {
+                        scr: rate.cell_s(),
+                        peak: peak.cell_s(),
+                    });
+                }
+                Ok(Some(Sustained {
+                    rate,
+                    burst_tolerance_ns: descriptor.burst_tolerance_ns(line),
+                    clp: match self.contract.excess {
+                        contract::Excess::Tag => ClpScope::HighPriority,
+                        _ => ClpScope::AllCells,
+                    },
+                }))
+            }
+            _ => Err(Unserved::NoSustainedRate),
+        }
+    }
+
+    /// The peak rate, unless it is whatever the line carries. The least that best effort would like
+    /// is no peak of it.
+    fn peak(&self, descriptor: &TrafficDescriptor) -> Option<CellRate> {
+        let peak = match self.contract.category {
+            ServiceCategory::Ubr => descriptor.pcr.or(descriptor.max_pcr),
+            _ => Some(descriptor.peak()),
+        };
+        match peak {
+            Some(Peak::Rate(rate)) => Some(rate),
+            Some(Peak::Max) | None => None,
+        }
+    }
+
+    fn cdvt_ns(&self, descriptor: &TrafficDescriptor) -> u64 {
+        descriptor.cdvt_ns.unwrap_or(self.assumptions.cdvt_ns)
+    }
+
+    fn max_sdu(&self, descriptor: &TrafficDescriptor) -> Result<u16, Unserved> {
+        let said = descriptor.max_sdu.map(|octets| octets.get());
+        match (self.aal, said) {
+            (Aal::Aal0, None) => Ok(aal0::SDU_LEN as u16),
+            (Aal::Aal0, Some(octets)) if octets as usize != aal0::SDU_LEN => {
+                Err(Unserved::CellSdu(octets))
+            }
+            (_, said) => {
+                let octets = said.unwrap_or(u16::MAX.into());
+                u16::try_from(octets).map_err(|_| Unserved::LongSdu(octets))
+            }
+        }
+    }
+
+    /// The largest PDUs, at the rate that the direction may keep up, with all that may come early.
+    fn stream(&self, descriptor: &TrafficDescriptor, max_sdu: u16) -> PduStream {
+        let line = self.assumptions.line;
+        let (peak, sustained) = match self.contract.category {
+            ServiceCategory::Ubr => {
+                let peak = self.peak(descriptor).map_or(line, |peak| peak.min(line));
+                (peak, peak)
+            }
+            _ => (descriptor.peak().on(line), descriptor.sustained(line)),
+        };
+        let tau_ns = descriptor.dvt_ns.unwrap_or(0);
+        PduStream {
+            peak,
+            sustained,
+            sdu: max_sdu.into(),
+            cells: Bounds::new(self.aal, max_sdu).max_cells.into(),
+            dvt_ns: tau_ns.max(descriptor.burst_tolerance_ns(line)),
+        }
+    }
+}
+
+/// Octets of buffer of the largest PDU.
+fn pdu_octets(aal: Aal, max_sdu: u16) -> u64 {
+    let cells = u64::from(Bounds::new(aal, max_sdu).max_cells);
+    (cells * PAYLOAD_LEN as u64).next_multiple_of(PDU_ALIGN)
+}
