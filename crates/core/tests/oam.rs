@@ -210,6 +210,24 @@ fn flows_are_told_by_their_headers() {
 }
 
 #[test]
+fn a_flow_has_its_header_and_is_told_by_it() {
+    let vc = VpiVci::new(9, 100).unwrap();
+    for (flow, word) in [
+        (OamFlow::F4Segment, 0x0090_0030),
+        (OamFlow::F4EndToEnd, 0x0090_0040),
+        (OamFlow::F5Segment, 0x0090_0648),
+        (OamFlow::F5EndToEnd, 0x0090_064a),
+    ] {
+        let header = flow.header(vc);
+        assert_eq!(header.word(), word, "{flow:?}");
+        assert_eq!(header.address(HeaderForm::Nni), flow.address(vc));
+        assert_eq!(OamFlow::of(header, HeaderForm::Nni), Some(flow));
+        let text = serde_json::to_string(&flow).unwrap();
+        assert_eq!(text, format!("\"{}\"", flow.name()));
+    }
+}
+
+#[test]
 fn any_payload_is_read_and_every_wrong_bit_told() {
     let mut rng = Pcg64Mcg::new(12);
     for round in 0..20_000 {

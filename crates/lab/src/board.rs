@@ -80,6 +80,13 @@ impl LabBoard {
         self.arriving[usize::from(port.0)].push_back((at, octets));
     }
 
+    /// The same for a cell that comes before others that are given already.
+    pub fn arrive_between(&mut self, at: Time, port: PortIndex, octets: Vec<u8>) {
+        let arriving = &mut self.arriving[usize::from(port.0)];
+        let place = arriving.partition_point(|(other, _)| *other <= at);
+        arriving.insert(place, (at, octets));
+    }
+
     /// Looks which cells are there now, and how many cells each port takes.
     pub fn poll(&mut self, now: Time, transmit_space: usize) {
         for (arriving, there) in self.arriving.iter_mut().zip(&mut self.there) {

@@ -4,6 +4,7 @@
 use cellgate_core::adapter::{
     AttachmentIndex, Config, OpenRequest, PortConfig, PortIndex, VcId, VcIndex,
 };
+use cellgate_core::wire::{OamFlow, VpiVci};
 use serde::{Deserialize, Serialize};
 
 use crate::memory::RegionSizes;
@@ -150,6 +151,36 @@ pub enum Order {
     Reattach(VcName, AttachmentIndex),
     /// So many PDUs are lent, for so many nanoseconds.
     Lease(VcName, u32, u64),
+    /// A loopback cell is sent and awaited for so many nanoseconds; what comes of it on the line.
+    Loopback(PortIndex, VpiVci, OamFlow, u64, Vec<Echo>),
+}
+
+/// A cell that comes back after a loopback cell has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// Nanoseconds from its departure.
+    pub after_ns: u64,
+    /// How it comes back.
+    pub twist: Twist,
+}
+
+/// What differs in an echo from what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Twist {
+    /// Nothing.
+    None,
+    /// Added to the correlation tag, wrapping.
+    Tag(u32),
+    /// It still asks for an answer: somebody has plugged the line's ends together.
+    Request,
+    /// It comes in this flow.
+    Flow(OamFlow),
+    /// It comes on this port.
+    Port(PortIndex),
+    /// One bit of it is wrong.
+    Bit(u16),
+    /// Somebody has put a name to the point that looped it (I.610 leaves that open).
+    Location(u8),
 }
 
 mod hex {

@@ -46,6 +46,7 @@ impl World {
             }],
             gap_max_ns,
             clump_cells,
+            overload_cells: 0,
         };
         let now = Time::from_ns(now_ns);
         let mut world = Self {
@@ -167,6 +168,7 @@ fn policed() -> Receive {
         excess: Excess::Discard,
         notification: Notification::Polled,
         queue_threshold: 0,
+        guaranteed: true,
     }
 }
 
@@ -208,6 +210,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
             _ => Notification::FirstAndLastCell,
         },
         queue_threshold: pick(&[0, 1, u32::MAX.into()]) as u32,
+        guaranteed: pick(&[0, 1]) == 1,
     };
     let transmit = Transmit {
         rate: CellRate::new(pick(&[0, 1, 2, 10_000]) as u32),

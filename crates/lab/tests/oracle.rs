@@ -28,6 +28,7 @@ fn adapter_and_reference_agree_on_random_plans() {
         sum.commands += report.commands;
         sum.transmitted += report.transmitted;
         sum.replies += report.replies;
+        sum.returned += report.returned;
         sum.tagged += report.tagged;
     }
     println!("{} seeds: {sum:?}", seeds());
@@ -38,6 +39,7 @@ fn adapter_and_reference_agree_on_random_plans() {
         "{sum:?}"
     );
     assert!(sum.replies > 3 * n && sum.tagged > 3 * n, "{sum:?}");
+    assert!(sum.returned > n, "{sum:?}");
 }
 
 #[test]

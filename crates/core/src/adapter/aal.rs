@@ -1,7 +1,5 @@
 use serde::{Deserialize, Serialize};
 
-use crate::contract;
-
 /// How the cells of a VC make up PDUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -10,7 +8,7 @@ pub enum Aal {
     Aal0,
     /// I.363.5.
     Aal5,
-    /// I.363.3. Contract text cannot ask for it: it says what libatm's says.
+    /// I.363.3.
     Aal34(Interleaving),
 }
 
@@ -42,14 +40,5 @@ impl Aal {
     /// Whether it is the same but for numbers.
     pub(super) fn is_kind_of(self, other: Self) -> bool {
         core::mem::discriminant(&self) == core::mem::discriminant(&other)
-    }
-}
-
-impl From<contract::Aal> for Aal {
-    fn from(aal: contract::Aal) -> Self {
-        match aal {
-            contract::Aal::Aal0 => Self::Aal0,
-            contract::Aal::Aal5 => Self::Aal5,
-        }
     }
 }

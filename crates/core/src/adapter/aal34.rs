@@ -34,12 +34,18 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         sar.crc_valid |= self.board.planted(Planted::Crc10NotChecked);
         let cell = Cell { sar, header };
         let mid = cell.sar.value.mid;
-        let standing = if cell.begins() {
+        let overloaded = cell.begins() && self.arrival.overloaded && self.apart().gives_way();
+        let standing = if overloaded {
+            Standing::None
+        } else if cell.begins() {
             self.judge_first(header.clp())
         } else {
             self.standing_of(mid)
         };
-        let refused = cell.begins() && standing == Standing::None;
+        let refused = match overloaded {
+            true => Some(Reason::Overload),
+            false => (cell.begins() && standing == Standing::None).then_some(Reason::Refused),
+        };
         let Some(outcome) = self.reassemble(&cell, refused, timeouts) else {
             return;
         };
@@ -85,12 +91,12 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     fn reassemble(
         &mut self,
         cell: &Cell,
-        refused: bool,
+        refused: Option<Reason>,
         timeouts: &mut Timeouts,
     ) -> Option<Outcome> {
         let (reassembler, buffer) = self.vc.region.aal34()?;
-        if refused {
-            return Some(reassembler.refuse(&cell.sar));
+        if let Some(reason) = refused {
+            return Some(reassembler.refuse(&cell.sar, reason));
         }
         let now = self.arrival.now;
         let outcome = reassembler.receive(now, buffer, &cell.sar, cell.header.clp());

@@ -1,3 +1,4 @@
+use cellgate_simd::{Kernel, with_features};
 use serde::{Deserialize, Serialize};
 
 use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, Planted};
@@ -102,6 +103,13 @@ pub trait Board {
     type Region: Region;
     /// The memory of a client.
     type Attachment: Attachment;
+
+    /// Runs the loop that receives, with the best instructions that this CPU has. A board that
+    /// compares may run it with another [`Fold`](cellgate_simd::Fold).
+    #[inline(always)]
+    fn run<K: Kernel>(batch: K) -> K::Output {
+        with_features(batch)
+    }
 
     /// Moves up to `fifo.len() / stride` of the next cells of `port` into `fifo`; returns how many.
     /// Fewer than asked means that the port was empty after them.

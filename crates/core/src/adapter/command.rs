@@ -4,7 +4,7 @@ use super::{Aal, DiscardCounts, PortIndex};
 use crate::Time;
 use crate::aal::aal34;
 use crate::contract::CellRate;
-use crate::wire::{CellFormat, HeaderForm, VpiVci};
+use crate::wire::{CellFormat, HeaderForm, OamFlow, VpiVci};
 
 /// Slot of a VC in the adapter's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +54,11 @@ pub struct Config {
     /// Cells that the link may deliver at once though they were sent one by one
     /// (1: none; 28: a full pseudowire packet).
     pub clump_cells: u16,
+    /// Cells taken from a port, step after step, without finding it empty, after which the adapter
+    /// is overloaded: until every port was found empty since, PDUs of best-effort VCs are refused
+    /// at their first cell, on all ports. 0: never.
+    #[serde(default)]
+    pub overload_cells: u32,
 }
 
 impl Config {
@@ -140,6 +145,10 @@ pub struct Receive {
     pub sustained: Option<Sustained>,
     /// Cell delay variation tolerance.
     pub cdvt_ns: u64,
+    /// It keeps the adapter's time under overload ([`Config::overload_cells`]): cbr and vbr. The
+    /// others are best effort, whether they are policed or not.
+    #[serde(default)]
+    pub guaranteed: bool,
     /// The largest SDU in octets.
     pub max_sdu: u16,
     /// Every SDU has `max_sdu` octets: a PDU is refused at its first cell if it cannot fit whole.
@@ -230,7 +239,7 @@ pub struct VcStats {
     pub pdus_lent: u64,
     /// PDUs delivered with low priority because they were beyond the contract.
     pub pdus_tagged: u64,
-    /// OAM cells answered.
+    /// OAM loopback cells: requests answered, and the adapter's own that came back.
     pub cells_answered: u64,
     /// PDUs discarded, each under the reason that ended it.
     pub pdus_discarded: DiscardCounts,
@@ -253,7 +262,7 @@ pub struct AdapterStats {
     pub cells_discarded: DiscardCounts,
     /// Cells thrown away unread.
     pub cells_unread: u64,
-    /// OAM cells answered.
+    /// OAM loopback cells: requests answered, and the adapter's own that came back.
     pub cells_answered: u64,
     /// Cells of PDUs in progress.
     pub cells_held: u64,
@@ -279,7 +288,7 @@ impl AdapterStats {
     }
 }
 
-/// Why a command was refused. It left no trace.
+/// Why a command was refused. It left no trace, but [`Refusal::NoReturn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
@@ -319,6 +328,15 @@ pub enum Refusal {
     /// A client with open VCs cannot go.
     #[error("the attachment still has open VCs")]
     Busy,
+    /// No VC is open at the address on this port, or its OAM cells are user data.
+    #[error("no VC at this address and port has this OAM flow")]
+    NoFlow,
+    /// 16 loopback cells are out.
+    #[error("as many loopback cells are out as there may be")]
+    LoopbacksInUse,
+    /// A loopback cell, sent or not for want of room on the line, did not return in time.
+    #[error("no loopback cell came back in time")]
+    NoReturn,
 }
 
 /// What the host may ask. Each carries a ticket that its completion repeats.
@@ -405,11 +423,28 @@ pub enum Command<R, A> {
         /// From now on, at most [`Command::LEASE_MAX_NS`].
         expires_in_ns: u64,
     },
+    /// Sends one OAM loopback cell to the far end point of a flow (I.610), ahead of all PDUs, and
+    /// ends when it returns, or at the timeout. At most 16 are out.
+    Loopback {
+        /// The ticket.
+        ticket: u64,
+        /// On which port.
+        port: PortIndex,
+        /// The VC. In F5 it is open on this port and not of AAL0; in F4 only its VPI counts, and
+        /// the flow's own VCI is not open there as a VC that receives.
+        address: VpiVci,
+        /// The flow.
+        flow: OamFlow,
+        /// From now on, at most [`Command::LOOPBACK_MAX_NS`].
+        timeout_ns: u64,
+    },
 }
 
 impl<R, A> Command<R, A> {
     /// The longest lease: a dead host lends nothing after this.
     pub const LEASE_MAX_NS: u64 = 10_000_000;
+    /// The longest wait for a loopback cell.
+    pub const LOOPBACK_MAX_NS: u64 = 10_000_000_000;
 }
 
 /// What became of a command.
@@ -444,6 +479,11 @@ pub enum Outcome {
     Closed(VcInfo),
     /// The adapter's state.
     State(AdapterState),
+    /// A loopback cell came back.
+    Returned {
+        /// Nanoseconds from the step that sent it to the step that took it back.
+        round_trip_ns: u64,
+    },
 }
 
 /// What `Enumerate` tells.

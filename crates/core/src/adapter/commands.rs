@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
 use super::schedule::Class;
 use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
@@ -45,6 +46,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if !self.pending.is_empty() {
             self.settle_pending(now, board);
         }
+        self.settle_loopbacks(now, board);
         let Some(command) = board.command() else {
             return;
         };
@@ -106,6 +108,25 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                 ticket,
                 (self.lease(now, vc, pdus, expires_in_ns, board), None),
             ),
+            Command::Loopback {
+                ticket,
+                port,
+                address,
+                flow,
+                timeout_ns,
+            } => {
+                let test = Test {
+                    ticket,
+                    port,
+                    address,
+                    flow,
+                    timeout_ns,
+                };
+                match self.begin_loopback(now, test, board) {
+                    Ok(()) => return,
+                    Err(refusal) => (ticket, (Err(refusal), None)),
+                }
+            }
         };
         board.complete(Completion {
             ticket,
@@ -144,7 +165,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             return (Err(Refusal::NoVc), Some(region));
         };
         let receive = request.receive.is_some().then_some((request.port, index));
-        let transmit = request.transmit.is_some();
+        let transmit = request.transmit.is_some().then_some(index);
         let Some(slot) = self.table.open(request.address, receive, transmit) else {
             self.free.push(index);
             return (Err(Refusal::NoLeaf), Some(region));
@@ -167,6 +188,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if let Some(transmit) = &request.transmit {
             self.schedule.open(index, request.port, class(transmit));
         }
+        self.paths.open(request.port, request.address.vpi());
         self.clients.add_vc(request.attachment);
         if request.receive.is_some() && request.aal.interleaving().is_some() {
             self.timeouts.add(index);
@@ -441,7 +463,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             stats: &mut self.stats,
             vc,
             cold,
-            arrival: Arrival { now, earliest: now },
+            arrival: Arrival {
+                now,
+                earliest: now,
+                overloaded: false,
+            },
             format: CellFormat::NoHec,
             board,
         })
@@ -491,6 +517,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
         self.table
             .close(address, slot, receive.is_some(), transmit.is_some());
+        if !board.planted(Planted::PathKept) {
+            self.paths.close(cold.request.port, address.vpi());
+        }
         self.schedule.close(vc.index);
         self.timeouts.remove(vc.index);
         self.skipped[at] = 0;

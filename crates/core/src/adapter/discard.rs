@@ -41,11 +41,13 @@ pub enum Discard {
     TooManyMids,
     /// AAL3/4: the PDU was not complete in time.
     ReassemblyTimeout,
+    /// A PDU of a best-effort VC came while the adapter was overloaded.
+    Overload,
 }
 
 impl Discard {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::UnknownVc,
         Self::HecError,
         Self::Idle,
@@ -62,6 +64,7 @@ impl Discard {
         Self::TagMismatch,
         Self::TooManyMids,
         Self::ReassemblyTimeout,
+        Self::Overload,
     ];
 
     /// The reason as users read it.
@@ -83,6 +86,7 @@ impl Discard {
             Self::TagMismatch => "tag_mismatch",
             Self::TooManyMids => "too_many_mids",
             Self::ReassemblyTimeout => "reassembly_timeout",
+            Self::Overload => "overload",
         }
     }
 }
@@ -102,6 +106,7 @@ impl From<aal34::Discard> for Discard {
             Aal34::ReassemblyTimeout => Self::ReassemblyTimeout,
             Aal34::Aborted => Self::Aborted,
             Aal34::Refused => Self::NonConforming,
+            Aal34::Overload => Self::Overload,
             Aal34::Closed => Self::Closed,
         }
     }
@@ -143,7 +148,7 @@ pub enum CellOutcome {
     Accepted,
     /// It completed a PDU, which was delivered.
     Delivered,
-    /// An OAM cell that the adapter answered.
+    /// An OAM loopback cell that the adapter answered, or its own come back.
     Answered,
     /// Thrown away; earlier cells of the same PDU, if any were held, with it.
     Discarded(Discard),

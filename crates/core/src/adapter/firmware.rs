@@ -1,9 +1,10 @@
-use cellgate_simd::with_features;
 use serde::{Deserialize, Serialize};
 
 use super::clients::Clients;
 use super::commands::Pending;
+use super::loopback::Loopbacks;
 use super::oam::Replies;
+use super::paths::Paths;
 use super::reassembly::Arrival;
 use super::receive::Batch;
 use super::schedule::Schedule;
@@ -35,6 +36,8 @@ pub struct Adapter<R, A> {
     pub(super) free: Vec<VcIndex>,
     pub(super) pending: Vec<Pending<R>>,
     pub(super) timeouts: Timeouts,
+    pub(super) paths: Paths,
+    pub(super) loopbacks: Loopbacks,
     pub(super) clients: Clients<A>,
     pub(super) schedule: Schedule,
     pub(super) ports: Vec<Port>,
@@ -54,6 +57,20 @@ pub(super) struct Port {
     pub(super) replies: Replies,
     /// A time before the arrival of any cell that is yet to be taken.
     last_empty: Time,
+    /// Cells taken since it was found empty.
+    crowd: u32,
+}
+
+impl Port {
+    /// `taken` cells were taken in a step. Cells that are thrown away unread cost no time.
+    fn note_crowd(&mut self, taken: usize, stays: bool) {
+        let emptied = taken < usize::from(self.config.budget) && !stays;
+        self.crowd = if emptied || self.config.discard_unread {
+            0
+        } else {
+            self.crowd.saturating_add(taken as u32)
+        };
+    }
 }
 
 fn receive_fifo() -> Vec<u8> {
@@ -98,6 +115,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             free: (0..config.vcs).rev().map(VcIndex).collect(),
             pending: Vec::with_capacity(Pending::<R>::MAX),
             timeouts: Timeouts::new(vcs),
+            paths: Paths::new(
+                config.ports.len(),
+                config.form.vpi_max(),
+                vcs + Loopbacks::MAX,
+            ),
+            loopbacks: Loopbacks::new(now),
             clients: Clients::new(config.attachments),
             schedule: Schedule::new(&lines, TRANSMIT_BUDGET as u32, vcs),
             ports: config
@@ -108,6 +131,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                     hec: HecReceiver::default(),
                     replies: Replies::new(),
                     last_empty: now,
+                    crowd: 0,
                 })
                 .collect(),
             stats: AdapterStats::default(),
@@ -138,9 +162,19 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
 
     /// Takes up to its budget of cells from each port.
     pub fn receive<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
+        let overloaded = self.is_overloaded(board);
         for index in 0..self.ports.len() {
-            self.receive_port(now, board, index);
+            self.receive_port(now, board, index, overloaded);
         }
+    }
+
+    /// Whether the steps before this one have left cells on some port for too long.
+    fn is_overloaded<B: Board<Region = R, Attachment = A>>(&self, board: &B) -> bool {
+        let bound = self.config.overload_cells;
+        let bound = bound.saturating_sub(board.planted(Planted::OverloadByOne).into());
+        bound > 0
+            && self.ports.iter().any(|port| port.crowd >= bound)
+            && !board.planted(Planted::OverloadIgnored)
     }
 
     fn receive_port<B: Board<Region = R, Attachment = A>>(
@@ -148,6 +182,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         now: Time,
         board: &mut B,
         index: usize,
+        overloaded: bool,
     ) {
         let Some(port) = self.ports.get_mut(index) else {
             return;
@@ -175,6 +210,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             // Empty at a look after the step before this one: whatever comes later arrived later.
             port.last_empty = self.now;
         }
+        let overloaded =
+            overloaded && (port.crowd > 0 || !board.planted(Planted::OverloadOfOnePort));
+        port.note_crowd(taken, board.planted(Planted::OverloadStays));
         if taken == 0 {
             return;
         }
@@ -183,7 +221,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             board.charge(Work::DiscardCells, taken as u32);
             return;
         }
-        with_features(Batch {
+        B::run(Batch {
             table: &mut self.table,
             vcs: &mut self.vcs,
             cold: &mut self.cold,
@@ -192,12 +230,18 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             stats: &mut self.stats,
             hec: &mut port.hec,
             replies: &mut port.replies,
+            paths: &mut self.paths,
+            loopbacks: &mut self.loopbacks,
             timeouts: &mut self.timeouts,
             board,
             form: self.config.form,
             port: port_index,
             format,
-            arrival: Arrival { now, earliest },
+            arrival: Arrival {
+                now,
+                earliest,
+                overloaded,
+            },
             cells: &mut fifo[..taken * stride],
         });
     }
@@ -216,6 +260,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             .chain(self.clients.next_deadline())
             .chain(self.timeouts.earliest())
             .chain(self.pending.iter().map(|pending| pending.deadline))
+            .chain(self.loopbacks.deadlines())
             .min()
     }
 

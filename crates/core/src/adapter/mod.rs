@@ -19,14 +19,19 @@ mod board;
 mod clients;
 mod command;
 mod commands;
+mod contract;
 mod discard;
 mod event;
 mod firmware;
+mod loopback;
 mod oam;
+mod paths;
 mod planted;
 mod reassembly;
 mod receive;
 mod schedule;
+mod singles;
+mod strays;
 mod table;
 mod timeouts;
 mod transmit;
@@ -39,6 +44,7 @@ pub use command::{
     Notification, OpenRequest, Outcome, PortConfig, Receive, Refusal, Sustained, Transmit, VcId,
     VcIndex, VcInfo, VcStats,
 };
+pub use contract::{Assumptions, Terms, Unserved};
 pub use discard::{CellOutcome, Discard, DiscardCounts};
 pub use event::{EVENT_LEN, Event, EventKind};
 pub use firmware::Adapter;

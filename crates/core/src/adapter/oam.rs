@@ -1,20 +1,21 @@
-//! OAM cells of a user VC (I.610): checked, policed on their own, and answered here where they ask
-//! for it. They never enter a client's buffer and never break a PDU.
+//! OAM cells of VCs and of their paths (I.610): checked, policed on their own, and answered here
+//! where they ask for it. They never enter a client's buffer and never break a PDU.
 
 use serde::{Deserialize, Serialize};
 
-use super::reassembly::{Reception, known};
-use super::{Board, CellOutcome, Discard, Planted, Region, Work};
+use super::loopback::{Loopbacks, Route};
+use super::reassembly::{Arrival, Reception, known};
+use super::{Board, CellOutcome, Discard, OpenRequest, Planted, Region, Work};
 use crate::contract::{CellRate, Gcra};
-use crate::wire::{CellFormat, Checked, Header, Loopback, Oam, PAYLOAD_LEN, Pti, VpiVci, hec};
+use crate::wire::{CellFormat, Checked, Header, Loopback, Oam, OamFlow, PAYLOAD_LEN, hec};
 
-/// OAM cells a second that a VC may send, whatever its contract: as many as a loopback test of
-/// I.610 could want, and few enough to cost nothing.
+/// OAM cells a second that a VC or a path may send, whatever its contract: as many as a loopback
+/// test of I.610 could want, and few enough to cost nothing.
 const OAM_RATE: CellRate = CellRate::new(100).expect("not zero");
 /// Ten OAM cells may come at once.
 const OAM_LIMIT_NS: u64 = 90_000_000;
 
-/// The policing of a VC's OAM cells.
+/// The policing of the OAM cells of a VC or a path.
 pub(super) const fn police() -> Gcra {
     Gcra::new(OAM_RATE, OAM_LIMIT_NS)
 }
@@ -51,12 +52,9 @@ impl Replies {
         let cells = self.cells.chunks_exact(Self::LEN);
         let mut count = 0;
         for (cell, out) in cells.take(space).zip(out.chunks_exact_mut(format.stride())) {
-            let (header, payload) = cell.split_at(4);
-            out[..4].copy_from_slice(header);
-            if let (CellFormat::WithHec, [a, b, c, d]) = (format, header) {
-                out[4] = hec([*a, *b, *c, *d]);
+            if let (Some(header), Some(payload)) = (cell.first_chunk(), cell.last_chunk()) {
+                emit(*header, payload, format, out);
             }
-            out[format.header_len()..].copy_from_slice(payload);
             count += 1;
         }
         self.cells.drain(..count * Self::LEN);
@@ -76,62 +74,82 @@ impl Replies {
     }
 }
 
-impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
-    /// Takes one cell that carries no user data.
-    #[inline(never)]
-    pub(super) fn oam(mut self, header: Header, cell: &[u8], replies: &mut Replies) {
-        match self.answer(header, cell, replies) {
-            Ok(()) => {
-                self.stats.cells_answered += 1;
-                known(self.cold).stats.cells_answered += 1;
-                self.board.charge(Work::AnswerOam, 1);
-                self.board.judged(CellOutcome::Answered, 1);
-            }
-            Err(reason) => self.discard(reason, 1),
-        }
+/// Writes a cell to `out`, which is one cell long.
+pub(super) fn emit(
+    header: [u8; 4],
+    payload: &[u8; PAYLOAD_LEN],
+    format: CellFormat,
+    out: &mut [u8],
+) {
+    let (front, back) = out.split_at_mut(format.header_len());
+    front[..4].copy_from_slice(&header);
+    if format == CellFormat::WithHec {
+        front[4] = hec(header);
     }
+    back.copy_from_slice(payload);
+}
 
-    fn answer(
+/// What a port does about OAM cells.
+pub(super) struct Desk<'a, B> {
+    pub(super) arrival: Arrival,
+    pub(super) replies: &'a mut Replies,
+    pub(super) loopbacks: &'a mut Loopbacks,
+    pub(super) board: &'a B,
+}
+
+impl<B: Board> Desk<'_, B> {
+    /// Answers a loopback cell, or takes one of the adapter's own back.
+    pub(super) fn take(
         &mut self,
-        header: Header,
+        route: Route,
+        police: &mut Gcra,
         cell: &[u8],
-        replies: &mut Replies,
     ) -> Result<(), Discard> {
-        let pti = header.pti();
         let payload = cell.last_chunk::<PAYLOAD_LEN>();
-        let (Pti::OamSegment | Pti::OamEndToEnd, Some(payload)) = (pti, payload) else {
+        let Some(Checked { value, crc_valid }) = payload.map(Oam::parse) else {
             return Err(Discard::NotUserData);
         };
-        let Checked { value, crc_valid } = Oam::parse(payload);
         if !crc_valid && !self.board.planted(Planted::OamCrcNotChecked) {
             return Err(Discard::CrcError);
         }
-        let arrival = self.arrival;
-        if !known(self.cold).oam.police(arrival.now, arrival.earliest)
-            && !self.board.planted(Planted::OamUnpoliced)
-        {
+        let Arrival { now, earliest, .. } = self.arrival;
+        let unpoliced = self.board.planted(Planted::OamUnpoliced)
+            || route.flow.is_f4() && self.board.planted(Planted::PathUnpoliced);
+        if !police.police(now, earliest) && !unpoliced {
             return Err(Discard::NonConforming);
         }
-        let reply = self.reply(value).ok_or(Discard::NotUserData)?;
-        if replies.is_full() {
+        let Oam::Loopback(loopback) = value else {
+            return Err(Discard::NotUserData);
+        };
+        let returns = !loopback.request || self.board.planted(Planted::RequestTakenBack);
+        let tag = loopback.correlation_tag;
+        if returns && self.loopbacks.take_back(now, route, tag, self.board) {
+            return Ok(());
+        }
+        let reply = self.reply(loopback).ok_or(Discard::NotUserData)?;
+        self.answer(route, reply)
+    }
+
+    fn answer(&mut self, route: Route, reply: Loopback) -> Result<(), Discard> {
+        if self.replies.is_full() {
             return Err(Discard::QueueFull);
         }
-        let address = known(self.cold).request.address;
-        replies.push(
-            self.reply_header(address, pti),
-            &Oam::Loopback(reply).emit(),
-        );
+        let flow = match route.flow {
+            OamFlow::F5Segment if self.board.planted(Planted::AnswerInOtherFlow) => {
+                OamFlow::F5EndToEnd
+            }
+            flow => flow,
+        };
+        let header = flow.header(route.address);
+        self.replies.push(header, &Oam::Loopback(reply).emit());
         if self.board.planted(Planted::AnswersReversed) {
-            replies.reverse();
+            self.replies.reverse();
         }
         Ok(())
     }
 
-    /// The answer to an OAM cell that asks this end point for one.
-    fn reply(&self, oam: Oam) -> Option<Loopback> {
-        let Oam::Loopback(mut loopback) = oam else {
-            return None;
-        };
+    /// The answer to a loopback cell that asks this end point for one.
+    fn reply(&self, mut loopback: Loopback) -> Option<Loopback> {
         loopback.request |= self.board.planted(Planted::AnswersAnswered);
         let mine = loopback.is_for_end_point(None)
             || loopback.request && self.board.planted(Planted::OthersLoopbackAnswered);
@@ -139,12 +157,44 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let request = self.board.planted(Planted::IndicationKept);
         Some(Loopback { request, ..reply })
     }
+}
 
-    fn reply_header(&self, address: VpiVci, pti: Pti) -> Header {
-        let pti = match pti {
-            Pti::OamSegment if self.board.planted(Planted::AnswerInOtherFlow) => Pti::OamEndToEnd,
-            pti => pti,
-        };
-        Header::new(address, pti, false)
+impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
+    /// Takes one cell that carries no user data. It came on the VC's port.
+    #[inline(never)]
+    pub(super) fn oam(
+        mut self,
+        header: Header,
+        cell: &[u8],
+        replies: &mut Replies,
+        loopbacks: &mut Loopbacks,
+    ) {
+        let cold = known(self.cold);
+        let OpenRequest { address, port, .. } = cold.request;
+        let taken = OamFlow::of_pti(header.pti())
+            .ok_or(Discard::NotUserData)
+            .and_then(|flow| {
+                let route = Route {
+                    port,
+                    address,
+                    flow,
+                };
+                let mut desk = Desk {
+                    arrival: self.arrival,
+                    replies,
+                    loopbacks,
+                    board: &*self.board,
+                };
+                desk.take(route, &mut cold.oam, cell)
+            });
+        match taken {
+            Ok(()) => {
+                self.stats.cells_answered += 1;
+                cold.stats.cells_answered += 1;
+                self.board.charge(Work::AnswerOam, 1);
+                self.board.judged(CellOutcome::Answered, 1);
+            }
+            Err(reason) => self.discard(reason, 1),
+        }
     }
 }

@@ -124,6 +124,42 @@ planted! {
     AnswerInOtherFlow,
     /// Answers leave in the wrong order.
     AnswersReversed,
+    /// OAM flows of a path are not policed.
+    PathUnpoliced,
+    /// OAM flows of a path outlast its VCs.
+    PathKept,
+    /// OAM flows of a path outlast the adapter's own test of it.
+    TestedPathKept,
+    /// OAM flows of a path are looked at though none of its VCs is open.
+    EveryPathAnswers,
+    /// OAM cells of a VC that only transmits are nobody's.
+    TransmitterDeaf,
+    /// OAM cells of a VC that only transmits are taken from any port.
+    TransmitterOnAnyPort,
+    /// A loopback cell comes back with any tag.
+    ReturnTagIgnored,
+    /// A loopback cell comes back in the other flow of its VC.
+    ReturnInOtherFlow,
+    /// A loopback cell comes back on another port.
+    ReturnOnOtherPort,
+    /// A loopback request counts as one of the adapter's own come back.
+    RequestTakenBack,
+    /// A loopback cell may be out for ever.
+    LoopbackNotTimed,
+    /// All loopback cells carry one tag.
+    LoopbackTagKept,
+    /// The adapter is never overloaded.
+    OverloadIgnored,
+    /// The adapter is overloaded one cell early.
+    OverloadByOne,
+    /// A port that was found empty stays overloaded.
+    OverloadStays,
+    /// An overloaded port is none to the others.
+    OverloadOfOnePort,
+    /// Guaranteed VCs are refused under overload, too.
+    OverloadRefusesAll,
+    /// A PDU refused under overload charges the contract.
+    OverloadCharged,
     /// A wrong CRC-10 of an AAL3/4 cell is believed.
     Crc10NotChecked,
     /// AAL3/4 PDUs are not policed.

@@ -12,13 +12,15 @@ use super::{
 use crate::Time;
 use crate::aal::{Memory, aal0, aal5};
 use crate::ring::{ReceiveDescriptor, Words};
-use crate::wire::{CellFormat, Header, PAYLOAD_LEN};
+use crate::wire::{CellFormat, Header, PAYLOAD_LEN, Trailer};
 
-/// When the cells in hand arrived: not before `earliest`, not after `now`.
+/// When the cells in hand arrived: not before `earliest`, not after `now`; and whether more come
+/// than the adapter can take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     pub(super) now: Time,
     pub(super) earliest: Time,
+    pub(super) overloaded: bool,
 }
 
 /// One VC with all that reception on it touches.
@@ -33,6 +35,9 @@ pub(super) struct Reception<'a, R, B: Board> {
     pub(super) format: CellFormat,
     pub(super) board: &'a mut B,
 }
+
+/// What its last cell says of a PDU.
+pub(super) type Judged = Result<aal5::Sdu, aal5::Error>;
 
 /// The half of a VC that is seldom touched.
 #[inline(always)]
@@ -61,13 +66,17 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Takes `count` cells with one header that does not end a PDU.
     #[inline(always)]
     pub(super) fn middle<F: Fold>(&mut self, fold: F, header: Header, cells: &[u8], count: u32) {
-        if !self.vc.receiver.receiving()
-            && let Err(reason) = self.begin(fold, header)
-        {
-            self.refuse(reason);
-            self.set_discarding(Some(reason));
-            self.discard(reason, count);
-            return;
+        if !self.vc.receiver.receiving() {
+            if let Err(reason) = self.begin(header) {
+                self.refuse(reason);
+                self.set_discarding(Some(reason));
+                self.discard(reason, count);
+                return;
+            }
+            if !self.board.planted(Planted::CrcStateKept) {
+                let buffer = self.vc.region.receive_buffer();
+                self.vc.receiver.reassembler.start(fold, buffer);
+            }
         }
         let (fitting, reason) = self.fitting(count);
         self.vc.receiver.flags.clp |= header.clp();
@@ -91,7 +100,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     #[inline(always)]
     pub(super) fn last<F: Fold>(&mut self, fold: F, header: Header, cell: &[u8]) {
         if !self.vc.receiver.receiving() {
-            if let Err(reason) = self.begin(fold, header) {
+            if let Err(reason) = self.begin(header) {
                 self.refuse(reason);
                 self.discard(reason, 1);
                 return;
@@ -115,8 +124,10 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Judges the first cell of a PDU.
     #[inline(always)]
-    fn begin<F: Fold>(&mut self, fold: F, header: Header) -> Result<(), Discard> {
-        let Arrival { now, earliest } = self.arrival;
+    fn begin(&mut self, header: Header) -> Result<(), Discard> {
+        if self.arrival.overloaded && self.apart().gives_way() {
+            return Err(Discard::Overload);
+        }
         let standing = self.police(header.clp());
         if standing == Standing::None {
             if self.board.planted(Planted::RefusedCharged) {
@@ -126,28 +137,50 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         }
         self.find_room()?;
         self.vc.receiver.flags.standing = standing;
-        let ignored = self.board.planted(Planted::EarliestIgnored);
-        self.catch_up(if ignored { now } else { earliest });
+        self.catch_up(self.earliest());
         if standing == Standing::Lent && !self.board.planted(Planted::LeaseNotCounted) {
             known(self.cold).lease.pdus -= 1;
         }
-        let kept = self.board.planted(Planted::CrcStateKept);
         let receiver = &mut self.vc.receiver;
         receiver.flags.clp = standing.is_tagged() && !self.board.planted(Planted::TagLost);
         receiver.pdu_bounds = receiver.bounds;
-        if !receiver.flags.is_aal0() && !kept {
-            receiver
-                .reassembler
-                .start(fold, self.vc.region.receive_buffer());
-        }
         Ok(())
+    }
+
+    /// When cells arrived at the latest: what conforms is judged by it.
+    #[inline(always)]
+    pub(super) fn judged_at(&self) -> Time {
+        let strict = self.board.planted(Planted::GcraStrict);
+        self.arrival.now.minus_ns(strict.into())
+    }
+
+    /// When cells arrived at the earliest: what conforms is charged from there.
+    #[inline(always)]
+    pub(super) fn earliest(&self) -> Time {
+        if self.board.planted(Planted::EarliestIgnored) {
+            self.arrival.now
+        } else {
+            self.arrival.earliest
+        }
+    }
+
+    /// Whether PDUs of this VC give way to others under overload.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn gives_way(self) -> bool {
+        let receive = known(self.cold).request.receive;
+        let guaranteed = receive.is_some_and(|receive| receive.guaranteed);
+        let gives_way = !guaranteed || self.board.planted(Planted::OverloadRefusesAll);
+        if gives_way && self.board.planted(Planted::OverloadCharged) {
+            self.vc.receiver.charge(1);
+        }
+        gives_way
     }
 
     /// How the PDU stands whose first cell has this loss priority. None: it is refused.
     #[inline(always)]
     pub(super) fn police(&mut self, clp: bool) -> Standing {
-        let strict = self.board.planted(Planted::GcraStrict);
-        let judged = self.arrival.now.minus_ns(strict.into());
+        let judged = self.judged_at();
         let receiver = &self.vc.receiver;
         let conforms = receiver.police.is_none_or(|frame| frame.conforms(judged));
         if conforms && !receiver.flags.dual {
@@ -261,19 +294,9 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// A free descriptor and room for the first cell, or for the whole of a fixed SDU.
     #[inline(always)]
     fn find_room(&mut self) -> Result<(), Discard> {
-        let receiver = &self.vc.receiver;
-        let cells = if receiver.flags.fixed_sdu && !self.board.planted(Planted::FixedSduByCell) {
-            receiver.bounds.max_cells
-        } else {
-            1
-        };
-        let octets = if receiver.flags.is_aal0() {
-            PDU_ALIGN
-        } else {
-            u64::from(cells) * PAYLOAD_LEN as u64
-        };
+        let octets = self.octets_to_begin();
         let spare = u32::from(self.board.planted(Planted::QueueFullByOne));
-        if receiver.queue.free_seen() == 0 {
+        if self.vc.receiver.queue.free_seen() == 0 {
             self.apart().refresh();
             if self.vc.receiver.queue.free_seen() + spare == 0 {
                 return Err(Discard::QueueFull);
@@ -286,6 +309,22 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             }
         }
         Ok(())
+    }
+
+    /// Octets that must be free for a PDU to begin.
+    #[inline(always)]
+    pub(super) fn octets_to_begin(&self) -> u64 {
+        let receiver = &self.vc.receiver;
+        let cells = if receiver.flags.fixed_sdu && !self.board.planted(Planted::FixedSduByCell) {
+            receiver.bounds.max_cells
+        } else {
+            1
+        };
+        if receiver.flags.is_aal0() {
+            PDU_ALIGN
+        } else {
+            u64::from(cells) * PAYLOAD_LEN as u64
+        }
     }
 
     /// How many of `count` further cells fit, and what forbids the next if not all do.
@@ -370,15 +409,17 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             self.finish(fold, header);
             return;
         }
+        let Some(payload) = cell.last_chunk() else {
+            return;
+        };
         let offset = self.offset();
+        self.vc.region.receive_buffer().write(offset, payload);
         let receiver = &mut self.vc.receiver;
-        let buffer = self.vc.region.receive_buffer();
-        let max_sdu = receiver.pdu_bounds.max_sdu;
-        let reassembler = &mut receiver.reassembler;
-        let result = reassembler.only(fold, buffer, offset, cell, self.format, max_sdu);
+        receiver.reassembler.hold_only();
+        let (trailer, result) = aal5::only(fold, payload, receiver.pdu_bounds.max_sdu);
         self.stats.cells_held += 1;
         self.board.charge(Work::ReceiveCells, 1);
-        self.conclude(header, result);
+        self.conclude(header, trailer, result);
     }
 
     /// The end of a PDU: checks it, then delivers or discards it.
@@ -389,12 +430,13 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let buffer = self.vc.region.receive_buffer();
         let max_sdu = receiver.pdu_bounds.max_sdu;
         let result = receiver.reassembler.finish(fold, buffer, offset, max_sdu);
-        self.conclude(header, result);
+        let trailer = receiver.reassembler.trailer();
+        self.conclude(header, trailer, result);
     }
 
     #[inline(always)]
-    fn conclude(&mut self, header: Header, result: Result<aal5::Sdu, aal5::Error>) {
-        match self.sabotage(result) {
+    fn conclude(&mut self, header: Header, trailer: Trailer, result: Judged) {
+        match self.sabotage(trailer, result) {
             Ok(sdu) => self.deliver(header, sdu),
             Err(error) => {
                 let reason = match error {
@@ -411,8 +453,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// The result as an adapter with planted bugs sees it.
     #[inline(always)]
-    fn sabotage(&self, result: Result<aal5::Sdu, aal5::Error>) -> Result<aal5::Sdu, aal5::Error> {
-        let trailer = self.vc.receiver.reassembler.trailer();
+    pub(super) fn sabotage(&self, trailer: Trailer, result: Judged) -> Judged {
         let sdu = aal5::Sdu {
             len: trailer.length,
             uu: trailer.uu,
@@ -436,8 +477,8 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     }
 
     /// Takes one cell of an AAL0 VC.
-    pub(super) fn aal0<F: Fold>(mut self, fold: F, header: Header, cell: &[u8]) {
-        if let Err(reason) = self.begin(fold, header) {
+    pub(super) fn aal0(mut self, header: Header, cell: &[u8]) {
+        if let Err(reason) = self.begin(header) {
             self.refuse(reason);
             self.discard(reason, 1);
             return;
@@ -453,27 +494,39 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         self.publish(header, aal0::SDU_LEN as u32, 1, 0, 0);
     }
 
-    /// Puts the PDU in progress into the receive queue and tells of it.
+    /// What is known of the PDU in progress without its trailer.
     #[inline(always)]
-    fn publish(&mut self, header: Header, len: u32, cells: u32, uu: u8, cpi: u8) {
-        let receiver = &mut self.vc.receiver;
-        let region = &self.vc.region;
+    pub(super) fn descriptor(&mut self, header: Header, cells: u32) -> ReceiveDescriptor {
+        let receiver = &self.vc.receiver;
         let congestion = header.word() & (Header::NOT_USER | Header::CONGESTED)
             == Header::CONGESTED
             && !self.board.planted(Planted::CongestionLost);
-        let descriptor = ReceiveDescriptor {
+        ReceiveDescriptor {
             position: receiver.position,
             time: self.arrival.now,
-            len,
+            len: 0,
             cells,
             generation: known(self.cold).vc.generation,
-            uu,
-            cpi,
+            uu: 0,
+            cpi: 0,
             clp: receiver.flags.clp,
             congestion,
             lent: receiver.flags.standing == Standing::Lent,
             mid: 0,
+        }
+    }
+
+    /// Puts the PDU in progress into the receive queue and tells of it.
+    #[inline(always)]
+    fn publish(&mut self, header: Header, len: u32, cells: u32, uu: u8, cpi: u8) {
+        let descriptor = ReceiveDescriptor {
+            len,
+            uu,
+            cpi,
+            ..self.descriptor(header, cells)
         };
+        let receiver = &mut self.vc.receiver;
+        let region = &self.vc.region;
         let before = receiver.queue.head();
         region
             .from_adapter()
@@ -546,7 +599,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     #[inline(always)]
     fn refuse(&mut self, reason: Discard) {
         known(self.cold).stats.pdus_discarded.add(reason, 1);
-        if reason != Discard::NonConforming {
+        if matches!(reason, Discard::BufferFull | Discard::QueueFull) {
             self.apart().tell_full();
         }
     }

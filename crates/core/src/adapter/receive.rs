@@ -3,7 +3,9 @@
 use cellgate_simd::{Fold, Kernel};
 
 use super::clients::Clients;
+use super::loopback::Loopbacks;
 use super::oam::Replies;
+use super::paths::Paths;
 use super::reassembly::{Arrival, Reception};
 use super::table::{Entry, Table};
 use super::timeouts::Timeouts;
@@ -13,7 +15,7 @@ use super::{
 };
 use crate::aal::Memory;
 use crate::wire::{
-    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HeaderKind, HecReceiver, HecVerdict,
+    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HecReceiver, HecVerdict,
 };
 
 /// The VCs whose state was asked for and whose payloads were not.
@@ -37,6 +39,16 @@ impl Ahead {
     }
 }
 
+/// What became of cells with one header.
+enum Taken {
+    /// A VC takes them.
+    Open,
+    /// All of them were discarded.
+    Discarded,
+    /// Nothing yet: no VC receives them, but they can be more than strangers.
+    Strays,
+}
+
 /// The cells taken from one port in one step, and all they can touch.
 pub(super) struct Batch<'a, R, A, B> {
     pub(super) table: &'a mut Table,
@@ -48,6 +60,8 @@ pub(super) struct Batch<'a, R, A, B> {
     pub(super) stats: &'a mut AdapterStats,
     pub(super) hec: &'a mut HecReceiver,
     pub(super) replies: &'a mut Replies,
+    pub(super) paths: &'a mut Paths,
+    pub(super) loopbacks: &'a mut Loopbacks,
     pub(super) timeouts: &'a mut Timeouts,
     pub(super) board: &'a mut B,
     pub(super) form: HeaderForm,
@@ -96,9 +110,12 @@ where
             let run = &cells[at..at + count];
             let parsed = Header::parse(header);
             let run = run.as_flattened();
-            // A flood that is discarded is not worth a look at what comes behind it.
-            if self.take_run(fold, parsed, run, count as u32, CellFormat::NoHec) {
-                self.look_ahead(fold, &mut ahead, header, &behind[count - 1..]);
+            match self.take_run(fold, parsed, run, count as u32, CellFormat::NoHec) {
+                Taken::Open => self.look_ahead(fold, &mut ahead, header, &behind[count - 1..]),
+                // A flood that is discarded is not worth a look at what comes behind it.
+                Taken::Discarded => {}
+                // From all cells once more: nothing is to be kept in a register for this.
+                Taken::Strays => self.apart().take_strays(cells, at, count),
             }
             at += count;
         }
@@ -127,7 +144,11 @@ where
             if verdict == HecVerdict::Discard {
                 self.discard(Discard::HecError, 1);
             } else {
-                self.take_run(fold, header, run, count as u32, CellFormat::WithHec);
+                let taken = self.take_run(fold, header, run, count as u32, CellFormat::WithHec);
+                if let Taken::Strays = taken {
+                    let (run, _) = run.as_chunks::<CELL_LEN>();
+                    self.apart().take_strays(run, 0, count);
+                }
             }
             rest = behind;
         }
@@ -163,7 +184,7 @@ where
         }
     }
 
-    /// Takes `count` cells with one header; whether a VC is there for them.
+    /// Takes `count` cells with one header, unless they are strays.
     #[inline(always)]
     fn take_run<F: Fold>(
         &mut self,
@@ -172,7 +193,7 @@ where
         cells: &[u8],
         count: u32,
         format: CellFormat,
-    ) -> bool {
+    ) -> Taken {
         // A constant where this is inlined.
         self.format = format;
         self.board.charge(Work::Lookup, 1);
@@ -185,15 +206,22 @@ where
         let port = self.port;
         let foreign = self.board.planted(Planted::WrongPortAccepted);
         if !(entry.is_open_on(port) || foreign && entry.is_open()) {
-            self.discard_unknown(header, count);
-            return false;
+            if entry.has_known_strays() {
+                return Taken::Strays;
+            }
+            // Not by `discard`, which looks whether there are any.
+            let unknown = Discard::UnknownVc;
+            self.stats.cells_discarded.add(unknown, count.into());
+            self.board.charge(Work::DiscardCells, count);
+            self.board.judged(CellOutcome::Discarded(unknown), count);
+            return Taken::Discarded;
         }
         if let Some(reason) = entry.discarding() {
             self.take_run_discarding(fold, header, cells, count, entry, reason);
-            false
+            Taken::Discarded
         } else {
             self.take_run_open(fold, header, cells, count, entry);
-            true
+            Taken::Open
         }
     }
 
@@ -230,21 +258,20 @@ where
         if framing != Framing::Aal5 && (user || framing == Framing::Aal0) {
             for cell in cells.chunks_exact(stride) {
                 if framing == Framing::Aal0 {
-                    reception.apart().aal0(fold, header, cell);
+                    reception.apart().aal0(header, cell);
                 } else {
                     reception.apart().aal34(header, cell, self.timeouts);
                 }
             }
         } else if !user {
             for cell in cells.chunks_exact(stride) {
-                reception.apart().oam(header, cell, self.replies);
+                let reception = reception.apart();
+                reception.oam(header, cell, self.replies, self.loopbacks);
             }
         } else if header.word() & Header::LAST == 0 {
             reception.middle(fold, header, cells, count);
         } else {
-            for cell in cells.chunks_exact(stride) {
-                reception.last(fold, header, cell);
-            }
+            reception.lasts(fold, header, cells);
         }
     }
 
@@ -325,21 +352,7 @@ where
     }
 
     #[inline(always)]
-    fn discard_unknown(&mut self, header: Header, count: u32) {
-        let idle = header.kind(self.form) != HeaderKind::Assigned
-            && !self.board.planted(Planted::IdleAsUnknown);
-        self.discard(
-            if idle {
-                Discard::Idle
-            } else {
-                Discard::UnknownVc
-            },
-            count,
-        );
-    }
-
-    #[inline(always)]
-    fn discard(&mut self, reason: Discard, count: u32) {
+    pub(super) fn discard(&mut self, reason: Discard, count: u32) {
         if count == 0 {
             return;
         }

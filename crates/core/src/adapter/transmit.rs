@@ -8,7 +8,7 @@ use super::schedule::Schedule;
 use super::vc::{Cold, Outgoing, Vc};
 use super::{
     Aal, Adapter, AdapterStats, Attachment, Board, Event, EventKind, Planted, PortIndex, Region,
-    VcIndex, Work,
+    VcIndex, Work, oam,
 };
 use crate::Time;
 use crate::aal::{aal0, aal5, aal34};
@@ -59,7 +59,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         port: PortIndex,
     ) {
         let mut space = board.transmit_space(port).min(TRANSMIT_BUDGET) as u32;
-        space -= self.send_replies(board, port, space);
+        space -= self.send_oam(now, board, port, space);
         if space == 0 || self.schedule.grant(now, port, 1).is_none() {
             board.charge(Work::ParseEmptyTransmitQueues, 1);
             return;
@@ -80,10 +80,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         });
     }
 
-    /// Sends answers to OAM cells ahead of everything else; how many. They are few, and take no
-    /// slot of the schedule.
-    fn send_replies<B: Board<Region = R, Attachment = A>>(
+    /// Sends answers to OAM cells, then loopback cells, ahead of everything else; how many. They
+    /// are few, and take no slot of the schedule.
+    fn send_oam<B: Board<Region = R, Attachment = A>>(
         &mut self,
+        now: Time,
         board: &mut B,
         port: PortIndex,
         space: u32,
@@ -92,9 +93,18 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             return 0;
         };
         let format = state.config.format;
-        let sent = state
+        let mut sent = state
             .replies
             .take(space as usize, format, &mut self.outgoing);
+        let out = self.outgoing.chunks_exact_mut(format.stride());
+        for out in out.take(space as usize).skip(sent) {
+            let Some((route, oam)) = self.loopbacks.leave(now, port) else {
+                break;
+            };
+            let header = route.flow.header(route.address).emit();
+            oam::emit(header, &oam.emit(), format, out);
+            sent += 1;
+        }
         if sent > 0 {
             let octets = sent * format.stride();
             board.transmit(port, format, &self.outgoing[..octets]);

@@ -1,4 +1,6 @@
-use super::{Checked, Header, HeaderForm, PAYLOAD_LEN, Pti, crc10_is_valid, seal_crc10};
+use serde::{Deserialize, Serialize};
+
+use super::{Checked, Header, HeaderForm, PAYLOAD_LEN, Pti, VpiVci, crc10_is_valid, seal_crc10};
 
 /// Octets of an OAM cell that belong to its function.
 pub const OAM_SPECIFIC_LEN: usize = 45;
@@ -13,7 +15,8 @@ const VCI_F4_SEGMENT: u16 = 3;
 const VCI_F4_END_TO_END: u16 = 4;
 
 /// Which OAM flow a cell belongs to (I.610, I.361).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OamFlow {
     /// Of a virtual path, within a segment: VCI 3.
     F4Segment,
@@ -26,15 +29,63 @@ pub enum OamFlow {
 }
 
 impl OamFlow {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::F4Segment,
+        Self::F4EndToEnd,
+        Self::F5Segment,
+        Self::F5EndToEnd,
+    ];
+
     /// The flow of the cell with this header; none if it is no OAM cell.
     pub const fn of(header: Header, form: HeaderForm) -> Option<Self> {
-        match (header.address(form).vci(), header.pti()) {
-            (VCI_F4_SEGMENT, _) => Some(Self::F4Segment),
-            (VCI_F4_END_TO_END, _) => Some(Self::F4EndToEnd),
-            (_, Pti::OamSegment) => Some(Self::F5Segment),
-            (_, Pti::OamEndToEnd) => Some(Self::F5EndToEnd),
+        match Self::of_vci(header.address(form).vci()) {
+            None => Self::of_pti(header.pti()),
+            path => path,
+        }
+    }
+
+    /// The flow of a virtual path whose cells have this VCI.
+    pub const fn of_vci(vci: u16) -> Option<Self> {
+        match vci {
+            VCI_F4_SEGMENT => Some(Self::F4Segment),
+            VCI_F4_END_TO_END => Some(Self::F4EndToEnd),
             _ => None,
         }
+    }
+
+    /// The flow of a virtual channel whose cells have this payload type.
+    pub const fn of_pti(pti: Pti) -> Option<Self> {
+        match pti {
+            Pti::OamSegment => Some(Self::F5Segment),
+            Pti::OamEndToEnd => Some(Self::F5EndToEnd),
+            Pti::User { .. } | Pti::ResourceManagement | Pti::Reserved => None,
+        }
+    }
+
+    /// Whether it is a flow of the virtual path, not of one virtual channel.
+    pub const fn is_f4(self) -> bool {
+        matches!(self, Self::F4Segment | Self::F4EndToEnd)
+    }
+
+    /// Where the cells of this flow of the VC `address` travel: on a VC of its path in F4.
+    pub const fn address(self, address: VpiVci) -> VpiVci {
+        let vci = match self {
+            Self::F4Segment => VCI_F4_SEGMENT,
+            Self::F4EndToEnd => VCI_F4_END_TO_END,
+            Self::F5Segment | Self::F5EndToEnd => address.vci(),
+        };
+        VpiVci::from_bits((address.vpi() as u32) << 16 | vci as u32)
+    }
+
+    /// The header of a cell of this flow of the VC `address`.
+    pub const fn header(self, address: VpiVci) -> Header {
+        let pti = match self {
+            Self::F4Segment | Self::F4EndToEnd => Pti::from_bits(0),
+            Self::F5Segment => Pti::OamSegment,
+            Self::F5EndToEnd => Pti::OamEndToEnd,
+        };
+        Header::new(self.address(address), pti, false)
     }
 
     /// The flow as users read it.

@@ -15,7 +15,7 @@ impl<const N: usize> Prefix<N> {
 
     /// The octets of `parts`, one after the other. What is beyond `N` octets is left out: each
     /// caller names an `N` that holds its longest header.
-    pub(super) fn of(parts: &[&[u8]]) -> Self {
+    pub(crate) fn of(parts: &[&[u8]]) -> Self {
         let mut prefix = Self::EMPTY;
         let octets = parts.iter().copied().flatten();
         for (place, octet) in prefix.octets.iter_mut().zip(octets) {

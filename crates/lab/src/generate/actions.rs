@@ -32,7 +32,7 @@ impl Actions {
         self.all.push(Planned { at_ns, action });
     }
 
-    fn order(&mut self, at_ns: u64, order: Order) -> u64 {
+    pub(super) fn order(&mut self, at_ns: u64, order: Order) -> u64 {
         self.tickets += 1;
         let ticket = self.tickets;
         self.at(at_ns, Action::Order(ticket, order));
@@ -243,9 +243,16 @@ impl Actions {
     }
 
     fn replace_region(&mut self, draw: &mut Draw, config: &Config, line: &Line, at_ns: u64) {
-        let sizes = sizes(draw, &line.request);
+        let mut request = line.request;
+        if let Aal::Aal34(interleaving) = &mut request.aal
+            && draw.percent(40)
+        {
+            interleaving.mids = draw.between(1, 4) as u16;
+            interleaving.reassembly_timeout_ns /= 2;
+        }
+        let sizes = sizes(draw, &request);
         let vc = VcName::Of(line.ticket);
-        let ticket = self.order(at_ns, Order::Modify(vc, line.request, Some(sizes)));
+        let ticket = self.order(at_ns, Order::Modify(vc, request, Some(sizes)));
         self.memories.push(ticket);
         self.reader(draw, ticket);
         // While it waits for the end of a PDU.

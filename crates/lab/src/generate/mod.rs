@@ -4,6 +4,7 @@ mod aal34;
 mod actions;
 mod cells;
 mod draw;
+mod loopback;
 mod oam;
 
 use cellgate_core::adapter::{
@@ -41,7 +42,14 @@ struct Line {
 /// The plan of a seed; the same for ever, as long as this file does not change.
 pub fn plan(seed: u64) -> Plan {
     let mut draw = Draw::new(seed);
-    let config = config(&mut draw);
+    // Of its own: plans that were drawn before keep their other cells and actions.
+    let mut oam = Draw::new(seed ^ 0x6f61_6d00_0000_0000);
+    let mut config = config(&mut draw);
+    if oam.percent(40) {
+        // Whole steps, as budgets are, and one cell more.
+        let budget = u32::from(config.ports[0].budget);
+        config.overload_cells = oam.pick(&[1, 2 * budget, 3 * budget + 1, 500]);
+    }
     let mut actions = Actions::new(&config);
     let clients = actions.attach_all(&mut draw, &config);
     let lines: Vec<Line> = (0..draw.between(2, 5))
@@ -50,6 +58,10 @@ pub fn plan(seed: u64) -> Plan {
             // Other seeds keep their plans.
             if seed % 4 == 3 {
                 aal34::turn(&mut draw, &mut request);
+            }
+            loopback::turn(&mut oam, &mut request);
+            if let Some(receive) = &mut request.receive {
+                receive.guaranteed = oam.percent(50);
             }
             let sizes = sizes(&mut draw, &request);
             actions.open(&request, sizes, clients[usize::from(request.attachment.0)])
@@ -67,10 +79,13 @@ pub fn plan(seed: u64) -> Plan {
         cellmaker.source(&mut draw, line, QUIET_NS - 2_000_000);
     }
     cellmaker.oam_cells(&mut draw, &all, QUIET_NS - 2_000_000);
+    cellmaker.oam_of_paths(&mut oam, &lines);
+    cellmaker.oam_of_transmitters(&mut oam, &lines);
     cellmaker.strangers(&mut draw, &lines, OPENED_NS / 2, QUIET_NS - 2_000_000);
     let mut arrivals = cellmaker.arrivals;
     arrivals.sort_by_key(|arrival| arrival.at_ns);
     actions.host(&mut draw, &config, &lines);
+    actions.loopbacks(&mut oam, &config, &lines);
     let mut actions = actions.finish(&clients, &all);
     actions.sort_by_key(|planned| planned.at_ns);
     let steps = steps(&mut draw);
@@ -100,6 +115,7 @@ fn config(draw: &mut Draw) -> Config {
         ports,
         gap_max_ns: draw.pick(&[100_000, 500_000, 2_000_000]),
         clump_cells: draw.pick(&[1, 1, 4, 28]),
+        overload_cells: 0,
     }
 }
 
@@ -143,6 +159,7 @@ fn receive(draw: &mut Draw, max_sdu: u16) -> Receive {
     let is_vbr = draw.percent(45);
     Receive {
         rate,
+        guaranteed: false,
         sustained: rate
             .filter(|_| is_vbr)
             .and_then(|peak| sustained(draw, peak, max_sdu)),

@@ -91,7 +91,7 @@ fn request(draw: &mut Draw) -> [u8; 48] {
 }
 
 /// A request, or something near one.
-fn payload(draw: &mut Draw) -> [u8; 48] {
+pub(super) fn payload(draw: &mut Draw) -> [u8; 48] {
     let mut payload = request(draw);
     match draw.below(16) {
         // What is reserved or unused is not looked at.

@@ -204,6 +204,13 @@ impl Run<'_> {
                 pdus,
                 expires_in_ns,
             },
+            Order::Loopback(port, address, flow, timeout_ns, _) => LabCommand::Loopback {
+                ticket,
+                port,
+                address,
+                flow,
+                timeout_ns,
+            },
         }
     }
 }

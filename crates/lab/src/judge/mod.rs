@@ -15,7 +15,7 @@ use cellgate_core::adapter::{
 use crate::board::{LabBoard, LabCompletion, Trace};
 use crate::client::LabClients;
 use crate::plan::{Order, Plan, Step};
-use crate::reference::{Output, Reference};
+use crate::reference::{LoopbackLeft, Output, Reference};
 
 /// A modification waits this long for the end of a PDU.
 const MODIFY_PATIENCE_NS: u64 = 100_000_000;
@@ -41,6 +41,8 @@ pub struct Report {
     pub transmitted: u64,
     /// Replies sent, each compared octet by octet.
     pub replies: u64,
+    /// Loopback cells of the adapter's own that came back.
+    pub returned: u64,
     /// PDUs found that were tagged.
     pub tagged: u64,
     /// Of everything the adapter did, in order.
@@ -245,6 +247,7 @@ impl<'a> Run<'a> {
         none_or(self.clients.heads_difference(&self.lawless))?;
         none_or(self.output.step_difference())?;
         none_or(self.reference.replies_difference(seen.transmit_space))?;
+        none_or(self.reference.loopbacks_difference())?;
         for (vc, memory) in &self.memories {
             if self.reference.is_lawless(*vc) {
                 continue;
@@ -327,11 +330,28 @@ impl<'a> Run<'a> {
                         self.report.replies += 1;
                         return same_reply(port, &reply, octets);
                     }
+                    if let Some(left) = self.reference.next_loopback(port, octets) {
+                        return self.loopback_left(left?, seen.now_ns);
+                    }
                     self.report.transmitted += 1;
                     none_or(self.output.cell(seen.now_ns, port, format, form, octets))
                 })
             }
         }
+    }
+
+    /// A loopback cell has left: from here on its echoes are on their way.
+    fn loopback_left(&mut self, left: LoopbackLeft, now_ns: u64) -> Result<(), String> {
+        let ordered = self.orders.get(&left.ticket);
+        let Some(Order::Loopback(.., echoes)) = ordered.map(|ordered| &ordered.order) else {
+            return Err(format!("command {} is no test", left.ticket));
+        };
+        for echo in echoes {
+            let (port, octets) = left.echo(echo.twist, &self.plan.config);
+            let at = Time::from_ns(now_ns + echo.after_ns);
+            self.board.arrive_between(at, port, octets);
+        }
+        Ok(())
     }
 
     fn judged(&mut self, outcome: CellOutcome) -> Result<(), String> {
@@ -417,6 +437,7 @@ impl<'a> Run<'a> {
         if let Ok(Outcome::State(state)) = &result {
             self.check_adapter(&state.stats)?;
         }
+        self.report.returned += u64::from(matches!(result, Ok(Outcome::Returned { .. })));
         if let (Order::Modify(_, _, Some(_)), Err(Refusal::StaleVc)) = (&order, &result)
             && waited_ns > 0
         {

@@ -438,6 +438,8 @@ impl Interleaved {
 pub(super) struct Cell<'a> {
     pub(super) now_ns: u64,
     pub(super) earliest: u64,
+    /// Its VC is best effort and the adapter overloaded.
+    pub(super) gives_way: bool,
     pub(super) fields: Fields,
     pub(super) payload: &'a [u8],
     pub(super) clients: &'a dyn Clients,
@@ -445,7 +447,14 @@ pub(super) struct Cell<'a> {
 
 impl Cell<'_> {
     /// On which terms the PDU that begins is let in, if it is.
-    fn admit(&self, vc: &mut Vc, receive: &Receive) -> Option<Terms> {
+    fn admit(&self, vc: &mut Vc, receive: &Receive) -> Result<Terms, Discard> {
+        if self.gives_way {
+            return Err(Discard::Overload);
+        }
+        self.judge(vc, receive).ok_or(Discard::NonConforming)
+    }
+
+    fn judge(&self, vc: &mut Vc, receive: &Receive) -> Option<Terms> {
         let mut terms = Terms {
             lent: false,
             tagged: false,
@@ -574,7 +583,7 @@ impl Reference {
         let mut failed = None;
         let fate = if sar.begins() {
             let admitted = cell.admit(vc, receive);
-            terms = admitted;
+            terms = admitted.ok();
             let sizes = (vc.sizes.receive_slots, vc.sizes.receive_buffer);
             let interleaved = vc.interleaved.as_mut().expect("an AAL3/4 VC");
             if let Some(at) = interleaved.find(sar.mid) {
@@ -583,11 +592,11 @@ impl Reference {
             }
             let bom = sar.segment_type == 2;
             let result = match admitted {
-                None => Err(Discard::NonConforming),
-                Some(terms) if bom => interleaved
+                Err(reason) => Err(reason),
+                Ok(terms) if bom => interleaved
                     .begin(cell.now_ns, sizes, sar, clp, terms)
                     .map(|()| Fate::Held(1)),
-                Some(terms) => interleaved.single(sizes, sar).map(|(position, sdu)| {
+                Ok(terms) => interleaved.single(sizes, sar).map(|(position, sdu)| {
                     Fate::Delivered(Box::new(Done {
                         position,
                         sdu,

@@ -24,6 +24,21 @@ impl Reference {
         vc: Option<VcId>,
         result: &Result<Outcome, Refusal>,
     ) -> Option<String> {
+        let difference = match self.loopback_completed(ticket, result) {
+            Some(difference) => difference,
+            None => self.ended(ticket, order, vc, result),
+        };
+        self.settle_paths();
+        difference
+    }
+
+    fn ended(
+        &mut self,
+        ticket: u64,
+        order: &Order,
+        vc: Option<VcId>,
+        result: &Result<Outcome, Refusal>,
+    ) -> Option<String> {
         let refusals = self.refusals(ticket, order, vc);
         self.pending.retain(|_, waiting| waiting.0 != ticket);
         let outcome = match result {
@@ -85,8 +100,10 @@ impl Reference {
         }
     }
 
-    /// A modification begins to wait.
+    /// A modification begins to wait, or a loopback cell.
     pub(crate) fn taken(&mut self, ticket: u64, order: &Order, vc: Option<VcId>) {
+        self.loopback_taken(ticket, order);
+        self.settle_paths();
         if let (Order::Modify(_, _, Some(_)), Some(vc)) = (order, vc) {
             self.pending.entry(vc).or_insert((ticket, self.now_ns));
         }
@@ -97,7 +114,7 @@ impl Reference {
     }
 
     /// All refusals that would be right; none if the command must be carried out.
-    fn refusals(&self, ticket: u64, order: &Order, vc: Option<VcId>) -> Vec<Refusal> {
+    pub(super) fn refusals(&self, ticket: u64, order: &Order, vc: Option<VcId>) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         let mut refuse = |condition: bool, refusal: Refusal| {
             if condition {
@@ -155,8 +172,10 @@ impl Reference {
                     let sizes = sizes.as_ref().unwrap_or(&vc.sizes);
                     self.contract_refusals(request, sizes, Some(vc.id), &mut refuse);
                     let (new, old) = (request, &vc.request);
-                    let same = (new.address, new.port, new.aal, new.attachment)
-                        == (old.address, old.port, old.aal, old.attachment)
+                    let kind = |aal: &Aal| core::mem::discriminant(aal);
+                    let same = (new.address, new.port, new.attachment)
+                        == (old.address, old.port, old.attachment)
+                        && kind(&new.aal) == kind(&old.aal)
                         && new.receive.is_some() == old.receive.is_some()
                         && new.transmit.is_some() == old.transmit.is_some();
                     // One that was let in and then waited may find the VC with another client.
@@ -167,7 +186,9 @@ impl Reference {
                     refuse(!same && !waited, Refusal::BadParameter);
                     // What an AAL3/4 VC may hold changes only with its memory.
                     let holds = |request: &OpenRequest| request.receive.map(|r| r.max_sdu);
-                    let other = matches!(new.aal, Aal::Aal34(_)) && holds(new) != holds(old);
+                    let other = matches!(new.aal, Aal::Aal34(_))
+                        && new.receive.is_some()
+                        && (new.aal, holds(new)) != (old.aal, holds(old));
                     refuse(other && !sizes_given, Refusal::BadParameter);
                     let other = self
                         .pending
@@ -175,6 +196,9 @@ impl Reference {
                         .is_some_and(|other| other.0 != ticket);
                     refuse(other, Refusal::Busy);
                 }
+            }
+            &Order::Loopback(port, address, flow, timeout_ns, _) => {
+                self.loopback_refusals(port, address, flow, timeout_ns, &mut refuse);
             }
             Order::Close(_) => refuse(named.is_none(), Refusal::StaleVc),
             Order::Enumerate(..) => {}

@@ -6,6 +6,7 @@
 //!  Received(port, cells) -> cell() -> police -> buffer --> outcomes, events, descriptors
 //!  Completed(ticket)     -> completed()               --> results, counters
 //!  Transmitted(cells)    -> next_reply()              --> replies to OAM cells, before all else
+//!                           next_loopback()           --> loopback cells, before all PDUs
 //!                           Output::cell()            --> PDUs, order, conformance
 //! ```
 //!
@@ -16,6 +17,7 @@
 mod aal34;
 mod bits;
 mod commands;
+mod loopback;
 mod notify;
 mod oam;
 mod output;
@@ -34,6 +36,7 @@ use crate::memory::RegionSizes;
 
 pub(crate) use aal34::{cells_of_sdu as cells_of_aal34, payloads, raw, seal};
 pub(crate) use bits::{crc32, hec, remainder10, seal10};
+pub(crate) use loopback::LoopbackLeft;
 pub(crate) use output::{Output, Submission};
 
 /// What the clients have written where the adapter reads it.
@@ -180,8 +183,10 @@ struct Client {
 struct Port {
     hec: bits::HecReceiver,
     last_empty_ns: u64,
+    /// Cells taken since it was found empty.
+    crowd: u64,
     replies: oam::Replies,
-    /// Replies that waited when the step began, and those that have left in it.
+    /// Replies and loopback cells that waited when the step began, and those that have left in it.
     replies_due: usize,
     replied: usize,
 }
@@ -221,12 +226,18 @@ pub(crate) struct Reference {
     config: Config,
     now_ns: u64,
     previous_ns: u64,
+    /// In this step best effort gives way.
+    overloaded: bool,
     ports: Vec<Port>,
     vcs: BTreeMap<u16, Vc>,
     generations: BTreeMap<u16, u32>,
     clients: BTreeMap<u16, Client>,
     /// Modifications that wait for the end of a PDU, by VC: ticket, and since when.
     pending: BTreeMap<VcId, (u64, u64)>,
+    /// Loopback cells that wait to leave or are out.
+    loopbacks: Vec<loopback::Out>,
+    /// The virtual paths that are in use, by port and VPI, with the policers of their OAM cells.
+    paths: BTreeMap<(u8, u16), policer::Policer>,
     /// Memory that was given back, and the last tail believed there.
     given_back: BTreeMap<u64, u64>,
     received: u64,
@@ -246,6 +257,7 @@ impl Reference {
         let port = Port {
             hec: bits::HecReceiver::default(),
             last_empty_ns: now.ns(),
+            crowd: 0,
             replies: oam::Replies::new(),
             replies_due: 0,
             replied: 0,
@@ -254,11 +266,14 @@ impl Reference {
             config: config.clone(),
             now_ns: now.ns(),
             previous_ns: now.ns(),
+            overloaded: false,
             ports: vec![port; config.ports.len()],
             vcs: BTreeMap::new(),
             generations: BTreeMap::new(),
             clients: BTreeMap::new(),
             pending: BTreeMap::new(),
+            loopbacks: Vec::new(),
+            paths: BTreeMap::new(),
             given_back: BTreeMap::new(),
             received: 0,
             unread: 0,
@@ -276,11 +291,16 @@ impl Reference {
     pub(crate) fn step(&mut self, now: Time) {
         self.previous_ns = self.now_ns;
         self.now_ns = now.ns();
+        let bound = u64::from(self.config.overload_cells);
+        let crowded = self.ports.iter().any(|port| port.crowd >= bound);
+        self.overloaded = bound > 0 && crowded;
         for client in self.clients.values_mut() {
             client.interrupts = 0;
         }
-        for port in &mut self.ports {
-            (port.replies_due, port.replied) = (port.replies.len(), 0);
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            let waits = |out: &&loopback::Out| out.waits_on(index);
+            let loopbacks = self.loopbacks.iter().filter(waits).count();
+            (port.replies_due, port.replied) = (port.replies.len() + loopbacks, 0);
         }
     }
 

@@ -7,7 +7,6 @@ use cellgate_core::wire::{CellFormat, HeaderForm};
 use super::aal34;
 use super::bits::{Fields, crc32};
 use super::notify::Seen;
-use super::oam::OamCell;
 use super::policer::{Charged, Verdict};
 use super::{Clients, ExpectedPdu, Judged, Partial, Reference, State, Terms, Vc};
 
@@ -40,6 +39,10 @@ impl Reference {
                 self.cell(port, octets, earliest, clients);
             }
         }
+        self.ports[index].crowd += cells.len() as u64;
+        if emptied || self.config.ports[index].discard_unread {
+            self.ports[index].crowd = 0;
+        }
         if emptied {
             self.ports[index].last_empty_ns = self.previous_ns;
         }
@@ -60,19 +63,24 @@ impl Reference {
             return self.nobodys(Discard::HecError, port, None);
         };
         let fields = Fields::of(header, self.config.form == HeaderForm::Uni);
-        let index = self.vcs.values().find(|vc| {
+        let here = |vc: &&Vc| {
             let request = &vc.request;
             let address = (request.address.vpi(), request.address.vci());
-            address == (fields.vpi, fields.vci) && request.port == port && request.receive.is_some()
-        });
-        match index.map(|vc| vc.id.index.0) {
+            address == (fields.vpi, fields.vci) && request.port == port
+        };
+        let mut vcs = self.vcs.values();
+        let receiver = vcs.find(|vc| here(vc) && vc.request.receive.is_some());
+        let mut vcs = self.vcs.values();
+        let transmitter = vcs.find(|vc| here(vc) && vc.request.aal != Aal::Aal0);
+        let oam_of = transmitter.filter(|_| fields.pti >= 4);
+        match receiver.or(oam_of).map(|vc| vc.id.index.0) {
             Some(index) => self.cell_of_vc(index, header, fields, payload, earliest, clients),
             None if fields.is_filler() => self.nobodys(Discard::Idle, port, Some(fields)),
-            None => self.nobodys(Discard::UnknownVc, port, Some(fields)),
+            None => self.cell_of_path(port, fields, payload, earliest),
         }
     }
 
-    fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
+    pub(super) fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
         self.discarded.add(reason, 1);
         let outcome = CellOutcome::Discarded(reason);
         let cell = Judged { port, fields };
@@ -91,9 +99,11 @@ impl Reference {
         let vc = self.vcs.get_mut(&index).expect("the caller found it");
         vc.stats.cells_received += 1;
         let port = vc.request.port;
+        if vc.request.aal != Aal::Aal0 && fields.pti >= 4 {
+            return self.oam_cell_of_vc(index, fields, payload, earliest);
+        }
         let receive = vc.request.receive.expect("the caller found it receiving");
-        let is_oam = vc.request.aal != Aal::Aal0 && fields.pti >= 4;
-        if vc.lawless && !is_oam {
+        if vc.lawless {
             let cell = Judged {
                 port,
                 fields: Some(fields),
@@ -101,8 +111,10 @@ impl Reference {
             self.expected.outcomes.push_back((None, cell));
             return;
         }
-        if matches!(vc.request.aal, Aal::Aal34(_)) && fields.pti < 4 {
+        let gives_way = self.overloaded && !receive.guaranteed;
+        if matches!(vc.request.aal, Aal::Aal34(_)) {
             let cell = aal34::Cell {
+                gives_way,
                 now_ns: self.now_ns,
                 earliest,
                 fields,
@@ -117,23 +129,12 @@ impl Reference {
             receive,
             fields,
             clients,
+            gives_way,
             full: false,
         };
         let before = vc.held();
         let (outcome, done) = match vc.request.aal {
             Aal::Aal0 => cell.aal0(vc, [&header, payload].concat()),
-            _ if is_oam => {
-                let cell = OamCell {
-                    now_ns: self.now_ns,
-                    earliest,
-                    fields,
-                    payload,
-                };
-                let index = usize::from(port.0);
-                let format = self.config.ports[index].format;
-                let replies = &mut self.ports[index].replies;
-                (cell.judge(&vc.request, format, &mut vc.oam, replies), None)
-            }
             Aal::Aal5 | Aal::Aal34(_) => cell.aal5(vc, payload),
         };
         let full = cell.full && vc.told_full_at != Some(vc.queue_tail);
@@ -141,11 +142,7 @@ impl Reference {
             vc.told_full_at = Some(vc.queue_tail);
         }
         match outcome {
-            CellOutcome::Accepted => {}
-            CellOutcome::Answered => {
-                vc.stats.cells_answered += 1;
-                self.answered += 1;
-            }
+            CellOutcome::Accepted | CellOutcome::Answered => {}
             CellOutcome::Delivered => {
                 vc.stats.cells_delivered += before + 1;
                 vc.stats.pdus_delivered += 1;
@@ -185,6 +182,8 @@ struct CellOfVc<'a> {
     receive: Receive,
     fields: Fields,
     clients: &'a dyn Clients,
+    /// Its VC is best effort and the adapter overloaded.
+    gives_way: bool,
     /// It was refused for want of room.
     full: bool,
 }
@@ -272,8 +271,12 @@ impl CellOfVc<'_> {
         })
     }
 
-    /// Police, queue, space, in this order. `needed` octets now, `whole` for the largest PDU.
+    /// Overload, police, queue, space, in this order. `needed` octets now, `whole` for the largest
+    /// PDU.
     fn admit(&mut self, vc: &mut Vc, needed: u64, whole: u64) -> Result<Terms, Discard> {
+        if self.gives_way {
+            return Err(Discard::Overload);
+        }
         let mut terms = Terms {
             lent: false,
             tagged: false,

@@ -1,0 +1,139 @@
+//! Cells that no VC receives: fillers, OAM cells of a path or of a VC that only transmits, and
+//! strangers.
+
+use super::loopback::Route;
+use super::oam::{self, Desk};
+use super::reassembly::Reception;
+use super::receive::Batch;
+use super::{Aal, Attachment, Board, CellOutcome, Discard, Planted, Region, Work};
+use crate::wire::{Header, HeaderKind, OamFlow, VpiVci};
+
+impl<R, A, B> Batch<'_, R, A, B>
+where
+    R: Region,
+    A: Attachment,
+    B: Board<Region = R, Attachment = A>,
+{
+    /// The batch, for a function that is called and not inlined: a batch whose address no call has
+    /// seen lives in registers.
+    #[inline(always)]
+    pub(super) fn apart(&mut self) -> Batch<'_, R, A, B> {
+        Batch {
+            table: self.table,
+            vcs: self.vcs,
+            cold: self.cold,
+            skipped: self.skipped,
+            clients: self.clients,
+            stats: self.stats,
+            hec: self.hec,
+            replies: self.replies,
+            paths: self.paths,
+            loopbacks: self.loopbacks,
+            timeouts: self.timeouts,
+            board: self.board,
+            form: self.form,
+            port: self.port,
+            format: self.format,
+            arrival: self.arrival,
+            cells: &mut [],
+        }
+    }
+
+    /// Takes `count` cells from `at` on, with one header, that no VC receives.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_strays<const STRIDE: usize>(
+        mut self,
+        cells: &[[u8; STRIDE]],
+        at: usize,
+        count: usize,
+    ) {
+        let cells = cells.get(at..at + count).unwrap_or_default();
+        let count = cells.len() as u32;
+        let Some(&header) = cells.first().and_then(|cell| cell.first_chunk()) else {
+            return;
+        };
+        let header = Header::parse(header);
+        let address = header.address(self.form);
+        if header.kind(self.form) != HeaderKind::Assigned
+            && !self.board.planted(Planted::IdleAsUnknown)
+        {
+            self.discard(Discard::Idle, count);
+            return;
+        }
+        let transmitter = match header.word() & Header::NOT_USER {
+            0 => None,
+            _ => self.transmitter(address),
+        };
+        let flow = OamFlow::of_vci(address.vci());
+        if transmitter.is_none() && flow.is_none() {
+            self.discard(Discard::UnknownVc, count);
+            return;
+        }
+        for cell in cells {
+            if let Some(vc) = transmitter {
+                self.take_oam_of(vc, header, cell);
+            } else if let Some(flow) = flow {
+                self.take_oam_of_path(address, flow, cell);
+            }
+        }
+    }
+
+    /// The VC that transmits under an address on the port in hand, if its OAM cells are such.
+    fn transmitter(&self, address: VpiVci) -> Option<usize> {
+        let vc = usize::from(self.table.transmitter(address)?.0);
+        let request = &self.cold.get(vc)?.as_ref()?.request;
+        let here = request.port == self.port || self.board.planted(Planted::TransmitterOnAnyPort);
+        let deaf = request.aal == Aal::Aal0 || self.board.planted(Planted::TransmitterDeaf);
+        (here && !deaf).then_some(vc)
+    }
+
+    fn take_oam_of(&mut self, vc: usize, header: Header, cell: &[u8]) {
+        let (Some(Some(vc)), Some(cold)) = (self.vcs.get_mut(vc), self.cold.get_mut(vc)) else {
+            return;
+        };
+        let reception = Reception {
+            table: self.table,
+            clients: self.clients,
+            stats: self.stats,
+            vc,
+            cold,
+            arrival: self.arrival,
+            format: self.format,
+            board: self.board,
+        };
+        reception.oam(header, cell, self.replies, self.loopbacks);
+    }
+
+    fn take_oam_of_path(&mut self, address: VpiVci, flow: OamFlow, cell: &[u8]) {
+        let port = self.port;
+        let mut unused = oam::police();
+        let mut police = self.paths.police(port, address.vpi());
+        if self.board.planted(Planted::EveryPathAnswers) {
+            police = police.or(Some(&mut unused));
+        }
+        let mut desk = Desk {
+            arrival: self.arrival,
+            replies: self.replies,
+            loopbacks: self.loopbacks,
+            board: &*self.board,
+        };
+        let route = Route {
+            port,
+            address,
+            flow,
+        };
+        let taken = match police {
+            Some(police) => desk.take(route, police, cell),
+            None => Err(Discard::UnknownVc),
+        };
+        match taken {
+            Ok(()) => {
+                self.stats.cells_answered += 1;
+                self.board.charge(Work::AnswerOam, 1);
+                self.board.judged(CellOutcome::Answered, 1);
+            }
+            Err(reason) => self.discard(reason, 1),
+        }
+    }
+}
