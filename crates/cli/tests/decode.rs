@@ -59,6 +59,24 @@ const ERF: &str = "\
            - tx 1.100     part      48 1 cell of a pdu without its last
 ";
 
+const AAL34: &str = "\
+\x200.000030000 tx 1.60      pdu       28 aal3/4 mid 0, sdu 20, tags 9, basize 20, crc-10 ok
+ 0.000040000 tx 1.60      pdu       48 aal3/4 mid 1023, sdu 40, tags 8, basize 40, crc-10 ok
+ 0.000050000 tx 1.60      pdu      108 aal3/4 mid 5, sdu 100, tags 7, basize 100, crc-10 ok
+ 0.000080000 tx 1.60      pdu      108 aal3/4 mid 5, sdu 100, tags 10, basize 100, crc-10 WRONG
+ 0.000100000 tx 1.60      pdu       60 aal3/4 mid 6, sdu 50, tags 11 and 12 WRONG, basize 50, \
+crc-10 ok
+ 0.000120000 tx 1.60      pdu       60 aal3/4 mid 6, sdu 50, tags 13, basize 40 WRONG, crc-10 ok
+ 0.000130000 tx 1.60      pdu       28 aal3/4 mid 6, sdu 28, tags 14, basize 20 WRONG, \
+length WRONG, crc-10 ok
+ 0.000150000 tx 1.60      pdu       64 aal3/4 mid 7, sdu 100, tags 15, basize 100, length WRONG, \
+crc-10 ok, cells LOST
+ 0.000160000 tx 1.60      part      20 aal3/4 mid 8, 1 cell of a pdu without its first, crc-10 ok
+ 0.000180000 tx 1.60      part      44 aal3/4 mid 9, 1 cell, then aborted, crc-10 ok
+ 0.000200000 tx 1.100     pdu       48 sdu 40, crc-32 ok, data 61616c3561616c35...
+           - tx 1.60      part      44 aal3/4 mid 7, 1 cell of a pdu without its last, crc-10 ok
+";
+
 /// The vectors of the capture crate.
 fn data(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "../capture/tests/data", name]
@@ -252,8 +270,74 @@ fn other_aals_are_read_where_the_user_names_them() {
         let output = decode_file("cells.trc", &["--aal", &format!("1.100={aal}")]);
         let first = text(&output.stdout).lines().nth(1).unwrap();
         assert!(first.ends_with(wanted), "{first}");
-        assert!(!text(&output.stdout).contains(" pdu "), "{aal}");
+        assert!(!text(&output.stdout).contains(" pdu   "), "{aal}");
     }
+}
+
+/// Cells of AAL3/4 with their faults.
+fn aal34_file() -> String {
+    format!("{}/tests/data/aal34.trc", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn pdus_of_aal34_are_put_together_by_their_mids() {
+    let path = aal34_file();
+    let output = decode(&[&path, "--aal", "1.60=aal34"]);
+    assert_eq!(output.status.code(), Some(0));
+    let lines = text(&output.stdout).lines();
+    let cells = lines.clone().filter(|line| line.contains(" cell  "));
+    assert_eq!(cells.count(), 21);
+    let others = lines.skip(1).filter(|line| !line.contains(" cell  "));
+    let others: Vec<_> = others.collect();
+    assert_eq!(others, AAL34.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn json_tells_each_verdict_on_a_pdu_of_aal34() {
+    const VERDICTS: [&str; 5] = [
+        "tags_valid",
+        "ba_size_valid",
+        "length_valid",
+        "crc10_valid",
+        "sequence_valid",
+    ];
+    let path = aal34_file();
+    let objects = objects(&decode(&[&path, "--aal", "1.60=aal34", "--json"]));
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        let mine = objects.iter().filter(|o| o["kind"] == kind);
+        mine.filter(|o| o["aal"] == "aal34").collect()
+    };
+    let pdus: Vec<_> = of_kind("pdu")
+        .iter()
+        .map(|o| {
+            assert_eq!((&o["vpi"], &o["vci"]), (&1.into(), &60.into()));
+            let wrong = VERDICTS.into_iter().filter(|key| o[key] == false);
+            let right = VERDICTS.into_iter().filter(|key| o[key] == true).count();
+            let wrong: Vec<_> = wrong.collect();
+            assert_eq!(right + wrong.len(), VERDICTS.len(), "{o}");
+            let number = |key: &str| o[key].as_u64().unwrap();
+            (number("mid"), number("length"), number("cells"), wrong)
+        })
+        .collect();
+    let wanted = [
+        (0, 28, 1, vec![]),
+        (1_023, 48, 2, vec![]),
+        (5, 108, 3, vec![]),
+        (5, 108, 3, vec!["crc10_valid"]),
+        (6, 60, 2, vec!["tags_valid"]),
+        (6, 60, 2, vec!["ba_size_valid"]),
+        (6, 28, 1, vec!["ba_size_valid", "length_valid"]),
+        (7, 64, 2, vec!["length_valid", "sequence_valid"]),
+    ];
+    assert_eq!(pdus, wanted);
+    let parts: Vec<_> = of_kind("part")
+        .iter()
+        .map(|o| (o["mid"].as_u64().unwrap(), o["aborted"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(parts, [(8, false), (9, true), (7, false)]);
+    let cell = &objects[0];
+    assert_eq!((&cell["kind"], &cell["mid"]), (&"cell".into(), &5.into()));
+    assert_eq!((&cell["btag"], &cell["ba_size"]), (&7.into(), &100.into()));
 }
 
 #[test]

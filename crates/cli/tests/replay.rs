@@ -27,9 +27,17 @@ fn cellgate(args: &[&str]) -> Output {
     command.args(args).output().expect("cellgate")
 }
 
+/// Cells of AAL3/4 with their faults.
+fn aal34_file() -> String {
+    format!("{}/tests/data/aal34.trc", env!("CARGO_MANIFEST_DIR"))
+}
+
 fn replay(name: &str, args: &[&str]) -> Value {
-    let path = data(name);
-    let output = cellgate(&[&["replay", &path, "--json"], args].concat());
+    replay_file(&data(name), args)
+}
+
+fn replay_file(path: &str, args: &[&str]) -> Value {
+    let output = cellgate(&[&["replay", path, "--json"], args].concat());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -175,6 +183,114 @@ fn writes_what_arrived_and_says_what_did_not() {
         .filter_map(|o| o["comments"][0].as_str())
         .collect();
     assert_eq!(comments, ["discarded: crc_error", "discarded: unknown_vc"]);
+}
+
+#[test]
+fn aal34_is_seen_by_its_cells_and_reassembled_by_its_mids() {
+    let path = aal34_file();
+    let outcome = replay_file(&path, &[]);
+    let [aal34, aal5] = &outcome["vcs"].as_array().unwrap()[..] else {
+        panic!("{outcome}");
+    };
+    assert_eq!(
+        (&aal34["aal"], &aal34["aal_guessed"]),
+        (&json!("aal34"), &json!(true))
+    );
+    assert_eq!(aal5["aal"], "aal5");
+    // Each fault of the capture by the adapter's name for it.
+    assert_eq!(
+        aal34["pdus_discarded"],
+        json!({ "aborted": 1, "length_error": 2, "lost_cell": 2, "tag_mismatch": 1 })
+    );
+    assert_eq!(
+        aal34["cells_discarded"],
+        json!({
+            "aborted": 2,
+            "crc_error": 1,
+            "length_error": 3,
+            "lost_cell": 5,
+            "tag_mismatch": 2,
+        })
+    );
+    assert_eq!(
+        (&aal34["pdus_delivered"], &aal34["sdu_octets"]),
+        (&json!(3), &json!(160))
+    );
+    assert_eq!(
+        (&aal34["cells_held"], &outcome["conserved"]),
+        (&json!(1), &json!(true))
+    );
+    let output = cellgate(&["replay", &path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\n1.60 is aal34?\n"), "{text}");
+}
+
+#[test]
+fn what_the_user_says_of_an_aal_counts_more_than_the_cells() {
+    let path = aal34_file();
+    let of = |outcome: &Value| outcome["vcs"][0].clone();
+    let said = of(&replay_file(&path, &["--aal", "1.60=aal34"]));
+    assert_eq!(
+        (&said["pdus_delivered"], &said["aal_guessed"]),
+        (&json!(3), &json!(false))
+    );
+    // No cell says that it is the last of a PDU of AAL5, and every cell is an SDU of AAL0.
+    let aal5 = of(&replay_file(&path, &["--aal", "1.60=aal5"]));
+    assert_eq!(
+        (&aal5["aal"], &aal5["cells_held"]),
+        (&json!("aal5"), &json!(20))
+    );
+    let aal0 = of(&replay_file(&path, &["--aal", "1.60=aal0"]));
+    assert_eq!(
+        (&aal0["pdus_delivered"], &aal0["sdu_octets"]),
+        (&json!(20), &json!(20 * 52))
+    );
+    let contract = of(&replay_file(&path, &["--vc", "1.60=ubr,aal5"]));
+    assert_eq!(
+        (&contract["aal"], &contract["aal_guessed"]),
+        (&json!("aal5"), &json!(false))
+    );
+    // A contract that names no AAL leaves it to the cells. Of 100 octets and of 50, one PDU each
+    // has no other fault before.
+    let narrow = of(&replay_file(&path, &["--contract", "ubr:max_sdu=40"]));
+    assert_eq!(narrow["aal"], "aal34");
+    assert_eq!(
+        (
+            &narrow["pdus_delivered"],
+            &narrow["pdus_discarded"]["oversized"]
+        ),
+        (&json!(2), &json!(2))
+    );
+    for bad in [
+        &["--aal", "1.60=aal2"][..],
+        &["--aal", "1.60=aal34", "--vc", "1.60=ubr,aal5"],
+        &["--aal", "60=aal34"],
+    ] {
+        let output = cellgate(&[&["replay", &path], bad].concat());
+        assert_eq!(output.status.code(), Some(2), "{bad:?}: {output:?}");
+    }
+}
+
+#[test]
+fn sdus_of_aal34_are_written_with_their_mids() {
+    let out = Temporary::new("aal34.pcapng");
+    replay_file(&aal34_file(), &["--out", out.path()]);
+    let output = cellgate(&["decode", out.path(), "--json"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let objects = lines
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let sdus = objects.filter(|o| o["kind"] == "sdu");
+    let sdus: Vec<_> = sdus
+        .map(|o| (o["length"].clone(), o["comments"][0].clone()))
+        .collect();
+    let wanted = [
+        (json!(20), json!("aal34 mid 0")),
+        (json!(40), json!("aal34 mid 1023")),
+        (json!(100), json!("aal34 mid 5")),
+        (json!(40), Value::Null),
+    ];
+    assert_eq!(sdus, wanted);
 }
 
 #[test]

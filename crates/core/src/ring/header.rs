@@ -25,6 +25,8 @@ pub enum FileKind {
     PortFromSender = 5,
     /// A port's, written by the receiver of cells.
     PortFromReceiver = 6,
+    /// A server's counters.
+    Counters = 7,
 }
 
 /// What a shared file says of itself, for people and tools that look at it. Neither party takes a
@@ -87,6 +89,7 @@ impl Header {
             4 => FileKind::AttachmentFromClient,
             5 => FileKind::PortFromSender,
             6 => FileKind::PortFromReceiver,
+            7 => FileKind::Counters,
             other => return Err(HeaderError::Kind(other)),
         };
         Ok(Self {

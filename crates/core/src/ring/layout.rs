@@ -77,6 +77,20 @@ pub mod port {
     pub const CELL_TAIL: usize = LINE_LEN;
 }
 
+/// The counters that a server shows: one record for each connection, from [`SLOTS`] on.
+pub mod counters {
+    use super::LINE_LEN;
+
+    /// Odd while the server writes, else the number of times it has, twice.
+    pub const SEQUENCE: usize = LINE_LEN;
+    /// When it wrote last: nanoseconds of `CLOCK_MONOTONIC`.
+    pub const TIME: usize = 2 * LINE_LEN;
+    /// Records that are in use.
+    pub const RECORDS: usize = 3 * LINE_LEN;
+    /// Octets of a record.
+    pub const RECORD_LEN: usize = 128;
+}
+
 /// Where one queue keeps its words and slots. Head and slots are in the producer's file, the tail
 /// in the consumer's.
 pub trait Queue {

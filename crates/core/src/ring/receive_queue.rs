@@ -38,6 +38,11 @@ impl ReceivedPdu {
         self.descriptor.len as usize
     }
 
+    /// Multiplexing identification (AAL3/4, I.363.3), ten bits; 0 with other AALs.
+    pub fn mid(&self) -> u16 {
+        self.descriptor.mid
+    }
+
     /// What the adapter said of it.
     pub fn descriptor(&self) -> &ReceiveDescriptor {
         &self.descriptor

@@ -23,6 +23,8 @@ pub struct Space {
     start: u64,
     offset: u32,
     len: u32,
+    /// Octets that were asked for, which decided where it begins.
+    reserved: u32,
 }
 
 impl Space {
@@ -35,6 +37,12 @@ impl Space {
     #[expect(clippy::len_without_is_empty, reason = "an SDU has at least one octet")]
     pub fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// Leaves the first `len` octets to be sent, at most those that there are. With none left it
+    /// cannot be submitted.
+    pub fn truncate(&mut self, len: u32) {
+        self.len = self.len.min(len);
     }
 }
 
@@ -79,10 +87,12 @@ impl TransmitQueue {
     }
 
     /// Hands the SDU that was written into `space` to the adapter; the doorbell is the caller's to
-    /// ring. `false` if another SDU was submitted since the space was borrowed.
+    /// ring. `false` if another SDU was submitted since the space was borrowed, or no octet is left
+    /// of it.
     #[must_use = "an SDU that is refused is not sent"]
     pub fn submit<C: Words>(&mut self, from_client: &C, space: Space, options: SduOptions) -> bool {
-        if self.start_of(space.len) != space.start || self.queue.free_seen() == 0 {
+        let stale = self.start_of(space.reserved) != space.start;
+        if stale || space.len == 0 || self.queue.free_seen() == 0 {
             return false;
         }
         let descriptor = TransmitDescriptor {
@@ -187,6 +197,7 @@ impl TransmitQueue {
             start,
             offset: (start % u64::from(self.buffer_len)) as u32,
             len,
+            reserved: len,
         })
     }
 }

@@ -6,7 +6,7 @@ use cellgate_core::wire::VpiVci;
 
 /// An AAL by its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AalWord {
+pub(crate) enum AalWord {
     /// Cells, no PDUs.
     Aal0,
     Aal1,
@@ -20,7 +20,7 @@ pub(super) enum AalWord {
 impl AalWord {
     const ALL: [Self; 5] = [Self::Aal0, Self::Aal1, Self::Aal2, Self::Aal34, Self::Aal5];
 
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Aal0 => "aal0",
             Self::Aal1 => "aal1",
@@ -33,9 +33,9 @@ impl AalWord {
 
 /// `vpi.vci=aal`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AalOption {
-    pub(super) address: VpiVci,
-    pub(super) aal: AalWord,
+pub(crate) struct AalOption {
+    pub(crate) address: VpiVci,
+    pub(crate) aal: AalWord,
 }
 
 impl FromStr for AalOption {

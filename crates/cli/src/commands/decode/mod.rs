@@ -1,6 +1,7 @@
 //! `cellgate decode`: what is in a capture, one line for each cell or PDU.
 
-mod aal;
+pub(crate) mod aal;
+mod aal34;
 mod cell;
 mod line;
 mod pdu;
@@ -25,8 +26,8 @@ use source::Source;
 /// Print what is in a capture, one line for each cell or PDU.
 ///
 /// Reads pcapng, pcap (link types 1, 18, 100, 106, 123, 197), ERF and EyeSDN files. The cells of
-/// AAL5 are also put together: after the last one a line tells of the PDU. A broken record is
-/// named and the rest is read; then the exit code is 1.
+/// AAL5 and AAL3/4 are also put together: after the last one a line tells of the PDU. A broken
+/// record is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input

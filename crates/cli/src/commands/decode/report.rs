@@ -9,6 +9,7 @@ use cellgate_core::wire::{
 };
 
 use super::aal::{AalOption, AalWord};
+use super::aal34::Messages;
 use super::line::{Line, Place, Stamp};
 use super::pdu::{Assembled, Assembly, Path, Thread};
 use super::pseudowire::{self, Labels, Opened};
@@ -20,6 +21,7 @@ pub(super) struct Report {
     labels: Labels,
     aals: BTreeMap<VpiVci, AalWord>,
     assembly: Assembly,
+    messages: Messages,
 }
 
 /// Where cells are from.
@@ -51,6 +53,20 @@ impl Origin {
     }
 }
 
+/// The stamp of what is told of after the last record.
+const fn after_all(thread: Thread) -> Stamp {
+    Stamp {
+        record: 0,
+        offset: 0,
+        time_ns: None,
+        direction: match thread.way {
+            1 => Direction::Receive,
+            2 => Direction::Transmit,
+            _ => Direction::Unknown,
+        },
+    }
+}
+
 /// The known parts of an address.
 fn place((vpi, vci): (bool, bool), address: VpiVci) -> Place {
     Place {
@@ -67,6 +83,7 @@ impl Report {
             labels,
             aals: aals.collect(),
             assembly: Assembly::default(),
+            messages: Messages::default(),
         }
     }
 
@@ -122,20 +139,10 @@ impl Report {
     }
 
     /// PDUs whose last cell never came.
-    pub(super) fn rest(&self) -> Vec<Line> {
+    pub(super) fn rest(&mut self) -> Vec<Line> {
         let rest = self.assembly.rest().map(|(thread, len)| {
-            let stamp = Stamp {
-                record: 0,
-                offset: 0,
-                time_ns: None,
-                direction: match thread.way {
-                    1 => Direction::Receive,
-                    2 => Direction::Transmit,
-                    _ => Direction::Unknown,
-                },
-            };
             let place = place(thread.known, thread.address);
-            let mut line = Line::new(stamp, "part", place, len);
+            let mut line = Line::new(after_all(thread), "part", place, len);
             let cells = len / PAYLOAD_LEN;
             line.field("cells", cells);
             line.say(format!(
@@ -144,7 +151,12 @@ impl Report {
             ));
             line
         });
-        rest.collect()
+        let mut lines: Vec<_> = rest.collect();
+        for ended in self.messages.rest() {
+            let Thread { known, address, .. } = ended.thread;
+            lines.push(ended.line(after_all(ended.thread), place(known, address)));
+        }
+        lines
     }
 
     fn cell(
@@ -175,11 +187,21 @@ impl Report {
         };
         // A pseudowire of a VC that nobody has named: its cells carry the address 0.0 here.
         let assigned = assigned || matches!(origin.path, Path::Label(_));
-        if aal == AalWord::Aal5 && assigned && hec != Some(HecVerdict::Discard) {
-            let assembled = self
-                .assembly
-                .push(origin.thread(address), &cell.payload, last);
-            lines.extend(assembled.map(|end| assembled_line(origin, address, end)));
+        if !assigned || hec == Some(HecVerdict::Discard) {
+            return;
+        }
+        let thread = origin.thread(address);
+        match aal {
+            AalWord::Aal5 => {
+                let assembled = self.assembly.push(thread, &cell.payload, last);
+                lines.extend(assembled.map(|end| assembled_line(origin, address, end)));
+            }
+            AalWord::Aal34 => {
+                let ended = self.messages.push(thread, &cell.payload).into_iter();
+                let place = origin.place(address);
+                lines.extend(ended.flatten().map(|ended| ended.line(origin.stamp, place)));
+            }
+            AalWord::Aal0 | AalWord::Aal1 | AalWord::Aal2 => {}
         }
     }
 

@@ -3,9 +3,29 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use cellgate_core::adapter::{self, ClpScope, Notification, Receive, Sustained};
-use cellgate_core::contract::{Aal, CellRate, Excess, Peak, Police, TrafficContract};
+use cellgate_core::aal::aal0::SDU_LEN;
+use cellgate_core::adapter::{self, Assumptions, Excess, Interleaving, Notification, Receive};
+use cellgate_core::contract::{Aal, CellRate, TrafficContract};
 use cellgate_core::wire::VpiVci;
+
+use super::survey::Look;
+use crate::commands::decode::aal::{AalOption, AalWord};
+
+/// A capture says when each cell came, and its PDUs are taken as they are complete.
+const ASSUMED: Assumptions = Assumptions {
+    line: CellRate::OC3,
+    cdvt_ns: 0,
+    interleaving: Interleaving {
+        mids: Interleaving::MIDS_MAX,
+        reassembly_timeout_ns: Contracts::REASSEMBLY_TIMEOUT_NS,
+    },
+    notification: Notification::Polled,
+    transmit_pdus: None,
+    receive_pdus: 0,
+    wake_up_ns: 0,
+    gap_max_ns: 0,
+    clump_cells: 1,
+};
 
 /// `vpi.vci=contract`.
 #[derive(Clone, Debug)]
@@ -30,23 +50,36 @@ impl FromStr for VcOption {
 /// How a VC receives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    pub(super) aal: Aal,
+    pub(super) aal: adapter::Aal,
+    /// Nobody has said which AAL it is.
+    pub(super) aal_guessed: bool,
     pub(super) receive: Receive,
 }
 
-impl Terms {
+/// A contract as the user said it.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    aal: Option<Aal>,
+    /// None: the largest there is.
+    max_sdu: Option<u16>,
+    receive: Receive,
+}
+
+impl Said {
     /// Everything that comes, in SDUs of any size.
-    const UNPOLICED: Self = Self {
-        aal: Aal::Aal5,
+    const NOTHING: Self = Self {
+        aal: None,
+        max_sdu: None,
         receive: Receive {
             rate: None,
             sustained: None,
             cdvt_ns: 0,
             max_sdu: u16::MAX,
             fixed_sdu: false,
-            excess: adapter::Excess::Discard,
+            excess: Excess::Discard,
             notification: Notification::Polled,
             queue_threshold: 0,
+            guaranteed: true,
         },
     };
 
@@ -55,38 +88,25 @@ impl Terms {
         Self::of(&contract).map_err(|e| format!("{text}: {e}"))
     }
 
-    fn of(contract: &TrafficContract) -> Result<Self, &'static str> {
-        let aal = contract.aal.unwrap_or(Aal::Aal5);
-        let descriptor = contract.receive.ok_or("it receives nothing")?;
-        match (aal, contract.policing()) {
-            (Aal::Aal5, Police::Frame) | (Aal::Aal0, Police::Cell) => {}
-            _ => return Err("a replay polices AAL5 by frame and AAL0 by cell"),
-        }
-        let line = CellRate::OC3;
-        let rate = match descriptor.peak() {
-            Peak::Rate(rate) => Some(rate),
-            Peak::Max => None,
+    fn of(contract: &TrafficContract) -> Result<Self, String> {
+        const NOTHING: &str = "it receives nothing";
+        let descriptor = contract.receive.ok_or(NOTHING)?;
+        let received = TrafficContract {
+            transmit: None,
+            ..*contract
         };
-        let (sustained, excess) = match contract.excess {
-            Excess::Discard => (ClpScope::AllCells, adapter::Excess::Discard),
-            Excess::Tag => (ClpScope::HighPriority, adapter::Excess::Tag { reserve: 0 }),
-            Excess::WhenIdle => (ClpScope::AllCells, adapter::Excess::WhenIdle { reserve: 0 }),
+        let terms = adapter::Terms::of(&received, &ASSUMED).map_err(|e| e.to_string())?;
+        let receive = terms.receive.ok_or(NOTHING)?;
+        // The host takes every PDU at once: nothing needs to be kept free.
+        let excess = match receive.excess {
+            Excess::Discard => Excess::Discard,
+            Excess::Tag { .. } => Excess::Tag { reserve: 0 },
+            Excess::WhenIdle { .. } => Excess::WhenIdle { reserve: 0 },
         };
-        let max_sdu = descriptor.max_sdu.map_or(u32::from(u16::MAX), |n| n.get());
         Ok(Self {
-            aal,
-            receive: Receive {
-                rate,
-                sustained: descriptor.scr.map(|rate| Sustained {
-                    rate,
-                    burst_tolerance_ns: descriptor.burst_tolerance_ns(line),
-                    clp: sustained,
-                }),
-                cdvt_ns: descriptor.cdvt_ns.unwrap_or(0),
-                max_sdu: u16::try_from(max_sdu).map_err(|_| "max_sdu: at most 65535 octets")?,
-                excess,
-                ..Self::UNPOLICED.receive
-            },
+            aal: contract.aal,
+            max_sdu: descriptor.max_sdu.map(|_| receive.max_sdu),
+            receive: Receive { excess, ..receive },
         })
     }
 }
@@ -94,20 +114,86 @@ impl Terms {
 /// The terms of every VC.
 #[derive(Clone, Debug)]
 pub(super) struct Contracts {
-    all: Terms,
-    each: BTreeMap<VpiVci, Terms>,
+    all: Said,
+    each: BTreeMap<VpiVci, Said>,
+    aals: BTreeMap<VpiVci, AalWord>,
 }
 
 impl Contracts {
-    pub(super) fn new(all: Option<&str>, each: &[VcOption]) -> Result<Self, String> {
-        let of = |option: &VcOption| Ok((option.address, Terms::parse(&option.text)?));
-        Ok(Self {
-            all: all.map_or(Ok(Terms::UNPOLICED), Terms::parse)?,
+    /// How long a PDU of AAL3/4 may take.
+    const REASSEMBLY_TIMEOUT_NS: u64 = 1_000_000_000;
+
+    pub(super) fn new(
+        all: Option<&str>,
+        each: &[VcOption],
+        aals: &[AalOption],
+    ) -> Result<Self, String> {
+        let of = |option: &VcOption| Ok((option.address, Said::parse(&option.text)?));
+        let contracts = Self {
+            all: all.map_or(Ok(Said::NOTHING), Said::parse)?,
             each: each.iter().map(of).collect::<Result<_, String>>()?,
-        })
+            aals: aals.iter().map(|aal| (aal.address, aal.aal)).collect(),
+        };
+        for (address, aal) in &contracts.aals {
+            contracts.check(*address, *aal)?;
+        }
+        Ok(contracts)
     }
 
-    pub(super) fn of(&self, address: VpiVci) -> Terms {
-        self.each.get(&address).copied().unwrap_or(self.all)
+    /// Whether a VC can be opened with this AAL, and its own contract names no other.
+    fn check(&self, address: VpiVci, aal: AalWord) -> Result<(), String> {
+        let word = aal.word();
+        let opened = [AalWord::Aal0, AalWord::Aal34, AalWord::Aal5];
+        if !opened.contains(&aal) {
+            return Err(format!(
+                "{address}={word}: a replay opens aal0, aal34 and aal5"
+            ));
+        }
+        let said = self.each.get(&address).and_then(|said| said.aal);
+        if said.is_some_and(|said| word_of(said) != aal) {
+            return Err(format!("{address}={word}: its contract names another AAL"));
+        }
+        Ok(())
     }
+
+    /// The terms of a VC whose cells have this look.
+    pub(super) fn of(&self, address: VpiVci, look: &Look) -> Terms {
+        let said = self.each.get(&address).unwrap_or(&self.all);
+        let word = self.aals.get(&address).copied();
+        let word = word.or_else(|| said.aal.map(word_of));
+        let aal = match word {
+            Some(AalWord::Aal0) => adapter::Aal::Aal0,
+            Some(AalWord::Aal34) => interleaved(look),
+            None if look.is_aal34() => interleaved(look),
+            _ => adapter::Aal::Aal5,
+        };
+        let max_sdu = match aal {
+            adapter::Aal::Aal0 => SDU_LEN as u16,
+            adapter::Aal::Aal5 | adapter::Aal::Aal34(_) => u16::MAX,
+        };
+        Terms {
+            aal,
+            aal_guessed: word.is_none(),
+            receive: Receive {
+                max_sdu: said.max_sdu.unwrap_or(max_sdu),
+                ..said.receive
+            },
+        }
+    }
+}
+
+const fn word_of(aal: Aal) -> AalWord {
+    match aal {
+        Aal::Aal0 => AalWord::Aal0,
+        Aal::Aal34 => AalWord::Aal34,
+        Aal::Aal5 => AalWord::Aal5,
+    }
+}
+
+/// AAL3/4 with as many MIDs as the capture has, if the adapter can have them in progress at once.
+fn interleaved(look: &Look) -> adapter::Aal {
+    adapter::Aal::Aal34(Interleaving {
+        mids: look.mids().clamp(1, Interleaving::MIDS_MAX),
+        reassembly_timeout_ns: Contracts::REASSEMBLY_TIMEOUT_NS,
+    })
 }

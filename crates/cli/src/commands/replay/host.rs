@@ -2,11 +2,13 @@
 
 use anyhow::{Context, anyhow, ensure};
 use cellgate_core::Time;
+use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{
-    Adapter, AdapterState, AttachmentIndex, Command, Config, Discard, Event, EventKind,
-    Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, VcId, VcIndex,
+    Aal, Adapter, AdapterState, AttachmentIndex, Command, Config, Discard, Event, EventKind,
+    Interleaving, Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, VcId,
+    VcIndex,
 };
-use cellgate_core::contract::{Aal, CellRate, aal5_cells};
+use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
 use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes,
@@ -15,7 +17,7 @@ use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci}
 use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
 
 use super::board::ReplayBoard;
-use super::contract::Contracts;
+use super::contract::{Contracts, Terms};
 use super::survey::Survey;
 
 /// Cells of one step: as many PDUs can be complete before the host looks.
@@ -33,6 +35,8 @@ pub(super) enum Arrived<'a> {
         time_ns: Option<u64>,
         address: VpiVci,
         aal: Aal,
+        /// Of AAL3/4, else 0.
+        mid: u16,
         sdu: &'a [u8],
     },
     /// A cell at which something was discarded.
@@ -48,7 +52,8 @@ pub(super) enum Arrived<'a> {
 pub(super) struct HostVc {
     pub(super) id: VcId,
     pub(super) address: VpiVci,
-    aal: Aal,
+    pub(super) aal: Aal,
+    pub(super) aal_guessed: bool,
     memory: ClientMemory,
     /// What the host counted itself.
     pub(super) sdus: u64,
@@ -90,6 +95,7 @@ impl Host {
             // The capture says when each cell came: there is nothing to make good.
             gap_max_ns: 0,
             clump_cells: 1,
+            overload_cells: 0,
         };
         let sizes = AttachmentSizes {
             event_slots: 2 * u32::from(BUDGET),
@@ -110,27 +116,36 @@ impl Host {
             ticket: 0,
             attachment: memory,
         })?;
-        for address in survey.vcs() {
-            let terms = contracts.of(address);
-            host.open(address, terms.aal, terms.receive)
+        for (address, look) in survey.vcs() {
+            host.open(address, contracts.of(address, look))
                 .with_context(|| format!("VC {address}"))?;
         }
         Ok(host)
     }
 
-    fn open(&mut self, address: VpiVci, aal: Aal, receive: Receive) -> anyhow::Result<()> {
-        let geometry = ConnectionGeometry::new(sizes(aal, receive.max_sdu))?;
-        let (region, memory) = ConnectionMemory::heap(&geometry, 1, 0);
+    fn open(&mut self, address: VpiVci, terms: Terms) -> anyhow::Result<()> {
+        let Terms {
+            aal,
+            aal_guessed,
+            receive,
+        } = terms;
+        let sizes = sizes(aal, receive.max_sdu);
+        let geometry = ConnectionGeometry::new(sizes)?;
         let request = OpenRequest {
             address,
             port: PortIndex(0),
-            aal: aal.into(),
+            aal,
             attachment: AttachmentIndex(0),
             receive: Some(Receive {
                 notification: Notification::LastCell,
                 ..receive
             }),
             transmit: None,
+        };
+        let (region, memory) = ConnectionMemory::heap(&geometry, 1, 0);
+        let region = match request.aal34_limits(sizes.receive_len, sizes.receive_slots) {
+            Some(limits) => region.with_reassembler(limits),
+            None => region,
         };
         let outcome = self.carry_out(Command::Open {
             ticket: 0,
@@ -148,6 +163,7 @@ impl Host {
             id,
             address,
             aal,
+            aal_guessed,
             memory: memory.named(&geometry, id.generation),
             sdus: 0,
             sdu_octets: 0,
@@ -258,6 +274,7 @@ impl HostVc {
                 time_ns,
                 address: self.address,
                 aal: self.aal,
+                mid: pdu.mid(),
                 sdu,
             })?;
             self.memory.release(pdu);
@@ -266,18 +283,23 @@ impl HostVc {
     }
 }
 
-/// Room for all that one step can complete, and two of the largest PDUs.
+/// Room for all that one step can complete, and two of the largest PDUs; of AAL3/4 beside one in
+/// progress on every MID.
 fn sizes(aal: Aal, max_sdu: u16) -> ConnectionSizes {
-    let pdu = match aal {
-        Aal::Aal5 => aal5_cells(max_sdu.into()) * PAYLOAD_LEN as u32,
-        Aal::Aal0 => 1,
+    let (pdu, pdus) = match aal {
+        Aal::Aal5 => (aal5_cells(max_sdu.into()) * PAYLOAD_LEN as u32, PDUS),
+        Aal::Aal0 => (1, PDUS),
+        Aal::Aal34(Interleaving { mids, .. }) => {
+            let cells = u32::from(aal34::cells(max_sdu));
+            (cells * PAYLOAD_LEN as u32, PDUS + u32::from(mids))
+        }
     };
     let largest = pdu.next_multiple_of(PDU_ALIGN as u32);
     // A step's cells as PDUs of one cell each start on a boundary each.
     let step = u32::from(BUDGET) * PDU_ALIGN as u32;
     ConnectionSizes {
         receive_slots: 2 * u32::from(BUDGET),
-        receive_len: (PDUS * largest + step).next_multiple_of(PAGE_LEN as u32),
+        receive_len: (pdus * largest + step).next_multiple_of(PAGE_LEN as u32),
         receive_elsewhere: false,
         transmit_slots: 1,
         transmit_len: 0,

@@ -15,6 +15,7 @@ use anyhow::{Context, anyhow, ensure};
 use cellgate_capture::{Error, Reader, Record};
 use cellgate_core::wire::{HeaderForm, VpiVci};
 
+use super::decode::aal::AalOption;
 use super::decode::pseudowire::{Labels, PwOption};
 use super::decode::source::Source;
 use crate::output::{self, Exit};
@@ -27,9 +28,9 @@ use train::{Shunter, Way};
 
 /// Send the cells of a capture through an adapter: what a host would have got of them.
 ///
-/// Each VC that the capture names is opened with AAL5 and an idle host behind it; SDUs and PDUs
-/// are cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record
-/// was broken.
+/// Each VC that the capture names is opened with an idle host behind it: with AAL3/4 if most of
+/// its cells look like that, else with AAL5. SDUs and PDUs are cut into cells; the adapter's clock
+/// is that of the capture. The exit code is 1 if a record was broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// The contract of one VC
     #[arg(long, value_name = "VPI.VCI=CONTRACT")]
     vc: Vec<VcOption>,
+    /// What a VC carries: aal0, aal34 or aal5 [default: its contract's, else a guess]
+    #[arg(long, value_name = "VPI.VCI=AAL")]
+    aal: Vec<AalOption>,
     /// Which way the cells went
     #[arg(long, value_enum, default_value_t = Way::Both)]
     way: Way,
@@ -89,7 +93,7 @@ impl Twice {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let contracts = match Contracts::new(args.contract.as_deref(), &args.vc) {
+    let contracts = match Contracts::new(args.contract.as_deref(), &args.vc, &args.aal) {
         Ok(contracts) => contracts,
         Err(message) => {
             eprintln!("cellgate: {message}");

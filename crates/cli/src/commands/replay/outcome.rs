@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cellgate_core::adapter::{DiscardCounts, VcStats};
+use cellgate_core::adapter::{Aal, DiscardCounts, VcStats};
 use serde::Serialize;
 
 use super::host::Host;
@@ -41,6 +41,8 @@ pub(super) struct Outcome {
 struct VcOutcome {
     vpi: u16,
     vci: u16,
+    aal: &'static str,
+    aal_guessed: bool,
     cells_received: u64,
     cells_delivered: u64,
     cells_answered: u64,
@@ -90,6 +92,8 @@ impl Outcome {
         let vcs = vcs.map(|(info, vc)| VcOutcome {
             vpi: vc.address.vpi(),
             vci: vc.address.vci(),
+            aal: name(vc.aal),
+            aal_guessed: vc.aal_guessed,
             cells_received: info.stats.cells_received,
             cells_delivered: info.stats.cells_delivered,
             cells_answered: info.stats.cells_answered,
@@ -143,6 +147,10 @@ impl Outcome {
         let mut text = output::table(&rows);
         text.push('\n');
         for vc in &self.vcs {
+            if vc.aal != name(Aal::Aal5) {
+                let doubt = if vc.aal_guessed { "?" } else { "" };
+                text += &format!("{}.{} is {}{doubt}\n", vc.vpi, vc.vci, vc.aal);
+            }
             let why = [("cells", &vc.cells_discarded), ("PDUs", &vc.pdus_discarded)];
             for (what, reasons) in why.iter().filter(|(_, reasons)| !reasons.is_empty()) {
                 text += &format!(
@@ -229,6 +237,15 @@ impl VcOutcome {
             sum(&self.pdus_discarded).to_string(),
             self.sdu_octets.to_string(),
         ]
+    }
+}
+
+/// The word for an AAL, as options have it.
+const fn name(aal: Aal) -> &'static str {
+    match aal {
+        Aal::Aal0 => "aal0",
+        Aal::Aal5 => "aal5",
+        Aal::Aal34(_) => "aal34",
     }
 }
 

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use cellgate_capture::{Direction, Item, Recorder, SduKind};
-use cellgate_core::adapter::Discard;
-use cellgate_core::contract::Aal;
+use cellgate_core::adapter::{Aal, Discard};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, Cell, Header, PAYLOAD_LEN};
 
 use super::host::Arrived;
@@ -30,14 +29,16 @@ impl Recording {
         })
     }
 
-    /// SDUs as SunATM has them; cells at which something was discarded as ERF records, each with
-    /// the reason as its comment. Cells that only fill the line are left out.
+    /// SDUs as SunATM has them, those of AAL3/4 with the MID as their comment; cells at which
+    /// something was discarded as ERF records, each with the reason as its comment. Cells that only
+    /// fill the line are left out.
     pub(super) fn record(&mut self, arrived: &Arrived<'_>) -> anyhow::Result<()> {
         let written = match *arrived {
             Arrived::Sdu {
                 time_ns,
                 address,
                 aal,
+                mid,
                 sdu,
             } => {
                 let cell = <&[u8; CELL_LEN_NO_HEC]>::try_from(sdu).map(Cell::parse_without_hec);
@@ -49,7 +50,8 @@ impl Recording {
                         sdu,
                     },
                 };
-                self.write(time_ns, item, None)
+                let comment = matches!(aal, Aal::Aal34(_)).then(|| format!("aal34 mid {mid}"));
+                self.write(time_ns, item, comment.as_deref())
             }
             Arrived::Discarded {
                 reason: Discard::Idle,
