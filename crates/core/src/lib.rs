@@ -20,6 +20,8 @@
 //! - [`ring`]: queues between two parties that do not trust each other. Does not know what is in
 //!   them.
 //! - [`adapter`]: the firmware: receive, police, reassemble; segment, shape, transmit.
+//! - [`server`]: connections for applications: admission, shares. Does not see cells.
+//! - [`upper`]: what is in PDUs: IP and Ethernet over a connection. Does not know whose it is.
 //!
 //! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
 //! reads. So is chance: a [`FaultyLine`] does to the cells what a list says.
@@ -30,7 +32,9 @@ pub mod adapter;
 pub mod contract;
 mod fault;
 pub mod ring;
+pub mod server;
 mod time;
+pub mod upper;
 pub mod wire;
 
 pub use fault::{Effect, Fault, FaultCounts, FaultyLine};

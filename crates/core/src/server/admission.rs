@@ -1,0 +1,429 @@
+//! What is promised, and what there is left to promise.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{AdmissionConfig, Direction, Quota, Resource, ResourceInfo, Shortage};
+use crate::adapter::PortIndex;
+
+/// What a connection takes of every resource.
+///
+/// Bandwidth is reserved at the rate that a direction may keep up: VBR's sustained rate, and not
+/// its peak. What is sent is shaped at that rate. What is received may come at the peak for a
+/// burst: that takes memory, which is reserved, and moments of the line, which the peak cannot
+/// exceed. So the guaranteed rates of an interface always have a cell schedule: their sum, and what
+/// is kept for best effort, is at most its line rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Demand {
+    /// Out.
+    pub transmit: Bandwidth,
+    /// In.
+    pub receive: Bandwidth,
+    /// Of the adapter's core, in millionths.
+    pub adapter_ppm: u64,
+    /// What of that it is expected to use.
+    pub adapter_expected_ppm: u64,
+    /// Of the workers' cores, in millionths of one.
+    pub worker_ppm: u64,
+    /// What of that it is expected to use.
+    pub worker_expected_ppm: u64,
+    /// Octets.
+    pub memory: u64,
+    /// Connections: 1, or 0 for what one takes in addition.
+    pub connections: u64,
+}
+
+/// What is taken of one direction of an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bandwidth {
+    /// Guaranteed cells/s.
+    pub guaranteed: u64,
+    /// Best-effort connections, each of which takes a cell/s at least.
+    pub best_effort: u64,
+}
+
+impl Bandwidth {
+    fn each(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            guaranteed: f(self.guaranteed, other.guaranteed),
+            best_effort: f(self.best_effort, other.best_effort),
+        }
+    }
+}
+
+impl Demand {
+    fn each(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            transmit: self.transmit.each(other.transmit, &f),
+            receive: self.receive.each(other.receive, &f),
+            adapter_ppm: f(self.adapter_ppm, other.adapter_ppm),
+            adapter_expected_ppm: f(self.adapter_expected_ppm, other.adapter_expected_ppm),
+            worker_ppm: f(self.worker_ppm, other.worker_ppm),
+            worker_expected_ppm: f(self.worker_expected_ppm, other.worker_expected_ppm),
+            memory: f(self.memory, other.memory),
+            connections: f(self.connections, other.connections),
+        }
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        self.each(other, u64::saturating_add)
+    }
+
+    /// What this has more of than `other`.
+    fn beyond(&self, other: &Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    const fn bandwidth(&self, direction: Direction) -> Bandwidth {
+        match direction {
+            Direction::Transmit => self.transmit,
+            Direction::Receive => self.receive,
+        }
+    }
+}
+
+/// What was taken for a connection. It is given back whole, by [`Admission::release`].
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[must_use = "what is not given back is lost"]
+pub struct Grant {
+    user: u32,
+    port: PortIndex,
+    demand: Demand,
+}
+
+impl Grant {
+    /// What it is.
+    pub const fn demand(&self) -> &Demand {
+        &self.demand
+    }
+}
+
+/// One interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Line {
+    /// Cells/s each way.
+    cell_s: u64,
+    transmit: Bandwidth,
+    receive: Bandwidth,
+}
+
+impl Line {
+    const fn taken(&self, direction: Direction) -> Bandwidth {
+        match direction {
+            Direction::Transmit => self.transmit,
+            Direction::Receive => self.receive,
+        }
+    }
+
+    const fn taken_mut(&mut self, direction: Direction) -> &mut Bandwidth {
+        match direction {
+            Direction::Transmit => &mut self.transmit,
+            Direction::Receive => &mut self.receive,
+        }
+    }
+}
+
+/// Both directions.
+const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
+
+/// What is promised of each resource, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Admission {
+    #[serde(skip)]
+    config: AdmissionConfig,
+    /// The user without a quota beside root.
+    #[serde(skip)]
+    server_uid: u32,
+    lines: BTreeMap<PortIndex, Line>,
+    total: Demand,
+    users: BTreeMap<u32, Demand>,
+}
+
+impl Admission {
+    /// Nothing is promised, and there is no interface.
+    pub fn new(config: AdmissionConfig, server_uid: u32) -> Self {
+        Self {
+            config,
+            server_uid,
+            lines: BTreeMap::new(),
+            total: Demand::default(),
+            users: BTreeMap::new(),
+        }
+    }
+
+    /// What there is to promise.
+    pub const fn config(&self) -> &AdmissionConfig {
+        &self.config
+    }
+
+    /// Other capacities. What is promised stays promised.
+    pub fn configure(&mut self, config: AdmissionConfig) {
+        self.config = config;
+    }
+
+    /// An interface of `cell_s` cells/s each way, with nothing promised.
+    pub fn add_line(&mut self, port: PortIndex, cell_s: u32) {
+        let line = Line {
+            cell_s: cell_s.into(),
+            transmit: Bandwidth::default(),
+            receive: Bandwidth::default(),
+        };
+        self.lines.insert(port, line);
+    }
+
+    /// Forgets an interface on which nothing is promised.
+    pub fn remove_line(&mut self, port: PortIndex) {
+        self.lines.remove(&port);
+    }
+
+    /// What of a resource `best_effort_percent` keeps back, rounded up.
+    fn kept_back(&self, capacity: u64) -> u64 {
+        let percent = u128::from(self.config.best_effort_percent.min(100));
+        // At most `capacity`.
+        (u128::from(capacity) * percent).div_ceil(100) as u64
+    }
+
+    /// What best effort shares in a direction of an interface: all that is not guaranteed.
+    pub fn rest(&self, port: PortIndex, direction: Direction) -> u64 {
+        self.lines.get(&port).map_or(0, |line| {
+            line.cell_s.saturating_sub(line.taken(direction).guaranteed)
+        })
+    }
+
+    fn quota(&self, user: u32) -> Quota {
+        if user == 0 || user == self.server_uid {
+            Quota::NONE
+        } else {
+            self.config.quota
+        }
+    }
+
+    /// Takes `demand` on the interface of `port` for `user`, or nothing at all. The shortage is the
+    /// first of: each way's bandwidth, CPU, memory, connections; the machine's before the user's.
+    /// It offers nothing.
+    pub fn admit(&mut self, user: u32, port: PortIndex, demand: Demand) -> Result<Grant, Shortage> {
+        self.check(user, port, &demand)?;
+        Ok(self.take(user, port, demand))
+    }
+
+    /// Whether [`admit`](Self::admit) would take it.
+    pub fn check(&self, user: u32, port: PortIndex, demand: &Demand) -> Result<(), Shortage> {
+        let quota = self.quota(user);
+        let default = Demand::default();
+        let has = self.users.get(&user).unwrap_or(&default);
+        for direction in BOTH {
+            self.check_bandwidth(port, direction, demand)?;
+            let (needed, has) = (demand.bandwidth(direction), has.bandwidth(direction));
+            let free = quota.cell_s.saturating_sub(has.guaranteed);
+            enough(bandwidth_of(direction), needed.guaranteed, free, true)?;
+        }
+        let config = &self.config;
+        let adapter = u64::from(config.adapter_ppm);
+        let adapter = adapter - self.kept_back(adapter);
+        let machine = [
+            (
+                Resource::AdapterCpu,
+                demand.adapter_ppm,
+                adapter,
+                self.total.adapter_ppm,
+            ),
+            (
+                Resource::WorkerCpu,
+                demand.worker_ppm,
+                config.worker_ppm.into(),
+                self.total.worker_ppm,
+            ),
+            (
+                Resource::Memory,
+                demand.memory,
+                config.memory,
+                self.total.memory,
+            ),
+            (
+                Resource::Connections,
+                demand.connections,
+                config.connections.into(),
+                self.total.connections,
+            ),
+        ];
+        for (resource, needed, capacity, taken) in machine {
+            enough(resource, needed, capacity.saturating_sub(taken), false)?;
+        }
+        let memory = quota.memory.saturating_sub(has.memory);
+        enough(Resource::Memory, demand.memory, memory, true)?;
+        let connections = u64::from(quota.connections).saturating_sub(has.connections);
+        enough(Resource::Connections, demand.connections, connections, true)
+    }
+
+    fn check_bandwidth(
+        &self,
+        port: PortIndex,
+        direction: Direction,
+        demand: &Demand,
+    ) -> Result<(), Shortage> {
+        let none = Line {
+            cell_s: 0,
+            transmit: Bandwidth::default(),
+            receive: Bandwidth::default(),
+        };
+        let line = self.lines.get(&port).unwrap_or(&none);
+        let taken = line.taken(direction);
+        let needed = demand.bandwidth(direction);
+        let resource = bandwidth_of(direction);
+        let minimum = self.kept_back(line.cell_s);
+        let best_effort = taken.best_effort.saturating_add(needed.best_effort);
+        // Of what is kept back each best-effort connection has a cell/s; more of them keep more.
+        let free = line.cell_s.saturating_sub(taken.guaranteed);
+        let crowd = free.saturating_sub(taken.best_effort);
+        enough(resource, needed.best_effort, crowd, false)?;
+        let free = free.saturating_sub(minimum.max(best_effort));
+        enough(resource, needed.guaranteed, free, false)
+    }
+
+    /// Takes `demand` whether it is there or not: it was promised by a server before this one.
+    pub fn take(&mut self, user: u32, port: PortIndex, demand: Demand) -> Grant {
+        self.total = self.total.plus(&demand);
+        let has = self.users.entry(user).or_default();
+        *has = has.plus(&demand);
+        if let Some(line) = self.lines.get_mut(&port) {
+            for direction in BOTH {
+                let taken = line.taken_mut(direction);
+                *taken = taken.each(demand.bandwidth(direction), u64::saturating_add);
+            }
+        }
+        Grant { user, port, demand }
+    }
+
+    /// Gives back what was taken.
+    pub fn release(&mut self, grant: Grant) {
+        let Grant { user, port, demand } = grant;
+        self.total = self.total.beyond(&demand);
+        if let Some(has) = self.users.get_mut(&user) {
+            *has = has.beyond(&demand);
+            if *has == Demand::default() {
+                self.users.remove(&user);
+            }
+        }
+        if let Some(line) = self.lines.get_mut(&port) {
+            for direction in BOTH {
+                let taken = line.taken_mut(direction);
+                *taken = taken.each(demand.bandwidth(direction), u64::saturating_sub);
+            }
+        }
+    }
+
+    /// Takes what `demand` has more of than `held`, as [`check_change`](Self::check_change)
+    /// allowed: until [`settle`](Self::settle), or a release of what this gives, there is enough
+    /// for either.
+    pub fn take_more(&mut self, held: &Grant, demand: &Demand) -> Grant {
+        self.take(held.user, held.port, demand.beyond(&held.demand))
+    }
+
+    /// Whether `demand` could replace what is held. A shortage says what all of `demand` needs, and
+    /// what would be free for it.
+    pub fn check_change(&self, held: &Grant, demand: &Demand) -> Result<(), Shortage> {
+        let more = demand.beyond(&held.demand);
+        self.check(held.user, held.port, &more).map_err(|shortage| {
+            let held = amount(&held.demand, shortage.resource);
+            Shortage {
+                needed: shortage.needed.saturating_add(held),
+                free: shortage.free.saturating_add(held),
+                ..shortage
+            }
+        })
+    }
+
+    /// Ends a change: of `held` and `more` just `demand` is kept.
+    pub fn settle(&mut self, held: Grant, more: Grant, demand: Demand) -> Grant {
+        let (user, port) = (held.user, held.port);
+        self.release(held);
+        self.release(more);
+        self.take(user, port, demand)
+    }
+
+    /// Every resource, interfaces first; `name` gives a port's interface.
+    pub fn resources<'a>(&self, name: impl Fn(PortIndex) -> Option<&'a str>) -> Vec<ResourceInfo> {
+        let mut all = Vec::new();
+        for (port, line) in &self.lines {
+            for direction in BOTH {
+                let reserved = line.taken(direction).guaranteed;
+                all.push(ResourceInfo {
+                    resource: bandwidth_of(direction),
+                    interface: name(*port).map(str::to_owned),
+                    capacity: line.cell_s - self.kept_back(line.cell_s),
+                    reserved,
+                    expected: reserved,
+                });
+            }
+        }
+        let (config, total) = (&self.config, &self.total);
+        let adapter = u64::from(config.adapter_ppm);
+        let adapter = adapter - self.kept_back(adapter);
+        let machine = [
+            (
+                Resource::AdapterCpu,
+                adapter,
+                total.adapter_ppm,
+                total.adapter_expected_ppm,
+            ),
+            (
+                Resource::WorkerCpu,
+                config.worker_ppm.into(),
+                total.worker_ppm,
+                total.worker_expected_ppm,
+            ),
+            (Resource::Memory, config.memory, total.memory, total.memory),
+            (
+                Resource::Connections,
+                config.connections.into(),
+                total.connections,
+                total.connections,
+            ),
+        ];
+        all.extend(
+            machine.map(|(resource, capacity, reserved, expected)| ResourceInfo {
+                resource,
+                interface: None,
+                capacity,
+                reserved,
+                expected,
+            }),
+        );
+        all
+    }
+}
+
+const fn bandwidth_of(direction: Direction) -> Resource {
+    match direction {
+        Direction::Transmit => Resource::TransmitBandwidth,
+        Direction::Receive => Resource::ReceiveBandwidth,
+    }
+}
+
+fn amount(demand: &Demand, resource: Resource) -> u64 {
+    match resource {
+        Resource::TransmitBandwidth => demand.transmit.guaranteed,
+        Resource::ReceiveBandwidth => demand.receive.guaranteed,
+        Resource::AdapterCpu => demand.adapter_ppm,
+        Resource::WorkerCpu => demand.worker_ppm,
+        Resource::Memory => demand.memory,
+        Resource::Connections => demand.connections,
+    }
+}
+
+fn enough(resource: Resource, needed: u64, free: u64, quota: bool) -> Result<(), Shortage> {
+    // What asks for nothing is not refused where more is taken than there is.
+    if needed <= free || needed == 0 {
+        return Ok(());
+    }
+    Err(Shortage {
+        resource,
+        needed,
+        free,
+        quota,
+        offer: None,
+    })
+}

@@ -1,0 +1,421 @@
+//! What follows from the adapter's answers.
+
+use super::connection::{Asker, Attached, Change, GivingBack, OpenVc, Owed, Stage, User};
+use super::machine::{Home, Pending, Server};
+use super::plan::Share;
+use super::{
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Confirm, ConnectionInfo, Done, Enclosed, EndReason,
+    Indication, Refused, Shortage,
+};
+use crate::adapter::AttachmentIndex;
+
+type Answer = Result<AdapterAnswer, AdapterRefusal>;
+
+/// What an application is told of a refusal of the adapter.
+pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
+    match refusal {
+        AdapterRefusal::Refused(refusal) => Refused::Adapter(refusal),
+        AdapterRefusal::Memory { needed, free } => Refused::Admission(Shortage {
+            resource: super::Resource::Memory,
+            needed,
+            free,
+            quota: false,
+            offer: None,
+        }),
+        AdapterRefusal::NoReturn => Refused::NoReturn,
+        AdapterRefusal::Away => Refused::AdapterAway,
+        AdapterRefusal::Link(reason) | AdapterRefusal::Other(reason) => Refused::Kernel(reason),
+    }
+}
+
+fn something_else() -> AdapterRefusal {
+    AdapterRefusal::Other("the adapter answered to something else".to_owned())
+}
+
+fn attached(answer: Answer) -> Result<Attached, AdapterRefusal> {
+    match answer? {
+        AdapterAnswer::Attached {
+            attachment,
+            sizes,
+            files_generation,
+        } => Ok(Attached {
+            index: attachment,
+            sizes,
+            files_generation,
+        }),
+        _ => Err(something_else()),
+    }
+}
+
+fn opened(answer: Answer) -> Result<OpenVc, AdapterRefusal> {
+    match answer? {
+        AdapterAnswer::Opened {
+            vc,
+            sizes,
+            files_generation,
+        } => Ok(OpenVc {
+            vc,
+            sizes,
+            files_generation,
+        }),
+        _ => Err(something_else()),
+    }
+}
+
+impl Server {
+    pub(super) fn answered(&mut self, pending: Pending, answer: Answer) {
+        match pending {
+            Pending::Connection(number) => self.connection_answered(number, answer),
+            Pending::Home => self.home_answered(answer),
+            Pending::Leftover => {}
+            Pending::Orphan(attachment) => {
+                let mut others = self.tickets.values();
+                if !others.any(|other| matches!(other, Pending::Orphan(a) if *a == attachment)) {
+                    self.detach_leftover(attachment);
+                }
+            }
+            Pending::Interface(name) => self.link_answered(&name, answer),
+            Pending::Request(asker) => {
+                let result = answer.map_err(refused).map(|answer| match answer {
+                    AdapterAnswer::Returned { round_trip_ns } => {
+                        Confirm::Returned { round_trip_ns }
+                    }
+                    _ => Confirm::Done,
+                });
+                self.confirm(asker, result);
+            }
+        }
+    }
+
+    /// Removes an attachment that no connection has.
+    pub(super) fn detach_leftover(&mut self, attachment: AttachmentIndex) {
+        self.ask(Pending::Leftover, AdapterAsk::Detach { attachment });
+    }
+
+    fn home_answered(&mut self, answer: Answer) {
+        let waiting: Vec<u32> = self.connections.keys().copied().collect();
+        match attached(answer) {
+            Ok(attached) => {
+                self.home = Some(Home::At(attached));
+                self.work.settle.extend(waiting);
+            }
+            Err(refusal) => {
+                self.home = Some(Home::None);
+                for number in waiting {
+                    self.fail_at_home(number, &refusal);
+                }
+            }
+        }
+    }
+
+    fn connection_answered(&mut self, number: u32, answer: Answer) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        self.work.settle.insert(number);
+        match core::mem::replace(&mut connection.stage, Stage::Resting) {
+            Stage::Resting => {}
+            Stage::Attaching => match attached(answer) {
+                Ok(attached) => {
+                    connection.attachment = Some(attached);
+                    if let Some(user) = connection.user {
+                        self.keep(user.client, attached.index);
+                    }
+                }
+                Err(refusal) => self.fail_open(number, refused(refusal)),
+            },
+            Stage::Opening => match opened(answer) {
+                Ok(open) => self.has_opened(number, open),
+                Err(refusal) => self.fail_open(number, refused(refusal)),
+            },
+            Stage::Modifying(change) => self.has_modified(number, *change, opened(answer)),
+            Stage::Sharing(share) => match opened(answer) {
+                Ok(open) => {
+                    connection.vc = Some(open);
+                    self.has_share(number, share);
+                }
+                Err(_) => connection.share_refused = true,
+            },
+            Stage::Joining(asker) => match attached(answer) {
+                Ok(attached) => self.has_joined(number, asker, attached),
+                Err(refusal) => self.confirm(asker, Err(refused(refusal))),
+            },
+            Stage::Moving(asker, attached) => match opened(answer) {
+                Ok(open) => self.has_moved(number, asker, attached, open),
+                Err(refusal) => {
+                    self.detach_leftover(attached.index);
+                    self.confirm(asker, Err(refused(refusal)));
+                }
+            },
+            Stage::Renewing => match opened(answer) {
+                Ok(open) => {
+                    connection.vc = Some(open);
+                    connection.giving_back = GivingBack::Renewed;
+                }
+                Err(_) => connection.giving_back = GivingBack::Refused,
+            },
+            Stage::Returning => match opened(answer) {
+                Ok(open) => {
+                    connection.vc = Some(open);
+                    self.has_returned(number);
+                }
+                Err(_) => connection.giving_back = GivingBack::Refused,
+            },
+            // An adapter that does not close what it opened has no such VC, or is beyond help.
+            Stage::Closing => {
+                connection.vc = None;
+                if let Ok(AdapterAnswer::Closed(info)) = answer {
+                    connection.stats = info.stats;
+                }
+            }
+            Stage::Detaching => {
+                connection.attachment = None;
+                connection.giving_back = GivingBack::Begun;
+            }
+        }
+    }
+
+    /// The VC is at the server's own attachment: the application's goes.
+    fn has_returned(&mut self, number: u32) {
+        let connection = self.connections.get_mut(&number);
+        let attached = connection.and_then(|connection| {
+            let attached = connection.attachment?;
+            connection.stage = Stage::Detaching;
+            Some(attached)
+        });
+        if let Some(attached) = attached {
+            let attachment = attached.index;
+            self.ask(
+                Pending::Connection(number),
+                AdapterAsk::Detach { attachment },
+            );
+        }
+    }
+
+    /// The connection cannot be opened, or opened again: it ends.
+    pub(super) fn fail_open(&mut self, number: u32, refused: Refused) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.ending.get_or_insert(EndReason::NotReopened);
+        if let Some(asker) = connection.opener.take() {
+            let result = Err(refused);
+            connection.owed.push(Owed { asker, result });
+            // It hears a Confirm, and no Indication.
+            if let Some(user) = connection.user.take() {
+                self.unlink(user);
+            }
+        }
+        self.work.settle.insert(number);
+    }
+
+    /// The client has no connection.
+    pub(super) fn unlink(&mut self, user: User) {
+        if let Some(client) = self.clients.get_mut(&user.client) {
+            client.connection = None;
+        }
+    }
+
+    fn has_opened(&mut self, number: u32, open: OpenVc) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.vc = Some(open);
+        let opener = connection.opener.take();
+        let news = !core::mem::replace(&mut connection.announced, true);
+        let (user, opened) = (connection.user, connection.opened());
+        let contract = connection.open.contract.clone();
+        match (opener, opened) {
+            (Some(asker), _) if connection.permanent => {
+                connection.done = Some(Done {
+                    id: asker.id,
+                    modified: None,
+                });
+                self.confirm(asker, Ok(Confirm::Added { contract }));
+            }
+            (Some(asker), Some(opened)) => {
+                connection.done = Some(Done {
+                    id: asker.id,
+                    modified: None,
+                });
+                let client = self.clients.get_mut(&asker.client);
+                let wanted = client.and_then(|client| client.wanted.take());
+                let here = wanted.filter(|(address, _)| *address == connection.address);
+                connection.wanted = here.map(|(_, contract)| contract);
+                let attachment = opened.attachment;
+                let enclosed = Enclosed::Connection {
+                    vc: open.vc,
+                    attachment,
+                };
+                self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
+            }
+            (_, opened) => {
+                if let (Some(user), Some(opened)) = (user, opened) {
+                    let attachment = opened.attachment;
+                    let enclosed = Enclosed::Connection {
+                        vc: open.vc,
+                        attachment,
+                    };
+                    self.tell(user.client, Indication::Reopened(opened), enclosed);
+                }
+            }
+        }
+        if news {
+            self.announce(number, super::Change::Added);
+        }
+    }
+
+    fn has_modified(
+        &mut self,
+        number: u32,
+        change: Change,
+        answer: Result<OpenVc, AdapterRefusal>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return self.admission.release(change.more);
+        };
+        let Change {
+            asker,
+            plan,
+            more,
+            memory,
+            set,
+        } = change;
+        self.work.divide.insert(connection.port);
+        self.work.freed = true;
+        let open = match answer {
+            Ok(open) => open,
+            Err(refusal) => {
+                self.admission.release(more);
+                return self.confirm(asker, Err(refused(refusal)));
+            }
+        };
+        if let Some(held) = connection.grant.take() {
+            connection.grant = Some(self.admission.settle(held, more, plan.demand));
+        }
+        if plan.is_guaranteed() {
+            connection.share = Share::default();
+            connection.applied = Share::default();
+        }
+        connection.vc = Some(open);
+        connection.open.contract = plan.contract.to_string();
+        connection.plan = plan;
+        connection.wanted = None;
+        connection.offered = None;
+        connection.done = (!set).then_some(Done {
+            id: asker.id,
+            modified: Some(memory),
+        });
+        let enclosed = match memory {
+            true => Enclosed::Memory { vc: open.vc },
+            false => Enclosed::Nothing,
+        };
+        match connection.opened() {
+            Some(opened) if !set => {
+                let confirm = Confirm::Modified { opened, memory };
+                self.confirm_with(asker, Ok(confirm), enclosed);
+            }
+            _ => self.confirm(asker, Ok(Confirm::Done)),
+        }
+        self.announce(number, super::Change::Changed);
+    }
+
+    /// The adapter and the application know the share.
+    pub(super) fn has_share(&mut self, number: u32, share: Share) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.applied = share;
+        let credit = connection
+            .plan
+            .credit(super::Direction::Transmit, share.transmit);
+        if let Some(user) = connection.user {
+            let indication = Indication::Share {
+                transmit: share.transmit,
+                transmit_credit: credit,
+                receive: share.receive,
+            };
+            self.tell(user.client, indication, Enclosed::Nothing);
+        }
+    }
+
+    fn has_joined(&mut self, number: u32, asker: Asker, attached: Attached) {
+        let peer = self.clients.get(&asker.client).map(|client| client.peer);
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return self.detach_leftover(attached.index);
+        };
+        let (Some(peer), None, Some(open)) = (peer, connection.ending, connection.vc) else {
+            self.detach_leftover(attached.index);
+            return self.confirm(asker, Err(Refused::NotFound));
+        };
+        let user = User {
+            client: asker.client,
+            pid: peer.pid,
+        };
+        let done = Done {
+            id: asker.id,
+            modified: None,
+        };
+        connection.stage = Stage::Moving(asker, attached);
+        let ask = AdapterAsk::Reattach {
+            vc: open.vc,
+            attachment: attached.index,
+            record: connection.record(&connection.plan, Some(user), Some(done)),
+        };
+        self.keep(asker.client, attached.index);
+        self.ask(Pending::Connection(number), ask);
+    }
+
+    fn has_moved(&mut self, number: u32, asker: Asker, attached: Attached, open: OpenVc) {
+        let client = self.clients.get_mut(&asker.client);
+        let user = client.map(|client| {
+            client.connection = Some(number);
+            client.may_have_closed = false;
+            User {
+                client: asker.client,
+                pid: client.peer.pid,
+            }
+        });
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return self.detach_leftover(attached.index);
+        };
+        connection.vc = Some(open);
+        connection.done = Some(Done {
+            id: asker.id,
+            modified: None,
+        });
+        connection.repeatable = false;
+        connection.wanted = None;
+        connection.offered = None;
+        let before = connection.attachment.replace(attached);
+        let user_before = core::mem::replace(&mut connection.user, user);
+        let opened = connection.opened();
+        if let Some(before) = before {
+            self.detach_leftover(before.index);
+        }
+        if let Some(before) = user_before {
+            self.unlink(before);
+            let ended = Indication::Ended(EndReason::TakenOver);
+            self.tell(before.client, ended, Enclosed::Nothing);
+        }
+        if let Some(opened) = opened {
+            let enclosed = Enclosed::Connection {
+                vc: open.vc,
+                attachment: attached.index,
+            };
+            self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
+        }
+        self.announce(number, super::Change::Changed);
+    }
+
+    /// Tells monitors of a connection, as it is.
+    pub(super) fn announce(&mut self, number: u32, change: super::Change) {
+        let connection = self.connections.get(&number);
+        let info: Option<ConnectionInfo> = connection
+            .filter(|connection| connection.announced)
+            .map(super::connection::Connection::info);
+        if let Some(info) = info {
+            self.tell_monitors(&Indication::Connection { change, info });
+        }
+    }
+}

@@ -1,0 +1,126 @@
+use serde::{Deserialize, Serialize};
+
+use super::CpuLaw;
+use crate::adapter::Interleaving;
+use crate::ring::AttachmentSizes;
+
+/// What a server is built with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// Its program's name and version.
+    pub server: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its user, who may do what root may.
+    pub uid: u32,
+    /// What it could not have, for people.
+    pub notes: Vec<String>,
+    /// Octets of the file that the counters are shown in; none: there is none.
+    pub counters_len: Option<u64>,
+    /// Ports of the adapter that interfaces can be put on: 0 to this, less one.
+    pub ports: u8,
+    /// The memory of an application at the adapter.
+    pub attachment: AttachmentSizes,
+    /// What contracts leave open.
+    pub assumptions: ServerAssumptions,
+    /// What there is to promise.
+    pub admission: AdmissionConfig,
+    /// What applications can occupy besides.
+    pub limits: Limits,
+}
+
+/// What connections depend on beside their contract
+/// ([`Assumptions`](crate::adapter::Assumptions)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerAssumptions {
+    /// CDVT where the contract gives none.
+    pub cdvt_ns: u64,
+    /// How AAL3/4 is reassembled.
+    pub interleaving: Interleaving,
+    /// How late an application may be.
+    pub wake_up_ns: u64,
+    /// The longest stall of the adapter that must not cost a conforming sender anything. A longer
+    /// one puts guarantees at risk.
+    pub gap_max_ns: u64,
+    /// Cells that a link may deliver at once though they were sent one by one.
+    pub clump_cells: u16,
+}
+
+/// What there is to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionConfig {
+    /// What cells and PDUs cost the adapter's core.
+    pub adapter_law: CpuLaw,
+    /// Of that core, in millionths: 1,000,000 if it does nothing else.
+    pub adapter_ppm: u32,
+    /// What PDUs cost a worker of the server.
+    pub worker_law: CpuLaw,
+    /// Of the cores of all workers together, in millionths of one.
+    pub worker_ppm: u32,
+    /// Octets of memory.
+    pub memory: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Of each interface and of the adapter's core, in percent, what is kept for best effort so
+    /// that it can at least be discarded; at most 100.
+    pub best_effort_percent: u8,
+    /// CPU time is reserved for SDUs of this many octets where a contract's largest is larger: a
+    /// sender of short ones has more PDUs. None: for the largest.
+    pub sdu_floor: Option<u16>,
+    /// What one user may have. The server's own user and root have none.
+    pub quota: Quota,
+}
+
+/// What one user may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// Connections.
+    pub connections: u32,
+    /// Octets of memory.
+    pub memory: u64,
+    /// Guaranteed cells/s, over all interfaces, each way.
+    pub cell_s: u64,
+}
+
+impl Quota {
+    /// As much as there is.
+    pub const NONE: Self = Self {
+        connections: u32::MAX,
+        memory: u64::MAX,
+        cell_s: u64::MAX,
+    };
+}
+
+/// What applications can occupy besides what admission hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Control sockets.
+    pub clients: u32,
+    /// Of these, of one user.
+    pub clients_per_user: u32,
+    /// Requests of one socket that wait for their Confirm.
+    pub waiting: u32,
+    /// Sockets that monitor.
+    pub monitors: u32,
+    /// Interfaces.
+    pub interfaces: u32,
+    /// Nanoseconds that a socket has for its first request.
+    pub hello_ns: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 4_096,
+            clients_per_user: 1_024,
+            waiting: 16,
+            monitors: 16,
+            interfaces: 64,
+            hello_ns: 10_000_000_000,
+        }
+    }
+}

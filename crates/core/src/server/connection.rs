@@ -1,0 +1,360 @@
+//! One connection: what it is, what is under way, and what comes next.
+
+use super::plan::{Plan, Share};
+use super::{
+    Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, Open, Opened,
+    Record, Refused, Request,
+};
+use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
+use crate::contract::{CellRate, TrafficContract};
+use crate::ring::{AttachmentSizes, ConnectionSizes};
+
+/// Who waits for a Confirm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asker {
+    pub(super) client: ClientId,
+    /// The Request's number.
+    pub(super) id: u64,
+    /// The client's next request waits for this one.
+    pub(super) in_turn: bool,
+}
+
+/// A client at the adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attached {
+    pub(super) index: AttachmentIndex,
+    pub(super) sizes: AttachmentSizes,
+    pub(super) files_generation: u32,
+}
+
+/// A VC at the adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenVc {
+    pub(super) vc: VcId,
+    pub(super) sizes: ConnectionSizes,
+    pub(super) files_generation: u32,
+}
+
+/// The application that uses a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct User {
+    pub(super) client: ClientId,
+    pub(super) pid: u32,
+}
+
+impl User {
+    /// Whoever gave a connection back that has not been returned yet.
+    pub(super) const GONE: Self = Self {
+        client: ClientId(0),
+        pid: 0,
+    };
+}
+
+/// A change of contract that waits for the adapter.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) asker: Asker,
+    pub(super) plan: Plan,
+    /// What it takes beyond what the connection has.
+    pub(super) more: Grant,
+    /// It brings new memory.
+    pub(super) memory: bool,
+    /// It was asked for by who does not use the connection ([`Request::Set`]).
+    pub(super) set: bool,
+}
+
+/// What the adapter was asked for a connection and has not answered.
+///
+/// ```text
+///           Attaching --> Opening --.          .--> Modifying, Sharing --.
+///  (new,     (not for a permanent   |          |                         |
+///  reopened)  one nobody uses)      v          |                         v
+///  ------------------------------> Resting ----+--> Joining --> Moving --> Resting
+///                                   |   |      (Take, Reattach)
+///                                   |   | given back
+///                             ended |   +--> Renewing --> Returning --> Detaching --> Resting
+///                                   v
+///                                 Closing --> Detaching --> gone
+/// ```
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Nothing: it is open, or waits for the adapter, or is about to do its [`Step`].
+    Resting,
+    /// An attachment for the application that opens it.
+    Attaching,
+    /// Its VC.
+    Opening,
+    /// A change of contract.
+    Modifying(Box<Change>),
+    /// What best effort may receive.
+    Sharing(Share),
+    /// An attachment for another application.
+    Joining(Asker),
+    /// The VC to be handed to that application.
+    Moving(Asker, Attached),
+    /// New memory, which whoever gave the connection back does not have.
+    Renewing,
+    /// The VC to be handed to the server's own attachment.
+    Returning,
+    /// The end of its VC.
+    Closing,
+    /// The end of its application's attachment.
+    Detaching,
+}
+
+/// What is to be done with a connection at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Close its VC.
+    Close(VcId),
+    /// Give its VC new memory.
+    Renew(VcId),
+    /// Hand its VC to the server's own attachment.
+    Return(VcId),
+    /// Detach the application it had.
+    Detach(AttachmentIndex),
+    /// Forget it.
+    Remove,
+    /// Make an attachment for its application.
+    Attach,
+    /// Open its VC there.
+    Open(AttachmentIndex),
+    /// Open its VC at the server's own attachment.
+    OpenAtHome,
+    /// Have it receive its share.
+    Share(VcId),
+    /// It is open.
+    Rest,
+}
+
+/// How far a permanent connection that nobody uses has been given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivingBack {
+    /// It has the memory that its application had.
+    Begun,
+    /// It has new memory.
+    Renewed,
+    /// The adapter refuses one of these: it is closed and opened again.
+    Refused,
+}
+
+/// An answer that is sent when a connection has gone, or been given back.
+#[derive(Debug)]
+pub(super) struct Owed {
+    pub(super) asker: Asker,
+    pub(super) result: Result<OwedConfirm, Refused>,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OwedConfirm {
+    /// Its end, by its application: the last counters.
+    Closed,
+    /// Its end, by another.
+    Done,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) number: u32,
+    /// With its interface's name.
+    pub(super) address: Address,
+    pub(super) port: PortIndex,
+    /// As it was asked for; the contract in canonical form.
+    pub(super) open: Open,
+    pub(super) plan: Plan,
+    pub(super) grant: Option<Grant>,
+    pub(super) permanent: bool,
+    /// The user it belongs to.
+    pub(super) uid: u32,
+    pub(super) worker: bool,
+    pub(super) user: Option<User>,
+    pub(super) stage: Stage,
+    pub(super) vc: Option<OpenVc>,
+    /// The application's; the VC of a connection that nobody uses is at the server's own.
+    pub(super) attachment: Option<Attached>,
+    pub(super) giving_back: GivingBack,
+    /// What the interface has for it.
+    pub(super) share: Share,
+    /// What the adapter and the application were told.
+    pub(super) applied: Share,
+    /// The adapter did not take the share; it is asked again after the next report.
+    pub(super) share_refused: bool,
+    /// It is to be closed, whoever uses it.
+    pub(super) ending: Option<EndReason>,
+    /// Who opens it.
+    pub(super) opener: Option<Asker>,
+    /// Who waits for its end.
+    pub(super) owed: Vec<Owed>,
+    /// Requests that wait for it to rest.
+    pub(super) waiting: Vec<(Asker, Request, Option<VcId>)>,
+    /// The Request that made it what it is.
+    pub(super) done: Option<Done>,
+    /// That Request may come again: its application may not have heard the Confirm.
+    pub(super) repeatable: bool,
+    /// Monitors know of it.
+    pub(super) announced: bool,
+    /// The contract that was refused to its application.
+    pub(super) wanted: Option<TrafficContract>,
+    /// The contract that an Indication of this number offered.
+    pub(super) offered: Option<(u64, TrafficContract)>,
+    pub(super) at_risk: bool,
+    pub(super) stats: VcStats,
+}
+
+impl Connection {
+    /// One that nobody has, to be opened.
+    pub(super) fn new(
+        number: u32,
+        address: Address,
+        port: PortIndex,
+        open: Open,
+        plan: Plan,
+    ) -> Self {
+        Self {
+            number,
+            address,
+            port,
+            open,
+            plan,
+            grant: None,
+            permanent: false,
+            uid: 0,
+            worker: false,
+            user: None,
+            stage: Stage::Resting,
+            vc: None,
+            attachment: None,
+            giving_back: GivingBack::Begun,
+            share: Share::default(),
+            applied: Share::default(),
+            share_refused: false,
+            ending: None,
+            opener: None,
+            owed: Vec::new(),
+            waiting: Vec::new(),
+            done: None,
+            repeatable: false,
+            announced: false,
+            wanted: None,
+            offered: None,
+            at_risk: false,
+            stats: VcStats::default(),
+        }
+    }
+
+    /// What is next, if nothing is under way.
+    pub(super) fn step(&self) -> Step {
+        let is_wanted = self.ending.is_none() && (self.permanent || self.user.is_some());
+        let given_back = self.user.is_none() && self.attachment.is_some();
+        match (self.vc, self.attachment) {
+            (Some(open), _) if !is_wanted => Step::Close(open.vc),
+            (Some(open), _) if given_back => match self.giving_back {
+                GivingBack::Begun => Step::Renew(open.vc),
+                GivingBack::Renewed => Step::Return(open.vc),
+                GivingBack::Refused => Step::Close(open.vc),
+            },
+            (None, Some(attached)) if !is_wanted || given_back => Step::Detach(attached.index),
+            _ if !is_wanted => Step::Remove,
+            (None, None) if self.user.is_some() => Step::Attach,
+            (None, None) => Step::OpenAtHome,
+            (None, Some(attached)) => Step::Open(attached.index),
+            (Some(open), _) if self.share != self.applied && !self.share_refused => {
+                Step::Share(open.vc)
+            }
+            _ => Step::Rest,
+        }
+    }
+
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.stage, Stage::Resting)
+    }
+
+    /// What the adapter keeps with the VC, `plan` and `user` being as they will be.
+    pub(super) fn record(
+        &self,
+        plan: &Plan,
+        user: Option<User>,
+        done: Option<Done>,
+    ) -> Box<Record> {
+        Box::new(Record {
+            number: self.number,
+            address: self.address.clone(),
+            open: Open {
+                contract: plan.contract.to_string(),
+                ..self.open.clone()
+            },
+            permanent: self.permanent,
+            uid: self.uid,
+            worker: self.worker,
+            pid: user.map(|user| user.pid),
+            demand: plan.demand,
+            done,
+        })
+    }
+
+    /// As its application needs it; none: it is not open there.
+    pub(super) fn opened(&self) -> Option<Opened> {
+        let (open, attached) = (self.vc?, self.attachment?);
+        Some(Opened {
+            address: self.address.clone(),
+            contract: self.open.contract.clone(),
+            vc: open.vc,
+            sizes: open.sizes,
+            files_generation: open.files_generation,
+            attachment: attached.index,
+            attachment_sizes: attached.sizes,
+            attachment_generation: attached.files_generation,
+            transmit_max_sdu: self.plan.max_sdu(Direction::Transmit),
+            receive_max_sdu: self.plan.max_sdu(Direction::Receive),
+            transmit_credit: self.plan.credit(Direction::Transmit, self.applied.transmit),
+            receive_credit: self.plan.credit(Direction::Receive, self.applied.receive),
+        })
+    }
+
+    /// Cells/s of a direction: guaranteed, or its share.
+    fn rate(&self, direction: Direction) -> Option<CellRate> {
+        let share = match direction {
+            Direction::Transmit => self.share.transmit,
+            Direction::Receive => self.share.receive,
+        };
+        self.plan.guaranteed(direction).or(share)
+    }
+
+    /// As the list shows it.
+    pub(super) fn info(&self) -> ConnectionInfo {
+        let demand = self.grant.as_ref().map(Grant::demand);
+        let demand = demand.unwrap_or(&self.plan.demand);
+        let ppm = |ppm: u64| u32::try_from(ppm).unwrap_or(u32::MAX);
+        ConnectionInfo {
+            number: self.number,
+            address: self.address.clone(),
+            contract: self.open.contract.clone(),
+            guaranteed: self.plan.is_guaranteed(),
+            permanent: self.permanent,
+            uid: self.uid,
+            pid: self.user.map(|user| user.pid),
+            transmit: self.rate(Direction::Transmit),
+            receive: self.rate(Direction::Receive),
+            memory: demand.memory,
+            cpu_reserved_ppm: ppm(demand.adapter_ppm),
+            cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
+            stats: self.stats,
+        }
+    }
+
+    /// What is owed, with the counters as they are.
+    pub(super) fn settle_owed(&mut self) -> Vec<(Asker, Result<Confirm, Refused>)> {
+        let stats = self.stats;
+        let owed = core::mem::take(&mut self.owed);
+        let confirm = |owed: Owed| {
+            let result = owed.result.map(|what| match what {
+                OwedConfirm::Closed => Confirm::Closed { stats },
+                OwedConfirm::Done => Confirm::Done,
+            });
+            (owed.asker, result)
+        };
+        owed.into_iter().map(confirm).collect()
+    }
+}

@@ -1,0 +1,300 @@
+//! Interfaces: links on the adapter's ports.
+
+use super::connection::Asker;
+use super::machine::{Pending, Server};
+use super::{
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Change, Confirm, Indication, InterfaceInfo,
+    InterfaceSpec, Link, Refused,
+};
+use crate::adapter::PortIndex;
+use crate::contract::CellRate;
+
+/// An interface.
+#[derive(Debug)]
+pub(super) struct Interface {
+    pub(super) spec: InterfaceSpec,
+    pub(super) port: PortIndex,
+    pub(super) up: bool,
+    /// Its port has its link, waiting for the other end or not.
+    pub(super) linked: bool,
+    pub(super) stage: LinkStage,
+    /// As last told; none: nothing was told yet.
+    pub(super) dropped_cells: Option<u64>,
+}
+
+/// What the adapter was asked for an interface and has not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkStage {
+    /// The link of a new one.
+    Adding(Asker),
+    /// The link, again, after the adapter was lost.
+    Relinking,
+    /// Nothing.
+    There,
+    /// The end of its link.
+    Removing(Asker),
+}
+
+impl Interface {
+    pub(super) fn line(&self) -> CellRate {
+        self.spec.line_rate.unwrap_or(CellRate::OC3)
+    }
+
+    fn memory_peer(&self) -> Option<&str> {
+        match &self.spec.link {
+            Link::Memory { peer } => Some(peer),
+            Link::Udp { .. } => None,
+        }
+    }
+}
+
+/// An interface that connections can be opened on.
+pub(super) struct Found {
+    pub(super) address: Address,
+    pub(super) port: PortIndex,
+}
+
+impl Server {
+    /// The interface of an address: the one it names, or the only one.
+    pub(super) fn find_interface(&self, address: &Address) -> Result<Found, Refused> {
+        let named = match &address.interface {
+            Some(name) => self.interfaces.get(name),
+            None if self.interfaces.len() == 1 => self.interfaces.values().next(),
+            None => None,
+        };
+        let usable = |interface: &&Interface| {
+            matches!(interface.stage, LinkStage::There | LinkStage::Relinking)
+        };
+        let interface = named.filter(usable).ok_or(Refused::NoInterface)?;
+        Ok(Found {
+            address: Address {
+                interface: Some(interface.spec.name.clone()),
+                vc: address.vc,
+            },
+            port: interface.port,
+        })
+    }
+
+    pub(super) fn interface_name(&self, port: PortIndex) -> Option<&str> {
+        let mut all = self.interfaces.values();
+        let found = all.find(|interface| interface.port == port);
+        found.map(|interface| interface.spec.name.as_str())
+    }
+
+    pub(super) fn interface_info(&self, interface: &Interface) -> InterfaceInfo {
+        let on_port = (interface.port, crate::wire::VpiVci::default())..;
+        let connections = self.addresses.range(on_port);
+        let connections = connections.take_while(|((port, _), _)| *port == interface.port);
+        InterfaceInfo {
+            spec: interface.spec.clone(),
+            port: interface.port,
+            up: interface.up,
+            connections: connections.count() as u32,
+            dropped_cells: interface.dropped_cells.unwrap_or(0),
+        }
+    }
+
+    /// The interfaces that are there.
+    pub(super) fn interface_infos(&self) -> Vec<InterfaceInfo> {
+        let all = self.interfaces.values();
+        let there = all.filter(|one| !matches!(one.stage, LinkStage::Adding(_)));
+        there.map(|one| self.interface_info(one)).collect()
+    }
+
+    pub(super) fn add_interface(
+        &mut self,
+        asker: Asker,
+        spec: InterfaceSpec,
+    ) -> Result<(), Refused> {
+        let no = |reason: &str| Err(Refused::Interface(reason.to_owned()));
+        if self.home.is_none() {
+            return Err(Refused::AdapterAway);
+        }
+        if !Address::is_interface_name(&spec.name) {
+            return no("a name has 1 to 15 of the characters a-z A-Z 0-9 _ -");
+        }
+        if self.interfaces.contains_key(&spec.name) {
+            return no("the name is in use");
+        }
+        if self.interfaces.len() as u64 >= self.config.limits.interfaces.into() {
+            return no("there are as many as there can be");
+        }
+        if let Link::Memory { peer } = &spec.link {
+            let other = self.interfaces.get(peer);
+            if !Address::is_interface_name(peer) {
+                return no("its peer's name cannot be one");
+            }
+            if other.is_some_and(|other| other.memory_peer() != Some(&spec.name)) {
+                return no("its peer has another peer");
+            }
+            let mut others = self.interfaces.values();
+            if others.any(|o| o.memory_peer() == Some(&spec.name) && o.spec.name != *peer) {
+                return no("another interface waits for this name");
+            }
+        }
+        let taken = |port: &PortIndex| self.interface_name(*port).is_some();
+        let Some(port) = (0..self.config.ports).map(PortIndex).find(|p| !taken(p)) else {
+            return no("all ports of the adapter are in use");
+        };
+        let interface = Interface {
+            spec: spec.clone(),
+            port,
+            up: false,
+            linked: false,
+            stage: LinkStage::Adding(asker),
+            dropped_cells: None,
+        };
+        self.interfaces.insert(spec.name.clone(), interface);
+        let pending = Pending::Interface(spec.name.clone());
+        self.ask(pending, AdapterAsk::Link { port, spec });
+        Ok(())
+    }
+
+    pub(super) fn remove_interface(
+        &mut self,
+        asker: Asker,
+        name: &str,
+    ) -> Result<Option<Confirm>, Refused> {
+        if self.home.is_none() {
+            return Err(Refused::AdapterAway);
+        }
+        let interface = self.interfaces.get(name).ok_or(Refused::NoInterface)?;
+        if interface.stage != LinkStage::There {
+            return Err(Refused::NoInterface);
+        }
+        if self.interface_info(interface).connections > 0 {
+            return Err(Refused::Interface("it has connections".to_owned()));
+        }
+        if !interface.linked {
+            self.forget_interface(name);
+            return Ok(Some(Confirm::Done));
+        }
+        let (port, spec) = (interface.port, interface.spec.clone());
+        if let Some(interface) = self.interfaces.get_mut(name) {
+            interface.stage = LinkStage::Removing(asker);
+        }
+        let pending = Pending::Interface(name.to_owned());
+        self.ask(pending, AdapterAsk::Unlink { port, spec });
+        Ok(None)
+    }
+
+    /// The adapter answered about the link of an interface.
+    pub(super) fn link_answered(
+        &mut self,
+        name: &str,
+        answer: Result<AdapterAnswer, AdapterRefusal>,
+    ) {
+        let Some(interface) = self.interfaces.get_mut(name) else {
+            return;
+        };
+        let linked = answer.and_then(|answer| match answer {
+            AdapterAnswer::Linked { up } => Ok(up),
+            AdapterAnswer::Done => Ok(false),
+            _ => Err(AdapterRefusal::Other(
+                "an answer to something else".to_owned(),
+            )),
+        });
+        let stage = core::mem::replace(&mut interface.stage, LinkStage::There);
+        match (stage, linked) {
+            (LinkStage::Adding(asker), Ok(up)) => {
+                let (port, cell_s) = (interface.port, interface.line().cell_s());
+                interface.linked = true;
+                self.admission.add_line(port, cell_s);
+                self.set_up(name, up);
+                self.announce_interface(name, Change::Added);
+                self.confirm(asker, Ok(Confirm::Done));
+            }
+            (LinkStage::Adding(asker), Err(refusal)) => {
+                self.interfaces.remove(name);
+                self.confirm(asker, Err(link_refused(refusal)));
+            }
+            (LinkStage::Relinking | LinkStage::There, linked) => {
+                interface.linked = linked.is_ok();
+                self.set_up(name, linked.unwrap_or(false));
+            }
+            (LinkStage::Removing(asker), Ok(_)) => {
+                self.forget_interface(name);
+                self.confirm(asker, Ok(Confirm::Done));
+            }
+            (LinkStage::Removing(asker), Err(refusal)) => {
+                self.confirm(asker, Err(link_refused(refusal)));
+            }
+        }
+    }
+
+    /// Whether the link of an interface is there, which is so at both ends of a memory link.
+    pub(super) fn set_up(&mut self, name: &str, up: bool) {
+        let Some(interface) = self.interfaces.get_mut(name) else {
+            return;
+        };
+        interface.up = up;
+        let peer = interface.memory_peer().map(str::to_owned);
+        let peer = peer.filter(|peer| peer != name);
+        let Some(other) = peer.as_ref().and_then(|peer| self.interfaces.get_mut(peer)) else {
+            return;
+        };
+        let changed = other.up != up && !matches!(other.stage, LinkStage::Adding(_));
+        if let (true, Some(peer)) = (changed, peer) {
+            other.up = up;
+            self.announce_interface(&peer, Change::Changed);
+        }
+    }
+
+    fn forget_interface(&mut self, name: &str) {
+        self.set_up(name, false);
+        self.announce_interface(name, Change::Removed);
+        if let Some(interface) = self.interfaces.remove(name) {
+            self.admission.remove_line(interface.port);
+        }
+    }
+
+    pub(super) fn announce_interface(&mut self, name: &str, change: Change) {
+        if let Some(interface) = self.interfaces.get(name) {
+            let info = self.interface_info(interface);
+            self.tell_monitors(&Indication::Interface { change, info });
+        }
+    }
+
+    /// The adapter has gone: an interface that was to be removed is, one that was to be added is
+    /// not.
+    pub(super) fn lose_links(&mut self) {
+        for name in self.interfaces.keys().cloned().collect::<Vec<_>>() {
+            let Some(interface) = self.interfaces.get_mut(&name) else {
+                continue;
+            };
+            interface.up = false;
+            interface.linked = false;
+            // A new link counts anew.
+            interface.dropped_cells = None;
+            match core::mem::replace(&mut interface.stage, LinkStage::There) {
+                LinkStage::Adding(asker) => {
+                    self.interfaces.remove(&name);
+                    self.confirm(asker, Err(Refused::AdapterAway));
+                }
+                LinkStage::Removing(asker) => {
+                    self.forget_interface(&name);
+                    self.confirm(asker, Ok(Confirm::Done));
+                }
+                LinkStage::Relinking | LinkStage::There => {}
+            }
+        }
+    }
+
+    /// There is an adapter again.
+    pub(super) fn find_links(&mut self) {
+        for name in self.interfaces.keys().cloned().collect::<Vec<_>>() {
+            if let Some(interface) = self.interfaces.get_mut(&name) {
+                interface.stage = LinkStage::Relinking;
+                let (port, spec) = (interface.port, interface.spec.clone());
+                self.ask(Pending::Interface(name), AdapterAsk::Link { port, spec });
+            }
+        }
+    }
+}
+
+fn link_refused(refusal: AdapterRefusal) -> Refused {
+    match refusal {
+        AdapterRefusal::Link(reason) => Refused::Interface(reason),
+        other => super::answers::refused(other),
+    }
+}

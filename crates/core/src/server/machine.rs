@@ -1,0 +1,526 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::connection::{Asker, Attached, Connection};
+use super::interfaces::Interface;
+use super::{
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Admission, ClientId, Confirm, Enclosed,
+    FromClient, FromServer, Health, Indication, Output, Peer, Refused, Request, Response,
+    ServerConfig, TakenInterface, TakenUp, Ticket, VERSION,
+};
+use crate::Time;
+use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
+use crate::contract::TrafficContract;
+use crate::wire::VpiVci;
+
+/// The protocol server (paper 003), without I/O.
+///
+/// After every `handle_*`, [`poll_output`](Self::poll_output) is called until it gives none,
+/// **before the next input**. A new server has no adapter: [`handle_adapter_ready`], or
+/// [`take_up`] where one outlived the server before, comes first.
+///
+/// A client is confirmed each of its Requests exactly once, unless it hangs up. Requests that
+/// concern connections and interfaces are carried out one after the other; the others at once.
+///
+/// Work: a call looks at each connection a few times at most; a refusal that offers a contract
+/// plans some 64 of them. Nothing here is on the data path.
+///
+/// [`handle_adapter_ready`]: Self::handle_adapter_ready
+/// [`take_up`]: Self::take_up
+#[derive(Debug)]
+pub struct Server {
+    pub(super) config: ServerConfig,
+    pub(super) admission: Admission,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) connections: BTreeMap<u32, Connection>,
+    /// Numbers of connections.
+    pub(super) addresses: BTreeMap<(PortIndex, VpiVci), u32>,
+    pub(super) interfaces: BTreeMap<String, Interface>,
+    /// None: there is no adapter.
+    pub(super) home: Option<Home>,
+    pub(super) tickets: BTreeMap<Ticket, Pending>,
+    outputs: VecDeque<Output>,
+    /// The last given.
+    last_ticket: u64,
+    pub(super) last_number: u32,
+    last_indication: u64,
+    pub(super) work: Work,
+}
+
+/// The server's own attachment: permanent connections that nobody uses are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    None,
+    Asked,
+    At(Attached),
+}
+
+/// What an answer of the adapter is to.
+#[derive(Clone, Debug)]
+pub(super) enum Pending {
+    /// The stage of a connection.
+    Connection(u32),
+    /// The server's own attachment.
+    Home,
+    /// The end of an attachment that no connection has.
+    Leftover,
+    /// The end of a VC that no connection has; after the last of an attachment, of that.
+    Orphan(AttachmentIndex),
+    /// The link of an interface, or its end.
+    Interface(String),
+    /// A lease or a loopback cell.
+    Request(Asker),
+}
+
+/// What is left to do before the next input.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// Ports whose best effort is to be divided anew.
+    pub(super) divide: BTreeSet<PortIndex>,
+    /// Connections whose next step may be due.
+    pub(super) settle: BTreeSet<u32>,
+    /// Clients whose next request may have its turn.
+    pub(super) turn: BTreeSet<ClientId>,
+    /// Something was given back.
+    pub(super) freed: bool,
+}
+
+/// A control socket.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) peer: Peer,
+    pub(super) worker: bool,
+    /// When it is hung up; none: it has said hello.
+    greeting_until: Option<Time>,
+    pub(super) connection: Option<u32>,
+    /// A request in turn waits for its Confirm.
+    in_turn: bool,
+    queue: VecDeque<(u64, Request, Option<VcId>)>,
+    /// Requests without a Confirm, those of the queue included.
+    unconfirmed: u32,
+    pub(super) monitors: bool,
+    /// It was taken up without a VC: a Close may have been carried out and not confirmed.
+    pub(super) may_have_closed: bool,
+    /// What was refused to it, and where.
+    pub(super) wanted: Option<(Address, TrafficContract)>,
+}
+
+impl Client {
+    pub(super) fn taken_up(peer: Peer) -> Self {
+        Self {
+            peer,
+            worker: false,
+            greeting_until: None,
+            connection: None,
+            in_turn: false,
+            queue: VecDeque::new(),
+            unconfirmed: 0,
+            monitors: false,
+            may_have_closed: false,
+            wanted: None,
+        }
+    }
+}
+
+impl Server {
+    /// A server without interfaces, connections or an adapter.
+    pub fn new(config: ServerConfig) -> Self {
+        Self {
+            admission: Admission::new(config.admission, config.uid),
+            config,
+            clients: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            home: None,
+            tickets: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            last_ticket: 0,
+            last_number: 0,
+            last_indication: 0,
+            work: Work::default(),
+        }
+    }
+
+    /// What is promised.
+    pub const fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// A control socket was accepted, under a new [`ClientId`]. One too many is told so and hung
+    /// up.
+    pub fn handle_connect(&mut self, now: Time, client: ClientId, peer: Peer) {
+        self.connect(now, client, peer, false);
+    }
+
+    /// As [`handle_connect`](Self::handle_connect), for a worker of the server itself (a network
+    /// device): its connection takes CPU time of the workers.
+    pub fn handle_connect_worker(&mut self, now: Time, client: ClientId, peer: Peer) {
+        self.connect(now, client, peer, true);
+    }
+
+    fn connect(&mut self, now: Time, client: ClientId, peer: Peer, worker: bool) {
+        let limits = &self.config.limits;
+        let of_user = self.clients.values().filter(|c| c.peer.uid == peer.uid);
+        let crowded = self.clients.len() as u64 >= limits.clients.into()
+            || !self.is_governor(peer.uid)
+                && of_user.count() as u64 >= limits.clients_per_user.into();
+        if crowded {
+            let message = FromServer::Confirm {
+                id: 0,
+                result: Err(Refused::TooMany),
+            };
+            self.say(client, message, Enclosed::Nothing);
+            self.outputs.push_back(Output::HangUp { client });
+        } else {
+            let client_state = Client {
+                worker,
+                greeting_until: Some(now.plus_ns(limits.hello_ns)),
+                ..Client::taken_up(peer)
+            };
+            self.clients.insert(client, client_state);
+        }
+        self.run(now);
+    }
+
+    /// A message came. `capability` is the VC that the descriptor which came along belongs to: the
+    /// file that its client writes.
+    pub fn handle_message(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        message: FromClient,
+        capability: Option<VcId>,
+    ) {
+        match message {
+            FromClient::Request { id, request } => self.request(client, id, request, capability),
+            FromClient::Response { id, response } => self.response(client, id, response),
+        }
+        self.run(now);
+    }
+
+    /// A message came that no Request could be read from; why, for people.
+    pub fn handle_bad_message(&mut self, now: Time, client: ClientId, reason: String) {
+        if self.clients.contains_key(&client) {
+            let message = FromServer::Confirm {
+                id: 0,
+                result: Err(Refused::BadMessage(reason)),
+            };
+            self.say(client, message, Enclosed::Nothing);
+        }
+        self.run(now);
+    }
+
+    /// A control socket was closed by the application.
+    pub fn handle_hang_up(&mut self, now: Time, client: ClientId) {
+        self.forget_client(client);
+        self.run(now);
+    }
+
+    /// The adapter answered what was asked under `ticket`. Answers to what it was asked before it
+    /// was lost, and answers that nobody asked for, are ignored.
+    pub fn handle_answer(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        answer: Result<AdapterAnswer, AdapterRefusal>,
+    ) {
+        if let Some(pending) = self.tickets.remove(&ticket) {
+            self.answered(pending, answer);
+        }
+        self.run(now);
+    }
+
+    /// Part of the adapter's state, as it enumerates: counters of connections.
+    pub fn handle_report(&mut self, now: Time, state: &AdapterState) {
+        self.report(state);
+        self.run(now);
+    }
+
+    /// How adapter and links have done since the last call: guarantees at risk are told.
+    pub fn handle_health(&mut self, now: Time, health: &Health) {
+        self.assess(health);
+        self.run(now);
+    }
+
+    /// The adapter has gone, and with it all VCs, attachments, kept sockets and links.
+    pub fn handle_adapter_lost(&mut self, now: Time) {
+        self.lose_adapter();
+        self.run(now);
+    }
+
+    /// There is an adapter, without VCs, attachments and links: all that was there before the loss
+    /// is asked for again.
+    pub fn handle_adapter_ready(&mut self, now: Time) {
+        if self.home.is_none() {
+            self.find_adapter();
+        }
+        self.run(now);
+    }
+
+    /// There is an adapter that outlived the server before: its interfaces' links, VCs and
+    /// attachments are taken up, or closed where they belong to nobody.
+    pub fn take_up(&mut self, now: Time, interfaces: Vec<TakenInterface>, taken: Vec<TakenUp>) {
+        if self.home.is_none() {
+            self.take_up_all(interfaces, taken);
+        }
+        self.run(now);
+    }
+
+    /// Other limits, quotas, capacities and notes. What is promised stays promised; ports, user
+    /// and memory of a running server stay.
+    pub fn handle_config(&mut self, now: Time, config: ServerConfig) {
+        self.admission.configure(config.admission);
+        self.config = ServerConfig {
+            pid: self.config.pid,
+            uid: self.config.uid,
+            ports: self.config.ports,
+            attachment: self.config.attachment,
+            counters_len: self.config.counters_len,
+            ..config
+        };
+        self.work.freed = true;
+        self.run(now);
+    }
+
+    /// The time of [`next_deadline`](Self::next_deadline) has come.
+    pub fn handle_deadline(&mut self, now: Time) {
+        self.run(now);
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.clients.values().filter_map(|c| c.greeting_until).min()
+    }
+
+    /// What is to be done next, in this order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Does what an input has made due, until nothing is.
+    fn run(&mut self, now: Time) {
+        let silent = |client: &Client| client.greeting_until.is_some_and(|until| until <= now);
+        let silent = self.clients.iter().filter(|(_, client)| silent(client));
+        for client in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.forget_client(client);
+            self.outputs.push_back(Output::HangUp { client });
+        }
+        loop {
+            if let Some(port) = self.work.divide.pop_first() {
+                self.divide_rest(port);
+            } else if let Some(number) = self.work.settle.pop_first() {
+                self.settle(number);
+            } else if let Some(client) = self.work.turn.pop_first() {
+                self.next_in_turn(client);
+            } else if core::mem::take(&mut self.work.freed) {
+                self.offer_growth();
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// Whether this user may do what concerns everybody.
+    pub(super) fn is_governor(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.config.uid
+    }
+
+    fn request(&mut self, client: ClientId, id: u64, request: Request, capability: Option<VcId>) {
+        let limit = self.config.limits.waiting;
+        let Some(state) = self.clients.get_mut(&client) else {
+            return;
+        };
+        if state.unconfirmed >= limit {
+            let message = FromServer::Confirm {
+                id,
+                result: Err(Refused::TooMany),
+            };
+            return self.say(client, message, Enclosed::Nothing);
+        }
+        state.unconfirmed += 1;
+        let asker = Asker {
+            client,
+            id,
+            in_turn: false,
+        };
+        let greeted = state.greeting_until.is_none();
+        match request {
+            Request::Hello { version: VERSION } => {
+                state.greeting_until = None;
+                let confirm = Confirm::Hello {
+                    version: VERSION,
+                    server: self.config.server.clone(),
+                    pid: self.config.pid,
+                    notes: self.config.notes.clone(),
+                };
+                self.confirm(asker, Ok(confirm));
+            }
+            Request::Hello { .. } => {
+                let refused = Refused::Version { speaks: VERSION };
+                self.confirm(asker, Err(refused));
+            }
+            _ if !greeted => self.confirm(asker, Err(Refused::HelloFirst)),
+            Request::Open(_)
+            | Request::Take { .. }
+            | Request::Reattach { .. }
+            | Request::Modify { .. }
+            | Request::Close
+            | Request::Lease { .. }
+            | Request::Add(_)
+            | Request::Set { .. }
+            | Request::Delete { .. }
+            | Request::AddInterface(_)
+            | Request::RemoveInterface { .. } => {
+                state.queue.push_back((id, request, capability));
+                self.work.turn.insert(client);
+            }
+            Request::Describe
+            | Request::List { .. }
+            | Request::Resources
+            | Request::Interfaces
+            | Request::Ping { .. }
+            | Request::Monitor
+            | Request::Counters => self.dispatch(asker, request, capability),
+        }
+    }
+
+    /// An answer to [`Indication::CanGrow`]. One to an Indication that is not known is no request
+    /// that could be carried out; declining it is nothing.
+    fn response(&mut self, client: ClientId, id: u64, response: Response) {
+        let Some(state) = self.clients.get(&client) else {
+            return;
+        };
+        let connection = state.connection;
+        let connection = connection.and_then(|number| self.connections.get_mut(&number));
+        let offered = connection.and_then(|connection| {
+            let again = connection.repeatable.then_some(connection.done).flatten();
+            if again.is_some_and(|done| done.id == id) {
+                return Some(connection.plan.contract);
+            }
+            let ours = connection.offered.filter(|(offer, _)| *offer == id)?;
+            connection.offered = None;
+            Some(ours.1)
+        });
+        match (response, offered) {
+            (Response::Decline, _) => {}
+            (Response::Accept, Some(contract)) => {
+                let contract = contract.to_string();
+                self.request(client, id, Request::Modify { contract }, None);
+            }
+            (Response::Accept, None) => {
+                let refused = Refused::BadMessage("no such Indication".to_owned());
+                let message = FromServer::Confirm {
+                    id,
+                    result: Err(refused),
+                };
+                self.say(client, message, Enclosed::Nothing);
+            }
+        }
+    }
+
+    fn next_in_turn(&mut self, client: ClientId) {
+        let Some(state) = self.clients.get_mut(&client) else {
+            return;
+        };
+        if state.in_turn {
+            return;
+        }
+        if let Some((id, request, capability)) = state.queue.pop_front() {
+            state.in_turn = true;
+            let asker = Asker {
+                client,
+                id,
+                in_turn: true,
+            };
+            self.dispatch(asker, request, capability);
+        }
+    }
+
+    fn forget_client(&mut self, client: ClientId) {
+        let Some(state) = self.clients.remove(&client) else {
+            return;
+        };
+        if let Some(number) = state.connection {
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.user = None;
+            }
+            self.work.settle.insert(number);
+        }
+    }
+
+    /// Ends a Request.
+    pub(super) fn confirm(&mut self, asker: Asker, result: Result<Confirm, Refused>) {
+        self.confirm_with(asker, result, Enclosed::Nothing);
+    }
+
+    pub(super) fn confirm_with(
+        &mut self,
+        asker: Asker,
+        result: Result<Confirm, Refused>,
+        enclosed: Enclosed,
+    ) {
+        let Asker {
+            client,
+            id,
+            in_turn,
+        } = asker;
+        let Some(state) = self.clients.get_mut(&client) else {
+            return;
+        };
+        state.unconfirmed = state.unconfirmed.saturating_sub(1);
+        if in_turn {
+            state.in_turn = false;
+            self.work.turn.insert(client);
+        }
+        self.say(client, FromServer::Confirm { id, result }, enclosed);
+    }
+
+    /// Tells a client something that takes no Response.
+    pub(super) fn tell(&mut self, client: ClientId, indication: Indication, enclosed: Enclosed) {
+        self.say(
+            client,
+            FromServer::Indication { id: 0, indication },
+            enclosed,
+        );
+    }
+
+    /// Tells a client something that takes a Response under the number returned.
+    pub(super) fn invite(&mut self, client: ClientId, indication: Indication) -> u64 {
+        self.last_indication += 1;
+        let id = self.last_indication;
+        let message = FromServer::Indication { id, indication };
+        self.say(client, message, Enclosed::Nothing);
+        id
+    }
+
+    fn say(&mut self, client: ClientId, message: FromServer, enclosed: Enclosed) {
+        self.outputs.push_back(Output::Client {
+            client,
+            message,
+            enclosed,
+        });
+    }
+
+    pub(super) fn tell_monitors(&mut self, indication: &Indication) {
+        let monitors = self.clients.iter().filter(|(_, client)| client.monitors);
+        for client in monitors.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.tell(client, indication.clone(), Enclosed::Nothing);
+        }
+    }
+
+    /// Has a client's socket kept with the adapter; a worker ends with its server.
+    pub(super) fn keep(&mut self, client: ClientId, attachment: AttachmentIndex) {
+        let worker = |client: &Client| client.worker;
+        if !self.clients.get(&client).is_none_or(worker) {
+            self.outputs.push_back(Output::Keep { client, attachment });
+        }
+    }
+
+    /// Asks the adapter.
+    pub(super) fn ask(&mut self, pending: Pending, ask: AdapterAsk) {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.tickets.insert(ticket, pending);
+        self.outputs.push_back(Output::Adapter { ticket, ask });
+    }
+}

@@ -1,0 +1,413 @@
+//! What an application and the server say to each other: the four primitives of a service access
+//! point. JSON over a Unix socket of sequenced packets; descriptors go along with some of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Address, InterfaceInfo, InterfaceSpec, Refused};
+use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
+use crate::contract::{CellRate, Credit};
+use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::wire::OamFlow;
+
+/// The version of the protocol.
+pub const VERSION: u32 = 1;
+
+/// Connections that one [`Confirm::Connections`] lists at most.
+pub const LIST_MAX: usize = 16;
+
+/// From an application to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromClient {
+    /// Asks for something.
+    Request {
+        /// Repeated by its Confirm. An application that hears [`Indication::Restarted`] before a
+        /// Confirm sends the Request again under the same number.
+        id: u64,
+        /// What.
+        request: Request,
+    },
+    /// Answers an Indication.
+    Response {
+        /// The Indication's.
+        id: u64,
+        /// How.
+        response: Response,
+    },
+}
+
+/// From the server to an application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromServer {
+    /// Ends a Request.
+    Confirm {
+        /// The Request's; 0 if no Request could be read.
+        id: u64,
+        /// What came of it.
+        result: Result<Confirm, Refused>,
+    },
+    /// Tells something of the server's own accord.
+    Indication {
+        /// For a Response; 0 if there is none to this one.
+        id: u64,
+        /// What.
+        indication: Indication,
+    },
+}
+
+/// What an application can ask. A control socket has one connection at most; the connection ends
+/// with its last socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// The first on a socket. Confirmed by [`Confirm::Hello`].
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+    },
+    /// What can be asked. Confirmed by [`Confirm::Description`].
+    Describe,
+    /// Opens a connection. Confirmed by [`Confirm::Opened`].
+    Open(Open),
+    /// Takes the use of a permanent connection ([`Request::Add`]) that nobody uses. Confirmed by
+    /// [`Confirm::Opened`].
+    Take {
+        /// Its address.
+        address: Address,
+    },
+    /// Takes this user's connection over from another socket; its capability comes along: the
+    /// descriptor of the file that its client writes. Confirmed by [`Confirm::Opened`].
+    Reattach {
+        /// Its address.
+        address: Address,
+    },
+    /// Changes the contract of this socket's connection. Confirmed by [`Confirm::Modified`], with
+    /// descriptors if it got new memory.
+    Modify {
+        /// The new one.
+        contract: String,
+    },
+    /// Closes this socket's connection; a permanent one is given back. Confirmed by
+    /// [`Confirm::Closed`].
+    Close,
+    /// Lends host time to this socket's connection (`excess=when-idle`). Confirmed by
+    /// [`Confirm::Done`].
+    Lease {
+        /// PDUs.
+        pdus: u32,
+        /// Nanoseconds from now, at most 10,000,000.
+        expires_in_ns: u64,
+    },
+    /// Opens a permanent connection: it stays until it is deleted. Confirmed by
+    /// [`Confirm::Added`].
+    Add(Open),
+    /// Changes a permanent connection that nobody uses. Confirmed by [`Confirm::Done`].
+    Set {
+        /// Its address.
+        address: Address,
+        /// The new contract.
+        contract: String,
+    },
+    /// Closes a permanent connection, whoever uses it. Confirmed by [`Confirm::Done`].
+    Delete {
+        /// Its address.
+        address: Address,
+    },
+    /// Connections, those of all users. Confirmed by [`Confirm::Connections`].
+    List {
+        /// The first to list, by number.
+        from: u32,
+    },
+    /// What is reserved and what is free. Confirmed by [`Confirm::Resources`].
+    Resources,
+    /// The interfaces. Confirmed by [`Confirm::Interfaces`].
+    Interfaces,
+    /// Adds an interface; for the server's own user and root. Confirmed by [`Confirm::Done`].
+    AddInterface(InterfaceSpec),
+    /// Removes an interface without connections; for the server's own user and root. Confirmed by
+    /// [`Confirm::Done`].
+    RemoveInterface {
+        /// Its name.
+        name: String,
+    },
+    /// Sends one OAM loopback cell and waits for its return. Confirmed by [`Confirm::Returned`].
+    Ping {
+        /// The user VC of an F5 flow, which must be open; of an F4 flow the VPI counts.
+        address: Address,
+        /// Which flow.
+        flow: OamFlow,
+        /// Nanoseconds, at most 10^10.
+        timeout_ns: u64,
+    },
+    /// Changes of connections and interfaces from now on, as Indications. Confirmed by
+    /// [`Confirm::Done`].
+    Monitor,
+    /// The memory that the counters are shown in. Confirmed by [`Confirm::Counters`].
+    Counters,
+}
+
+/// A connection to open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    /// Where.
+    pub address: Address,
+    /// The traffic contract, as text.
+    pub contract: String,
+    /// When events tell of received cells; none: at the last cell of each PDU.
+    #[serde(default)]
+    pub notification: Option<Notification>,
+    /// SDUs of the largest size that may wait to be sent; none: as many as its credit interval has,
+    /// at least 2.
+    #[serde(default)]
+    pub transmit_pdus: Option<u32>,
+    /// PDUs that may wait to be read beyond those that the contract needs room for.
+    #[serde(default)]
+    pub receive_pdus: Option<u32>,
+    /// Whether a PDU that has left interrupts: a sender that waits for room needs it.
+    #[serde(default)]
+    pub completions: bool,
+}
+
+/// What came of a Request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Confirm {
+    /// Who is there.
+    Hello {
+        /// [`VERSION`] of the server.
+        version: u32,
+        /// Its program's name and version.
+        server: String,
+        /// Its process.
+        pid: u32,
+        /// What it could not have (real-time classes, a CPU of its own, ...), for people.
+        notes: Vec<String>,
+    },
+    /// Nothing to tell.
+    Done,
+    /// Each request, with an example of its JSON.
+    Description(Vec<Description>),
+    /// A connection is open. Five descriptors: of the connection, the file the adapter writes and
+    /// the file the client writes; of its attachment the same two, and what becomes readable when
+    /// the adapter wakes the client.
+    Opened(Opened),
+    /// The contract has changed. Two descriptors of the connection's new memory, if `memory`.
+    Modified {
+        /// As from now on.
+        opened: Opened,
+        /// It has new memory; what the old one holds can be read until it is empty.
+        memory: bool,
+    },
+    /// The connection is closed.
+    Closed {
+        /// Its last counters.
+        stats: VcStats,
+    },
+    /// A permanent connection is open.
+    Added {
+        /// Its contract in canonical form.
+        contract: String,
+    },
+    /// A part of the list.
+    Connections {
+        /// By number.
+        connections: Vec<ConnectionInfo>,
+        /// Where the next part begins, if there is one.
+        next: Option<u32>,
+    },
+    /// What is reserved and free.
+    Resources(Vec<ResourceInfo>),
+    /// All interfaces.
+    Interfaces(Vec<InterfaceInfo>),
+    /// A loopback cell came back.
+    Returned {
+        /// Nanoseconds from the cell's departure to its return, by the adapter's clock.
+        round_trip_ns: u64,
+    },
+    /// One descriptor: a file of `len` octets that the server writes counters into
+    /// (docs/shared-memory.md).
+    Counters {
+        /// Octets.
+        len: u64,
+    },
+}
+
+/// One request of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// An example, as it travels.
+    pub example: String,
+}
+
+/// An open connection, as its application needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opened {
+    /// Where.
+    pub address: Address,
+    /// The contract in canonical form.
+    pub contract: String,
+    /// Its name at the adapter.
+    pub vc: VcId,
+    /// Its memory.
+    pub sizes: ConnectionSizes,
+    /// That its files' headers carry.
+    pub files_generation: u32,
+    /// Its client at the adapter.
+    pub attachment: AttachmentIndex,
+    /// That client's memory.
+    pub attachment_sizes: AttachmentSizes,
+    /// That the attachment's files' headers carry.
+    pub attachment_generation: u32,
+    /// The largest SDU to send; none: it does not send.
+    pub transmit_max_sdu: Option<u16>,
+    /// The largest SDU to receive; none: it does not receive.
+    pub receive_max_sdu: Option<u16>,
+    /// The pace of what is sent; none: best effort without a share yet.
+    pub transmit_credit: Option<Credit>,
+    /// The pace of what is received; none: it is not paced.
+    pub receive_credit: Option<Credit>,
+}
+
+/// Why a connection has ended though its application did not close it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// It was deleted.
+    Deleted,
+    /// Its interface was removed.
+    InterfaceRemoved,
+    /// Another socket took it over.
+    TakenOver,
+    /// The adapter was restarted and it could not be opened again.
+    NotReopened,
+    /// The server ends.
+    ShuttingDown,
+}
+
+/// What the server tells of its own accord.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, off the data path"
+)]
+pub enum Indication {
+    /// This socket's connection has ended.
+    Ended(EndReason),
+    /// This socket's connection was opened again after a restart of the adapter; the five
+    /// descriptors of [`Confirm::Opened`] come along. What waited in the old memory is lost.
+    Reopened(Opened),
+    /// The pace of this best-effort connection, its share of what nobody has reserved.
+    Share {
+        /// Cells/s that it may send.
+        transmit: Option<CellRate>,
+        /// Its credit, likewise.
+        transmit_credit: Option<Credit>,
+        /// Cells/s that it may receive.
+        receive: Option<CellRate>,
+    },
+    /// The guarantee of this connection cannot be kept for the time being.
+    AtRisk {
+        /// Why, for people.
+        reason: String,
+    },
+    /// There is room for more than this connection has asked for the last time it was refused. A
+    /// Response takes it or leaves it.
+    CanGrow {
+        /// The contract that would fit.
+        contract: String,
+    },
+    /// The server is a new one; connections go on. A Request that waits for its Confirm is to be
+    /// sent again.
+    Restarted,
+    /// For monitors: a connection was opened, changed or closed.
+    Connection {
+        /// Which of the three.
+        change: Change,
+        /// The connection, with its last counters if it was closed.
+        info: ConnectionInfo,
+    },
+    /// For monitors: an interface was added or removed.
+    Interface {
+        /// Which of the two.
+        change: Change,
+        /// The interface.
+        info: InterfaceInfo,
+    },
+}
+
+/// What happened to something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// It is different.
+    Changed,
+    /// It is gone.
+    Removed,
+}
+
+/// An application's answer to an Indication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Response {
+    /// Yes: the contract is changed to what [`Indication::CanGrow`] offered, as by
+    /// [`Request::Modify`]; the Confirm has the Indication's number.
+    Accept,
+    /// No.
+    Decline,
+}
+
+/// A connection as the list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionInfo {
+    /// Its number, never used twice.
+    pub number: u32,
+    /// Where.
+    pub address: Address,
+    /// The contract in canonical form.
+    pub contract: String,
+    /// Whether its rate is guaranteed.
+    pub guaranteed: bool,
+    /// Whether it stays without an application.
+    pub permanent: bool,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// The process that uses it; none: nobody does.
+    pub pid: Option<u32>,
+    /// Cells/s that it may send: guaranteed, or its share.
+    pub transmit: Option<CellRate>,
+    /// Cells/s that it may receive: guaranteed, or its share.
+    pub receive: Option<CellRate>,
+    /// Octets of memory charged to it.
+    pub memory: u64,
+    /// Of the adapter's core, in millionths: what is reserved for it.
+    pub cpu_reserved_ppm: u32,
+    /// Of the same, what it is expected to use.
+    pub cpu_expected_ppm: u32,
+    /// What happened on it, as of the last report.
+    pub stats: VcStats,
+}
+
+/// A resource that admission hands out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceInfo {
+    /// Which.
+    pub resource: super::Resource,
+    /// Of which interface; none: of the machine.
+    pub interface: Option<String>,
+    /// All of it, in the resource's unit.
+    pub capacity: u64,
+    /// What is promised.
+    pub reserved: u64,
+    /// What the promises are expected to use; for bandwidth and memory all of it.
+    pub expected: u64,
+}

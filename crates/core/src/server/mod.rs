@@ -1,0 +1,54 @@
+//! The protocol server of *L4ATM*, without I/O: connections, admission, shares.
+//!
+//! ```text
+//!  application       Request, Response          AdapterAsk
+//! ------------> handle_message --> [ Server ] --------------> adapter, by Output
+//! <------------ Confirm, Indication    |      <-------------- handle_answer
+//!                                      +-- Admission: bandwidth, CPU, memory, quotas
+//! ```
+//!
+//! The server knows no socket and no descriptor: its messages name what goes along with them
+//! ([`Enclosed`]). Data does not pass it.
+
+mod address;
+mod admission;
+mod answers;
+mod config;
+mod connection;
+mod counters;
+mod describe;
+mod interface;
+mod interfaces;
+pub mod lambda;
+mod law;
+mod machine;
+mod message;
+mod plan;
+mod refused;
+mod requests;
+mod seam;
+mod settle;
+mod share;
+mod state;
+mod take_up;
+
+pub use crate::wire::OamFlow as PingFlow;
+pub use address::{Address, AddressError};
+pub use admission::{Admission, Bandwidth, Demand, Grant};
+pub use config::{AdmissionConfig, Limits, Quota, ServerAssumptions, ServerConfig};
+pub use counters::{
+    CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
+};
+pub use interface::{InterfaceInfo, InterfaceSpec, Link};
+pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
+pub use machine::Server;
+pub use message::{
+    Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer, Indication,
+    LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
+};
+pub use refused::{Refused, Resource, Shortage};
+pub use seam::{
+    AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
+};
+pub use share::{Claim, divide};
+pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};

@@ -1,0 +1,324 @@
+//! From what an application asks for to what is asked of admission and of the adapter.
+
+use super::{AdmissionConfig, Bandwidth, Demand, Direction, Open, Refused, ServerConfig, Shortage};
+use crate::aal::aal34;
+use crate::adapter::{
+    Aal, Assumptions, AttachmentIndex, Notification, OpenRequest, PortIndex, Terms,
+};
+use crate::contract::{
+    CellRate, Credit, PduStream, Peak, Police, ServiceCategory, TrafficContract, TrafficDescriptor,
+    aal5_cells,
+};
+use crate::ring::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
+use crate::wire::{PAYLOAD_LEN, VpiVci};
+
+/// What the rest of an interface gives a best-effort connection, in cells/s; none: the direction
+/// is not there, or guaranteed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Share {
+    pub(super) transmit: Option<CellRate>,
+    pub(super) receive: Option<CellRate>,
+}
+
+/// A connection as it is to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) contract: TrafficContract,
+    pub(super) terms: Terms,
+    pub(super) sizes: ConnectionSizes,
+    pub(super) demand: Demand,
+    line: CellRate,
+}
+
+/// What a plan depends on beside the contract.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances<'a> {
+    pub(super) config: &'a ServerConfig,
+    pub(super) admission: &'a AdmissionConfig,
+    pub(super) open: &'a Open,
+    /// Of the interface.
+    pub(super) line: CellRate,
+    pub(super) worker: bool,
+}
+
+/// Reads a contract's text.
+pub(super) fn parse(text: &str) -> Result<TrafficContract, Refused> {
+    text.parse()
+        .map_err(|error: crate::contract::ContractError| Refused::Contract {
+            at: u32::try_from(error.at).unwrap_or(u32::MAX),
+            reason: error.kind.to_string(),
+        })
+}
+
+impl Circumstances<'_> {
+    pub(super) fn plan(&self, contract: &TrafficContract) -> Result<Plan, Refused> {
+        let assume = &self.config.assumptions;
+        let assumptions = Assumptions {
+            line: self.line,
+            cdvt_ns: assume.cdvt_ns,
+            interleaving: assume.interleaving,
+            notification: self.open.notification.unwrap_or(Notification::LastCell),
+            transmit_pdus: self.open.transmit_pdus,
+            receive_pdus: self.open.receive_pdus.unwrap_or(0),
+            wake_up_ns: assume.wake_up_ns,
+            gap_max_ns: assume.gap_max_ns,
+            clump_cells: assume.clump_cells,
+        };
+        let unserved = |why: crate::adapter::Unserved| Refused::Unsupported(why.to_string());
+        let mut terms = Terms::of(contract, &assumptions).map_err(unserved)?;
+        if let Some(transmit) = &mut terms.transmit {
+            transmit.interrupt_on_completion = self.open.completions;
+        }
+        let sizes = terms.sizes().map_err(unserved)?;
+        let mut plan = Plan {
+            contract: *contract,
+            terms,
+            sizes,
+            demand: Demand::default(),
+            line: self.line,
+        };
+        plan.demand = self.demand(&plan)?;
+        Ok(plan)
+    }
+
+    /// The plan with the memory that the connection has, if that is large enough.
+    pub(super) fn keep_memory(&self, plan: Plan, has: ConnectionSizes) -> Result<Plan, Refused> {
+        let needs = plan.sizes;
+        let fits = needs.receive_slots <= has.receive_slots
+            && needs.receive_len <= has.receive_len
+            && needs.transmit_slots <= has.transmit_slots
+            && needs.transmit_len <= has.transmit_len;
+        // What an AAL3/4 VC may hold changes only with its memory.
+        if !fits || plan.terms.aal.interleaving().is_some() {
+            return Ok(plan);
+        }
+        let mut plan = Plan { sizes: has, ..plan };
+        plan.demand = self.demand(&plan)?;
+        Ok(plan)
+    }
+
+    fn demand(&self, plan: &Plan) -> Result<Demand, Refused> {
+        let mut demand = Demand {
+            memory: memory(plan, self.config.attachment)?,
+            connections: 1,
+            ..Demand::default()
+        };
+        for direction in [Direction::Transmit, Direction::Receive] {
+            let Some(max_sdu) = plan.max_sdu(direction) else {
+                continue;
+            };
+            let bandwidth = match direction {
+                Direction::Transmit => &mut demand.transmit,
+                Direction::Receive => &mut demand.receive,
+            };
+            let Some(rate) = plan.guaranteed(direction) else {
+                bandwidth.best_effort = 1;
+                continue;
+            };
+            let cell_s = u64::from(rate.cell_s());
+            *bandwidth = Bandwidth {
+                guaranteed: cell_s,
+                best_effort: 0,
+            };
+            let largest = plan.pdu_cells(max_sdu);
+            let floor = self.admission.sdu_floor.unwrap_or(max_sdu).min(max_sdu);
+            let reserved = plan.pdu_cells(floor);
+            let (adapter, worker) = (&self.admission.adapter_law, &self.admission.worker_law);
+            demand.adapter_ppm += adapter.reserve_ppm(direction, cell_s, reserved);
+            demand.adapter_expected_ppm += adapter.expected_ppm(direction, cell_s, largest);
+            if self.worker {
+                demand.worker_ppm += worker.reserve_ppm(direction, cell_s, reserved);
+                demand.worker_expected_ppm += worker.expected_ppm(direction, cell_s, largest);
+            }
+        }
+        Ok(demand)
+    }
+
+    /// A contract like `contract`, at the highest rate for which `fits` holds of its plan. First
+    /// only the direction of the shortage is lowered, then both. `fits` holds of every rate below
+    /// one of which it holds.
+    pub(super) fn offer(
+        &self,
+        contract: &TrafficContract,
+        shortage: &Shortage,
+        fits: impl Fn(Plan) -> bool,
+    ) -> Option<TrafficContract> {
+        use super::Resource::{ReceiveBandwidth, TransmitBandwidth};
+        if contract.category == ServiceCategory::Ubr {
+            return None;
+        }
+        let fits = |contract: &TrafficContract| self.plan(contract).is_ok_and(&fits);
+        let both = (true, true);
+        let first = match shortage.resource {
+            TransmitBandwidth => (true, false),
+            ReceiveBandwidth => (false, true),
+            _ => both,
+        };
+        [first, both].into_iter().find_map(|ways| {
+            let top = top_cell_s(contract, ways, self.line);
+            let at = |cell_s| scaled(contract, ways, self.line, cell_s, top);
+            let (mut good, mut bad) = (0, top);
+            while bad - good > 1 {
+                let middle = good + (bad - good) / 2;
+                if fits(&at(middle)) {
+                    good = middle;
+                } else {
+                    bad = middle;
+                }
+            }
+            let offer = at(good.max(1));
+            (good > 0 && acceptable(&offer, self.line)).then_some(offer)
+        })
+    }
+}
+
+/// The highest peak rate among the directions to be lowered.
+fn top_cell_s(contract: &TrafficContract, ways: (bool, bool), line: CellRate) -> u32 {
+    let peak = |way: bool, descriptor: Option<TrafficDescriptor>| {
+        let descriptor = descriptor.filter(|_| way);
+        descriptor.map_or(0, |descriptor| descriptor.peak().on(line).cell_s())
+    };
+    peak(ways.0, contract.transmit).max(peak(ways.1, contract.receive))
+}
+
+/// The contract with the rates of some directions at `cell_s` of `top`.
+fn scaled(
+    contract: &TrafficContract,
+    ways: (bool, bool),
+    line: CellRate,
+    cell_s: u32,
+    top: u32,
+) -> TrafficContract {
+    let scale = |rate: CellRate| {
+        // At most the rate.
+        let scaled = u64::from(rate.cell_s()) * u64::from(cell_s) / u64::from(top.max(1));
+        CellRate::new((scaled as u32).max(1)).unwrap_or(rate)
+    };
+    let lower = |way: bool, descriptor: Option<TrafficDescriptor>| {
+        descriptor.map(|descriptor| match way {
+            false => descriptor,
+            true => TrafficDescriptor {
+                pcr: Some(Peak::Rate(scale(descriptor.peak().on(line)))),
+                scr: descriptor.scr.map(scale),
+                ..descriptor
+            },
+        })
+    };
+    TrafficContract {
+        transmit: lower(ways.0, contract.transmit),
+        receive: lower(ways.1, contract.receive),
+        ..*contract
+    }
+}
+
+/// Whether the peak rates are at least what will do.
+fn acceptable(contract: &TrafficContract, line: CellRate) -> bool {
+    let ways = [contract.transmit, contract.receive];
+    ways.iter().flatten().all(|descriptor| {
+        let least = descriptor.min_pcr;
+        least.is_none_or(|least| descriptor.peak().on(line) >= least)
+    })
+}
+
+/// Octets of a connection's memory: its files, those of an attachment, and what the adapter keeps
+/// to itself.
+fn memory(plan: &Plan, attachment: AttachmentSizes) -> Result<u64, Refused> {
+    let unsupported = |error: crate::ring::GeometryError| Refused::Unsupported(error.to_string());
+    let attachment = AttachmentGeometry::new(attachment).map_err(unsupported)?;
+    let connection = ConnectionGeometry::new(plan.sizes).map_err(unsupported)?;
+    let files = [
+        attachment.from_adapter_len(),
+        attachment.from_client_len(),
+        connection.from_adapter_len(),
+        connection.from_client_len(),
+    ];
+    let staging = match (plan.terms.transmit, plan.terms.aal) {
+        (None, _) => 0,
+        (_, Aal::Aal34(_)) => usize::from(aal34::cells(u16::MAX)) * PAYLOAD_LEN,
+        _ => aal5_cells(u16::MAX.into()) as usize * PAYLOAD_LEN,
+    };
+    let nowhere = (VpiVci::default(), PortIndex(0), AttachmentIndex(0));
+    let request = plan.terms.request(nowhere.0, nowhere.1, nowhere.2);
+    let limits = request.aal34_limits(plan.sizes.receive_len, plan.sizes.receive_slots);
+    let reassembler = limits.as_ref().map_or(0, aal34::Reassembler::memory_len);
+    Ok((files.iter().sum::<usize>() + staging + reassembler) as u64)
+}
+
+impl Plan {
+    pub(super) fn is_guaranteed(&self) -> bool {
+        self.contract.category != ServiceCategory::Ubr
+    }
+
+    fn descriptor(&self, direction: Direction) -> Option<TrafficDescriptor> {
+        match direction {
+            Direction::Transmit => self.contract.transmit,
+            Direction::Receive => self.contract.receive,
+        }
+    }
+
+    pub(super) fn max_sdu(&self, direction: Direction) -> Option<u16> {
+        match direction {
+            Direction::Transmit => self.terms.transmit.map(|transmit| transmit.max_sdu),
+            Direction::Receive => self.terms.receive.map(|receive| receive.max_sdu),
+        }
+    }
+
+    fn pdu_cells(&self, sdu: u16) -> u32 {
+        match self.terms.aal {
+            Aal::Aal0 => 1,
+            Aal::Aal5 => aal5_cells(sdu.into()),
+            Aal::Aal34(_) => aal34::cells(sdu).into(),
+        }
+    }
+
+    /// Cells/s that a direction keeps up; none: it is not there, or best effort.
+    pub(super) fn guaranteed(&self, direction: Direction) -> Option<CellRate> {
+        let descriptor = self.descriptor(direction).filter(|_| self.is_guaranteed());
+        descriptor.map(|descriptor| descriptor.sustained(self.line))
+    }
+
+    /// What a direction of best effort claims of the rest.
+    pub(super) fn claim(&self, direction: Direction) -> Option<super::share::Claim> {
+        let descriptor = self
+            .descriptor(direction)
+            .filter(|_| !self.is_guaranteed())?;
+        let most = match direction {
+            Direction::Transmit => None,
+            Direction::Receive => self.terms.receive.and_then(|receive| receive.rate),
+        };
+        Some(super::share::Claim {
+            weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
+            most: most.map(|rate| rate.cell_s().into()),
+        })
+    }
+
+    /// The adapter's request, best effort received at no more than its share.
+    pub(super) fn request(
+        &self,
+        address: VpiVci,
+        port: PortIndex,
+        attachment: AttachmentIndex,
+        share: Share,
+    ) -> OpenRequest {
+        let mut request = self.terms.request(address, port, attachment);
+        let shares = self.contract.policing() != Police::Buffer && !self.is_guaranteed();
+        if let (Some(receive), true) = (&mut request.receive, shares) {
+            receive.rate = share.receive.or(CellRate::new(1));
+        }
+        request
+    }
+
+    /// The pace of a direction: of what is guaranteed, or of a share.
+    pub(super) fn credit(&self, direction: Direction, share: Option<CellRate>) -> Option<Credit> {
+        let sdu = self.max_sdu(direction)?;
+        let rate = self.guaranteed(direction).or(share)?;
+        let stream = PduStream {
+            peak: rate,
+            sustained: rate,
+            sdu: sdu.into(),
+            cells: self.pdu_cells(sdu),
+            dvt_ns: 0,
+        };
+        Some(stream.credit(self.contract.jitter))
+    }
+}

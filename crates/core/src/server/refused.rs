@@ -1,0 +1,153 @@
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::adapter::Refusal;
+
+/// What admission hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Cells/s that an interface sends.
+    TransmitBandwidth,
+    /// Cells/s that an interface receives.
+    ReceiveBandwidth,
+    /// Time of the adapter's core, in millionths.
+    AdapterCpu,
+    /// Time of the cores that the server's workers share, in millionths of one core.
+    WorkerCpu,
+    /// Octets of memory.
+    Memory,
+    /// Connections.
+    Connections,
+}
+
+impl Resource {
+    /// Its unit, as people read it.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::TransmitBandwidth | Self::ReceiveBandwidth => "cells/s",
+            Self::AdapterCpu | Self::WorkerCpu => "ppm of a core",
+            Self::Memory => "octets",
+            Self::Connections => "connections",
+        }
+    }
+
+    /// Its name, as people read it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TransmitBandwidth => "transmit bandwidth",
+            Self::ReceiveBandwidth => "receive bandwidth",
+            Self::AdapterCpu => "CPU time of the adapter",
+            Self::WorkerCpu => "CPU time of the workers",
+            Self::Memory => "memory",
+            Self::Connections => "connections",
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// More was asked for than is free, or than its user may have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[error(
+    "not enough {resource}: {needed} {} needed, {free} free{}{}",
+    resource.unit(),
+    if *.quota { " in the user's quota" } else { "" },
+    offered(offer.as_deref())
+)]
+pub struct Shortage {
+    /// What there is not enough of.
+    pub resource: Resource,
+    /// What the request needs, in the resource's unit.
+    pub needed: u64,
+    /// What is free.
+    pub free: u64,
+    /// The user's quota is the bound, not the machine.
+    pub quota: bool,
+    /// A contract that would fit, if one would.
+    pub offer: Option<String>,
+}
+
+fn offered(offer: Option<&str>) -> String {
+    offer.map_or_else(String::new, |offer| format!("; this would fit: {offer}"))
+}
+
+/// Why a Request was refused. It left no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// Admission.
+    #[error(transparent)]
+    Admission(#[from] Shortage),
+    /// The text is no contract.
+    #[error("no contract: {reason} (at octet {at})")]
+    Contract {
+        /// Octets before the mistake.
+        at: u32,
+        /// The mistake.
+        reason: String,
+    },
+    /// The contract asks for what there is not.
+    #[error("not supported: {0}")]
+    Unsupported(String),
+    /// No Request could be read from the message.
+    #[error("not a request: {0}")]
+    BadMessage(String),
+    /// The first request on a socket is hello.
+    #[error("the first request on a socket is hello")]
+    HelloFirst,
+    /// The server speaks another version.
+    #[error("the server speaks version {speaks} of the protocol")]
+    Version {
+        /// Its version.
+        speaks: u32,
+    },
+    /// The descriptors that came are not those that belong to the request.
+    #[error("descriptors: {0}")]
+    Descriptors(String),
+    /// The socket has a connection, or a request on its way, already.
+    #[error("this socket has a connection already")]
+    Occupied,
+    /// The socket has no connection.
+    #[error("this socket has no connection")]
+    NoConnection,
+    /// No such connection, or not for this user.
+    #[error("no such connection, or not this user's")]
+    NotFound,
+    /// Another application uses the permanent connection.
+    #[error("another application uses the connection")]
+    InUse,
+    /// Only for the server's own user and root.
+    #[error("only the server's own user and root may do this")]
+    NotPermitted,
+    /// No such interface.
+    #[error("no such interface")]
+    NoInterface,
+    /// The interface cannot be had.
+    #[error("the interface cannot be had: {0}")]
+    Interface(String),
+    /// The address is in use.
+    #[error("the address is in use")]
+    AddressInUse,
+    /// The adapter said no.
+    #[error("refused by the adapter: {0}")]
+    Adapter(#[from] Refusal),
+    /// The adapter is being restarted.
+    #[error("the adapter is being restarted; try again")]
+    AdapterAway,
+    /// The kernel said no.
+    #[error("the kernel refused: {0}")]
+    Kernel(String),
+    /// The loopback cell did not come back in time.
+    #[error("no loopback cell came back in time")]
+    NoReturn,
+    /// As many requests as a socket may have are waiting.
+    #[error("too many requests are waiting")]
+    TooMany,
+}

@@ -1,0 +1,564 @@
+//! What each Request does.
+
+use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
+use super::describe::descriptions;
+use super::interfaces::Found;
+use super::machine::{Pending, Server};
+use super::plan::{Circumstances, Plan, Share, parse};
+use super::{
+    AdapterAsk, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant, LIST_MAX, Open, Peer,
+    PingFlow, Refused, Request, Shortage,
+};
+use crate::adapter::{PortIndex, VcId, VcStats};
+use crate::contract::TrafficContract;
+
+/// The longest lease in nanoseconds.
+const LEASE_MAX_NS: u64 = 10_000_000;
+/// The longest wait for a loopback cell in nanoseconds.
+const PING_MAX_NS: u64 = 10_000_000_000;
+
+/// A Request that is carried out gives its Confirm, or none if that comes later.
+type Outcome = Result<Option<Confirm>, Refused>;
+
+/// The connection that a Request is about.
+enum Target {
+    /// None that exists.
+    None,
+    Number(u32),
+}
+
+impl Server {
+    pub(super) fn dispatch(&mut self, asker: Asker, request: Request, capability: Option<VcId>) {
+        let outcome = match self.target(asker, &request) {
+            Err(refused) => Err(refused),
+            Ok(Target::Number(number)) => {
+                return self.dispatch_to(asker, number, request, capability);
+            }
+            Ok(Target::None) => self.carry_out(asker, request),
+        };
+        self.end(asker, outcome);
+    }
+
+    fn end(&mut self, asker: Asker, outcome: Outcome) {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(confirm)) => {
+                let enclosed = match confirm {
+                    Confirm::Counters { .. } => Enclosed::Counters,
+                    _ => Enclosed::Nothing,
+                };
+                self.confirm_with(asker, Ok(confirm), enclosed);
+            }
+            Err(refused) => self.confirm(asker, Err(refused)),
+        }
+    }
+
+    /// The connection that a request is about, if it is about one.
+    fn target(&self, asker: Asker, request: &Request) -> Result<Target, Refused> {
+        let client = self.clients.get(&asker.client);
+        let own = client.and_then(|client| client.connection);
+        let governs = client.is_some_and(|client| self.is_governor(client.peer.uid));
+        let uid = client.map(|client| client.peer.uid);
+        let at = |address: &Address| {
+            let found = self
+                .find_interface(address)
+                .map_err(|_| Refused::NotFound)?;
+            let number = self.addresses.get(&(found.port, found.address.vc));
+            let connection = number.and_then(|number| self.connections.get(number));
+            let mine = |connection: &&Connection| governs || Some(connection.uid) == uid;
+            let connection = connection.filter(mine).ok_or(Refused::NotFound)?;
+            Ok(Target::Number(connection.number))
+        };
+        match request {
+            // Its own, where it asks for what it has: it may not have heard the Confirm.
+            Request::Open(_) => Ok(own.map_or(Target::None, Target::Number)),
+            Request::Take { address } | Request::Reattach { address } => match own {
+                Some(number) => Ok(Target::Number(number)),
+                None => at(address),
+            },
+            Request::Close if client.is_some_and(|client| client.may_have_closed) => {
+                Ok(own.map_or(Target::None, Target::Number))
+            }
+            Request::Modify { .. } | Request::Close | Request::Lease { .. } => {
+                own.map(Target::Number).ok_or(Refused::NoConnection)
+            }
+            Request::Set { address, .. } | Request::Delete { address } => at(address),
+            _ => Ok(Target::None),
+        }
+    }
+
+    /// A request about a connection; it waits until nothing is under way there.
+    pub(super) fn dispatch_to(
+        &mut self,
+        asker: Asker,
+        number: u32,
+        request: Request,
+        capability: Option<VcId>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return self.end(asker, Err(Refused::NotFound));
+        };
+        let under_way = !connection.is_resting() || connection.opener.is_some();
+        if under_way || self.work.settle.contains(&number) {
+            return connection.waiting.push((asker, request, capability));
+        }
+        if self.repeat(asker, number, &request) {
+            return;
+        }
+        let outcome = match request {
+            Request::Open(_) => Err(Refused::Occupied),
+            Request::Take { .. } => self.take(asker, number),
+            Request::Reattach { .. } => self.reattach(asker, number, capability),
+            Request::Modify { contract } => self.modify(asker, number, &contract, false),
+            Request::Set { contract, .. } => self.modify(asker, number, &contract, true),
+            Request::Close => self.close(asker, number),
+            Request::Delete { .. } => self.delete(asker, number),
+            Request::Lease {
+                pdus,
+                expires_in_ns,
+            } => self.lease(asker, number, pdus, expires_in_ns),
+            _ => Err(Refused::NotFound),
+        };
+        self.end(asker, outcome);
+    }
+
+    /// Whether the request was carried out already: then it is confirmed once more.
+    fn repeat(&mut self, asker: Asker, number: u32, request: &Request) -> bool {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return false;
+        };
+        if connection.user.map(|user| user.client) != Some(asker.client) {
+            return false;
+        }
+        let again = core::mem::take(&mut connection.repeatable);
+        let done = connection.done.filter(|done| again && done.id == asker.id);
+        let (Some(done), Some(opened), Some(open)) = (done, connection.opened(), connection.vc)
+        else {
+            return false;
+        };
+        let vc = open.vc;
+        let attachment = opened.attachment;
+        let opens = matches!(
+            request,
+            Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }
+        );
+        match (done.modified, request) {
+            (None, _) if opens => {
+                let enclosed = Enclosed::Connection { vc, attachment };
+                self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
+            }
+            (Some(memory), Request::Modify { .. }) => {
+                let enclosed = match memory {
+                    true => Enclosed::Memory { vc },
+                    false => Enclosed::Nothing,
+                };
+                let confirm = Confirm::Modified { opened, memory };
+                self.confirm_with(asker, Ok(confirm), enclosed);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A request that is about no connection that exists.
+    fn carry_out(&mut self, asker: Asker, request: Request) -> Outcome {
+        let client = self
+            .clients
+            .get_mut(&asker.client)
+            .ok_or(Refused::NotFound)?;
+        let governs = client.peer.uid == 0 || client.peer.uid == self.config.uid;
+        match request {
+            Request::Open(open) => self.open(asker, open, false),
+            Request::Add(open) => self.open(asker, open, true),
+            Request::Close => {
+                client.may_have_closed = false;
+                let stats = VcStats::default();
+                Ok(Some(Confirm::Closed { stats }))
+            }
+            Request::Describe => Ok(Some(Confirm::Description(descriptions()))),
+            Request::List { from } => Ok(Some(self.list(from))),
+            Request::Resources => {
+                let resources = self.admission.resources(|port| self.interface_name(port));
+                Ok(Some(Confirm::Resources(resources)))
+            }
+            Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),
+            Request::AddInterface(_) | Request::RemoveInterface { .. } if !governs => {
+                Err(Refused::NotPermitted)
+            }
+            Request::AddInterface(spec) => self.add_interface(asker, spec).map(|()| None),
+            Request::RemoveInterface { name } => self.remove_interface(asker, &name),
+            Request::Ping {
+                address,
+                flow,
+                timeout_ns,
+            } => self.ping(asker, &address, flow, timeout_ns),
+            Request::Monitor => self.monitor(asker),
+            Request::Counters => {
+                let len = self.config.counters_len;
+                let none = || Refused::Unsupported("this server shows no counters".to_owned());
+                let len = len.ok_or_else(none)?;
+                Ok(Some(Confirm::Counters { len }))
+            }
+            _ => Err(Refused::NotFound),
+        }
+    }
+
+    fn monitor(&mut self, asker: Asker) -> Outcome {
+        let others = self
+            .clients
+            .iter()
+            .filter(|(id, client)| client.monitors && **id != asker.client);
+        if others.count() as u64 >= self.config.limits.monitors.into() {
+            return Err(Refused::TooMany);
+        }
+        if let Some(client) = self.clients.get_mut(&asker.client) {
+            client.monitors = true;
+        }
+        Ok(Some(Confirm::Done))
+    }
+
+    /// The connections as the list shows them, by number.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionInfo> {
+        let shown = self.connections.values();
+        let shown = shown.filter(|connection| connection.announced);
+        shown.map(super::connection::Connection::info)
+    }
+
+    fn list(&self, from: u32) -> Confirm {
+        let shown = self.connections.range(from..);
+        let mut shown = shown.filter(|(_, connection)| connection.announced);
+        let connections: Vec<ConnectionInfo> = shown
+            .by_ref()
+            .take(LIST_MAX)
+            .map(|(_, connection)| connection.info())
+            .collect();
+        Confirm::Connections {
+            connections,
+            next: shown.next().map(|(number, _)| *number),
+        }
+    }
+
+    /// What a plan depends on.
+    pub(super) fn circumstances<'a>(
+        &'a self,
+        open: &'a Open,
+        port: PortIndex,
+        worker: bool,
+    ) -> Circumstances<'a> {
+        let mut interfaces = self.interfaces.values();
+        let interface = interfaces.find(|interface| interface.port == port);
+        let line = interface.map(super::interfaces::Interface::line);
+        Circumstances {
+            config: &self.config,
+            admission: self.admission.config(),
+            open,
+            line: line.unwrap_or(crate::contract::CellRate::OC3),
+            worker,
+        }
+    }
+
+    fn open(&mut self, asker: Asker, open: Open, permanent: bool) -> Outcome {
+        let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
+        let (peer, worker) = (client.peer, client.worker);
+        if self.home.is_none() {
+            return Err(Refused::AdapterAway);
+        }
+        let Found { address, port } = self.find_interface(&open.address)?;
+        let contract = parse(&open.contract)?;
+        let open = Open {
+            address: address.clone(),
+            contract: contract.to_string(),
+            ..open
+        };
+        let plan = self.circumstances(&open, port, worker).plan(&contract)?;
+        if let Some(number) = self.addresses.get(&(port, address.vc)) {
+            let contract = open.contract;
+            return match permanent && self.is_added_by(*number, asker, peer) {
+                true => Ok(Some(Confirm::Added { contract })),
+                false => Err(Refused::AddressInUse),
+            };
+        }
+        let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
+        let grant = match self.admission.admit(peer.uid, port, plan.demand) {
+            Ok(grant) => grant,
+            Err(shortage) => {
+                let fits = |plan: Plan| self.admission.check(peer.uid, port, &plan.demand).is_ok();
+                let circumstances = self.circumstances(&open, port, worker);
+                let offer = circumstances.offer(&contract, &shortage, fits);
+                if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
+                    client.wanted = Some((address, contract));
+                }
+                return Err(with_offer(shortage, offer));
+            }
+        };
+        self.last_number = number;
+        let mut connection = Connection::new(number, address, port, open, plan);
+        connection.grant = Some(grant);
+        connection.uid = peer.uid;
+        connection.worker = worker;
+        connection.permanent = permanent;
+        connection.opener = Some(asker);
+        if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
+            client.connection = Some(number);
+            client.may_have_closed = false;
+            connection.user = Some(User {
+                client: asker.client,
+                pid: peer.pid,
+            });
+        }
+        self.insert(connection);
+        Ok(None)
+    }
+
+    /// Whether this very request added the connection, before the server was restarted.
+    fn is_added_by(&self, number: u32, asker: Asker, peer: Peer) -> bool {
+        self.connections.get(&number).is_some_and(|connection| {
+            let done = connection.done.filter(|_| connection.repeatable);
+            let mine = connection.permanent && connection.uid == peer.uid;
+            mine && done.is_some_and(|done| done.id == asker.id)
+        })
+    }
+
+    pub(super) fn insert(&mut self, connection: Connection) {
+        let (number, port) = (connection.number, connection.port);
+        self.addresses.insert((port, connection.address.vc), number);
+        self.connections.insert(number, connection);
+        self.work.divide.insert(port);
+        self.work.settle.insert(number);
+    }
+
+    /// The connection and its VC. None: the adapter is away, or is to open it yet.
+    fn open_vc(&mut self, number: u32) -> Result<(&mut Connection, VcId), Refused> {
+        let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
+        let vc = connection.vc.ok_or(Refused::AdapterAway)?.vc;
+        Ok((connection, vc))
+    }
+
+    fn take(&mut self, asker: Asker, number: u32) -> Outcome {
+        let (connection, _) = self.open_vc(number)?;
+        if connection
+            .user
+            .is_some_and(|user| user.client == asker.client)
+        {
+            return Err(Refused::Occupied);
+        }
+        if !connection.permanent {
+            return Err(Refused::NotFound);
+        }
+        if connection.user.is_some() {
+            return Err(Refused::InUse);
+        }
+        self.join(asker, number)
+    }
+
+    fn reattach(&mut self, asker: Asker, number: u32, capability: Option<VcId>) -> Outcome {
+        let (connection, vc) = self.open_vc(number)?;
+        if connection
+            .user
+            .is_some_and(|user| user.client == asker.client)
+        {
+            return Err(Refused::Occupied);
+        }
+        match capability {
+            Some(capability) if capability == vc => self.join(asker, number),
+            Some(_) => Err(Refused::Descriptors(
+                "they are another connection's".to_owned(),
+            )),
+            None => Err(Refused::Descriptors(
+                "the connection's is missing".to_owned(),
+            )),
+        }
+    }
+
+    fn join(&mut self, asker: Asker, number: u32) -> Outcome {
+        let sizes = self.config.attachment;
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.stage = Stage::Joining(asker);
+        }
+        self.ask(Pending::Connection(number), AdapterAsk::Attach { sizes });
+        Ok(None)
+    }
+
+    fn modify(&mut self, asker: Asker, number: u32, text: &str, set: bool) -> Outcome {
+        let contract = parse(text)?;
+        let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
+        let open = connection.vc.ok_or(Refused::AdapterAway)?;
+        let held = connection.grant.as_ref().ok_or(Refused::NotFound)?;
+        if set && !connection.permanent {
+            return Err(Refused::NotFound);
+        }
+        if set && connection.user.is_some() {
+            return Err(Refused::InUse);
+        }
+        check_same_shape(&connection.plan.contract, &contract)?;
+        let port = connection.port;
+        let circumstances = self.circumstances(&connection.open, port, connection.worker);
+        let plan = |contract: &TrafficContract| {
+            let plan = circumstances.plan(contract)?;
+            circumstances.keep_memory(plan, open.sizes)
+        };
+        let plan = plan(&contract)?;
+        if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
+            let fits = |plan: Plan| {
+                let plan = circumstances.keep_memory(plan, open.sizes);
+                plan.is_ok_and(|plan| self.admission.check_change(held, &plan.demand).is_ok())
+            };
+            let offer = circumstances.offer(&contract, &shortage, fits);
+            if let (Some(connection), false) = (self.connections.get_mut(&number), set) {
+                connection.wanted = Some(contract);
+            }
+            return Err(with_offer(shortage, offer));
+        }
+        let more = self.admission.take_more(held, &plan.demand);
+        self.ask_modify(asker, number, plan, more, set);
+        Ok(None)
+    }
+
+    fn ask_modify(&mut self, asker: Asker, number: u32, plan: Plan, more: Grant, set: bool) {
+        let home = self.home_attachment();
+        let Some((connection, open)) = self
+            .connections
+            .get_mut(&number)
+            .and_then(|connection| connection.vc.map(|open| (connection, open)))
+        else {
+            return self.admission.release(more);
+        };
+        let memory = plan.sizes != open.sizes;
+        let done = (!set).then_some(super::Done {
+            id: asker.id,
+            modified: Some(memory),
+        });
+        let at = connection
+            .attachment
+            .map(|attached| attached.index)
+            .or(home);
+        let at = at.unwrap_or(crate::adapter::AttachmentIndex(0));
+        // Best effort that was guaranteed has no share yet: it gets one when it is.
+        let share = match plan.is_guaranteed() {
+            true => Share::default(),
+            false => connection.applied,
+        };
+        let ask = AdapterAsk::Modify {
+            vc: open.vc,
+            request: plan.request(connection.address.vc, connection.port, at, share),
+            sizes: memory.then_some(plan.sizes),
+            record: connection.record(&plan, connection.user, done),
+        };
+        connection.stage = Stage::Modifying(Box::new(Change {
+            asker,
+            plan,
+            more,
+            memory,
+            set,
+        }));
+        self.work.divide.insert(connection.port);
+        self.ask(Pending::Connection(number), ask);
+    }
+
+    fn close(&mut self, asker: Asker, number: u32) -> Outcome {
+        let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
+        connection.user = None;
+        connection.owed.push(Owed {
+            asker,
+            result: Ok(OwedConfirm::Closed),
+        });
+        if let Some(client) = self.clients.get_mut(&asker.client) {
+            client.connection = None;
+        }
+        self.work.settle.insert(number);
+        Ok(None)
+    }
+
+    fn delete(&mut self, asker: Asker, number: u32) -> Outcome {
+        let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
+        if !connection.permanent {
+            return Err(Refused::NotFound);
+        }
+        connection.ending = Some(EndReason::Deleted);
+        connection.owed.push(Owed {
+            asker,
+            result: Ok(OwedConfirm::Done),
+        });
+        self.work.settle.insert(number);
+        Ok(None)
+    }
+
+    fn lease(&mut self, asker: Asker, number: u32, pdus: u32, expires_in_ns: u64) -> Outcome {
+        if expires_in_ns > LEASE_MAX_NS {
+            let reason = "a lease has 10,000,000 ns at most";
+            return Err(Refused::BadMessage(reason.to_owned()));
+        }
+        let (_, vc) = self.open_vc(number)?;
+        let ask = AdapterAsk::Lease {
+            vc,
+            pdus,
+            expires_in_ns,
+        };
+        self.ask(Pending::Request(asker), ask);
+        Ok(None)
+    }
+
+    fn ping(
+        &mut self,
+        asker: Asker,
+        address: &Address,
+        flow: PingFlow,
+        timeout_ns: u64,
+    ) -> Outcome {
+        if timeout_ns > PING_MAX_NS {
+            let reason = "a loopback cell is waited for 10^10 ns at most";
+            return Err(Refused::BadMessage(reason.to_owned()));
+        }
+        if self.home.is_none() {
+            return Err(Refused::AdapterAway);
+        }
+        let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
+        let uid = client.peer.uid;
+        let found = self.find_interface(address)?;
+        match flow {
+            PingFlow::F4Segment | PingFlow::F4EndToEnd => {
+                if !self.is_governor(uid) {
+                    return Err(Refused::NotPermitted);
+                }
+            }
+            PingFlow::F5Segment | PingFlow::F5EndToEnd => {
+                let number = self.addresses.get(&(found.port, address.vc));
+                let connection = number.and_then(|number| self.connections.get(number));
+                let open = connection.filter(|connection| {
+                    let mine = connection.uid == uid || self.is_governor(uid);
+                    mine && connection.vc.is_some()
+                });
+                open.ok_or(Refused::NotFound)?;
+            }
+        }
+        let ask = AdapterAsk::Ping {
+            port: found.port,
+            address: address.vc,
+            flow,
+            timeout_ns,
+        };
+        self.ask(Pending::Request(asker), ask);
+        Ok(None)
+    }
+}
+
+/// A change of contract keeps the AAL and the directions.
+fn check_same_shape(old: &TrafficContract, new: &TrafficContract) -> Result<(), Refused> {
+    let shape = |contract: &TrafficContract| {
+        let aal = contract.aal.unwrap_or(crate::contract::Aal::Aal5);
+        (aal, contract.transmit.is_some(), contract.receive.is_some())
+    };
+    if shape(old) == shape(new) {
+        Ok(())
+    } else {
+        let reason = "a connection keeps its AAL and its directions";
+        Err(Refused::Unsupported(reason.to_owned()))
+    }
+}
+
+fn with_offer(shortage: Shortage, offer: Option<TrafficContract>) -> Refused {
+    Refused::Admission(Shortage {
+        offer: offer.map(|offer| offer.to_string()),
+        ..shortage
+    })
+}

@@ -1,0 +1,237 @@
+//! The seam between the server and the threads and descriptors around it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{FromServer, InterfaceSpec, PingFlow, Record};
+use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
+use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::wire::VpiVci;
+
+/// A control socket of an application, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientId(pub u32);
+
+/// Repeated by the answer to what was asked under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Who is at the other end of a control socket, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process when it connected; 0 if it is in another namespace.
+    pub pid: u32,
+}
+
+/// What the server asks of the adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdapterAsk {
+    /// A client at the adapter, to be kept when the server dies. Answered by
+    /// [`AdapterAnswer::Attached`].
+    Attach {
+        /// Its memory.
+        sizes: AttachmentSizes,
+    },
+    /// Removes one. Answered by [`AdapterAnswer::Done`].
+    Detach {
+        /// Which.
+        attachment: AttachmentIndex,
+    },
+    /// Opens a VC. Answered by [`AdapterAnswer::Opened`].
+    Open {
+        /// What.
+        request: OpenRequest,
+        /// Its memory.
+        sizes: ConnectionSizes,
+        /// What the adapter keeps with the VC for a server that takes it up.
+        record: Box<Record>,
+    },
+    /// Changes a VC, with new memory if `sizes`. Answered by [`AdapterAnswer::Opened`].
+    Modify {
+        /// Which.
+        vc: VcId,
+        /// How.
+        request: OpenRequest,
+        /// Its new memory.
+        sizes: Option<ConnectionSizes>,
+        /// As of [`AdapterAsk::Open`].
+        record: Box<Record>,
+    },
+    /// Hands a VC to another attachment. Answered by [`AdapterAnswer::Opened`].
+    Reattach {
+        /// Which.
+        vc: VcId,
+        /// To which.
+        attachment: AttachmentIndex,
+        /// As of [`AdapterAsk::Open`].
+        record: Box<Record>,
+    },
+    /// Closes a VC. Answered by [`AdapterAnswer::Closed`].
+    Close {
+        /// Which.
+        vc: VcId,
+    },
+    /// Lends host time to a VC. Answered by [`AdapterAnswer::Done`].
+    Lease {
+        /// Which.
+        vc: VcId,
+        /// PDUs.
+        pdus: u32,
+        /// Nanoseconds.
+        expires_in_ns: u64,
+    },
+    /// Sends a loopback cell. Answered by [`AdapterAnswer::Returned`] when it comes back.
+    Ping {
+        /// On which port.
+        port: PortIndex,
+        /// On which VC or VP.
+        address: VpiVci,
+        /// In which flow.
+        flow: PingFlow,
+        /// Nanoseconds to wait.
+        timeout_ns: u64,
+    },
+    /// Puts a link on a port. Answered by [`AdapterAnswer::Linked`].
+    Link {
+        /// Which port.
+        port: PortIndex,
+        /// Which link.
+        spec: InterfaceSpec,
+    },
+    /// Takes the link off a port. Answered by [`AdapterAnswer::Done`].
+    Unlink {
+        /// Which port.
+        port: PortIndex,
+        /// Which link.
+        spec: InterfaceSpec,
+    },
+}
+
+/// What the adapter, and the host around it, answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, off the data path"
+)]
+pub enum AdapterAnswer {
+    /// Nothing to tell.
+    Done,
+    /// To [`AdapterAsk::Attach`].
+    Attached {
+        /// Its name.
+        attachment: AttachmentIndex,
+        /// Its memory as it was made.
+        sizes: AttachmentSizes,
+        /// That its files' headers carry.
+        files_generation: u32,
+    },
+    /// To [`AdapterAsk::Open`], [`AdapterAsk::Modify`] and [`AdapterAsk::Reattach`].
+    Opened {
+        /// Its name from now on.
+        vc: VcId,
+        /// Its memory as it was made.
+        sizes: ConnectionSizes,
+        /// That its files' headers carry.
+        files_generation: u32,
+    },
+    /// To [`AdapterAsk::Close`].
+    Closed(VcInfo),
+    /// To [`AdapterAsk::Ping`].
+    Returned {
+        /// Nanoseconds from departure to return.
+        round_trip_ns: u64,
+    },
+    /// To [`AdapterAsk::Link`].
+    Linked {
+        /// Whether the link is there; a memory link waits for its peer.
+        up: bool,
+    },
+}
+
+/// Why the adapter, or the host around it, did not.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdapterRefusal {
+    /// The firmware refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Memory is used up.
+    #[error("{needed} octets are needed, {free} are free")]
+    Memory {
+        /// Octets.
+        needed: u64,
+        /// Octets.
+        free: u64,
+    },
+    /// The link cannot be had.
+    #[error("{0}")]
+    Link(String),
+    /// No loopback cell came back.
+    #[error("no loopback cell came back in time")]
+    NoReturn,
+    /// Anything else, for people.
+    #[error("{0}")]
+    Other(String),
+    /// The adapter has gone.
+    #[error("the adapter is being restarted")]
+    Away,
+}
+
+/// Descriptors that go along with a message, by what they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enclosed {
+    /// None.
+    Nothing,
+    /// The two files of a VC, then the two files and the wake-up of its attachment.
+    Connection {
+        /// The VC.
+        vc: VcId,
+        /// Its attachment.
+        attachment: AttachmentIndex,
+    },
+    /// The two files of a VC.
+    Memory {
+        /// The VC.
+        vc: VcId,
+    },
+    /// The file of the counters.
+    Counters,
+}
+
+/// What the server wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, off the data path"
+)]
+pub enum Output {
+    /// By the adapter.
+    Adapter {
+        /// For the answer.
+        ticket: Ticket,
+        /// What.
+        ask: AdapterAsk,
+    },
+    /// A message to an application.
+    Client {
+        /// Whose.
+        client: ClientId,
+        /// What.
+        message: FromServer,
+        /// Along with it.
+        enclosed: Enclosed,
+    },
+    /// The socket is to be kept with the adapter, under the attachment of its connection, for a
+    /// server that takes the connection up.
+    Keep {
+        /// Whose.
+        client: ClientId,
+        /// Where.
+        attachment: AttachmentIndex,
+    },
+    /// The socket is to be closed after what was sent to it.
+    HangUp {
+        /// Whose.
+        client: ClientId,
+    },
+}

@@ -1,0 +1,433 @@
+//! What comes next for a connection at rest, and what its coming and going does to others.
+
+use super::connection::{Connection, GivingBack, Stage, Step, User};
+use super::machine::{Home, Pending, Server};
+use super::plan::{Plan, Share};
+use super::share::{Claim, divide};
+use super::{
+    AdapterAsk, AdapterRefusal, Change, Direction, Done, Enclosed, Health, Indication, Refused,
+};
+use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
+use crate::contract::CellRate;
+
+impl Server {
+    /// The server's own attachment, if it is there.
+    pub(super) fn home_attachment(&self) -> Option<AttachmentIndex> {
+        match self.home {
+            Some(Home::At(attached)) => Some(attached.index),
+            Some(Home::None | Home::Asked) | None => None,
+        }
+    }
+
+    /// The next step of a connection, if nothing is under way.
+    pub(super) fn settle(&mut self, number: u32) {
+        self.tell_ended(number);
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        if !connection.is_resting() {
+            return;
+        }
+        let step = connection.step();
+        if matches!(step, Step::OpenAtHome | Step::Share(_) | Step::Rest) {
+            self.settle_owed(number);
+        }
+        match step {
+            Step::Close(vc) => {
+                self.begin(number, Stage::Closing, AdapterAsk::Close { vc });
+            }
+            Step::Renew(vc) => self.renew(number, vc),
+            Step::Return(vc) => self.give_back(number, vc),
+            Step::Detach(attachment) => {
+                let ask = AdapterAsk::Detach { attachment };
+                self.begin(number, Stage::Detaching, ask);
+            }
+            Step::Remove => self.remove(number),
+            Step::Attach | Step::Open(_) | Step::OpenAtHome if self.home.is_none() => {
+                self.resume_waiting(number);
+            }
+            Step::Attach => {
+                let sizes = self.config.attachment;
+                self.begin(number, Stage::Attaching, AdapterAsk::Attach { sizes });
+            }
+            Step::Open(attachment) => self.open_at(number, attachment),
+            Step::OpenAtHome => self.open_at_home(number),
+            Step::Share(_) => self.share(number),
+            Step::Rest => self.resume_waiting(number),
+        }
+    }
+
+    fn begin(&mut self, number: u32, stage: Stage, ask: AdapterAsk) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.stage = stage;
+            self.ask(Pending::Connection(number), ask);
+        }
+    }
+
+    /// Tells the application of a connection that is to end that it has.
+    fn tell_ended(&mut self, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        if !connection.is_resting() {
+            return;
+        }
+        if let (Some(reason), Some(user)) = (connection.ending, connection.user) {
+            connection.user = None;
+            self.unlink(user);
+            self.tell(user.client, Indication::Ended(reason), Enclosed::Nothing);
+        }
+    }
+
+    /// A permanent connection was given back.
+    fn settle_owed(&mut self, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let owed = connection.settle_owed();
+        if !owed.is_empty() {
+            connection.done = None;
+            self.announce(number, Change::Changed);
+        }
+        for (asker, result) in owed {
+            self.confirm(asker, result);
+        }
+    }
+
+    /// Requests that waited for the connection to rest.
+    fn resume_waiting(&mut self, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        for (asker, request, capability) in core::mem::take(&mut connection.waiting) {
+            self.dispatch(asker, request, capability);
+        }
+    }
+
+    fn open_at_home(&mut self, number: u32) {
+        match self.home_attachment() {
+            Some(home) => self.open_at(number, home),
+            None => self.ask_home(),
+        }
+    }
+
+    /// Asks for the server's own attachment, unless that was done.
+    fn ask_home(&mut self) {
+        if self.home == Some(Home::None) {
+            self.home = Some(Home::Asked);
+            let sizes = self.config.attachment;
+            self.ask(Pending::Home, AdapterAsk::Attach { sizes });
+        }
+    }
+
+    /// A connection that is given back gets new memory first: whoever had it keeps the old one
+    /// mapped. Until it is returned it counts as used, for a server that takes it up then. It is
+    /// not closed on the way: at every moment the adapter keeps its record.
+    fn renew(&mut self, number: u32, vc: VcId) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let Some(attached) = connection.attachment else {
+            return;
+        };
+        let plan = &connection.plan;
+        let (at, applied) = (connection.address.vc, connection.applied);
+        let ask = AdapterAsk::Modify {
+            vc,
+            request: plan.request(at, connection.port, attached.index, applied),
+            sizes: Some(plan.sizes),
+            record: connection.record(plan, Some(User::GONE), None),
+        };
+        self.begin(number, Stage::Renewing, ask);
+    }
+
+    fn give_back(&mut self, number: u32, vc: VcId) {
+        let Some(attachment) = self.home_attachment() else {
+            return self.ask_home();
+        };
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let ask = AdapterAsk::Reattach {
+            vc,
+            attachment,
+            record: connection.record(&connection.plan, None, None),
+        };
+        self.begin(number, Stage::Returning, ask);
+    }
+
+    /// The server's own attachment cannot be had.
+    pub(super) fn fail_at_home(&mut self, number: u32, refusal: &AdapterRefusal) {
+        let connection = self.connections.get_mut(&number);
+        let Some(connection) = connection.filter(|connection| connection.is_resting()) else {
+            return;
+        };
+        match connection.step() {
+            Step::OpenAtHome => {
+                self.fail_open(number, super::answers::refused(refusal.clone()));
+            }
+            Step::Return(_) => {
+                connection.giving_back = GivingBack::Refused;
+                self.work.settle.insert(number);
+            }
+            _ => {}
+        }
+    }
+
+    fn open_at(&mut self, number: u32, attachment: AttachmentIndex) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.applied = connection.share;
+        connection.share_refused = false;
+        let done = connection.opener.map(|asker| Done {
+            id: asker.id,
+            modified: None,
+        });
+        let plan = &connection.plan;
+        let ask = AdapterAsk::Open {
+            request: plan.request(
+                connection.address.vc,
+                connection.port,
+                attachment,
+                connection.share,
+            ),
+            sizes: plan.sizes,
+            record: connection.record(plan, connection.user, done.or(connection.done)),
+        };
+        self.begin(number, Stage::Opening, ask);
+    }
+
+    /// Best effort receives its share by the adapter's policer; what it sends the adapter divides
+    /// by itself.
+    fn share(&mut self, number: u32) {
+        let home = self.home_attachment();
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        let share = connection.share;
+        let at = connection
+            .attachment
+            .map(|attached| attached.index)
+            .or(home);
+        let (Some(open), Some(at)) = (connection.vc, at) else {
+            return;
+        };
+        let Connection {
+            plan,
+            address,
+            port,
+            ..
+        } = connection;
+        let request = plan.request(address.vc, *port, at, share);
+        if request == plan.request(address.vc, *port, at, connection.applied) {
+            self.has_share(number, share);
+            self.work.settle.insert(number);
+            return;
+        }
+        let ask = AdapterAsk::Modify {
+            vc: open.vc,
+            request,
+            sizes: None,
+            record: connection.record(&connection.plan, connection.user, connection.done),
+        };
+        self.begin(number, Stage::Sharing(share), ask);
+    }
+
+    fn remove(&mut self, number: u32) {
+        let Some(mut connection) = self.connections.remove(&number) else {
+            return;
+        };
+        let port = connection.port;
+        self.addresses.remove(&(port, connection.address.vc));
+        if let Some(grant) = connection.grant.take() {
+            self.admission.release(grant);
+        }
+        self.work.divide.insert(port);
+        self.work.freed = true;
+        if connection.announced {
+            let info = connection.info();
+            let change = Change::Removed;
+            self.tell_monitors(&Indication::Connection { change, info });
+        }
+        for (asker, result) in connection.settle_owed() {
+            self.confirm(asker, result);
+        }
+        for (asker, request, capability) in connection.waiting {
+            self.dispatch(asker, request, capability);
+        }
+    }
+
+    /// Divides what is not guaranteed on a port among best effort.
+    pub(super) fn divide_rest(&mut self, port: PortIndex) {
+        for direction in [Direction::Transmit, Direction::Receive] {
+            let on_port = self.connections.values_mut().filter(|c| c.port == port);
+            let claiming = on_port.filter_map(|c| c.plan.claim(direction).map(|claim| (claim, c)));
+            let (claims, claiming): (Vec<Claim>, Vec<&mut Connection>) = claiming.unzip();
+            let rest = self.admission.rest(port, direction);
+            for (connection, cell_s) in claiming.into_iter().zip(divide(rest, &claims)) {
+                let share = CellRate::new(u32::try_from(cell_s).unwrap_or(u32::MAX));
+                match direction {
+                    Direction::Transmit => connection.share.transmit = share,
+                    Direction::Receive => connection.share.receive = share,
+                }
+                if connection.share != connection.applied {
+                    self.work.settle.insert(connection.number);
+                }
+            }
+        }
+    }
+
+    /// Offers the contracts that were refused where they would fit.
+    pub(super) fn offer_growth(&mut self) {
+        let mut fitting = Vec::new();
+        for connection in self.connections.values() {
+            let Connection {
+                wanted,
+                user,
+                vc,
+                grant,
+                ..
+            } = connection;
+            let (Some(contract), Some(user), Some(open), Some(held)) = (wanted, user, vc, grant)
+            else {
+                continue;
+            };
+            let port = connection.port;
+            let with = self.circumstances(&connection.open, port, connection.worker);
+            let plan = with.plan(contract);
+            let plan = plan.and_then(|plan| with.keep_memory(plan, open.sizes));
+            let fits = |plan: Plan| self.admission.check_change(held, &plan.demand).is_ok();
+            if connection.is_resting() && plan.is_ok_and(fits) {
+                fitting.push((connection.number, user.client, *contract));
+            }
+        }
+        for (number, client, contract) in fitting {
+            let text = contract.to_string();
+            let id = self.invite(client, Indication::CanGrow { contract: text });
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.wanted = None;
+                connection.offered = Some((id, contract));
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self, state: &AdapterState) {
+        for connection in self.connections.values_mut() {
+            let vc = connection.vc.map(|open| open.vc);
+            let info = state.vcs.iter().find(|info| Some(info.vc) == vc);
+            if let Some(info) = info {
+                connection.stats = info.stats;
+            }
+            if core::mem::take(&mut connection.share_refused) {
+                self.work.settle.insert(connection.number);
+            }
+        }
+    }
+
+    pub(super) fn assess(&mut self, health: &Health) {
+        let longest = self.config.assumptions.gap_max_ns;
+        let late = (health.gap_ns > longest).then(|| {
+            let gap_ns = health.gap_ns;
+            format!("the adapter did not run for {gap_ns} ns; {longest} ns are allowed for")
+        });
+        let mut down = Vec::new();
+        let mut dropping = Vec::new();
+        for port in &health.ports {
+            let mut all = self.interfaces.values_mut();
+            let Some(interface) = all.find(|interface| interface.port == port.port) else {
+                continue;
+            };
+            let before = interface.dropped_cells.replace(port.dropped_cells);
+            if before.is_some_and(|before| port.dropped_cells > before) {
+                dropping.push(port.port);
+            }
+            if !port.up {
+                down.push(port.port);
+            }
+            if interface.up != port.up {
+                let name = interface.spec.name.clone();
+                interface.up = port.up;
+                self.announce_interface(&name, Change::Changed);
+            }
+        }
+        let mut told = Vec::new();
+        for connection in self.connections.values_mut() {
+            let receives = connection.plan.max_sdu(Direction::Receive).is_some();
+            let reason = if down.contains(&connection.port) {
+                Some("the link of its interface is down".to_owned())
+            } else if receives && dropping.contains(&connection.port) {
+                Some("cells of its interface were dropped before the adapter".to_owned())
+            } else {
+                late.clone()
+            };
+            let was = core::mem::replace(&mut connection.at_risk, reason.is_some());
+            if let (Some(reason), Some(user), false) = (reason, connection.user, was)
+                && connection.plan.is_guaranteed()
+            {
+                told.push((user.client, reason));
+            }
+        }
+        for (client, reason) in told {
+            self.tell(client, Indication::AtRisk { reason }, Enclosed::Nothing);
+        }
+    }
+
+    pub(super) fn lose_adapter(&mut self) {
+        self.home = None;
+        for pending in core::mem::take(&mut self.tickets).into_values() {
+            if let Pending::Request(asker) = pending {
+                self.confirm(asker, Err(Refused::AdapterAway));
+            }
+        }
+        self.lose_links();
+        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.lose_connection(number);
+        }
+    }
+
+    fn lose_connection(&mut self, number: u32) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        connection.vc = None;
+        connection.attachment = None;
+        connection.giving_back = GivingBack::Begun;
+        connection.repeatable = false;
+        let opens = connection.opener.is_some();
+        self.work.settle.insert(number);
+        self.work.divide.insert(connection.port);
+        match core::mem::replace(&mut connection.stage, Stage::Resting) {
+            Stage::Modifying(change) => {
+                self.admission.release(change.more);
+                self.confirm(change.asker, Err(Refused::AdapterAway));
+            }
+            Stage::Joining(asker) | Stage::Moving(asker, _) => {
+                self.confirm(asker, Err(Refused::AdapterAway));
+            }
+            _ if opens => self.fail_open(number, Refused::AdapterAway),
+            _ => {}
+        }
+    }
+
+    /// There is an adapter, and nothing on it.
+    pub(super) fn find_adapter(&mut self) {
+        self.home = Some(Home::None);
+        self.find_links();
+        self.work.settle.extend(self.connections.keys());
+    }
+}
+
+/// What a connection had when it was taken up.
+impl Share {
+    pub(super) fn of_taken(plan: &Plan, receive: Option<CellRate>) -> Self {
+        let share = match plan.is_guaranteed() {
+            true => None,
+            false => receive,
+        };
+        Self {
+            transmit: None,
+            receive: share,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the server is told of the adapter, and what it leaves with it for its successor.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Address, ClientId, Demand, InterfaceSpec, Open, Peer};
+use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
+use crate::ring::{AttachmentSizes, ConnectionSizes};
+
+/// What the adapter keeps with a VC for a server that takes it up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The connection's number.
+    pub number: u32,
+    /// Where, with its interface's name.
+    pub address: Address,
+    /// How it was asked for; the contract in canonical form.
+    pub open: Open,
+    /// Whether it stays without an application.
+    pub permanent: bool,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// A worker of the server is its application.
+    pub worker: bool,
+    /// The process of the application that uses it; none: nobody does.
+    pub pid: Option<u32>,
+    /// What is reserved for it.
+    pub demand: Demand,
+    /// The Request that made it what it is, for an application that did not hear its Confirm.
+    pub done: Option<Done>,
+}
+
+/// A Request that was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// Its number.
+    pub id: u64,
+    /// It was a change of the contract, which brought new memory or not; none: the connection
+    /// was opened or taken.
+    pub modified: Option<bool>,
+}
+
+/// What a new server finds at an adapter that outlived the one before: one for each VC, and one
+/// for each attachment without a VC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenUp {
+    /// The application's control socket, kept under the attachment; none: there is none, or the
+    /// application hung up.
+    pub client: Option<(ClientId, Peer)>,
+    /// The attachment.
+    pub attachment: AttachmentIndex,
+    /// Its memory.
+    pub attachment_sizes: AttachmentSizes,
+    /// That its files' headers carry.
+    pub attachment_generation: u32,
+    /// The VC.
+    pub vc: Option<TakenVc>,
+}
+
+/// A VC that outlived the server that opened it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenVc {
+    /// Its name.
+    pub vc: VcId,
+    /// How it was opened, or modified since.
+    pub request: OpenRequest,
+    /// Its memory.
+    pub sizes: ConnectionSizes,
+    /// That its files' headers carry.
+    pub files_generation: u32,
+    /// What the server before left with it.
+    pub record: Record,
+}
+
+/// An interface whose link outlived the server that added it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenInterface {
+    /// As it was added.
+    pub spec: InterfaceSpec,
+    /// The adapter's port.
+    pub port: PortIndex,
+    /// Whether its link is there.
+    pub up: bool,
+}
+
+/// How the adapter and its links have done since the last time this was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// The longest time that the adapter's thread did not run, in nanoseconds.
+    pub gap_ns: u64,
+    /// Of ports with a link.
+    pub ports: Vec<PortHealth>,
+}
+
+/// How a port has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortHealth {
+    /// Which.
+    pub port: PortIndex,
+    /// Whether its link is there.
+    pub up: bool,
+    /// Cells that its queue to the adapter had no room for, since the link was put on it.
+    pub dropped_cells: u64,
+}

@@ -1,0 +1,165 @@
+//! A server takes up what the one before it left at the adapter.
+
+use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+
+use super::connection::{Attached, Connection, OpenVc, User};
+use super::interfaces::{Interface, LinkStage};
+use super::machine::{Client, Home, Pending, Server};
+use super::plan::{Share, parse};
+use super::{
+    AdapterAsk, ClientId, Enclosed, EndReason, Indication, Peer, Record, TakenInterface, TakenUp,
+    TakenVc,
+};
+use crate::adapter::AttachmentIndex;
+
+impl Server {
+    pub(super) fn take_up_all(&mut self, interfaces: Vec<TakenInterface>, taken: Vec<TakenUp>) {
+        self.home = Some(Home::None);
+        for TakenInterface { spec, port, up } in interfaces {
+            let interface = Interface {
+                spec: spec.clone(),
+                port,
+                up,
+                linked: true,
+                stage: LinkStage::There,
+                dropped_cells: None,
+            };
+            self.admission.add_line(port, interface.line().cell_s());
+            self.interfaces.insert(spec.name, interface);
+        }
+        // An attachment is detached once its VCs are; where others live there, it stays.
+        let mut lived_in = BTreeSet::new();
+        let mut orphans = Vec::new();
+        for one in taken {
+            let attached = Attached {
+                index: one.attachment,
+                sizes: one.attachment_sizes,
+                files_generation: one.attachment_generation,
+            };
+            if let Some((client, peer)) = one.client {
+                self.take_up_client(client, peer);
+            }
+            let Some(vc) = one.vc else {
+                orphans.push((attached.index, None));
+                continue;
+            };
+            let id = vc.vc;
+            if self.take_up_vc(one.client, attached, vc) {
+                lived_in.insert(attached.index);
+            } else {
+                orphans.push((attached.index, Some(id)));
+            }
+        }
+        for (attachment, vc) in orphans {
+            self.close_orphan(attachment, vc, lived_in.contains(&attachment));
+        }
+        for (id, client) in &mut self.clients {
+            client.may_have_closed = client.connection.is_none();
+            self.work.turn.insert(*id);
+        }
+        self.work
+            .divide
+            .extend(self.interfaces.values().map(|one| one.port));
+        self.work.settle.extend(self.connections.keys());
+    }
+
+    fn take_up_client(&mut self, client: ClientId, peer: Peer) {
+        if let Entry::Vacant(entry) = self.clients.entry(client) {
+            entry.insert(Client::taken_up(peer));
+            self.tell(client, Indication::Restarted, Enclosed::Nothing);
+        }
+    }
+
+    /// Closes what belongs to nobody, then its attachment if nobody else lives there.
+    fn close_orphan(
+        &mut self,
+        attachment: AttachmentIndex,
+        vc: Option<crate::adapter::VcId>,
+        lived_in: bool,
+    ) {
+        match (vc, lived_in) {
+            (Some(vc), true) => self.ask(Pending::Leftover, AdapterAsk::Close { vc }),
+            (Some(vc), false) => self.ask(Pending::Orphan(attachment), AdapterAsk::Close { vc }),
+            (None, true) => {}
+            (None, false) => self.detach_leftover(attachment),
+        }
+    }
+
+    /// Whether the VC is a connection again. One whose record makes no sense here is not.
+    fn take_up_vc(
+        &mut self,
+        client: Option<(ClientId, Peer)>,
+        attached: Attached,
+        taken: TakenVc,
+    ) -> bool {
+        let Record {
+            number,
+            address,
+            open,
+            permanent,
+            uid,
+            worker,
+            pid,
+            demand,
+            done,
+        } = taken.record;
+        let at_home = permanent && pid.is_none();
+        let client = client.filter(|_| !at_home);
+        let busy = client.is_some_and(|(client, _)| {
+            let client = self.clients.get(&client);
+            client.is_some_and(|client| client.connection.is_some())
+        });
+        let found = self.find_interface(&address);
+        let contract = parse(&open.contract);
+        let (Ok(found), Ok(contract), false) = (found, contract, busy) else {
+            if let Some((client, _)) = client.filter(|_| !busy) {
+                let ended = Indication::Ended(EndReason::InterfaceRemoved);
+                self.tell(client, ended, Enclosed::Nothing);
+            }
+            return false;
+        };
+        let port = found.port;
+        let plan = self.circumstances(&open, port, worker).plan(&contract);
+        let taken_already = self.addresses.contains_key(&(port, address.vc))
+            || self.connections.contains_key(&number);
+        let (Ok(mut plan), false) = (plan, taken_already || number == 0) else {
+            return false;
+        };
+        plan.demand = demand;
+        plan.sizes = taken.sizes;
+        let receive = taken.request.receive.and_then(|receive| receive.rate);
+        let mut connection = Connection::new(number, found.address, port, open, plan);
+        connection.applied = Share::of_taken(&connection.plan, receive);
+        connection.grant = Some(self.admission.take(uid, port, demand));
+        connection.permanent = permanent;
+        connection.uid = uid;
+        connection.worker = worker;
+        connection.vc = Some(OpenVc {
+            vc: taken.vc,
+            sizes: taken.sizes,
+            files_generation: taken.files_generation,
+        });
+        connection.done = done;
+        connection.repeatable = true;
+        connection.announced = true;
+        if at_home {
+            self.home = Some(Home::At(attached));
+        } else {
+            connection.attachment = Some(attached);
+        }
+        if let Some((id, peer)) = client {
+            connection.user = Some(User {
+                client: id,
+                pid: peer.pid,
+            });
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.connection = Some(number);
+                client.worker = worker;
+            }
+        }
+        self.last_number = self.last_number.max(number);
+        self.insert(connection);
+        true
+    }
+}

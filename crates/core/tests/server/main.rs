@@ -1,0 +1,9 @@
+//! The protocol server: what applications hear, what the adapter is asked, what stays promised.
+
+mod admission;
+mod connections;
+mod law;
+mod restart;
+mod shares;
+mod storm;
+mod world;
