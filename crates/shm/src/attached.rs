@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use cellgate_core::adapter::{AttachmentIndex, Event, VcId};
 use cellgate_core::ring::{AttachmentGeometry, Doorbell};
-use cellgate_shm::{ClientAttachment, Files, Sleeper, Woken};
 use serde::{Deserialize, Serialize};
 
-use super::ClientError;
+use crate::{ClientAttachment, Files, ShmError, Sleeper, Woken};
 
 /// What a client of an adapter has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +38,18 @@ pub struct Attached {
 }
 
 impl Attached {
-    pub(super) fn open(
+    /// Judges and maps the memory of the attachment that the adapter calls `index`; `watch`
+    /// becomes readable when the adapter wakes this client.
+    ///
+    /// # Errors
+    /// The memory is not what it should be.
+    pub fn open(
         index: AttachmentIndex,
         files: &Files,
         geometry: &AttachmentGeometry,
         generation: u32,
         watch: OwnedFd,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, ShmError> {
         Ok(Self {
             index,
             memory: ClientAttachment::open(files, geometry, generation)?,
@@ -102,7 +106,7 @@ impl Attached {
     ///
     /// # Errors
     /// The kernel refuses to wait.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, ClientError> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, ShmError> {
         self.wait_unless(timeout, || false)
     }
 
@@ -115,7 +119,7 @@ impl Attached {
         &mut self,
         timeout: Option<Duration>,
         ready: impl FnOnce() -> bool,
-    ) -> Result<bool, ClientError> {
+    ) -> Result<bool, ShmError> {
         // Doorbells that wait for room are no reason to be woken: look again soon.
         let timeout = match self.ring_all() {
             true => timeout,
@@ -127,8 +131,37 @@ impl Attached {
         Ok(woken != Woken::TimedOut)
     }
 
+    /// Has [`Attached::as_fd`] become readable at the adapter's next interrupt, for a client that
+    /// waits elsewhere. Former wake-ups are taken off it first. `false` if something waits already:
+    /// an event, or what `ready` looks at after the adapter knows; then nothing is armed.
+    ///
+    /// One call is good for one wake-up.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn arm(&mut self, ready: impl FnOnce() -> bool) -> Result<bool, ShmError> {
+        self.drain()?;
+        let armed = self.memory.arm(ready);
+        self.counters.sleeps += u64::from(armed);
+        Ok(armed)
+    }
+
+    /// Takes [`Attached::arm`] back. The descriptor may be readable all the same.
+    pub fn disarm(&mut self) {
+        self.memory.disarm();
+    }
+
+    /// Takes a former wake-up off the descriptor.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn drain(&mut self) -> Result<(), ShmError> {
+        self.counters.wakeups += u64::from(self.sleeper.drain()?);
+        Ok(())
+    }
+
     /// How soon doorbells that found no room are tried again.
-    const RETRY: Duration = Duration::from_micros(100);
+    pub const RETRY: Duration = Duration::from_micros(100);
 
     /// Tells the adapter that SDUs were submitted on `vc`. A doorbell that finds the ring full is
     /// rung by the next call of this or [`Attached::wait`].
@@ -147,8 +180,9 @@ impl Attached {
         self.ring_all();
     }
 
-    /// Rings what could not be rung before; whether all was.
-    fn ring_all(&mut self) -> bool {
+    /// Rings what could not be rung before; whether all was. If not: again after
+    /// [`Attached::RETRY`].
+    pub fn ring_all(&mut self) -> bool {
         while let Some(doorbell) = self.unrung.front() {
             if !self.memory.ring(*doorbell) {
                 return false;

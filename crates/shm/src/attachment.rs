@@ -166,15 +166,31 @@ impl ClientAttachment {
         timeout: Option<Duration>,
         ready: impl FnOnce() -> bool,
     ) -> Result<Woken, ShmError> {
+        let woken = match self.arm(ready) {
+            true => sleeper.block(timeout),
+            false => Ok(Woken::Ready),
+        };
+        self.disarm();
+        woken
+    }
+
+    /// Has the adapter wake this client at its next interrupt, once. `false` if an event waits
+    /// already, or `ready`, asked after the adapter knows, says that something else does: then
+    /// nothing is armed.
+    pub fn arm(&mut self, ready: impl FnOnce() -> bool) -> bool {
         let mine = self.from_client.words();
         self.sleep.announce(mine, attachment::ASLEEP);
-        let woken = if !self.events.is_empty(self.from_adapter.words()) || ready() {
-            Ok(Woken::Ready)
-        } else {
-            sleeper.block(timeout)
-        };
+        let waits = !self.events.is_empty(self.from_adapter.words()) || ready();
+        if waits {
+            self.disarm();
+        }
+        !waits
+    }
+
+    /// Takes [`ClientAttachment::arm`] back. A wake-up may be on its way already.
+    pub fn disarm(&mut self) {
+        let mine = self.from_client.words();
         self.sleep.end(mine, attachment::ASLEEP);
-        woken
     }
 
     /// The event queue's bookkeeping.

@@ -1,6 +1,7 @@
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{RECEIVE_STATE_LEN, Region};
 use cellgate_core::ring::{
     ConnectionGeometry, FileKind, ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue,
@@ -8,6 +9,7 @@ use cellgate_core::ring::{
 };
 
 use crate::ShmError;
+use crate::halves::{ClientReceive, ClientTransmit, Parts};
 use crate::map::{Access, Map, SharedWords};
 use crate::memfd::{self, FROM_ADAPTER, Files};
 use crate::receive::{ReceiveBuffer, ReceiveMemory, map_buffer};
@@ -32,6 +34,8 @@ struct Cold {
     /// Looked at when the receive queue seems full, and to transmit.
     from_client: SharedWords,
     staging: Box<[u8]>,
+    /// Of an AAL3/4 VC that receives.
+    reassembler: Option<Box<aal34::Reassembler>>,
     /// What the handle's views look at.
     _maps: [Option<Map>; 3],
 }
@@ -105,6 +109,14 @@ impl ConnectionMemory {
         (adapter, client)
     }
 
+    /// The same memory for an AAL3/4 VC that receives, made for what
+    /// [`aal34_limits`](cellgate_core::adapter::OpenRequest::aal34_limits) says. Before any PDU has
+    /// gone through it.
+    pub fn with_reassembler(mut self, limits: aal34::Limits) -> Self {
+        self.cold.reassembler = Some(Box::new(aal34::Reassembler::new(limits)));
+        self
+    }
+
     /// The sizes.
     pub fn geometry(&self) -> &ConnectionGeometry {
         &self.cold.geometry
@@ -130,6 +142,7 @@ impl ConnectionMemory {
                 geometry: *geometry,
                 from_client: view(&maps[1]),
                 staging: vec![0; staging_len].into_boxed_slice(),
+                reassembler: None,
                 _maps: maps,
             }),
         }
@@ -153,6 +166,10 @@ impl Region for ConnectionMemory {
     #[inline(always)]
     fn receive_buffer(&mut self) -> &mut ReceiveMemory {
         &mut self.receive
+    }
+
+    fn aal34(&mut self) -> Option<(&mut aal34::Reassembler, &mut ReceiveMemory)> {
+        Some((self.cold.reassembler.as_deref_mut()?, &mut self.receive))
     }
 
     fn receive_slots(&self) -> u32 {
@@ -272,6 +289,21 @@ impl ClientMemory {
         self.transmit_queue =
             TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, generation);
         self
+    }
+
+    /// The same memory taken apart by direction.
+    pub fn into_halves(self) -> (ClientTransmit, ClientReceive) {
+        let parts = Parts {
+            from_adapter: self.from_adapter,
+            from_client: self.from_client,
+            buffer: self._buffer,
+            receive: self.receive,
+            receive_queue: self.receive_queue,
+            transmit_queue: self.transmit_queue,
+            transmit_at: self.transmit_at,
+            own: self.own,
+        };
+        parts.into_halves()
     }
 
     /// The next PDU, if one waits.

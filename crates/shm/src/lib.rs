@@ -11,6 +11,7 @@
 //!                  <-- from-client: doorbells, asleep ---------------
 //! Waker ------------------------ eventfd ---------------------------> Sleeper
 //! PortReceiver     <-- cells ---------------------------------------- PortSender
+//! socket           <-- messages, and the descriptors of all of these -> socket
 //! ```
 //!
 //! The adapter's process makes every file and seals it: from-adapter so that nobody else can write
@@ -18,20 +19,27 @@
 //! is judged, seals and length, before anything of it is mapped; a file that its owner could
 //! shorten is refused, so no reader of shared memory can be sent a SIGBUS.
 
+mod attached;
 mod attachment;
 mod connection;
+mod counters;
 mod error;
+mod halves;
 mod map;
 mod memfd;
 mod port;
 mod receive;
+pub mod socket;
 #[cfg(test)]
 mod tests;
 mod wake;
 
+pub use attached::{Attached, ClientCounters};
 pub use attachment::{AttachmentMemory, ClientAttachment};
 pub use connection::{ClientMemory, ConnectionMemory};
+pub use counters::{CountersMemory, CountersView};
 pub use error::ShmError;
+pub use halves::{ClientReceive, ClientTransmit, HeldPdu};
 pub use map::{Access, Map, SharedWords};
 pub use memfd::Files;
 pub use port::{PortReceiver, PortSender};

@@ -1,3 +1,5 @@
+//! Control sockets: messages, and descriptors along with them, between processes.
+
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

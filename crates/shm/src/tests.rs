@@ -3,7 +3,7 @@
 use std::thread;
 
 use cellgate_core::Time;
-use cellgate_core::aal::Memory;
+use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, Region};
 use cellgate_core::ring::layout::{self, connection};
 use cellgate_core::ring::{
@@ -11,7 +11,7 @@ use cellgate_core::ring::{
     PortGeometry, PortSizes, Producer, ReceiveDescriptor, SduOptions, TransmitDescriptor, Words,
     queue,
 };
-use cellgate_core::wire::CellFormat;
+use cellgate_core::wire::{CellFormat, Checked, Header, SarPdu};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
@@ -313,6 +313,82 @@ fn a_client_that_writes_anything_hurts_only_itself() {
         assert!(victim.release(pdu));
     }
     assert!(adapter.receive.faults() > 0 && adapter.transmit.faults() > 0);
+}
+
+/// The payloads of the cells of a PDU of AAL3/4.
+fn sar_pdus(mid: u16, sdu: &[u8]) -> Vec<Checked<SarPdu>> {
+    let mut segmenter = aal34::Segmenter::new(sdu.len() as u16, mid, 1, Header::default());
+    let mut cells = vec![0; 52 * usize::from(segmenter.cells())];
+    segmenter.emit_cells(sdu, CellFormat::NoHec, &mut cells);
+    let payloads = cells.chunks_exact(52).filter_map(<[u8]>::last_chunk);
+    payloads.map(SarPdu::parse).collect()
+}
+
+#[test]
+fn an_interleaved_pdu_stays_while_others_are_put_together() {
+    let limits = aal34::Limits {
+        mids: 2,
+        max_sdu: 700,
+        timeout_ns: 0,
+        buffer_len: geometry().sizes().receive_len,
+        descriptors: geometry().sizes().receive_slots,
+    };
+    let (plain, _) = ConnectionMemory::heap(&geometry(), GENERATION, 0);
+    assert!({ plain }.aal34().is_none(), "of another AAL");
+    let (region, client) = ConnectionMemory::heap(&geometry(), GENERATION, 0);
+    let mut adapter = Adapter::new(region.with_reassembler(limits));
+    let mut client = client.named(&geometry(), GENERATION);
+    let mut receive = |cell: &Checked<SarPdu>| {
+        let (reassembler, buffer) = adapter.region.aal34().unwrap();
+        let outcome = reassembler.receive(Time::ZERO, buffer, cell, false);
+        let aal34::Verdict::Delivered(received) = outcome.cell else {
+            assert_eq!(outcome.cell, aal34::Verdict::Held);
+            return;
+        };
+        let descriptor = ReceiveDescriptor {
+            position: received.position,
+            time: Time::ZERO,
+            len: received.len.into(),
+            cells: received.cells.into(),
+            generation: GENERATION,
+            uu: 0,
+            cpi: 0,
+            clp: false,
+            congestion: false,
+            lent: false,
+            mid: received.mid,
+        };
+        let region = &adapter.region;
+        let slot = descriptor.emit();
+        assert!(
+            adapter
+                .receive
+                .push(region.from_adapter(), region.from_client(), &slot)
+        );
+        reassembler_is_given_back(&mut adapter);
+    };
+    for i in 0..40 {
+        let (first, second) = ([i; 700], [!i; 300]);
+        let (one, two) = (sar_pdus(1, &first), sar_pdus(1_023, &second));
+        receive(&one[0]);
+        two.iter().for_each(&mut receive);
+        let pdu = client.next_pdu().unwrap();
+        assert_eq!((pdu.mid(), client.sdu(&pdu)), (1_023, Some(&second[..])));
+        one[1..].iter().for_each(&mut receive);
+        assert_eq!(client.sdu(&pdu), Some(&second[..]), "the other is behind");
+        let other = client.next_pdu().unwrap();
+        assert_eq!((other.mid(), client.sdu(&other)), (1, Some(&first[..])));
+        assert!(client.release(other) && client.release(pdu));
+    }
+}
+
+/// Lets the reassembler know what the client has given back.
+fn reassembler_is_given_back(adapter: &mut Adapter) {
+    adapter.receive.refresh(adapter.region.from_client());
+    let tail = adapter.receive.tail();
+    if let Some((reassembler, _)) = adapter.region.aal34() {
+        reassembler.release(tail);
+    }
 }
 
 #[test]

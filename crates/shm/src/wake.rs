@@ -61,7 +61,7 @@ impl Sleeper {
         let mut descriptors = [PollFd::new(&self.watch, PollFlags::IN)];
         match poll(&mut descriptors, timeout.as_ref()) {
             Ok(0) => Ok(Woken::TimedOut),
-            Ok(_) => self.drain(),
+            Ok(_) => self.drain().map(|_| Woken::Interrupted),
             // A signal: the caller looks at its queues and sleeps again.
             Err(Errno::INTR) => Ok(Woken::Interrupted),
             Err(errno) => Err(ShmError::system("poll")(errno)),
@@ -73,14 +73,16 @@ impl Sleeper {
         self.watch.as_fd()
     }
 
-    fn drain(&self) -> Result<Woken, ShmError> {
+    /// Takes a wake-up off the descriptor, if there is one, without waiting.
+    pub fn drain(&self) -> Result<bool, ShmError> {
         let mut events = [const { MaybeUninit::uninit() }; 1];
         let at_once = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
         match epoll::wait(&self.watch, &mut events, Some(&at_once)) {
-            Ok(_) | Err(Errno::INTR) => Ok(Woken::Interrupted),
+            Ok((woken, _)) => Ok(!woken.is_empty()),
+            Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(ShmError::system("epoll_wait")(errno)),
         }
     }

@@ -1,0 +1,279 @@
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use cellgate_core::server::{
+    Address, Confirm, ConnectionInfo, Description, Indication, InterfaceInfo, InterfaceSpec,
+    PingFlow, Request, ResourceInfo,
+};
+
+use cellgate_shm::CountersView;
+
+use crate::control::{Control, unexpected};
+use crate::{Builder, Error, socket_path};
+
+/// Who answers at the control socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// Its program's name and version.
+    pub server: String,
+    /// Its process.
+    pub pid: u32,
+    /// What it could not have (real-time classes, a CPU of its own, ...), for people.
+    pub notes: Vec<String>,
+}
+
+/// The memory that the server shows its counters in.
+#[derive(Debug)]
+pub struct Counters {
+    /// The file, read-only.
+    pub file: OwnedFd,
+    /// Octets.
+    pub len: u64,
+}
+
+impl Counters {
+    /// Maps the counters, to be read as often as wanted.
+    ///
+    /// # Errors
+    /// The file is not what it should be, or the kernel refuses.
+    pub fn map(&self) -> Result<CountersView, Error> {
+        Ok(CountersView::open(self.file.as_fd(), self.len)?)
+    }
+}
+
+/// What concerns the server as a whole: lists, permanent connections, interfaces, loopback.
+#[derive(Debug)]
+pub struct Admin {
+    control: Control,
+}
+
+impl Admin {
+    /// Talks to the usual server.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn connect() -> Result<Self, Error> {
+        Self::at(socket_path())
+    }
+
+    /// Talks to the server whose control socket is `path`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn at(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let control = Control::connect(path.as_ref(), Control::PATIENCE)?;
+        Ok(Self { control })
+    }
+
+    /// Who answers.
+    pub fn server(&self) -> &ServerInfo {
+        self.control.server()
+    }
+
+    /// Opens a permanent connection, which stays until it is deleted: its contract in canonical
+    /// form.
+    ///
+    /// # Errors
+    /// Admission refuses.
+    pub fn add(&mut self, connection: &Builder) -> Result<String, Error> {
+        match self.ask(Request::Add(connection.request()?))? {
+            Confirm::Added { contract } => Ok(contract),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Changes the contract of a permanent connection that nobody uses.
+    ///
+    /// # Errors
+    /// Admission refuses, it is in use, or there is none.
+    pub fn set(&mut self, address: &str, contract: &str) -> Result<(), Error> {
+        let (address, contract) = (address.parse()?, contract.to_owned());
+        self.done(Request::Set { address, contract })
+    }
+
+    /// Closes a permanent connection, whoever uses it.
+    ///
+    /// # Errors
+    /// There is none, or it is not this user's.
+    pub fn delete(&mut self, address: &str) -> Result<(), Error> {
+        let address = address.parse()?;
+        self.done(Request::Delete { address })
+    }
+
+    /// All connections, those of all users, by number.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn list(&mut self) -> Result<Vec<ConnectionInfo>, Error> {
+        let mut all = Vec::new();
+        let mut from = 0;
+        loop {
+            match self.ask(Request::List { from })? {
+                Confirm::Connections { connections, next } => {
+                    all.extend(connections);
+                    match next {
+                        Some(next) if next > from => from = next,
+                        _ => return Ok(all),
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// What is reserved and what is free.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn resources(&mut self) -> Result<Vec<ResourceInfo>, Error> {
+        match self.ask(Request::Resources)? {
+            Confirm::Resources(resources) => Ok(resources),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The interfaces.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn interfaces(&mut self) -> Result<Vec<InterfaceInfo>, Error> {
+        match self.ask(Request::Interfaces)? {
+            Confirm::Interfaces(interfaces) => Ok(interfaces),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Adds an interface.
+    ///
+    /// # Errors
+    /// This user may not, or it cannot be had.
+    pub fn add_interface(&mut self, spec: InterfaceSpec) -> Result<(), Error> {
+        self.done(Request::AddInterface(spec))
+    }
+
+    /// Removes an interface without connections.
+    ///
+    /// # Errors
+    /// This user may not, or there is none.
+    pub fn remove_interface(&mut self, name: &str) -> Result<(), Error> {
+        let name = name.to_owned();
+        self.done(Request::RemoveInterface { name })
+    }
+
+    /// Sends one OAM loopback cell (I.610), and waits for its return: the round trip.
+    ///
+    /// # Errors
+    /// It does not come back within `timeout`, 10 s at most.
+    pub fn ping(
+        &mut self,
+        address: &Address,
+        flow: PingFlow,
+        timeout: Duration,
+    ) -> Result<Duration, Error> {
+        let request = Request::Ping {
+            address: address.clone(),
+            flow,
+            timeout_ns: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
+        };
+        match self.ask(request)? {
+            Confirm::Returned { round_trip_ns } => Ok(Duration::from_nanos(round_trip_ns)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The memory that the server shows its counters in: reading it asks nobody.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn counters(&mut self) -> Result<Counters, Error> {
+        match self.control.request(Request::Counters, &[])? {
+            (Confirm::Counters { len }, mut fds) if fds.len() == 1 => {
+                let file = fds.pop().ok_or(Error::Closed)?;
+                Ok(Counters { file, len })
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// What can be asked, each with an example of its JSON.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn describe(&mut self) -> Result<Vec<Description>, Error> {
+        match self.ask(Request::Describe)? {
+            Confirm::Description(requests) => Ok(requests),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Changes of connections and interfaces from here on.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn monitor(mut self) -> Result<Monitor, Error> {
+        self.done(Request::Monitor)?;
+        Ok(Monitor {
+            control: self.control,
+            ended: false,
+        })
+    }
+
+    fn ask(&mut self, request: Request) -> Result<Confirm, Error> {
+        self.control
+            .request(request, &[])
+            .map(|(confirm, _)| confirm)
+    }
+
+    fn done(&mut self, request: Request) -> Result<(), Error> {
+        match self.ask(request)? {
+            Confirm::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// Changes of connections and interfaces, as the server tells them. The iterator waits for the
+/// next; it ends when the server hangs up.
+#[derive(Debug)]
+pub struct Monitor {
+    control: Control,
+    ended: bool,
+}
+
+impl Monitor {
+    /// The next change, if one waits.
+    ///
+    /// # Errors
+    /// The server has hung up.
+    pub fn try_next(&mut self) -> Result<Option<Indication>, Error> {
+        Ok(self.control.poll()?.map(|heard| heard.indication))
+    }
+}
+
+impl AsFd for Monitor {
+    /// Readable when a change waits.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}
+
+impl Iterator for Monitor {
+    type Item = Result<Indication, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        match self.control.hear_within(None) {
+            Ok(heard) => heard.map(|heard| Ok(heard.indication)),
+            Err(error) => {
+                self.ended = true;
+                match error {
+                    Error::Closed => None,
+                    other => Some(Err(other)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+use core::fmt::Display;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cellgate_core::adapter::Notification;
+use cellgate_core::server::{Address, Open, Request};
+
+use crate::control::Control;
+use crate::{Connection, Error, socket_path};
+
+/// A connection to open: [`Connection::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder opens nothing by itself"]
+pub struct Builder {
+    address: String,
+    contract: String,
+    socket: Option<PathBuf>,
+    notification: Option<Notification>,
+    transmit_pdus: Option<u32>,
+    receive_pdus: Option<u32>,
+    completions: bool,
+    patience: Duration,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            address: String::new(),
+            contract: "ubr,aal5".to_owned(),
+            socket: None,
+            notification: None,
+            transmit_pdus: None,
+            receive_pdus: None,
+            completions: true,
+            patience: Control::PATIENCE,
+        }
+    }
+}
+
+impl Builder {
+    /// Where: `[interface.]vpi.vci`, as text or an [`Address`].
+    pub fn address(mut self, address: impl Display) -> Self {
+        self.address = address.to_string();
+        self
+    }
+
+    /// The contract, as text or a [`TrafficContract`](crate::TrafficContract). Without: best
+    /// effort, `ubr,aal5`.
+    pub fn contract(mut self, contract: impl Display) -> Self {
+        self.contract = contract.to_string();
+        self
+    }
+
+    /// The server's control socket. Without: [`socket_path`].
+    pub fn socket(mut self, path: impl AsRef<Path>) -> Self {
+        self.socket = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// When events tell of received cells. Without: at the last cell of each PDU.
+    ///
+    /// With [`Notification::Polled`] and [`Notification::FirstCell`], which do not tell of complete
+    /// PDUs, a waiting reader looks every millisecond.
+    pub fn notification(mut self, notification: Notification) -> Self {
+        self.notification = Some(notification);
+        self
+    }
+
+    /// SDUs of the largest size that may wait to be sent. Without: as many as the credit interval
+    /// has, at least 2.
+    pub fn transmit_pdus(mut self, pdus: u32) -> Self {
+        self.transmit_pdus = Some(pdus);
+        self
+    }
+
+    /// PDUs that may wait to be read beyond those that the contract needs room for.
+    pub fn receive_pdus(mut self, pdus: u32) -> Self {
+        self.receive_pdus = Some(pdus);
+        self
+    }
+
+    /// Whether a PDU that has left wakes a sender that waits for room. Without this call it does;
+    /// if not, such a sender looks every millisecond.
+    pub fn completions(mut self, completions: bool) -> Self {
+        self.completions = completions;
+        self
+    }
+
+    /// How long a request to the server may take. Without: 30 s.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Opens the connection.
+    ///
+    /// # Errors
+    /// There is no server, the address or contract is none, or admission refuses.
+    pub fn open(&self) -> Result<Connection, Error> {
+        let request = Request::Open(self.request()?);
+        self.establish(request, None, self.completions)
+    }
+
+    /// Takes the use of a permanent connection that nobody uses. Its contract and memory are as it
+    /// was made; a sender that waits for room looks every millisecond.
+    ///
+    /// # Errors
+    /// There is no server, or no such connection for this user.
+    pub fn take(&self) -> Result<Connection, Error> {
+        let address = self.address.parse()?;
+        self.establish(Request::Take { address }, None, false)
+    }
+
+    /// Takes this user's connection over from another process, by right of its
+    /// [`Connection::capability`].
+    ///
+    /// # Errors
+    /// There is no server, or no such connection with this capability.
+    pub fn reattach(&self, capability: impl AsFd) -> Result<Connection, Error> {
+        let address = self.address.parse()?;
+        let request = Request::Reattach { address };
+        self.establish(request, Some(capability.as_fd()), false)
+    }
+
+    /// What is asked for.
+    pub(crate) fn request(&self) -> Result<Open, Error> {
+        Ok(Open {
+            address: self.address.parse::<Address>()?,
+            contract: self.contract.clone(),
+            notification: self.notification,
+            transmit_pdus: self.transmit_pdus,
+            receive_pdus: self.receive_pdus,
+            completions: self.completions,
+        })
+    }
+
+    fn establish(
+        &self,
+        request: Request,
+        capability: Option<BorrowedFd<'_>>,
+        completions: bool,
+    ) -> Result<Connection, Error> {
+        let path = self.socket.clone().unwrap_or_else(socket_path);
+        let mut control = Control::connect(&path, self.patience)?;
+        let confirmed = control.request(request, capability.as_slice())?;
+        Connection::over(control, confirmed, self.tells(), completions)
+    }
+
+    /// Whether events tell of complete PDUs.
+    fn tells(&self) -> bool {
+        use Notification::{FirstCell, Polled};
+        !matches!(self.notification, Some(FirstCell | Polled))
+    }
+}

@@ -1,0 +1,69 @@
+//! From a confirm and its descriptors to mapped memory.
+
+use std::os::fd::OwnedFd;
+
+use cellgate_core::contract::TrafficContract;
+use cellgate_core::ring::{AttachmentGeometry, ConnectionGeometry};
+use cellgate_core::server::Opened;
+use cellgate_shm::{Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer};
+
+use crate::Error;
+
+/// A connection's memory by direction.
+pub(super) struct Memory {
+    pub(super) transmit: ClientTransmit,
+    pub(super) receive: ClientReceive,
+    pub(super) capability: OwnedFd,
+}
+
+/// The five descriptors of an opened connection.
+pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attached), Error> {
+    let [from_adapter, from_client, events, doorbells, watch] = take(fds)?;
+    let memory = over(opened, from_adapter, from_client)?;
+    let geometry = AttachmentGeometry::new(opened.attachment_sizes).map_err(bad)?;
+    let files = Files {
+        from_adapter: events,
+        from_client: doorbells,
+    };
+    let generation = opened.attachment_generation;
+    let attached = Attached::open(opened.attachment, &files, &geometry, generation, watch)?;
+    Ok((memory, attached))
+}
+
+/// The two descriptors of a connection's new memory.
+pub(super) fn of_connection(opened: &Opened, fds: Vec<OwnedFd>) -> Result<Memory, Error> {
+    let [from_adapter, from_client] = take(fds)?;
+    over(opened, from_adapter, from_client)
+}
+
+/// The contract, which the server has made canonical.
+pub(super) fn contract(opened: &Opened) -> Result<TrafficContract, Error> {
+    opened.contract.parse().map_err(bad)
+}
+
+fn over(opened: &Opened, from_adapter: OwnedFd, from_client: OwnedFd) -> Result<Memory, Error> {
+    let geometry = ConnectionGeometry::new(opened.sizes).map_err(bad)?;
+    let files = Files {
+        from_adapter,
+        from_client,
+    };
+    let own = ReceiveBuffer::Own;
+    let memory = ClientMemory::open(&files, &geometry, opened.files_generation, own)?;
+    let named = memory.named(&geometry, opened.vc.generation);
+    let (transmit, receive) = named.into_halves();
+    Ok(Memory {
+        transmit,
+        receive,
+        capability: files.from_client,
+    })
+}
+
+fn take<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N], Error> {
+    let got = fds.len();
+    fds.try_into()
+        .map_err(|_| Error::BadMessage(format!("{got} descriptors came, {N} belong to it")))
+}
+
+fn bad(error: impl core::fmt::Display) -> Error {
+    Error::BadMessage(error.to_string())
+}

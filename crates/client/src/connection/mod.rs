@@ -1,0 +1,375 @@
+//! A connection: its memory, its control socket, and what both tell.
+//!
+//! Each part is in a cell of its own, so that a borrowed [`Space`] keeps nobody from receiving and
+//! a held [`Pdu`] nobody from sending. No cell is borrowed while the application's code runs, but
+//! that of the transmit half by a `Space`: it is the only one whose borrow can fail.
+
+mod events;
+mod memory;
+mod receive;
+mod transmit;
+mod wait;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_core::adapter::VcStats;
+use cellgate_core::contract::TrafficContract;
+use cellgate_core::server::{
+    Address, Confirm, ConnectionInfo, EndReason, Indication, Opened, Request,
+};
+use cellgate_shm::{Attached, ClientCounters};
+
+use crate::clock::now;
+use crate::control::{Confirmed, Control, unexpected};
+use crate::{Builder, Error, ServerInfo};
+
+use memory::Memory;
+use receive::Receiver;
+use transmit::{Renewal, Transmitter};
+use wait::Poller;
+
+pub use receive::{Pdu, Received};
+pub use transmit::Space;
+pub use wait::Interest;
+
+/// A virtual channel with its contract, and the rings that carry its PDUs.
+///
+/// Blocking calls have siblings with a time limit (`_timeout`) and without waiting (`try_`, which
+/// fail with [`Error::WouldBlock`]). A signal interrupts none of them. [`Connection::arm`] says how
+/// to wait elsewhere.
+///
+/// What is sent is paced by credit: a writer that has used up the credit of an interval is
+/// suspended until the next. What is received beyond credit and tolerance is dismissed, and
+/// counted.
+///
+/// What the server tells of its own accord is acted on within these calls, and kept for
+/// [`Connection::next_indication`].
+#[derive(Debug)]
+pub struct Connection {
+    control: RefCell<Control>,
+    facts: RefCell<Facts>,
+    attached: RefCell<Attached>,
+    receive: RefCell<Receiver>,
+    transmit: RefCell<Transmitter>,
+    /// What the transmit half becomes as soon as no [`Space`] borrows it.
+    renewal: RefCell<Renewal>,
+    poller: Poller,
+    end: Cell<Option<End>>,
+    /// When the control socket is looked at next.
+    look_at: Cell<Time>,
+}
+
+/// What the server said last.
+#[derive(Debug)]
+struct Facts {
+    opened: Opened,
+    contract: TrafficContract,
+    /// The file that this process writes: whoever has it may take the connection over.
+    capability: OwnedFd,
+    indications: VecDeque<Indication>,
+    /// The number of the indication that offered a contract.
+    offer: Option<u64>,
+    /// Events tell of complete PDUs.
+    tells: bool,
+    /// Events tell of room.
+    completions: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Said(EndReason),
+    HungUp,
+}
+
+impl From<End> for Error {
+    fn from(end: End) -> Self {
+        match end {
+            End::Said(reason) => Self::Ended(reason),
+            End::HungUp => Self::Closed,
+        }
+    }
+}
+
+/// What this library did for a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectionCounters {
+    /// SDUs handed to the adapter.
+    pub sent: u64,
+    /// Of these, copied into the transmit ring: one copy each. The adapter stages each SDU, those
+    /// that were written in place too, by one copy of its own.
+    pub send_copies: u64,
+    /// Times that a writer was suspended for want of credit.
+    pub suspended: u64,
+    /// PDUs handed to the application.
+    pub received: u64,
+    /// Of these, copied out of the receive ring: one copy each.
+    pub receive_copies: u64,
+    /// PDUs beyond credit and tolerance.
+    pub dismissed: u64,
+    /// Events, wake-ups and doorbells between this process and the adapter.
+    pub client: ClientCounters,
+}
+
+impl Connection {
+    /// Opens a connection at the usual server: [`Builder`] with an address and a contract.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(address: &str, contract: &str) -> Result<Self, Error> {
+        Self::builder().address(address).contract(contract).open()
+    }
+
+    /// Takes the use of a permanent connection at the usual server.
+    ///
+    /// # Errors
+    /// As [`Builder::take`].
+    pub fn take(address: &str) -> Result<Self, Error> {
+        Self::builder().address(address).take()
+    }
+
+    /// Takes this user's connection over from another process.
+    ///
+    /// # Errors
+    /// As [`Builder::reattach`].
+    pub fn reattach(address: &str, capability: impl AsFd) -> Result<Self, Error> {
+        Self::builder().address(address).reattach(capability)
+    }
+
+    /// What is to be opened, in parts.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn over(
+        control: Control,
+        (confirm, fds): Confirmed,
+        tells: bool,
+        completions: bool,
+    ) -> Result<Self, Error> {
+        let Confirm::Opened(opened) = confirm else {
+            return Err(unexpected(&confirm));
+        };
+        let (memory, attached) = memory::all(&opened, fds)?;
+        let contract = memory::contract(&opened)?;
+        let Memory {
+            transmit,
+            receive,
+            capability,
+        } = memory;
+        let transmit = Transmitter::new(transmit, &opened);
+        let receive = Receiver::new(receive, &opened, &contract);
+        let poller = Poller::new(control.as_fd(), attached.as_fd())?;
+        let facts = Facts {
+            opened,
+            contract,
+            capability,
+            indications: VecDeque::with_capacity(events::KEPT_MAX),
+            offer: None,
+            tells,
+            completions,
+        };
+        Ok(Self {
+            control: RefCell::new(control),
+            facts: RefCell::new(facts),
+            attached: RefCell::new(attached),
+            receive: RefCell::new(receive),
+            transmit: RefCell::new(transmit),
+            renewal: RefCell::new(Renewal::default()),
+            poller,
+            end: Cell::new(None),
+            look_at: Cell::new(Time::ZERO),
+        })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> Address {
+        self.facts.borrow().opened.address.clone()
+    }
+
+    /// Its contract in canonical form.
+    pub fn contract(&self) -> String {
+        self.facts.borrow().opened.contract.clone()
+    }
+
+    /// The largest SDU that it sends, in octets; none: it does not send.
+    pub fn transmit_max_sdu(&self) -> Option<u16> {
+        self.facts.borrow().opened.transmit_max_sdu
+    }
+
+    /// The largest SDU that it receives, in octets; none: it does not receive.
+    pub fn receive_max_sdu(&self) -> Option<u16> {
+        self.facts.borrow().opened.receive_max_sdu
+    }
+
+    /// The server at the other end of the control socket when it was opened.
+    pub fn server(&self) -> ServerInfo {
+        self.control.borrow().server().clone()
+    }
+
+    /// A descriptor by which another process of this user may take the connection over
+    /// ([`Connection::reattach`]).
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn capability(&self) -> Result<OwnedFd, Error> {
+        Ok(self.facts.borrow().capability.try_clone()?)
+    }
+
+    /// Changes the contract; nothing is lost. What was sent before goes out under the old one: the
+    /// call waits for that. What was received before can still be read.
+    ///
+    /// # Errors
+    /// Admission refuses, and the contract stays as it was; what was sent does not leave in time
+    /// ([`Error::TimedOut`]); a [`Space`] is borrowed.
+    pub fn set_contract(&self, contract: &str) -> Result<(), Error> {
+        self.flush(Control::PATIENCE)?;
+        let contract = contract.to_owned();
+        let confirmed = self.request(Request::Modify { contract })?;
+        self.modified(confirmed)
+    }
+
+    /// Takes what [`Indication::CanGrow`] offered.
+    ///
+    /// # Errors
+    /// As [`Connection::set_contract`]; [`Error::WouldBlock`] if nothing is offered.
+    pub fn accept_offer(&self) -> Result<(), Error> {
+        self.flush(Control::PATIENCE)?;
+        let id = self.offer()?;
+        let confirmed = self.control.borrow_mut().accept(id);
+        self.hear_all()?;
+        self.modified(confirmed?)
+    }
+
+    /// Leaves what [`Indication::CanGrow`] offered.
+    ///
+    /// # Errors
+    /// The server is gone; [`Error::WouldBlock`] if nothing is offered.
+    pub fn decline_offer(&self) -> Result<(), Error> {
+        let id = self.offer()?;
+        self.control.borrow_mut().decline(id)
+    }
+
+    /// Lends host time for `pdus` PDUs beyond the contract (`excess=when-idle`), for `expires_in`,
+    /// at most 10 ms.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub fn lease(&self, pdus: u32, expires_in: Duration) -> Result<(), Error> {
+        let expires_in_ns = u64::try_from(expires_in.as_nanos()).unwrap_or(u64::MAX);
+        let request = Request::Lease {
+            pdus,
+            expires_in_ns,
+        };
+        match self.request(request)? {
+            (Confirm::Done, _) => Ok(()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The adapter's counters of this connection, as of the server's last report.
+    ///
+    /// # Errors
+    /// The server refuses or is gone.
+    pub fn stats(&self) -> Result<VcStats, Error> {
+        Ok(self.info()?.stats)
+    }
+
+    /// This connection as the server lists it.
+    ///
+    /// # Errors
+    /// As [`Connection::stats`].
+    pub fn info(&self) -> Result<ConnectionInfo, Error> {
+        let (address, pid) = (self.address(), std::process::id());
+        let mut from = 0;
+        loop {
+            let (connections, next) = match self.request(Request::List { from })? {
+                (Confirm::Connections { connections, next }, _) => (connections, next),
+                (other, _) => return Err(unexpected(&other)),
+            };
+            // Two connections can share an address, one sending and one receiving: whose is asked
+            // only if there is another.
+            let mine = |info: &ConnectionInfo| info.address == address;
+            let sure = |info: &&ConnectionInfo| mine(info) && info.pid == Some(pid);
+            let found = connections.iter().find(sure);
+            if let Some(info) = found.or_else(|| connections.iter().find(|info| mine(info))) {
+                return Ok(info.clone());
+            }
+            match next {
+                Some(next) if next > from => from = next,
+                _ => return Err(cellgate_core::server::Refused::NotFound.into()),
+            }
+        }
+    }
+
+    /// What this library counted; no system call.
+    pub fn counters(&self) -> ConnectionCounters {
+        let mut counters = self.receive.borrow().counters;
+        if let Ok(transmit) = self.transmit.try_borrow() {
+            counters.sent = transmit.counters.sent;
+            counters.send_copies = transmit.counters.send_copies;
+            counters.suspended = transmit.counters.suspended;
+        }
+        counters.client = self.attached.borrow().counters();
+        counters
+    }
+
+    /// Waits until the adapter has sent what was handed to it, and closes the connection: its last
+    /// counters. A connection that is dropped closes at once; what waits in its ring is not sent.
+    ///
+    /// # Errors
+    /// What was sent does not leave within `linger`; the server is gone.
+    pub fn close(self, linger: Duration) -> Result<VcStats, Error> {
+        let flushed = self.flush(linger);
+        let closed = match self.request(Request::Close)? {
+            (Confirm::Closed { stats }, _) => stats,
+            (other, _) => return Err(unexpected(&other)),
+        };
+        flushed.map(|()| closed)
+    }
+
+    /// Asks, and hears first what the server said before it confirmed.
+    fn request(&self, request: Request) -> Result<Confirmed, Error> {
+        let confirmed = self.control.borrow_mut().request(request, &[]);
+        self.hear_all()?;
+        confirmed
+    }
+
+    fn offer(&self) -> Result<u64, Error> {
+        let offer = self.facts.borrow_mut().offer.take();
+        offer.ok_or(Error::WouldBlock(crate::Wait::Pdu))
+    }
+
+    fn modified(&self, (confirm, fds): Confirmed) -> Result<(), Error> {
+        let Confirm::Modified { opened, memory } = confirm else {
+            return Err(unexpected(&confirm));
+        };
+        let memory = memory
+            .then(|| memory::of_connection(&opened, fds))
+            .transpose()?;
+        self.renew(opened, memory)
+    }
+
+    /// Puts what the server has changed in force.
+    fn renew(&self, opened: Opened, memory: Option<Memory>) -> Result<(), Error> {
+        let contract = memory::contract(&opened)?;
+        let mut facts = self.facts.borrow_mut();
+        let mut renewal = self.renewal.borrow_mut();
+        let mut receive = self.receive.borrow_mut();
+        renewal.opened = Some((opened.vc, opened.transmit_max_sdu));
+        renewal.credit = Some(opened.transmit_credit);
+        if let Some(memory) = memory {
+            renewal.memory = Some(memory.transmit);
+            receive.add(memory.receive);
+            facts.capability = memory.capability;
+        }
+        receive.renew(now(), &opened, &contract);
+        facts.opened = opened;
+        facts.contract = contract;
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! From the adapter to the application.
+
+use core::num::NonZeroU32;
+use core::ops::Deref;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_core::aal::aal34;
+use cellgate_core::contract::{
+    Aal, CellRate, Credit, Excess, PduStream, TrafficContract, aal5_cells,
+};
+use cellgate_core::ring::ReceivedPdu;
+use cellgate_core::server::Opened;
+use cellgate_core::wire::PAYLOAD_LEN;
+use cellgate_shm::{ClientReceive, HeldPdu};
+
+use super::{Connection, ConnectionCounters, Interest};
+use crate::clock::now;
+use crate::usage::Allowance;
+use crate::{Error, Wait};
+
+/// PDUs that one call dismisses before it looks at the rest of the world again.
+const DISMISSED_MAX: usize = 1_024;
+
+/// The receive half.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// The present memory is the last; those before it are read until they are empty. Never empty.
+    memories: VecDeque<ClientReceive>,
+    max_sdu: Option<u16>,
+    allowance: Option<Allowance>,
+    /// PDUs of low priority are beyond the contract, and delivered all the same.
+    tags: bool,
+    pub(super) counters: ConnectionCounters,
+}
+
+impl Receiver {
+    pub(super) fn new(memory: ClientReceive, opened: &Opened, contract: &TrafficContract) -> Self {
+        let mut receiver = Self {
+            memories: VecDeque::from([memory]),
+            max_sdu: None,
+            allowance: None,
+            tags: false,
+            counters: ConnectionCounters::default(),
+        };
+        receiver.renew(now(), opened, contract);
+        receiver
+    }
+
+    /// Another contract.
+    pub(super) fn renew(&mut self, now: Time, opened: &Opened, contract: &TrafficContract) {
+        self.max_sdu = opened.receive_max_sdu;
+        self.tags = contract.excess == Excess::Tag;
+        self.police(now, opened.receive_credit, contract);
+    }
+
+    /// Another share of what nobody has reserved.
+    pub(super) fn share(&mut self, now: Time, rate: Option<CellRate>, contract: &TrafficContract) {
+        let credit = rate.zip(self.max_sdu).map(|(rate, max_sdu)| {
+            let stream = PduStream {
+                peak: rate,
+                sustained: rate,
+                sdu: max_sdu.into(),
+                cells: match contract.aal {
+                    Some(Aal::Aal0) => 1,
+                    Some(Aal::Aal34) => aal34::cells(max_sdu).into(),
+                    Some(Aal::Aal5) | None => aal5_cells(max_sdu.into()),
+                },
+                dvt_ns: 0,
+            };
+            stream.credit(contract.jitter)
+        });
+        self.police(now, credit, contract);
+    }
+
+    fn police(&mut self, now: Time, credit: Option<Credit>, contract: &TrafficContract) {
+        let tolerated = contract.receive.unwrap_or_default();
+        let late_ns = tolerated.dvt_ns.unwrap_or(0);
+        let late_ns = late_ns.saturating_add(tolerated.cdvt_ns.unwrap_or(0));
+        let burst_cells = tolerated.mbs.map_or(0, NonZeroU32::get);
+        let burst = u64::from(burst_cells) * PAYLOAD_LEN as u64;
+        self.allowance = credit.zip(self.max_sdu).map(|(credit, max_sdu)| {
+            let burst = burst + u64::from(max_sdu);
+            Allowance::new(now, credit, burst, late_ns)
+        });
+    }
+
+    /// New memory; the present one is read until it is empty.
+    pub(super) fn add(&mut self, memory: ClientReceive) {
+        self.memories.push_back(memory);
+    }
+
+    /// Whether a PDU waits.
+    pub(super) fn waits(&mut self) -> bool {
+        self.memories.iter_mut().any(|memory| !memory.is_empty())
+    }
+
+    /// The next PDU that the contract allows, with its memory. At most `DISMISSED_MAX` are
+    /// dismissed before it.
+    #[inline]
+    fn next(&mut self) -> Result<(&mut ClientReceive, ReceivedPdu), Error> {
+        while self.memories.len() > 1 && self.memories[0].is_empty() {
+            self.memories.pop_front();
+        }
+        // What `memories` never is.
+        let memory = self.memories.front_mut().ok_or(Error::DoesNotReceive)?;
+        self.max_sdu.ok_or(Error::DoesNotReceive)?;
+        for _ in 0..DISMISSED_MAX {
+            let Some(pdu) = memory.next_pdu() else {
+                break;
+            };
+            let descriptor = pdu.descriptor();
+            let favour = descriptor.lent || self.tags && descriptor.clp;
+            let allowed = favour
+                || self
+                    .allowance
+                    .as_mut()
+                    .is_none_or(|allowance| allowance.accept(descriptor.time, pdu.len()));
+            if allowed {
+                self.counters.received += 1;
+                return Ok((memory, pdu));
+            }
+            memory.release(pdu);
+            self.counters.dismissed += 1;
+        }
+        Err(Error::WouldBlock(Wait::Pdu))
+    }
+
+    /// Copies the next PDU's SDU.
+    fn copy(&mut self, buffer: &mut [u8]) -> Result<Received, Error> {
+        let (memory, pdu) = self.next()?;
+        let len = memory.copy_sdu(&pdu, buffer);
+        let received = Received {
+            len,
+            ..Received::of(&pdu)
+        };
+        memory.release(pdu);
+        self.counters.receive_copies += 1;
+        Ok(received)
+    }
+
+    /// Holds the next PDU in place.
+    fn hold(&mut self) -> Result<HeldPdu, Error> {
+        let (memory, pdu) = self.next()?;
+        memory.hold(pdu).map_err(|pdu| {
+            // Others than the adapter can write the buffer: no connection of a server is made so.
+            memory.release(pdu);
+            Error::DoesNotReceive
+        })
+    }
+
+    /// Gives a PDU back; that of memory that is gone needs no giving back.
+    fn release(&mut self, held: HeldPdu) {
+        let owner = self.memories.iter_mut().find(|memory| memory.owns(&held));
+        if let Some(memory) = owner {
+            memory.release_held(held);
+        }
+    }
+}
+
+/// What was received, beside its octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Received {
+    /// Octets in the caller's buffer.
+    pub len: usize,
+    /// Octets of the SDU; what the buffer had no room for is gone.
+    pub sdu_len: usize,
+    /// User-to-user octet (AAL5, I.363.5).
+    pub uu: u8,
+    /// Common part indicator (AAL5, I.363.5).
+    pub cpi: u8,
+    /// Some cell had low priority (CLP 1).
+    pub clp: bool,
+    /// The last cell met congestion on its way.
+    pub congestion: bool,
+    /// Delivered beyond the contract ([`Connection::lease`]).
+    pub lent: bool,
+    /// Multiplexing identification (AAL3/4); 0 with other AALs.
+    pub mid: u16,
+    /// When the adapter handled the last cell, `CLOCK_MONOTONIC`.
+    pub time: Time,
+}
+
+impl Received {
+    fn of(pdu: &ReceivedPdu) -> Self {
+        let descriptor = pdu.descriptor();
+        Self {
+            len: pdu.len(),
+            sdu_len: pdu.len(),
+            uu: descriptor.uu,
+            cpi: descriptor.cpi,
+            clp: descriptor.clp,
+            congestion: descriptor.congestion,
+            lent: descriptor.lent,
+            mid: descriptor.mid,
+            time: descriptor.time,
+        }
+    }
+
+    /// Whether the buffer was too short for the SDU.
+    pub const fn is_truncated(&self) -> bool {
+        self.len < self.sdu_len
+    }
+}
+
+/// A received PDU in place: the octets of its SDU. Several can be held, and are released in any
+/// order when they are dropped; the adapter reuses their space in the order of arrival. A reader
+/// that holds too long loses its own PDUs (`buffer_full`), nobody else's.
+#[derive(Debug)]
+pub struct Pdu<'c> {
+    connection: &'c Connection,
+    /// None only while it is dropped.
+    held: Option<HeldPdu>,
+    received: Received,
+}
+
+impl Pdu<'_> {
+    /// What goes along with the SDU.
+    pub fn received(&self) -> &Received {
+        &self.received
+    }
+}
+
+impl Deref for Pdu<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.held.as_deref().unwrap_or_default()
+    }
+}
+
+impl Drop for Pdu<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.connection.release(held);
+        }
+    }
+}
+
+impl Connection {
+    /// Receives an SDU: waits for it, and copies it into `buffer`. What `buffer` has no room for is
+    /// gone ([`Received::is_truncated`]).
+    ///
+    /// # Errors
+    /// The connection does not receive; it has ended, and everything that it received is read.
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<Received, Error> {
+        self.wait_until(None, Interest::RECEIVE, || self.try_recv(buffer))
+    }
+
+    /// The same; [`Error::TimedOut`] after `timeout`.
+    ///
+    /// # Errors
+    /// As [`Connection::recv`].
+    pub fn recv_timeout(&self, buffer: &mut [u8], timeout: Duration) -> Result<Received, Error> {
+        self.wait_until(Some(timeout), Interest::RECEIVE, || self.try_recv(buffer))
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// As [`Connection::recv`]; [`Error::WouldBlock`].
+    #[inline]
+    pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, Error> {
+        self.taken(|receive| receive.copy(buffer))
+    }
+
+    /// The next PDU in place: waits for it; no copy.
+    ///
+    /// # Errors
+    /// As [`Connection::recv`].
+    pub fn next_pdu(&self) -> Result<Pdu<'_>, Error> {
+        self.wait_until(None, Interest::RECEIVE, || self.try_next_pdu())
+    }
+
+    /// The same; [`Error::TimedOut`] after `timeout`.
+    ///
+    /// # Errors
+    /// As [`Connection::recv`].
+    pub fn next_pdu_timeout(&self, timeout: Duration) -> Result<Pdu<'_>, Error> {
+        self.wait_until(Some(timeout), Interest::RECEIVE, || self.try_next_pdu())
+    }
+
+    /// The same without waiting.
+    ///
+    /// # Errors
+    /// As [`Connection::try_recv`].
+    #[inline]
+    pub fn try_next_pdu(&self) -> Result<Pdu<'_>, Error> {
+        let held = self.try_hold()?;
+        Ok(Pdu {
+            connection: self,
+            received: Received::of(held.pdu()),
+            held: Some(held),
+        })
+    }
+
+    /// Received PDUs that were dismissed: beyond credit and tolerance.
+    pub fn dismissed(&self) -> u64 {
+        self.receive.borrow().counters.dismissed
+    }
+
+    pub(crate) fn try_hold(&self) -> Result<HeldPdu, Error> {
+        self.taken(Receiver::hold)
+    }
+
+    pub(crate) fn release(&self, held: HeldPdu) {
+        self.receive.borrow_mut().release(held);
+    }
+
+    pub(crate) fn receives(&self) -> bool {
+        self.receive.borrow().max_sdu.is_some()
+    }
+
+    #[inline]
+    fn taken<T>(&self, take: impl FnOnce(&mut Receiver) -> Result<T, Error>) -> Result<T, Error> {
+        let taken = take(&mut self.receive.borrow_mut());
+        if let Err(Error::WouldBlock(_)) = &taken {
+            self.look_now_and_then(now())?;
+            // What it received before it ended comes first.
+            let mut receive = self.receive.borrow_mut();
+            if !receive.waits() {
+                self.check_end()?;
+            }
+            return taken;
+        }
+        // What tells of PDUs that are read must not fill the event queue.
+        let mut attached = self.attached.borrow_mut();
+        while attached.next_event().is_some() {}
+        taken
+    }
+}

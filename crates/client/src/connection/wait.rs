@@ -1,0 +1,280 @@
+//! Waiting: here, or by whoever polls the descriptor.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_shm::Attached;
+use rustix::event::{PollFlags, epoll};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+use super::Connection;
+use crate::Error;
+use crate::clock::now;
+use crate::control::{timespec, wait_for};
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    receive: bool,
+    send: Option<u32>,
+    sent: bool,
+}
+
+impl Interest {
+    /// A PDU to receive.
+    pub const RECEIVE: Self = Self {
+        receive: true,
+        send: None,
+        sent: false,
+    };
+
+    /// That everything was sent that was handed to the adapter.
+    pub const SENT: Self = Self {
+        receive: false,
+        send: None,
+        sent: true,
+    };
+
+    /// Nothing but what the server tells of its own accord, which everybody waits for.
+    pub const INDICATION: Self = Self {
+        receive: false,
+        send: None,
+        sent: false,
+    };
+
+    /// Credit and room to send an SDU of `len` octets.
+    pub const fn send(len: usize) -> Self {
+        Self {
+            receive: false,
+            // An SDU longer than that is refused, whoever waits for it.
+            send: Some(if len > 0xffff { 0xffff } else { len as u32 }),
+            sent: false,
+        }
+    }
+
+    /// Either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            receive: self.receive || other.receive,
+            send: match (self.send, other.send) {
+                (Some(a), Some(b)) => Some(if a < b { a } else { b }),
+                (Some(len), None) | (None, Some(len)) => Some(len),
+                (None, None) => None,
+            },
+            sent: self.sent || other.sent,
+        }
+    }
+}
+
+/// How often a reader or writer looks whom no event will tell.
+const LOOK_NS: u64 = 1_000_000;
+
+enum Prepared {
+    /// Try again at once.
+    Ready,
+    /// The descriptor will become readable; try again at this time in any case.
+    Armed { until: Option<Time> },
+}
+
+/// One descriptor for all that can happen: the adapter's wake-up, the control socket, a time.
+#[derive(Debug)]
+pub(super) struct Poller {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// The timer runs, or has run out.
+    timed: Cell<bool>,
+}
+
+impl Poller {
+    pub(super) fn new(control: BorrowedFd<'_>, wake_up: BorrowedFd<'_>) -> Result<Self, Error> {
+        let poller = Self {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )?,
+            timed: Cell::new(false),
+        };
+        for fd in [control, wake_up, poller.timer.as_fd()] {
+            poller.add(fd)?;
+        }
+        Ok(poller)
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        let data = epoll::EventData::new_u64(0);
+        Ok(epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Another adapter's wake-up in place of the former's.
+    pub(super) fn watch(
+        &self,
+        former: BorrowedFd<'_>,
+        wake_up: BorrowedFd<'_>,
+    ) -> Result<(), Error> {
+        epoll::delete(&self.epoll, former)?;
+        self.add(wake_up)
+    }
+
+    /// A socket that was hung up is readable for ever.
+    pub(super) fn forget_control(&self, control: BorrowedFd<'_>) {
+        // It fails where it was forgotten before.
+        let _ = epoll::delete(&self.epoll, control);
+    }
+
+    /// Has the timer run out at `at`, or never.
+    fn set_timer(&self, at: Option<Time>) -> Result<(), Error> {
+        if at.is_none() && !self.timed.get() {
+            return Ok(());
+        }
+        let value = Itimerspec {
+            it_interval: timespec(0),
+            // 0 would stop it.
+            it_value: timespec(at.map_or(0, |at| at.ns().max(1))),
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &value)?;
+        self.timed.set(at.is_some());
+        Ok(())
+    }
+}
+
+impl AsFd for Connection {
+    /// Readable when there is something to do: see [`Connection::arm`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poller.epoll.as_fd()
+    }
+}
+
+impl Connection {
+    /// For a caller that waits elsewhere, by `poll`, `epoll`, mio or an asynchronous runtime: has
+    /// the connection's descriptor ([`AsFd`]) become readable as soon as what `interest` names may
+    /// be possible, or the server has told something. `false`: it is possible already, nothing is
+    /// armed, try at once.
+    ///
+    /// The order is: *try; where that would block, arm; where that says `true`, wait for the
+    /// descriptor; try again.* Without `arm` the descriptor tells of nothing but the server, since
+    /// the adapter spares wake-ups to those who have not said that they sleep.
+    ///
+    /// - One `true` is good for one wake-up. Arm again before each wait.
+    /// - Polled by level, the descriptor stays readable until the next `arm`, which takes back
+    ///   what was. Polled by edge (`EPOLLET`), each wake-up after an `arm` is an edge, whether or
+    ///   not the descriptor was readable before. So no wake-up is lost either way, and runtimes
+    ///   that clear a readiness of their own clear it after `arm` has said `true`.
+    /// - A wake-up means *may*: the try can still block.
+    /// - Credit that comes with time is told by a timer in the same descriptor.
+    ///
+    /// The descriptor is an epoll descriptor; it is for polling only.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the server's message makes no sense.
+    pub fn arm(&self, interest: Interest) -> Result<bool, Error> {
+        match self.prepare(interest)? {
+            Prepared::Ready => Ok(false),
+            Prepared::Armed { until } => {
+                self.poller.set_timer(until)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes [`Connection::arm`] back, for a caller that has stopped waiting: it spares the adapter
+    /// a wake-up. The descriptor may be readable all the same.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn disarm(&self) -> Result<(), Error> {
+        self.attached.borrow_mut().disarm();
+        self.poller.set_timer(None)
+    }
+
+    /// Tries until it does not block, waiting in between, for `timeout` at most.
+    pub(crate) fn wait_until<T>(
+        &self,
+        timeout: Option<Duration>,
+        interest: Interest,
+        mut attempt: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut deadline = None;
+        loop {
+            match attempt() {
+                Err(Error::WouldBlock(_)) => {}
+                done => return done,
+            }
+            if let (None, Some(timeout)) = (deadline, timeout) {
+                let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+                deadline = Some(now().plus_ns(timeout));
+            }
+            if deadline.is_some_and(|deadline| deadline <= now()) {
+                return Err(Error::TimedOut);
+            }
+            self.wait(interest, deadline)?;
+        }
+    }
+
+    /// Waits until `interest` may be possible or `deadline` has come.
+    fn wait(&self, interest: Interest, deadline: Option<Time>) -> Result<(), Error> {
+        let Prepared::Armed { until } = self.prepare(interest)? else {
+            return Ok(());
+        };
+        let until = match (until, deadline) {
+            (Some(until), Some(deadline)) => Some(until.min(deadline)),
+            (until, deadline) => until.or(deadline),
+        };
+        let waited = wait_for(self.as_fd(), PollFlags::IN, until);
+        self.attached.borrow_mut().disarm();
+        waited.map(|_| ())
+    }
+
+    /// Tells the adapter that somebody sleeps, unless there is something to do.
+    fn prepare(&self, interest: Interest) -> Result<Prepared, Error> {
+        self.look()?;
+        self.poller.set_timer(None)?;
+        let attached = &mut *self.attached.borrow_mut();
+        while attached.next_event().is_some() {}
+        attached.events_lost();
+        let now = now();
+        let retry = Attached::RETRY.subsec_nanos().into();
+        let mut until = (!attached.ring_all()).then(|| now.plus_ns(retry));
+        let mut earliest = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
+
+        let facts = self.facts.borrow();
+        let mut receive = self.receive.borrow_mut();
+        // Who has borrowed a space waits for no room, and is told so by the next try.
+        let mut transmit = self.transmit.try_borrow_mut().ok();
+        let credit_at = transmit.as_ref().and_then(|t| t.suspended_at(now));
+        if self.end.get().is_some() && !receive.waits() {
+            return Ok(Prepared::Ready);
+        }
+        if interest.receive && !facts.tells {
+            earliest(now.plus_ns(LOOK_NS));
+        }
+        if (interest.send.is_some() || interest.sent) && !facts.completions {
+            earliest(now.plus_ns(LOOK_NS));
+        }
+        if let (Some(_), Some(at)) = (interest.send, credit_at) {
+            earliest(at);
+        }
+        let mut possible = || {
+            let sending = interest.send.filter(|_| credit_at.is_none());
+            interest.receive && receive.waits()
+                || transmit.as_mut().is_some_and(|transmit| {
+                    sending.is_some_and(|len| transmit.has_room(len))
+                        || interest.sent && transmit.unsent() == 0
+                })
+        };
+        // Who waits for nothing but credit or the server needs no wake-up by the adapter.
+        let only_credit = !interest.receive && !interest.sent && credit_at.is_some();
+        if only_credit || interest == Interest::INDICATION {
+            attached.disarm();
+            attached.drain()?;
+        } else if !attached.arm(&mut possible)? {
+            return Ok(Prepared::Ready);
+        }
+        Ok(Prepared::Armed { until })
+    }
+}

@@ -1,0 +1,276 @@
+//! The control socket: requests and their confirms, indications in between.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_core::server::{
+    Confirm, FromClient, FromServer, Indication, Refused, Request, Response, VERSION,
+};
+use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::clock::now;
+use crate::{Error, ServerInfo};
+
+/// The control socket that is used where none is named: `$CELLGATE_SOCKET`, else
+/// `/run/cellgate/control.sock`.
+pub fn socket_path() -> PathBuf {
+    match std::env::var_os("CELLGATE_SOCKET") {
+        Some(path) if !path.is_empty() => path.into(),
+        _ => PathBuf::from("/run/cellgate/control.sock"),
+    }
+}
+
+/// An indication, and what came along.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// For a Response.
+    pub(crate) id: u64,
+    pub(crate) indication: Indication,
+    pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// A confirm, and what came along.
+pub(crate) type Confirmed = (Confirm, Vec<OwnedFd>);
+
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+    last_id: u64,
+    /// How long a request waits for its confirm.
+    patience: Duration,
+    /// Indications in their order, until somebody wants them.
+    heard: VecDeque<Heard>,
+    server: ServerInfo,
+}
+
+impl Control {
+    /// How long a request waits if nothing else is said: a server that is restarted answers the
+    /// requests of its predecessor, one that is not never does.
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+    pub(crate) fn connect(path: &Path, patience: Duration) -> Result<Self, Error> {
+        let no_server = |errno: Errno| Error::NoServer {
+            path: path.to_owned(),
+            cause: errno.into(),
+        };
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let address = SocketAddrUnix::new(path).map_err(no_server)?;
+        connect(&socket, &address).map_err(no_server)?;
+        let mut control = Self {
+            socket,
+            buffer: vec![0; MESSAGE_MAX],
+            last_id: 0,
+            patience,
+            heard: VecDeque::new(),
+            server: ServerInfo::default(),
+        };
+        let hello = Request::Hello { version: VERSION };
+        match control.request(hello, &[])? {
+            (
+                Confirm::Hello {
+                    version,
+                    server,
+                    pid,
+                    notes,
+                },
+                _,
+            ) if version == VERSION => control.server = ServerInfo { server, pid, notes },
+            (Confirm::Hello { version, .. }, _) => {
+                return Err(Refused::Version { speaks: version }.into());
+            }
+            (other, _) => return Err(unexpected(&other)),
+        }
+        Ok(control)
+    }
+
+    /// Who answered.
+    pub(crate) fn server(&self) -> &ServerInfo {
+        &self.server
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Asks, and waits for the confirm. Indications that come before it are kept, in order.
+    pub(crate) fn request(
+        &mut self,
+        request: Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Confirmed, Error> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.exchange(id, &FromClient::Request { id, request }, fds)
+    }
+
+    /// Accepts what an indication offered, and waits for the confirm.
+    pub(crate) fn accept(&mut self, id: u64) -> Result<Confirmed, Error> {
+        let response = Response::Accept;
+        self.exchange(id, &FromClient::Response { id, response }, &[])
+    }
+
+    /// Declines what an indication offered.
+    pub(crate) fn decline(&mut self, id: u64) -> Result<(), Error> {
+        let response = Response::Decline;
+        let deadline = self.deadline();
+        self.say(&FromClient::Response { id, response }, &[], deadline)
+    }
+
+    /// The next indication, if one was kept or waits.
+    pub(crate) fn poll(&mut self) -> Result<Option<Heard>, Error> {
+        self.hear_within(Some(Time::ZERO))
+    }
+
+    /// The next indication; waits for it until `deadline` (none: as long as it takes).
+    pub(crate) fn hear_within(&mut self, deadline: Option<Time>) -> Result<Option<Heard>, Error> {
+        loop {
+            if let Some(heard) = self.heard.pop_front() {
+                return Ok(Some(heard));
+            }
+            match self.receive()? {
+                // A confirm that nobody waits for any more.
+                Some((FromServer::Confirm { .. }, _)) => {}
+                Some((FromServer::Indication { id, indication }, fds)) => {
+                    return Ok(Some(Heard {
+                        id,
+                        indication,
+                        fds,
+                    }));
+                }
+                None => {
+                    if !self.wait(PollFlags::IN, deadline)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Time {
+        let patience = u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX);
+        now().plus_ns(patience)
+    }
+
+    fn exchange(
+        &mut self,
+        id: u64,
+        message: &FromClient,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Confirmed, Error> {
+        let deadline = self.deadline();
+        self.say(message, fds, deadline)?;
+        loop {
+            match self.receive()? {
+                Some((FromServer::Confirm { id: of, result }, fds)) if of == id || of == 0 => {
+                    return Ok((result?, fds));
+                }
+                Some((FromServer::Confirm { .. }, _)) => {}
+                Some((FromServer::Indication { id, indication }, came)) => {
+                    let again = indication == Indication::Restarted;
+                    self.heard.push_back(Heard {
+                        id,
+                        indication,
+                        fds: came,
+                    });
+                    if again {
+                        self.say(message, fds, deadline)?;
+                    }
+                }
+                None => {
+                    if !self.wait(PollFlags::IN, Some(deadline))? {
+                        return Err(Error::TimedOut);
+                    }
+                }
+            }
+        }
+    }
+
+    fn say(
+        &mut self,
+        message: &FromClient,
+        fds: &[BorrowedFd<'_>],
+        deadline: Time,
+    ) -> Result<(), Error> {
+        let octets = serde_json::to_vec(message).map_err(bad_message)?;
+        loop {
+            match send(&self.socket, &octets, fds, false) {
+                Ok(()) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    if !self.wait(PollFlags::OUT, Some(deadline))? {
+                        return Err(Error::TimedOut);
+                    }
+                }
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Err(Error::Closed),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<Option<(FromServer, Vec<OwnedFd>)>, Error> {
+        match receive(&self.socket, &mut self.buffer, false) {
+            Ok(Received::Message(len, fds)) => {
+                let message = self.buffer.get(..len).unwrap_or_default();
+                let message = serde_json::from_slice(message).map_err(bad_message)?;
+                Ok(Some((message, fds)))
+            }
+            Ok(Received::TooLong) => Err(Error::BadMessage("it is too long".to_owned())),
+            Ok(Received::Closed) => Err(Error::Closed),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits until the socket can be used; `false`: the time is over.
+    fn wait(&self, flags: PollFlags, deadline: Option<Time>) -> Result<bool, Error> {
+        wait_for(self.socket.as_fd(), flags, deadline)
+    }
+}
+
+/// Waits for a descriptor until `deadline` (none: as long as it takes); `false`: the time is over.
+/// A signal handler that ran in between is no end of it.
+pub(crate) fn wait_for(
+    fd: BorrowedFd<'_>,
+    flags: PollFlags,
+    deadline: Option<Time>,
+) -> Result<bool, Error> {
+    loop {
+        let timeout = match deadline {
+            Some(Time::ZERO) => Some(timespec(0)),
+            Some(deadline) => Some(timespec(deadline.since_ns(now()))),
+            None => None,
+        };
+        match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    const NS_PER_S: u64 = 1_000_000_000;
+    Timespec {
+        // Below 2^35.
+        tv_sec: (ns / NS_PER_S) as i64,
+        tv_nsec: (ns % NS_PER_S) as i64,
+    }
+}
+
+fn bad_message(error: serde_json::Error) -> Error {
+    Error::BadMessage(error.to_string())
+}
+
+/// A confirm that belongs to another request.
+pub(crate) fn unexpected(confirm: &Confirm) -> Error {
+    let mut text = format!("{confirm:?}");
+    text.truncate(text.floor_char_boundary(200));
+    Error::BadMessage(text)
+}

@@ -1,0 +1,59 @@
+//! Connections of applications over cellgate, a real-time ATM host: rates that are kept, without
+//! copies if wanted.
+//!
+//! ```text
+//!  application         cellgate (this crate)              daemon           adapter
+//!                 open, set_contract: JSON + descriptors
+//!  Connection ------------------------------------------> admission
+//!       |         send, recv, reserve, next_pdu: shared memory
+//!       +---------------------------------------------------------------> rings -> cells
+//! ```
+//!
+//! - [`Connection`]: one virtual channel with its contract. [`Connection::send`] and
+//!   [`Connection::recv`] copy once; [`Connection::reserve`] and [`Connection::next_pdu`] lend the
+//!   rings' memory and copy nothing; [`StreamReader`] reads what is released by time.
+//! - [`Admin`]: what concerns the daemon: lists, permanent connections, interfaces, loopback.
+//!
+//! ```no_run
+//! let connection = cellgate::Connection::open("wan.0.100", "cbr,aal5:pcr=48Mbps,max_sdu=8192")?;
+//! connection.send(b"an SDU")?;
+//! let mut buffer = [0; 8192];
+//! let received = connection.recv(&mut buffer)?;
+//! println!("{} octets", received.len);
+//! # Ok::<(), cellgate::Error>(())
+//! ```
+//!
+//! The crate starts no thread, installs no handler, and keeps no global state: it lives in other
+//! people's processes. A `Connection` can move between threads; one thread uses it at a time.
+//! After open, nothing on the data path allocates.
+//!
+//! **Not here:** encryption, retransmission, or flow control over the network. An SDU of 0 octets
+//! cannot be sent.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod builder;
+mod clock;
+mod connection;
+mod control;
+mod error;
+mod stream;
+mod usage;
+
+pub use admin::{Admin, Counters, Monitor, ServerInfo};
+pub use builder::Builder;
+pub use connection::{Connection, ConnectionCounters, Interest, Pdu, Received, Space};
+pub use control::socket_path;
+pub use error::{Error, Wait};
+pub use stream::StreamReader;
+
+pub use cellgate_core::Time;
+pub use cellgate_core::adapter::{Discard, DiscardCounts, Notification, VcStats};
+pub use cellgate_core::contract::{CellRate, Credit, ServiceCategory, TrafficContract};
+pub use cellgate_core::ring::SduOptions;
+pub use cellgate_core::server::{
+    Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Description,
+    EndReason, Indication, InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Refused, Resource,
+    ResourceInfo, Shortage,
+};
+pub use cellgate_shm::CountersView;

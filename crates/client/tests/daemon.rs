@@ -1,0 +1,239 @@
+//! Over the real daemon: kills, changes of contract, permanent connections.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cellgate::{Admin, Builder, Connection, Error, Indication, Refused};
+use cellgate_host::adapter::run_as_child;
+use cellgate_host::server::{Config, ServerOptions, serve};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Long enough for anything on a busy machine; reached only by a failing test.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names the part that this executable plays when a test has started it.
+const ROLE: &str = "CELLGATE_CLIENT_TEST_ROLE";
+const CONFIG: &str = "CELLGATE_CLIENT_TEST_CONFIG";
+
+const SENDS: &str = "cbr,aal5:tx:pcr=20000,max_sdu=1000,rx:none";
+const RECEIVES: &str = "cbr,aal5:tx:none,rx:pcr=20000,max_sdu=1000";
+
+fn program(role: &str) -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "plays_its_role", "--nocapture"]);
+    program.env(ROLE, role).stdout(Stdio::null());
+    program
+}
+
+/// No test by itself: what the processes do that the tests here start.
+#[test]
+fn plays_its_role() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("adapter") => run_as_child().unwrap(),
+        Ok("daemon") => {
+            let path = PathBuf::from(std::env::var_os(CONFIG).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            serve(ServerOptions {
+                config: Config::parse(&text).unwrap(),
+                path: Some(path),
+                adapter: || Ok(program("adapter")),
+                say: |text| eprintln!("cellgate: {text}"),
+            })
+            .unwrap();
+        }
+        _ => {}
+    }
+}
+
+/// A daemon with interfaces `a` and `b`, each the other's peer.
+struct Daemon {
+    directory: PathBuf,
+    child: Child,
+}
+
+impl Daemon {
+    fn start(name: &str) -> Self {
+        let name = format!("cellgate-client-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let config = format!(
+            "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
+             yield_when_idle = true\nvcs = 64\nports = 4\nport_cells = 4096\n\
+             [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+             [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
+            directory.to_str().unwrap()
+        );
+        std::fs::write(directory.join("config.toml"), config).unwrap();
+        let child = Self::spawn(&directory);
+        Self { directory, child }
+    }
+
+    fn spawn(directory: &std::path::Path) -> Child {
+        let mut program = program("daemon");
+        program.env(CONFIG, directory.join("config.toml"));
+        program.spawn().unwrap()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("control.sock")
+    }
+
+    /// As soon as somebody answers.
+    fn admin(&self) -> Admin {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Admin::at(self.socket()) {
+                Ok(admin) => return admin,
+                Err(Error::NoServer { .. }) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn builder(&self, address: &str, contract: &str) -> Builder {
+        self.admin();
+        let builder = Connection::builder().socket(self.socket());
+        builder.address(address).contract(contract)
+    }
+
+    fn pair(&self) -> (Connection, Connection) {
+        let open = |address, contract| self.builder(address, contract).open().unwrap();
+        (open("a.0.100", SENDS), open("b.0.100", RECEIVES))
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The adapter's process: the one that listens beside the daemon.
+    fn kill_adapter(&self) {
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let family = rustix::net::AddressFamily::UNIX;
+        let kind = rustix::net::SocketType::SEQPACKET;
+        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        let path = self.directory.join("adapter.sock");
+        let path = rustix::net::SocketAddrUnix::new(&path).unwrap();
+        rustix::net::connect(&socket, &path).unwrap();
+        let adapter = cellgate_host::sys::peer_credentials(&socket).unwrap().1;
+        let adapter = Pid::from_raw(adapter as i32).unwrap();
+        kill_process(adapter, Signal::KILL).unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Ends the adapter and all connections too.
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn crosses(a: &Connection, b: &Connection, sdu: &[u8]) {
+    let mut buffer = [0; 4_000];
+    a.send(sdu).unwrap();
+    let received = b.recv_timeout(&mut buffer, PATIENCE).unwrap();
+    assert_eq!(&buffer[..received.len], sdu);
+}
+
+/// Waits for an indication, leaving others aside.
+fn hears(connection: &Connection, wanted: impl Fn(&Indication) -> bool) {
+    while !wanted(&connection.next_indication_timeout(PATIENCE).unwrap()) {}
+}
+
+#[test]
+fn sdus_cross_contracts_change_and_refusals_offer_what_fits() {
+    let daemon = Daemon::start("cross");
+    let (a, b) = daemon.pair();
+    for i in 0..300_usize {
+        crosses(&a, &b, &vec![i as u8; 1 + i * 3]);
+    }
+    assert_eq!(
+        (a.counters().send_copies, b.counters().receive_copies),
+        (300, 300)
+    );
+    assert_eq!(b.dismissed(), 0);
+    b.set_contract("cbr,aal5:tx:none,rx:pcr=30000,max_sdu=4000")
+        .unwrap();
+    a.set_contract("cbr,aal5:tx:pcr=30000,max_sdu=4000,rx:none")
+        .unwrap();
+    assert_eq!(a.transmit_max_sdu(), Some(4_000));
+    for i in 0..20 {
+        crosses(&a, &b, &[i; 4_000]);
+    }
+    let refused = daemon
+        .builder("a.0.101", "cbr,aal5:tx:pcr=100000000,rx:none")
+        .open();
+    let Err(Error::Refused(Refused::Admission(shortage))) = refused else {
+        panic!("{refused:?}");
+    };
+    let offer = shortage.offer.unwrap();
+    let offered = daemon.builder("a.0.101", &offer).open().unwrap();
+    assert_eq!(offered.contract(), offer);
+    assert_eq!(a.close(PATIENCE).unwrap().pdus_transmitted, 320);
+}
+
+#[test]
+fn a_killed_daemon_stops_no_data_and_its_successor_answers() {
+    let mut daemon = Daemon::start("kill");
+    let (a, b) = daemon.pair();
+    crosses(&a, &b, b"before");
+    daemon.kill();
+    for i in 0..200 {
+        crosses(&a, &b, &[i; 700]);
+    }
+    daemon.child = Daemon::spawn(&daemon.directory);
+    for connection in [&a, &b] {
+        hears(connection, |told| *told == Indication::Restarted);
+    }
+    b.set_contract("cbr,aal5:tx:none,rx:pcr=25000,max_sdu=1500")
+        .unwrap();
+    a.set_contract("cbr,aal5:tx:pcr=25000,max_sdu=1500,rx:none")
+        .unwrap();
+    crosses(&a, &b, &[7; 1_500]);
+    assert_eq!(b.counters().received, 202);
+}
+
+#[test]
+fn a_killed_adapter_costs_the_gap_and_no_more() {
+    let daemon = Daemon::start("adapter");
+    let (a, b) = daemon.pair();
+    crosses(&a, &b, b"before");
+    daemon.kill_adapter();
+    for connection in [&a, &b] {
+        hears(connection, |told| matches!(told, Indication::Reopened(_)));
+    }
+    for i in 0..200 {
+        crosses(&a, &b, &[i; 700]);
+    }
+}
+
+#[test]
+fn a_permanent_connection_is_taken_given_back_and_taken_again() {
+    let daemon = Daemon::start("permanent");
+    let mut admin = daemon.admin();
+    let contract = admin.add(&daemon.builder("b.0.7", RECEIVES)).unwrap();
+    let a = daemon.builder("a.0.7", SENDS).open().unwrap();
+    let taking = daemon.builder("b.0.7", "");
+    for round in 0..3 {
+        let taken = loop {
+            match taking.take() {
+                Ok(taken) => break taken,
+                // The former socket's end may not be noticed yet.
+                Err(Error::Refused(Refused::InUse)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+        assert_eq!(taken.contract(), contract);
+        for i in 0..50 {
+            crosses(&a, &taken, &[round, i]);
+        }
+    }
+    admin.delete("b.0.7").unwrap();
+}

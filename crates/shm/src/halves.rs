@@ -1,0 +1,346 @@
+//! A client's memory, taken apart by direction: each half can be used while the other is.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use cellgate_core::ring::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue};
+
+use crate::map::{Map, SharedWords};
+use crate::receive::ReceiveMemory;
+
+/// The mappings, until the last half and the last PDU of them is gone.
+#[derive(Debug)]
+struct Shared {
+    receive: ReceiveMemory,
+    _maps: [Option<Map>; 3],
+}
+
+// SAFETY: it owns mappings and reads the receive buffer, which a client maps read-only; it hands
+// out nothing that writes.
+unsafe impl Sync for Shared {}
+
+/// What both halves have.
+#[derive(Debug)]
+struct Half {
+    from_adapter: SharedWords,
+    from_client: SharedWords,
+    shared: Arc<Shared>,
+}
+
+/// The transmit half of a [`ClientMemory`](crate::ClientMemory).
+#[derive(Debug)]
+pub struct ClientTransmit {
+    half: Half,
+    queue: TransmitQueue,
+    at: usize,
+}
+
+/// The receive half of a [`ClientMemory`](crate::ClientMemory).
+#[derive(Debug)]
+pub struct ClientReceive {
+    half: Half,
+    queue: ReceiveQueue,
+    own: bool,
+}
+
+/// A PDU in the receive buffer, as octets: those of its SDU. They stay where they are, and as they
+/// are, until it is released; what they lie in stays mapped as long as this value lives.
+#[derive(Debug)]
+#[must_use = "the adapter gets the space back only by `ClientReceive::release_held`"]
+pub struct HeldPdu {
+    pdu: ReceivedPdu,
+    shared: Arc<Shared>,
+}
+
+/// What a client's memory consists of.
+pub(crate) struct Parts {
+    pub(crate) from_adapter: Map,
+    pub(crate) from_client: Map,
+    pub(crate) buffer: Option<Map>,
+    pub(crate) receive: ReceiveMemory,
+    pub(crate) receive_queue: ReceiveQueue,
+    pub(crate) transmit_queue: TransmitQueue,
+    pub(crate) transmit_at: usize,
+    pub(crate) own: bool,
+}
+
+impl Parts {
+    pub(crate) fn into_halves(self) -> (ClientTransmit, ClientReceive) {
+        // Two handles of the same words, which the halves keep to themselves: the transmit half
+        // writes its queue, its buffer and its head, the receive half its tail.
+        let views = || {
+            let (theirs, ours) = (self.from_adapter.words(), self.from_client.words());
+            (theirs.alias(), ours.alias())
+        };
+        let (mine, yours) = (views(), views());
+        let shared = Arc::new(Shared {
+            receive: self.receive,
+            _maps: [Some(self.from_adapter), Some(self.from_client), self.buffer],
+        });
+        let half = |(from_adapter, from_client)| Half {
+            from_adapter,
+            from_client,
+            shared: Arc::clone(&shared),
+        };
+        let transmit = ClientTransmit {
+            half: half(mine),
+            queue: self.transmit_queue,
+            at: self.transmit_at,
+        };
+        let receive = ClientReceive {
+            half: half(yours),
+            queue: self.receive_queue,
+            own: self.own,
+        };
+        (transmit, receive)
+    }
+}
+
+impl ClientTransmit {
+    /// As [`ClientMemory::reserve`](crate::ClientMemory::reserve).
+    #[inline]
+    pub fn reserve(&mut self, len: u32) -> Option<Space> {
+        self.queue.reserve(&self.half.from_adapter, len)
+    }
+
+    /// As [`ClientMemory::space_mut`](crate::ClientMemory::space_mut).
+    #[inline]
+    pub fn space_mut(&mut self, space: &mut Space) -> &mut [u8] {
+        let start = self.range(space);
+        // SAFETY: `range` checked that they are mapped, writable by the memory's making; the
+        // adapter only reads them, and not before they are submitted; the borrow of `self`, the
+        // only transmit half of this mapping, keeps another slice of them away.
+        unsafe { core::slice::from_raw_parts_mut(start, space.len()) }
+    }
+
+    /// The borrowed octets, to be read.
+    #[inline]
+    pub fn space(&self, space: &Space) -> &[u8] {
+        let start = self.range(space);
+        // SAFETY: as for `space_mut`, but shared.
+        unsafe { core::slice::from_raw_parts(start, space.len()) }
+    }
+
+    #[inline]
+    fn range(&self, space: &Space) -> *mut u8 {
+        let at = self.at + space.offset();
+        self.half.from_client.range(at, space.len())
+    }
+
+    /// As [`ClientMemory::submit`](crate::ClientMemory::submit).
+    #[inline]
+    #[must_use = "an SDU that is refused is not sent"]
+    pub fn submit(&mut self, space: Space, options: SduOptions) -> bool {
+        self.queue.submit(&self.half.from_client, space, options)
+    }
+
+    /// Takes back what the adapter has sent; SDUs that are still with it.
+    pub fn reclaim(&mut self) -> u32 {
+        self.queue.reclaim(&self.half.from_adapter)
+    }
+
+    /// The queue's bookkeeping.
+    pub fn queue(&self) -> &TransmitQueue {
+        &self.queue
+    }
+}
+
+impl ClientReceive {
+    /// The next PDU, if one waits.
+    #[inline]
+    pub fn next_pdu(&mut self) -> Option<ReceivedPdu> {
+        let half = &self.half;
+        self.queue.next(&half.from_client, &half.from_adapter)
+    }
+
+    /// Whether no PDU waits.
+    #[inline]
+    pub fn is_empty(&mut self) -> bool {
+        self.queue.is_empty(&self.half.from_adapter)
+    }
+
+    /// Copies the first octets of the SDU; how many.
+    #[inline]
+    pub fn copy_sdu(&self, pdu: &ReceivedPdu, octets: &mut [u8]) -> usize {
+        let len = pdu.len().min(octets.len());
+        let receive = &self.half.shared.receive;
+        receive.copy_out(pdu.offset(), &mut octets[..len]);
+        len
+    }
+
+    /// Gives a PDU back, in any order; `false` if it is another connection's.
+    #[inline]
+    pub fn release(&mut self, pdu: ReceivedPdu) -> bool {
+        self.queue.release(&self.half.from_client, pdu)
+    }
+
+    /// Holds a PDU in place.
+    ///
+    /// # Errors
+    /// The PDU again: it is another connection's, or others than the adapter can write the receive
+    /// buffer.
+    #[inline]
+    pub fn hold(&self, pdu: ReceivedPdu) -> Result<HeldPdu, ReceivedPdu> {
+        match self.own && self.queue.owns(&pdu) {
+            true => Ok(HeldPdu {
+                pdu,
+                shared: Arc::clone(&self.half.shared),
+            }),
+            false => Err(pdu),
+        }
+    }
+
+    /// As [`ClientReceive::release`].
+    #[inline]
+    pub fn release_held(&mut self, held: HeldPdu) -> bool {
+        self.release(held.pdu)
+    }
+
+    /// Whether the PDU is this connection's, and not given back.
+    pub fn owns(&self, held: &HeldPdu) -> bool {
+        self.queue.owns(&held.pdu)
+    }
+
+    /// The queue's bookkeeping.
+    pub fn queue(&self) -> &ReceiveQueue {
+        &self.queue
+    }
+}
+
+impl HeldPdu {
+    /// What the adapter said of it.
+    pub fn pdu(&self) -> &ReceivedPdu {
+        &self.pdu
+    }
+}
+
+impl Deref for HeldPdu {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `hold` checked that the adapter is the only writer and that the PDU is of this
+        // mapping. The adapter leaves its octets alone until it is released, which takes the PDU,
+        // and that only this value has.
+        unsafe {
+            let receive = &self.shared.receive;
+            receive.slice(self.pdu.offset(), self.pdu.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::Time;
+    use cellgate_core::aal::Memory;
+    use cellgate_core::adapter::Region;
+    use cellgate_core::ring::{
+        ConnectionGeometry, ConnectionSizes, Producer, ReceiveDescriptor, SduOptions, queue,
+    };
+
+    use super::*;
+    use crate::ConnectionMemory;
+
+    const GENERATION: u32 = 3;
+
+    fn memory() -> (ConnectionMemory, ClientTransmit, ClientReceive) {
+        let sizes = ConnectionSizes {
+            receive_slots: 4,
+            receive_len: 4096,
+            receive_elsewhere: false,
+            transmit_slots: 4,
+            transmit_len: 4096,
+        };
+        let geometry = ConnectionGeometry::new(sizes).unwrap();
+        let (region, client) = ConnectionMemory::heap(&geometry, GENERATION, 4096);
+        let (transmit, receive) = client.into_halves();
+        (region, transmit, receive)
+    }
+
+    /// Shows the client a PDU of 48 octets.
+    fn deliver(region: &mut ConnectionMemory, head: &mut Producer<queue::Receive>, octet: u8) {
+        let position = head.head() * 64;
+        let buffer = region.receive_buffer();
+        buffer.write((position % 4096) as usize, &[octet; 48]);
+        let descriptor = ReceiveDescriptor {
+            position,
+            time: Time::ZERO,
+            len: 48,
+            cells: 1,
+            generation: GENERATION,
+            uu: 0,
+            cpi: 0,
+            clp: false,
+            congestion: false,
+            lent: false,
+            mid: 0,
+        };
+        let (mine, peer) = (region.from_adapter(), region.from_client());
+        assert!(head.push(mine, peer, &descriptor.emit()));
+    }
+
+    #[test]
+    fn held_pdus_stay_while_the_other_half_writes_and_outlive_both() {
+        let (mut region, mut transmit, mut receive) = memory();
+        let mut head = Producer::new(4);
+        deliver(&mut region, &mut head, 1);
+        deliver(&mut region, &mut head, 2);
+        let first = receive.next_pdu().unwrap();
+        let first = receive.hold(first).unwrap();
+        let second = receive.next_pdu().unwrap();
+        let second = receive.hold(second).unwrap();
+        let mut space = transmit.reserve(48).unwrap();
+        transmit.space_mut(&mut space).copy_from_slice(&first);
+        assert_eq!(transmit.space(&space), [1; 48]);
+        assert!(transmit.submit(space, SduOptions::default()));
+        assert_eq!(region.stage(0, 48)[..48], [1; 48]);
+        assert_eq!((transmit.reclaim(), transmit.queue().submitted()), (1, 1));
+
+        // Released out of order: the adapter gets both with the first.
+        assert!(receive.owns(&second) && receive.release_held(second));
+        assert_eq!(receive.queue().outstanding(), 2);
+        deliver(&mut region, &mut head, 3);
+        let third = receive.next_pdu().unwrap();
+        let mut octets = [0; 50];
+        assert_eq!(receive.copy_sdu(&third, &mut octets), 48);
+        assert_eq!(octets[..48], [3; 48]);
+        let third = receive.hold(third).unwrap();
+        drop((transmit, receive));
+        assert_eq!(*first, [1; 48]);
+        assert_eq!(*third, [3; 48]);
+    }
+
+    #[test]
+    fn a_pdu_of_another_connection_is_neither_held_nor_released() {
+        let (mut region, _, mut receive) = memory();
+        let (_, _, mut other) = memory();
+        deliver(&mut region, &mut Producer::new(4), 1);
+        let pdu = receive.next_pdu().unwrap();
+        let pdu = other.hold(pdu).unwrap_err();
+        let held = receive.hold(pdu).unwrap();
+        assert!(!other.owns(&held));
+        assert!(!other.release_held(held));
+        assert_eq!(receive.queue().outstanding(), 1);
+    }
+
+    #[test]
+    fn halves_go_to_threads_of_their_own() {
+        let (mut region, mut transmit, mut receive) = memory();
+        deliver(&mut region, &mut Producer::new(4), 7);
+        let sender = std::thread::spawn(move || {
+            let mut space = transmit.reserve(64).unwrap();
+            transmit.space_mut(&mut space).fill(9);
+            assert!(transmit.submit(space, SduOptions::default()));
+        });
+        let pdu = receive.next_pdu().unwrap();
+        let held = receive.hold(pdu).unwrap();
+        // The octets may be read elsewhere, too.
+        let reader = std::thread::spawn(move || {
+            assert_eq!(*held, [7; 48]);
+            held
+        });
+        assert!(receive.release_held(reader.join().unwrap()));
+        sender.join().unwrap();
+        assert_eq!(region.stage(0, 64)[..64], [9; 64]);
+    }
+}
