@@ -78,7 +78,7 @@ pub fn aal34_round_trip(data: &[u8]) {
 
 /// The sender of one MID, who mostly does what I.363.3 asks.
 #[derive(Default)]
-struct Sender {
+pub(crate) struct Sender {
     sn: u8,
     btag: u8,
     /// Octets of SDU and pad sent.
@@ -142,7 +142,12 @@ pub fn aal34_reassembly(data: &[u8]) {
     model.check();
 }
 
-fn sar_payload(take: &mut Take<'_>, senders: &mut [Sender; 4], max_sdu: u16) -> [u8; PAYLOAD_LEN] {
+/// A cell of one of `senders`, whose MIDs are 0 to 3, by octets of what to do and what not.
+pub(crate) fn sar_payload(
+    take: &mut Take<'_>,
+    senders: &mut [Sender; 4],
+    max_sdu: u16,
+) -> [u8; PAYLOAD_LEN] {
     let (op, wrong) = (take.u8(), take.u8());
     let segment_type = SegmentType::from_bits(op);
     let mid = op >> 2 & 3;
@@ -197,7 +202,7 @@ impl Model {
         assert_eq!(sar.crc_valid, check::crc10(payload) == 0);
         self.received += 1;
         let outcome = if refuse {
-            self.reassembler.refuse(&sar)
+            self.reassembler.refuse(&sar, Discard::Refused)
         } else {
             let now = Time::from_ns(self.now_ns);
             self.reassembler.receive(now, &mut self.memory, &sar, clp)

@@ -2,8 +2,8 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, ClpScope, Config, Excess, Notification, OpenRequest, PortConfig,
-    PortIndex, Receive, Sustained, Transmit, VcId, VcIndex,
+    Aal, AttachmentIndex, ClpScope, Config, Excess, Interleaving, Notification, OpenRequest,
+    PortConfig, PortIndex, Receive, Sustained, Transmit, VcId, VcIndex,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
@@ -11,6 +11,7 @@ use cellgate_lab::memory::RegionSizes;
 use cellgate_lab::plan::{Action, Arrival, Order, Plan, Planned, Step, VcName};
 use cellgate_lab::{Failure, LabAdapter, run_adapter, run_attacked};
 
+use crate::aal34::{Sender, sar_payload};
 use crate::check;
 use crate::take::Take;
 
@@ -72,6 +73,8 @@ struct Line {
     memory: u64,
     /// Payloads of the PDU that is on its way.
     pdu: Vec<u8>,
+    /// Of AAL3/4.
+    senders: [Sender; 4],
 }
 
 struct Planner<'a> {
@@ -132,6 +135,7 @@ impl Planner<'_> {
                 ticket,
                 memory: ticket,
                 pdu: Vec::new(),
+                senders: Default::default(),
             });
         }
         for _ in 0..self.tickets {
@@ -143,6 +147,7 @@ impl Planner<'_> {
         let op = self.take.u8();
         let line = usize::from(op >> 4) % self.lines.len();
         match op & 15 {
+            0..=4 if self.lines[line].request.aal.interleaving().is_some() => self.cells34(line),
             0..=4 => self.cells(line),
             5 => self.stranger(line),
             6 => self.command(line),
@@ -193,7 +198,11 @@ impl Planner<'_> {
     fn contract(&mut self) -> (OpenRequest, RegionSizes) {
         let take = &mut self.take;
         let op = take.u8();
-        let aal = if op & 7 == 7 { Aal::Aal0 } else { Aal::Aal5 };
+        let aal = match op & 7 {
+            7 => Aal::Aal0,
+            6 => Aal::Aal34(interleaving(take)),
+            _ => Aal::Aal5,
+        };
         let max_sdu = match aal {
             Aal::Aal0 => 52,
             Aal::Aal5 | Aal::Aal34(_) => take.pick(&[40, 41, 88, 200, 424, 1]),
@@ -254,6 +263,23 @@ impl Planner<'_> {
             let last = ends && i + 1 == n;
             let word = address | u32::from(marks & 5) | u32::from(last) << 1;
             self.arrive(port, word, payload, marks >> 4);
+        }
+    }
+
+    /// Cells of interleaved PDUs, in which anything may be wrong.
+    fn cells34(&mut self, line: usize) {
+        let op = self.take.u8();
+        let marks = if op & 0x80 != 0 { self.take.u8() } else { 0 };
+        for _ in 0..1 + (op & 15) {
+            let Line {
+                request, senders, ..
+            } = &mut self.lines[line];
+            let max_sdu = request.receive.map_or(0, |receive| receive.max_sdu);
+            let payload = sar_payload(&mut self.take, senders, max_sdu);
+            // The bit that ends an AAL5 PDU means nothing here.
+            let word = request.address.bits() << 4 | u32::from(marks & 7);
+            let port = request.port;
+            self.arrive(port, word, &payload, marks >> 4);
         }
     }
 
@@ -503,6 +529,7 @@ fn config(take: &mut Take<'_>) -> Config {
         ports: (0..1 + take.below(2)).map(|_| port_config(take)).collect(),
         gap_max_ns: take.pick(&[100_000, 500_000, 2_000_000]),
         clump_cells: take.pick(&[1, 1, 4, 28]),
+        overload_cells: 0,
     }
 }
 
@@ -549,6 +576,14 @@ fn receive(take: &mut Take<'_>, max_sdu: u16) -> Receive {
         excess,
         notification,
         queue_threshold: take.below(5).into(),
+        guaranteed: op & 0x20 != 0,
+    }
+}
+
+fn interleaving(take: &mut Take<'_>) -> Interleaving {
+    Interleaving {
+        mids: take.pick(&[2, 1, 3, 4, 64, 0]),
+        reassembly_timeout_ns: take.pick(&[0, 200_000, 1_000_000, 3_000_000]),
     }
 }
 

@@ -93,6 +93,7 @@ fn request(vci: u16, client: u16) -> OpenRequest {
             excess: Excess::Discard,
             notification: Notification::EveryCell,
             queue_threshold: 3,
+            guaranteed: true,
         }),
         transmit: Some(Transmit {
             rate: CellRate::new(100_000),
@@ -119,6 +120,7 @@ impl World {
             }],
             gap_max_ns: 100_000,
             clump_cells: 4,
+            overload_cells: 0,
         };
         let now = Time::from_ns(1_000_000_000);
         let mut adapter = Adapter::new(config, now).expect("a sane configuration");

@@ -84,6 +84,6 @@ fn the_corpus_finds_planted_bugs() {
         dead.len(),
         Planted::ALL.len()
     );
-    // The rest lies in what its plans never do: AAL3/4, loopback, leases.
+    // The rest lies in what its plans hardly do: loopback, leases.
     assert!(dead.len() * 5 >= Planted::ALL.len() * 3, "alive: {alive:?}");
 }

@@ -14,6 +14,7 @@
 //! - [`control`]: the messages of the control descriptor. Does not act on them.
 //! - [`adapter`]: the adapter's process. Does not know what clients do with PDUs.
 //! - [`client`]: the other side of all of these.
+//! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
 #![deny(unsafe_code)]
 
@@ -23,4 +24,5 @@ pub mod clock;
 pub mod control;
 pub mod gap;
 pub mod link;
+pub mod server;
 pub mod sys;

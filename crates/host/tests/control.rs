@@ -99,6 +99,7 @@ fn random_octets_and_mutated_requests_do_no_harm() {
                 request: receives(address(0, 91), 0, &attached, 100),
                 sizes: memory_for(100, 4, 4),
                 receive_into: ReceiveInto::Own,
+                record: None,
             },
         }),
         serde_json::to_vec(&Request {
@@ -202,6 +203,7 @@ fn nobody_touches_what_another_connection_opened() {
         request: receives(address(0, 94), 0, &own, 500),
         sizes: memory_for(500, 4, 0),
         receive_into: ReceiveInto::TransmitBufferOf(name),
+        record: None,
     };
     assert_eq!(refusal(thief.ask(buffer_of, &[])), ControlError::NotYours);
     // With the capability, it is given.

@@ -75,6 +75,7 @@ fn files(control: &mut Control) -> (Vec<OwnedFd>, Vec<OwnedFd>, Vec<OwnedFd>) {
             request,
             sizes: memory_for(1_000, 8, 8),
             receive_into: ReceiveInto::Own,
+            record: None,
         };
         take(control.ask(ask, &[]).unwrap().1);
     }
@@ -271,6 +272,7 @@ fn what_a_client_leaves_takes_nothing_from_who_comes_next() {
             },
             sizes: memory_for(500, 4, 0),
             receive_into: ReceiveInto::Own,
+            record: None,
         };
         shout(&leaver, 3, open(attachment, 531));
         let Answer::Opened { vc, .. } = answer(&leaver, 3).unwrap() else {

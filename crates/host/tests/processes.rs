@@ -6,10 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cellgate_core::adapter::{PortIndex, Refusal};
+use cellgate_core::adapter::{Interleaving, PortIndex, Refusal};
 use cellgate_core::ring::SduOptions;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess, run_as_child};
-use cellgate_host::client::{ClientError, Control, memory_for};
+use cellgate_host::client::{ClientError, Control, memory_for, memory_for_aal34};
 use cellgate_host::control::ControlError;
 use cellgate_host::sys::SchedulingRequest;
 use common::*;
@@ -18,6 +18,10 @@ use common::*;
 const ROLE: &str = "CELLGATE_TEST_ROLE";
 
 const PDUS: usize = 500;
+
+/// Of AAL3/4: a PDU with each of these, so many times.
+const MIDS: [u16; 3] = [0, 5, 1_023];
+const ROUNDS: usize = 100;
 
 fn program(role: &str) -> Command {
     let mut program = Command::new(std::env::current_exe().unwrap());
@@ -48,6 +52,15 @@ fn plays_its_role() {
             let mut sender = control.cell_sender(PortIndex(0)).unwrap();
             for sdu in Sdus::new(1, SDU_MAX.into()).take(PDUS) {
                 send_all(&mut sender, &cells(address(0, 200), &sdu));
+            }
+        }
+        Ok("mixer") => {
+            let mut control = Control::from_stdin().unwrap();
+            let mut sender = control.cell_sender(PortIndex(0)).unwrap();
+            let mut mix = aal34::Mix::new(4, &MIDS, 3_000);
+            for _ in 0..ROUNDS {
+                let (mixed, _) = mix.round();
+                send_all(&mut sender, &aal34::cells(address(0, 202), &mixed));
             }
         }
         Ok("starter") => {
@@ -95,6 +108,32 @@ fn pdus_cross_three_processes_octet_for_octet() {
     assert!(ports[0].receive.queued_max > 0);
     control.shutdown().unwrap();
     assert!(adapter.wait().unwrap().success());
+}
+
+#[test]
+fn interleaved_pdus_cross_three_processes_octet_for_octet() {
+    let (_adapter, mut control) = spawn(&options());
+    let mut attached = control.attach(attachment_sizes(), false).unwrap();
+    let interleaving = Interleaving {
+        mids: MIDS.len() as u16,
+        reassembly_timeout_ns: 0,
+    };
+    let request = aal34::interleaved(address(0, 202), 0, &attached, 3_000, interleaving);
+    // The sender does not wait for this reader.
+    let pdus = (MIDS.len() * ROUNDS) as u32;
+    let memory = memory_for_aal34(interleaving, 3_000, pdus, 0);
+    let mut vc = control.open(request, memory).unwrap();
+    let mut sender = spawn_client("mixer", &mut control);
+    let mut mix = aal34::Mix::new(4, &MIDS, 3_000);
+    for _ in 0..ROUNDS {
+        for expected in mix.round().1 {
+            assert_eq!(next_with_mid(&mut attached, &mut vc), expected);
+        }
+    }
+    assert!(sender.wait().unwrap().success());
+    let stats = control.close(vc.id()).unwrap().stats;
+    assert_eq!(stats.pdus_delivered, u64::from(pdus));
+    assert_eq!(stats.cells_delivered, stats.cells_received);
 }
 
 #[test]

@@ -53,7 +53,9 @@ pub(super) enum PortEnd {
     Receive(ReceiveEnd, Arc<QueueCounters>),
     /// Cells go there.
     Transmit(TransmitEnd, Arc<QueueCounters>),
-    /// Nobody has ever taken the other end: so many cells went there and were dropped.
+    /// Nothing comes from here.
+    Silence,
+    /// Nobody has the other end: so many cells went there and were dropped.
     DeadLine(u64, Arc<QueueCounters>),
 }
 
@@ -143,7 +145,7 @@ impl BoardPort {
         match &self.transmit {
             PortEnd::Transmit(sender, counters) => sender.publish(counters),
             PortEnd::DeadLine(dropped, counters) => counters.publish_dropped(*dropped),
-            PortEnd::Receive(..) => {}
+            PortEnd::Receive(..) | PortEnd::Silence => {}
         }
     }
 }
@@ -309,6 +311,7 @@ impl HostBoard {
                 port.full_since = None;
                 ends.map(|end| match end {
                     Some(end @ PortEnd::Receive(..)) => port.receive.replace(end),
+                    Some(PortEnd::Silence) => port.receive.take(),
                     Some(end) => Some(std::mem::replace(&mut port.transmit, end)),
                     None => None,
                 })
@@ -380,7 +383,7 @@ impl Board for HostBoard {
                 // What does not fit is dropped and counted by the sender.
                 PortEnd::Transmit(sender, _) => sender.send(cells),
                 PortEnd::DeadLine(dropped, _) => *dropped += count as u64,
-                PortEnd::Receive(..) => {}
+                PortEnd::Receive(..) | PortEnd::Silence => {}
             }
             self.work.cells += count;
         }

@@ -5,7 +5,8 @@ use cellgate_core::adapter::{AttachmentIndex, Completion, Outcome, Refusal, VcId
 use super::board::HostCompletion;
 use super::memory::{HostAttachment, HostRegion};
 use super::records::{
-    Asker, AttachmentRecord, Chore, ConnectionId, Enclosed, Pending, VcMemory, VcRecord,
+    Asker, AttachmentRecord, Chore, ConnectionId, Enclosed, EndRecord, KeptAttachment, Pending,
+    VcMemory, VcRecord,
 };
 use super::service::Service;
 use crate::control::{Answer, ControlError};
@@ -43,7 +44,7 @@ impl Service {
 
     fn conclude(&mut self, pending: Pending, result: Result<Outcome, Refusal>) {
         match pending {
-            Pending::Plain { asker } => {
+            Pending::Plain { asker } | Pending::Loopback { asker } => {
                 let answer = result.map_err(ControlError::from).map(plain);
                 self.reply(asker, answer, Enclosed::Nothing);
             }
@@ -64,24 +65,27 @@ impl Service {
                 asker,
                 attachment,
                 memory,
+                record,
             } => match result {
-                Ok(Outcome::Vc(vc)) => self.opened(asker, vc, attachment, Arc::new(memory)),
+                Ok(Outcome::Vc(vc)) => self.opened(asker, (vc, attachment), memory, record),
                 other => self.reply_refused(asker, other),
             },
             Pending::Modify {
                 asker,
                 index,
                 memory,
+                record,
             } => match result {
-                Ok(Outcome::Vc(vc)) => self.modified(asker, index, vc, memory),
+                Ok(Outcome::Vc(vc)) => self.modified(asker, (index, vc), memory, record),
                 other => self.reply_refused(asker, other),
             },
             Pending::Reattach {
                 asker,
                 index,
                 attachment,
+                record,
             } => match result {
-                Ok(_) => self.reattached(asker, index, attachment),
+                Ok(_) => self.reattached(asker, index, attachment, record),
                 other => {
                     self.reply_refused(asker, other);
                     self.doom_if_left(index);
@@ -101,6 +105,13 @@ impl Service {
                     record.pseudowire = Some(shown);
                 }
                 self.reply(asker, Ok(answer), Enclosed::Nothing);
+            }
+            Pending::Unlink { asker, port, line } => {
+                if let Some(record) = self.ports.get_mut(usize::from(port.0)) {
+                    (record.receive, record.transmit) = (EndRecord::default(), line);
+                    record.pseudowire = None;
+                }
+                self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
             }
             Pending::Faults {
                 asker,
@@ -133,7 +144,13 @@ impl Service {
         };
         let record = AttachmentRecord {
             owner: Some(asker.connection),
-            keep,
+            kept: keep.then(|| KeptAttachment {
+                sizes,
+                files_generation,
+                files: Arc::clone(&files),
+                watch: Arc::clone(&watch),
+                descriptor: None,
+            }),
             leaving: false,
             _charge: charge,
         };
@@ -188,10 +205,11 @@ impl Service {
     fn opened(
         &mut self,
         asker: Asker,
-        vc: VcId,
-        attachment: AttachmentIndex,
-        memory: Arc<VcMemory>,
+        (vc, attachment): (VcId, AttachmentIndex),
+        memory: VcMemory,
+        record: Option<String>,
     ) {
+        let memory = Arc::new(memory);
         self.answer_opened(asker, vc, &memory, true);
         let record = VcRecord {
             vc,
@@ -199,32 +217,47 @@ impl Service {
             attachment,
             doomed: false,
             memory,
+            record,
         };
         self.vcs.insert(vc.index, record);
         self.forget_if_alone(asker.connection);
     }
 
-    fn modified(&mut self, asker: Asker, index: VcIndex, vc: VcId, memory: Option<VcMemory>) {
-        let Some(record) = self.vcs.get_mut(&index) else {
+    fn modified(
+        &mut self,
+        asker: Asker,
+        (index, vc): (VcIndex, VcId),
+        memory: Option<VcMemory>,
+        record: Option<String>,
+    ) {
+        let Some(known) = self.vcs.get_mut(&index) else {
             return self.reply(asker, Err(ControlError::NotYours), Enclosed::Nothing);
         };
-        record.vc = vc;
+        known.vc = vc;
         let renewed = memory.is_some();
         if let Some(memory) = memory {
-            record.memory = Arc::new(memory);
+            known.memory = Arc::new(memory);
         }
-        let memory = Arc::clone(&record.memory);
+        known.record = record.or(known.record.take());
+        let memory = Arc::clone(&known.memory);
         self.answer_opened(asker, vc, &memory, renewed);
     }
 
-    fn reattached(&mut self, asker: Asker, index: VcIndex, attachment: AttachmentIndex) {
-        let Some(record) = self.vcs.get_mut(&index) else {
+    fn reattached(
+        &mut self,
+        asker: Asker,
+        index: VcIndex,
+        attachment: AttachmentIndex,
+        record: Option<String>,
+    ) {
+        let Some(known) = self.vcs.get_mut(&index) else {
             return self.reply(asker, Err(ControlError::NotYours), Enclosed::Nothing);
         };
-        let former = std::mem::replace(&mut record.attachment, attachment);
-        record.owner = Some(asker.connection);
-        record.doomed = false;
-        let (vc, memory) = (record.vc, Arc::clone(&record.memory));
+        let former = std::mem::replace(&mut known.attachment, attachment);
+        known.owner = Some(asker.connection);
+        known.doomed = false;
+        known.record = record.or(known.record.take());
+        let (vc, memory) = (known.vc, Arc::clone(&known.memory));
         self.answer_opened(asker, vc, &memory, true);
         self.tidy_attachment(former);
         self.forget_if_alone(asker.connection);
@@ -321,7 +354,7 @@ impl Service {
             return;
         };
         let attachment = self.attachments.get(&record.attachment);
-        let kept = attachment.is_some_and(|attachment| attachment.keep);
+        let kept = attachment.is_some_and(|attachment| attachment.kept.is_some());
         if record.owner.is_none() && !kept && !taken {
             record.doomed = true;
             self.chores.push_back(Chore::Close(index));
@@ -364,6 +397,7 @@ fn plain(outcome: Outcome) -> Answer {
     match outcome {
         Outcome::Closed(info) => Answer::Closed(Box::new(info)),
         Outcome::State(state) => Answer::State(Box::new(state)),
+        Outcome::Returned { round_trip_ns } => Answer::Returned { round_trip_ns },
         Outcome::Done | Outcome::Attached(_) | Outcome::Vc(_) => Answer::Done,
     }
 }

@@ -42,15 +42,18 @@ pub(super) fn run(firmware: Firmware, gaps: &Gaps, stop: &AtomicBool, yields: bo
 mod tests {
     use std::time::{Duration, Instant};
 
+    use cellgate_core::aal::aal34;
     use cellgate_core::adapter::{
-        Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
+        Aal, Config, Discard, Excess, Interleaving, Notification, OpenRequest, PortConfig,
+        PortIndex, Receive, Transmit,
     };
     use cellgate_core::contract::CellRate;
     use cellgate_core::ring::{AttachmentSizes, SduOptions};
-    use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
+    use cellgate_core::wire::{CELL_LEN, CellFormat, Header, HeaderForm, Pti, VpiVci};
 
     use crate::adapter::{AdapterOptions, AdapterThread};
-    use crate::client::{Attached, Control, OpenVc, memory_for};
+    use crate::client::{Attached, Control, OpenVc, memory_for, memory_for_aal34};
+    use crate::link::CellSender;
     use crate::sys::{SchedulingRequest, allocations};
 
     fn options() -> AdapterOptions {
@@ -68,6 +71,7 @@ mod tests {
             ports: vec![port; 2],
             gap_max_ns: 30_000_000,
             clump_cells: 1,
+            overload_cells: 0,
         };
         AdapterOptions {
             scheduling: SchedulingRequest::modest(),
@@ -76,11 +80,16 @@ mod tests {
         }
     }
 
-    fn open(control: &mut Control, attached: &Attached) -> OpenVc {
-        let request = OpenRequest {
+    const INTERLEAVING: Interleaving = Interleaving {
+        mids: 4,
+        reassembly_timeout_ns: 0,
+    };
+
+    fn request(attached: &Attached, aal: Aal) -> OpenRequest {
+        OpenRequest {
             address: VpiVci::new(1, 40).unwrap(),
             port: PortIndex(1),
-            aal: Aal::Aal5,
+            aal,
             attachment: attached.index(),
             receive: Some(Receive {
                 sustained: None,
@@ -91,6 +100,7 @@ mod tests {
                 excess: Excess::Discard,
                 notification: Notification::FirstAndLastCell,
                 queue_threshold: 3,
+                guaranteed: true,
             }),
             transmit: Some(Transmit {
                 rate: CellRate::new(10_000),
@@ -99,10 +109,54 @@ mod tests {
                 max_sdu: 2_000,
                 interrupt_on_completion: true,
             }),
+        }
+    }
+
+    fn open(control: &mut Control, attached: &Attached, aal: Aal) -> OpenVc {
+        let request = request(attached, aal);
+        let memory = match aal.interleaving() {
+            Some(interleaving) => memory_for_aal34(interleaving, 2_000, 8, 8),
+            None => memory_for(2_000, 8, 8),
         };
-        let mut vc = control.open(request, memory_for(2_000, 8, 8)).unwrap();
+        let mut vc = control.open(request, memory).unwrap();
         control.modify(&mut vc, request).unwrap();
         control.renew(vc.id(), request, vc.sizes()).unwrap()
+    }
+
+    /// Lets an AAL3/4 PDU that only begins be given up.
+    fn begin_only(control: &mut Control, attached: &Attached, sender: &mut CellSender) {
+        let address = VpiVci::new(1, 41).unwrap();
+        let timed = Interleaving {
+            reassembly_timeout_ns: 1_000,
+            ..INTERLEAVING
+        };
+        let request = OpenRequest {
+            address,
+            port: PortIndex(0),
+            transmit: None,
+            ..request(attached, Aal::Aal34(timed))
+        };
+        let memory = memory_for_aal34(timed, 2_000, 8, 0);
+        let vc = control.open(request, memory).unwrap();
+        let pti = Pti::User {
+            congested: false,
+            last: false,
+        };
+        let header = Header::new(address, pti, false);
+        let mut cell = [0; CELL_LEN];
+        let mut segmenter = aal34::Segmenter::new(100, 7, 1, header);
+        segmenter.emit_cells(&[1; 100], CellFormat::WithHec, &mut cell);
+        assert_eq!(sender.send(&cell), 1);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let given_up = control.enumerate().unwrap().vcs[0].stats.pdus_discarded;
+            if given_up.of(Discard::ReassemblyTimeout) == 1 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "the PDU stays");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        control.close(vc.id()).unwrap();
     }
 
     #[test]
@@ -118,12 +172,18 @@ mod tests {
             doorbell_slots: 16,
         };
         let mut attached = control.attach(sizes, false).unwrap();
+        let mut sender = control.cell_sender(PortIndex(0)).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        for round in 0..20 {
-            let mut vc = open(&mut control, &attached);
+        let aals = [Aal::Aal5, Aal::Aal34(INTERLEAVING)];
+        for (round, aal) in aals.into_iter().cycle().take(20).enumerate() {
+            let mut vc = open(&mut control, &attached, aal);
             for i in 1..=20_usize {
                 let sdu = vec![i as u8; i * 90];
-                assert!(vc.send(&mut attached, &sdu, SduOptions::default()));
+                let options = SduOptions {
+                    mid: i as u16,
+                    ..SduOptions::default()
+                };
+                assert!(vc.send(&mut attached, &sdu, options));
                 let pdu = loop {
                     if let Some(pdu) = vc.next_pdu() {
                         break pdu;
@@ -133,10 +193,12 @@ mod tests {
                     attached.wait(Some(Duration::from_millis(5))).unwrap();
                 };
                 assert_eq!(vc.sdu(&pdu), Some(&sdu[..]), "round {round}");
+                assert_eq!(pdu.mid(), if aal == Aal::Aal5 { 0 } else { i as u16 });
                 assert!(vc.release(pdu));
             }
             control.enumerate().unwrap();
             control.close(vc.id()).unwrap();
+            begin_only(&mut control, &attached, &mut sender);
         }
         control.detach(&attached).unwrap();
         assert_eq!(allocations::of_watched_threads(), 0);

@@ -1,6 +1,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use cellgate_core::aal::aal34;
+use cellgate_core::adapter::{Aal, OpenRequest};
 use cellgate_core::ring::{AttachmentGeometry, ConnectionGeometry, PortGeometry};
 use cellgate_shm::{
     AttachmentMemory, ConnectionMemory, Files, PortReceiver, PortSender, ReceiveBuffer, ShmError,
@@ -17,6 +19,9 @@ pub(super) type HostAttachment = AttachmentMemory;
 
 /// Room for the largest AAL5 PDU on its way out: 1,366 cells carry 65,535 octets and the trailer.
 const STAGING_LEN: usize = 1_366 * 48;
+
+/// The same of AAL3/4: 1,490 cells, each with 44 octets of the PDU.
+const STAGING_LEN_AAL34: usize = aal34::cells(u16::MAX) as usize * 48;
 
 impl From<ShmError> for ControlError {
     fn from(error: ShmError) -> Self {
@@ -51,11 +56,33 @@ pub(super) fn make_attachment(
     })
 }
 
-/// Octets of private memory for a connection's PDU on its way out.
-pub(super) fn staging_len(geometry: &ConnectionGeometry) -> usize {
-    match geometry.sizes().transmit_len {
-        0 => 0,
-        _ => STAGING_LEN,
+/// The adapter's private memory for a connection: sizes of what lies in no file.
+pub(super) struct PrivateMemory {
+    /// Octets for a PDU on its way out.
+    staging_len: usize,
+    /// What an AAL3/4 VC that receives may hold.
+    limits: Option<aal34::Limits>,
+}
+
+impl PrivateMemory {
+    /// For a VC that is opened, or modified, like this.
+    pub(super) fn of(request: &OpenRequest, geometry: &ConnectionGeometry) -> Self {
+        let sizes = geometry.sizes();
+        let staging_len = match (sizes.transmit_len, request.aal) {
+            (0, _) => 0,
+            (_, Aal::Aal0 | Aal::Aal5) => STAGING_LEN,
+            (_, Aal::Aal34(_)) => STAGING_LEN_AAL34,
+        };
+        Self {
+            staging_len,
+            limits: request.aal34_limits(sizes.receive_len, sizes.receive_slots),
+        }
+    }
+
+    /// Octets in all.
+    pub(super) fn octets(&self) -> usize {
+        let reassembler = self.limits.as_ref().map(aal34::Reassembler::memory_len);
+        self.staging_len + reassembler.unwrap_or(0)
     }
 }
 
@@ -63,10 +90,15 @@ pub(super) fn staging_len(geometry: &ConnectionGeometry) -> usize {
 pub(super) fn make_region(
     geometry: &ConnectionGeometry,
     generation: u32,
+    private: &PrivateMemory,
     buffer: ReceiveBuffer<'_>,
 ) -> Result<(HostRegion, Arc<Files>), ControlError> {
     let (region, files) =
-        ConnectionMemory::create(geometry, generation, staging_len(geometry), buffer)?;
+        ConnectionMemory::create(geometry, generation, private.staging_len, buffer)?;
+    let region = match private.limits {
+        Some(limits) => region.with_reassembler(limits),
+        None => region,
+    };
     Ok((region, Arc::new(files)))
 }
 

@@ -23,6 +23,7 @@ mod records;
 mod requests;
 mod service;
 mod start;
+mod take_up;
 mod wake;
 mod wires;
 
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::gap::Gaps;
 use crate::sys::SchedulingRequest;
 
+pub(crate) use process::allow_descriptors;
 pub use process::{AdapterProcess, AdapterThread, run_as_child};
 pub use start::serve;
 

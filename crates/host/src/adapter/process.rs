@@ -1,4 +1,5 @@
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{Builder, JoinHandle};
 
@@ -34,9 +35,23 @@ impl AdapterProcess {
     /// # Errors
     /// The program cannot be started, or the adapter was refused.
     pub fn spawn(
-        mut program: Command,
+        program: Command,
         options: &AdapterOptions,
     ) -> Result<(Self, Control), ClientError> {
+        let (adapter, socket) = Self::start(program, options)?;
+        let control = Control::new(socket)?;
+        Ok((adapter, control))
+    }
+
+    /// Starts `program` as [`AdapterProcess::spawn`] does, but does not wait for it: the first
+    /// reply over the control connection may tell why it did not start.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(
+        mut program: Command,
+        options: &AdapterOptions,
+    ) -> Result<(Self, OwnedFd), ClientError> {
         let (mine, theirs) = pair()?;
         let child = program.stdin(Stdio::from(theirs)).spawn()?;
         // The command keeps its copy of the other end open until it is dropped: without this, the
@@ -47,9 +62,12 @@ impl AdapterProcess {
             parent: std::process::id(),
         };
         send(&mine, &serde_json::to_vec(&start)?, &[], true)?;
-        let adapter = Self { child };
-        let control = Control::new(mine)?;
-        Ok((adapter, control))
+        Ok((Self { child }, mine))
+    }
+
+    /// Lets it live on when this process ends.
+    pub fn leave(self) {
+        std::mem::forget(self);
     }
 
     /// Its process identifier.
@@ -128,7 +146,7 @@ pub fn run_as_child() -> Result<(), AdapterError> {
 
 /// Allows this process as many descriptors as it may have: each VC takes two, and the usual limit
 /// of 1,024 is for programs that use `select`.
-fn allow_descriptors() {
+pub(crate) fn allow_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,

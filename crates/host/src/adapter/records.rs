@@ -90,16 +90,31 @@ pub(super) struct VcRecord {
     /// Its client is gone and nobody is to have it: it will be closed.
     pub(super) doomed: bool,
     pub(super) memory: Arc<VcMemory>,
+    /// Its owner's own words, for whoever takes it up.
+    pub(super) record: Option<String>,
 }
 
 /// A client as the service thread knows it.
 #[derive(Debug)]
 pub(super) struct AttachmentRecord {
     pub(super) owner: Option<ConnectionId>,
-    pub(super) keep: bool,
+    /// Its VCs outlive its owner's connection.
+    pub(super) kept: Option<KeptAttachment>,
     /// Its removal is on its way. A second one could hit whoever gets the slot next.
     pub(super) leaving: bool,
     pub(super) _charge: Arc<Charge>,
+}
+
+/// What an attachment can be taken up with.
+#[derive(Debug)]
+pub(super) struct KeptAttachment {
+    pub(super) sizes: AttachmentSizes,
+    /// That its files' headers carry.
+    pub(super) files_generation: u32,
+    pub(super) files: Arc<Files>,
+    pub(super) watch: Arc<OwnedFd>,
+    /// Its owner's end of a socket, or whatever else it wants kept.
+    pub(super) descriptor: Option<Arc<OwnedFd>>,
 }
 
 /// One end of a port and who has it.
@@ -146,11 +161,13 @@ pub(super) enum Pending {
         asker: Asker,
         attachment: AttachmentIndex,
         memory: VcMemory,
+        record: Option<String>,
     },
     Modify {
         asker: Asker,
         index: VcIndex,
         memory: Option<VcMemory>,
+        record: Option<String>,
     },
     Close {
         asker: Option<Asker>,
@@ -160,9 +177,14 @@ pub(super) enum Pending {
         asker: Asker,
         index: VcIndex,
         attachment: AttachmentIndex,
+        record: Option<String>,
     },
     /// A request whose completion changes nothing here.
     Plain {
+        asker: Asker,
+    },
+    /// The same, but it may take seconds.
+    Loopback {
         asker: Asker,
     },
     Configure {
@@ -187,6 +209,13 @@ pub(super) enum Pending {
         shown: [Arc<Shown<UdpReport>>; 2],
         answer: Answer,
     },
+    /// A port has got rid of both its ends.
+    Unlink {
+        asker: Asker,
+        port: PortIndex,
+        /// Where it counts what it drops.
+        line: EndRecord,
+    },
     /// A port has got faults, or none.
     Faults {
         asker: Asker,
@@ -204,8 +233,10 @@ impl Pending {
             | Self::Modify { asker, .. }
             | Self::Reattach { asker, .. }
             | Self::Plain { asker }
+            | Self::Loopback { asker }
             | Self::Configure { asker, .. }
             | Self::Pseudowire { asker, .. }
+            | Self::Unlink { asker, .. }
             | Self::Faults { asker, .. }
             | Self::Port { asker, .. } => Some(*asker),
             Self::Detach { asker, .. } | Self::Close { asker, .. } => *asker,
@@ -231,6 +262,8 @@ pub(super) enum Enclosed {
     Two(Arc<Files>),
     /// The same, and what becomes readable when the adapter wakes the client.
     Three(Arc<Files>, Arc<OwnedFd>),
+    /// The same, and what was kept with them.
+    Four(Arc<Files>, Arc<OwnedFd>, Arc<OwnedFd>),
 }
 
 impl Enclosed {
@@ -244,6 +277,12 @@ impl Enclosed {
                 files.from_adapter.as_fd(),
                 files.from_client.as_fd(),
                 fd.as_fd(),
+            ],
+            Self::Four(files, fd, kept) => vec![
+                files.from_adapter.as_fd(),
+                files.from_client.as_fd(),
+                fd.as_fd(),
+                kept.as_fd(),
             ],
         }
     }
@@ -263,6 +302,8 @@ pub(super) struct Connection {
     pub(super) greeted: bool,
     /// Whether it may do what concerns everybody: configure ports, end the adapter.
     pub(super) governs: bool,
+    /// Its other end is closed; what was asked before is still done.
+    pub(super) ending: bool,
     /// Requests that wait for the firmware thread.
     pub(super) in_flight: usize,
     pub(super) replies: VecDeque<Outgoing>,
@@ -277,6 +318,7 @@ impl Connection {
             socket,
             greeted: false,
             governs,
+            ending: false,
             in_flight: 0,
             replies: VecDeque::new(),
         }

@@ -9,21 +9,26 @@ use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, PortGeometry,
     PortSizes,
 };
+use cellgate_core::wire::{OamFlow, VpiVci};
 use cellgate_shm::{Files, ReceiveBuffer};
 use rustix::fs::fstat;
 
 use super::board::{HostCommand, PortEnd};
 use super::memory::{
-    HostRegion, make_attachment, make_receive_port, make_region, make_transmit_port, staging_len,
+    HostRegion, PrivateMemory, make_attachment, make_receive_port, make_region, make_transmit_port,
 };
 use super::records::{
     Asker, Charge, ConnectionId, Enclosed, EndRecord, Pending, VcMemory, VcRecord,
 };
 use super::service::{CONNECTIONS_MAX, Service};
 use crate::control::{
-    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, PortReport, ReceiveInto, VERSION, pair,
+    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, PortReport, RECORD_MAX, ReceiveInto, VERSION,
+    pair,
 };
 use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
+
+/// Loopback cells that one connection may await: its other requests go on meanwhile.
+const LOOPBACKS_MAX: usize = 8;
 
 type Handled = Result<(), ControlError>;
 
@@ -42,11 +47,20 @@ impl Service {
         }
         let everybodys = matches!(
             ask,
-            Ask::Configure { .. } | Ask::Pseudowire { .. } | Ask::Faults { .. } | Ask::Shutdown
+            Ask::Configure { .. }
+                | Ask::Pseudowire { .. }
+                | Ask::Unlink { .. }
+                | Ask::Faults { .. }
+                | Ask::Loopback { .. }
+                | Ask::TakeUp
+                | Ask::Shutdown
         );
         let connection = self.connections.get(&asker.connection);
         if everybodys && !connection.is_some_and(|connection| connection.governs) {
             return Err(ControlError::NotGoverning);
+        }
+        if record_of(&ask).is_some_and(|record| record.len() > RECORD_MAX) {
+            return Err(ControlError::RecordTooLong);
         }
         match ask {
             Ask::Hello { .. } => self.hello(asker),
@@ -57,23 +71,29 @@ impl Service {
                 request,
                 sizes,
                 receive_into,
-            } => self.open(asker, request, sizes, receive_into, fds)?,
+                record,
+            } => self.open(asker, request, (sizes, receive_into), fds, record)?,
             Ask::Modify {
                 vc,
                 request,
                 region,
+                record,
             } => {
                 let region = region.map(|region| (region.sizes, region.receive_into));
-                self.modify(asker, vc, request, region, fds)?;
+                self.modify(asker, vc, request, region, fds, record)?;
             }
             Ask::Close { vc } => {
                 self.own_vc(asker.connection, vc)?;
                 self.close(Some(asker), vc);
             }
             Ask::Enumerate { from } => self.enumerate(asker, from),
-            Ask::Reattach { vc, attachment } => {
-                self.reattach(asker, vc, attachment, fds.first())?;
-            }
+            Ask::Reattach {
+                vc,
+                attachment,
+                record,
+            } => self.reattach(asker, vc, attachment, fds.first(), record)?,
+            Ask::Keep { attachment } => self.keep(asker, attachment, fds)?,
+            Ask::TakeUp => self.take_up(asker)?,
             Ask::Lease {
                 vc,
                 pdus,
@@ -89,6 +109,12 @@ impl Service {
                     })
                 });
             }
+            Ask::Loopback {
+                port,
+                address,
+                flow,
+                timeout_ns,
+            } => self.loopback(asker, port, address, flow, timeout_ns)?,
             Ask::Configure { port, config } => self.configure(asker, port, config)?,
             Ask::ReceivePort { port } => self.receive_port(asker, port)?,
             Ask::TransmitPort { port } => self.transmit_port(asker, port)?,
@@ -98,6 +124,7 @@ impl Service {
                 files_generation,
             } => self.join(asker, port, sizes, files_generation, fds)?,
             Ask::Pseudowire { port, options } => self.pseudowire(asker, port, &options)?,
+            Ask::Unlink { port } => self.unlink(asker, port)?,
             Ask::PseudowireReport { port } => self.report_pseudowire(asker, port)?,
             Ask::Faults { port, rates } => self.faults(asker, port, rates)?,
             Ask::FaultReport { port } => self.report_faults(asker, port)?,
@@ -201,16 +228,17 @@ impl Service {
         &mut self,
         asker: Asker,
         request: OpenRequest,
-        sizes: ConnectionSizes,
-        into: ReceiveInto,
+        (sizes, into): (ConnectionSizes, ReceiveInto),
         fds: Vec<OwnedFd>,
+        record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, request.attachment)?;
-        let (region, memory) = self.make(asker.connection, sizes, into, fds)?;
+        let (region, memory) = self.make(asker.connection, &request, sizes, into, fds)?;
         let pending = Pending::Open {
             asker,
             attachment: request.attachment,
             memory,
+            record,
         };
         self.post(pending, |ticket| {
             HostCommand::Adapter(Command::Open {
@@ -229,6 +257,7 @@ impl Service {
         request: OpenRequest,
         region: Option<(ConnectionSizes, ReceiveInto)>,
         fds: Vec<OwnedFd>,
+        record: Option<String>,
     ) -> Handled {
         let attachment = self.own_vc(asker.connection, vc)?.attachment;
         // Another attachment is a matter of `Reattach`.
@@ -237,7 +266,7 @@ impl Service {
         }
         let (region, memory) = match region {
             Some((sizes, into)) => {
-                let (region, memory) = self.make(asker.connection, sizes, into, fds)?;
+                let (region, memory) = self.make(asker.connection, &request, sizes, into, fds)?;
                 (Some(region), Some(memory))
             }
             None => (None, None),
@@ -246,6 +275,7 @@ impl Service {
             asker,
             index: vc.index,
             memory,
+            record,
         };
         self.post(pending, |ticket| {
             HostCommand::Adapter(Command::Modify {
@@ -280,13 +310,14 @@ impl Service {
         vc: VcId,
         attachment: AttachmentIndex,
         capability: Option<&OwnedFd>,
+        record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, attachment)?;
-        let record = self.vcs.get(&vc.index).filter(|record| record.vc == vc);
-        let record = record.ok_or(ControlError::NotYours)?;
-        let owned = record.owner == Some(asker.connection);
+        let known = self.vcs.get(&vc.index).filter(|known| known.vc == vc);
+        let known = known.ok_or(ControlError::NotYours)?;
+        let owned = known.owner == Some(asker.connection);
         let proven = match capability {
-            Some(fd) => is_same_file(fd, &record.memory.files.from_client)?,
+            Some(fd) => is_same_file(fd, &known.memory.files.from_client)?,
             None => false,
         };
         if !owned && !proven {
@@ -304,12 +335,40 @@ impl Service {
             asker,
             index: vc.index,
             attachment,
+            record,
         };
         self.post(pending, |ticket| {
             HostCommand::Adapter(Command::Reattach {
                 ticket,
                 vc,
                 attachment,
+            })
+        });
+        Ok(())
+    }
+
+    fn loopback(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        address: VpiVci,
+        flow: OamFlow,
+        timeout_ns: u64,
+    ) -> Handled {
+        let mine = |pending: &&Pending| match pending {
+            Pending::Loopback { asker: other } => other.connection == asker.connection,
+            _ => false,
+        };
+        if self.awaited().filter(mine).count() == LOOPBACKS_MAX {
+            return Err(ControlError::Refused(Refusal::LoopbacksInUse));
+        }
+        self.post(Pending::Loopback { asker }, |ticket| {
+            HostCommand::Adapter(Command::Loopback {
+                ticket,
+                port,
+                address,
+                flow,
+                timeout_ns,
             })
         });
         Ok(())
@@ -474,10 +533,11 @@ impl Service {
         self.reply(asker, Ok(answer), Enclosed::Nothing);
     }
 
-    /// Makes the memory of a connection.
+    /// Makes the memory of a connection for `request`.
     fn make(
         &mut self,
         connection: ConnectionId,
+        request: &OpenRequest,
         mut sizes: ConnectionSizes,
         into: ReceiveInto,
         fds: Vec<OwnedFd>,
@@ -485,8 +545,9 @@ impl Service {
         sizes.receive_elsewhere = into != ReceiveInto::Own;
         let geometry = ConnectionGeometry::new(sizes)
             .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
+        let private = PrivateMemory::of(request, &geometry);
         let files = geometry.from_adapter_len() + geometry.from_client_len();
-        let octets = files + staging_len(&geometry);
+        let octets = files + private.octets();
         let mut charges = vec![self.budget.charge(octets as u64)?];
         let generation = self.generation();
         let buffer = match (into, fds.first()) {
@@ -506,7 +567,7 @@ impl Service {
             }
             _ => ReceiveBuffer::Own,
         };
-        let (region, files) = make_region(&geometry, generation, buffer)?;
+        let (region, files) = make_region(&geometry, generation, &private, buffer)?;
         let memory = VcMemory {
             files,
             sizes,
@@ -533,7 +594,7 @@ impl Service {
             .ok_or(ControlError::NotYours)
     }
 
-    fn own_attachment(
+    pub(super) fn own_attachment(
         &self,
         connection: ConnectionId,
         index: AttachmentIndex,
@@ -558,8 +619,18 @@ fn descriptors_of(ask: &Ask) -> RangeInclusive<usize> {
             ..
         } if region.receive_into == ReceiveInto::File => 1..=1,
         Ask::Join { .. } => 2..=2,
-        Ask::Reattach { .. } => 0..=1,
+        Ask::Reattach { .. } | Ask::Keep { .. } => 0..=1,
         _ => 0..=0,
+    }
+}
+
+/// The record that comes along with a request.
+fn record_of(ask: &Ask) -> Option<&String> {
+    match ask {
+        Ask::Open { record, .. } | Ask::Modify { record, .. } | Ask::Reattach { record, .. } => {
+            record.as_ref()
+        }
+        _ => None,
     }
 }
 

@@ -196,10 +196,15 @@ impl Service {
 
     /// Reads some requests of one connection, or notices its end.
     fn serve(&mut self, id: ConnectionId, flags: PollFlags, buffer: &mut [u8]) {
-        if !flags.contains(PollFlags::IN) {
-            if flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-                self.disconnect(id);
+        let over = flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.ending |= over;
+            // Requests that wait for the firmware thread are followed by others.
+            if !flags.contains(PollFlags::IN) && over && connection.in_flight == 0 {
+                return self.disconnect(id);
             }
+        }
+        if !flags.contains(PollFlags::IN) {
             return;
         }
         for _ in 0..REQUESTS_PER_TURN {
@@ -310,6 +315,11 @@ impl Service {
     /// Whether a command like this is on its way.
     pub(super) fn awaits(&self, like: impl Fn(&Pending) -> bool) -> bool {
         self.pending.values().any(like)
+    }
+
+    /// The commands on their way.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.values()
     }
 
     /// Whether another command fits.

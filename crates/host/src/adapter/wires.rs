@@ -25,14 +25,7 @@ impl Service {
         port: PortIndex,
         options: &UdpOptions,
     ) -> Handled {
-        let record = self.port(port)?;
-        let others = |end: &EndRecord| {
-            let owner = end.taken_by.filter(|id| *id != asker.connection);
-            owner.is_some_and(|id| self.connections.contains_key(&id))
-        };
-        if others(&record.receive) || others(&record.transmit) {
-            return Err(ControlError::PortTaken);
-        }
+        self.ensure_free(asker, port)?;
         let config = self.options.config.ports.get(usize::from(port.0));
         if config.is_none_or(|config| config.format != CellFormat::NoHec) {
             return Err(ControlError::BadGeometry(
@@ -80,6 +73,33 @@ impl Service {
             ],
         });
         Ok(())
+    }
+
+    /// Has a port receive nothing and drop what it transmits, whatever was there before.
+    pub(super) fn unlink(&mut self, asker: Asker, port: PortIndex) -> Handled {
+        self.ensure_free(asker, port)?;
+        let line = EndRecord::default();
+        let counters = Arc::clone(&line.counters);
+        let pending = Pending::Unlink { asker, port, line };
+        self.post(pending, |ticket| HostCommand::Port {
+            ticket,
+            port,
+            ends: [Some(PortEnd::Silence), Some(PortEnd::DeadLine(0, counters))],
+        });
+        Ok(())
+    }
+
+    /// Whether nobody else who still lives has an end of `port`.
+    fn ensure_free(&self, asker: Asker, port: PortIndex) -> Handled {
+        let record = self.port(port)?;
+        let others = |end: &EndRecord| {
+            let owner = end.taken_by.filter(|id| *id != asker.connection);
+            owner.is_some_and(|id| self.connections.contains_key(&id))
+        };
+        match others(&record.receive) || others(&record.transmit) {
+            true => Err(ControlError::PortTaken),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn report_pseudowire(&mut self, asker: Asker, port: PortIndex) -> Handled {

@@ -10,6 +10,7 @@ use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, GeometryError,
     PortGeometry, PortSizes,
 };
+use cellgate_core::wire::{OamFlow, VpiVci};
 use cellgate_shm::{Files, ReceiveBuffer};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
@@ -132,7 +133,8 @@ impl Control {
             from_client,
         };
         let geometry = AttachmentGeometry::new(sizes).map_err(geometry_error)?;
-        Attached::open(attachment, &files, &geometry, files_generation, watch)
+        let attached = Attached::open(attachment, &files, &geometry, files_generation, watch)?;
+        Ok(attached)
     }
 
     /// Removes an attachment; its VCs must be closed.
@@ -194,6 +196,7 @@ impl Control {
             request,
             sizes,
             receive_into: receiving.wish(),
+            record: None,
         };
         let reply = self.ask(ask, receiving.fds())?;
         opened(reply, receiving)
@@ -208,6 +211,7 @@ impl Control {
             vc: vc.id(),
             request,
             region: None,
+            record: None,
         };
         let (answer, _) = self.ask(ask, &[])?;
         let Answer::Opened { vc: id, .. } = answer else {
@@ -236,6 +240,7 @@ impl Control {
             vc,
             request,
             region: Some(region),
+            record: None,
         };
         let reply = self.ask(ask, &[])?;
         opened(reply, &Receiving::Own)
@@ -300,6 +305,7 @@ impl Control {
         let ask = Ask::Reattach {
             vc,
             attachment: attached.index(),
+            record: None,
         };
         match self.ask(ask, capability.as_slice())? {
             (Answer::Opened { .. }, _) => Ok(()),
@@ -318,6 +324,32 @@ impl Control {
             expires_in_ns,
         };
         self.done(ask, &[])
+    }
+
+    /// Sends an OAM loopback cell (I.610) in a flow of the VC `address`, of which only the VPI
+    /// counts in F4, and waits at most `timeout_ns` (10^10 at most) for its return: nanoseconds of
+    /// the round trip, by the adapter's clock.
+    ///
+    /// # Errors
+    /// As [`Control::ask`]. The cell does not return: refused with
+    /// [`Refusal::NoReturn`](cellgate_core::adapter::Refusal::NoReturn).
+    pub fn loopback(
+        &mut self,
+        port: PortIndex,
+        address: VpiVci,
+        flow: OamFlow,
+        timeout_ns: u64,
+    ) -> Result<u64, ClientError> {
+        let ask = Ask::Loopback {
+            port,
+            address,
+            flow,
+            timeout_ns,
+        };
+        match self.ask(ask, &[])? {
+            (Answer::Returned { round_trip_ns }, _) => Ok(round_trip_ns),
+            (answer, _) => Err(unexpected(&answer)),
+        }
     }
 
     /// Changes a port.

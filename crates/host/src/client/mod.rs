@@ -1,12 +1,11 @@
 //! The client's side: control connections, events, PDUs.
 
-mod attached;
 mod control;
 mod vc;
 
-pub use attached::{Attached, ClientCounters};
+pub use cellgate_shm::{Attached, ClientCounters};
 pub use control::Control;
-pub use vc::{OpenVc, memory_for};
+pub use vc::{OpenVc, memory_for, memory_for_aal34};
 
 use cellgate_shm::ShmError;
 

@@ -1,6 +1,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
-use cellgate_core::adapter::VcId;
+use cellgate_core::aal::aal34;
+use cellgate_core::adapter::{Interleaving, VcId};
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
 use cellgate_core::ring::{ConnectionGeometry, ConnectionSizes, ReceivedPdu, SduOptions, Space};
@@ -11,10 +12,36 @@ use super::control::geometry_error;
 use super::{Attached, ClientError};
 use crate::control::ReceiveInto;
 
-/// Sizes for a VC that can have `receive_pdus` PDUs of `max_sdu` octets waiting in either
+/// Sizes for an AAL5 or AAL0 VC that can have so many PDUs of `max_sdu` octets waiting in either
 /// direction (0: it does not use the direction).
 pub fn memory_for(max_sdu: u16, receive_pdus: u32, transmit_pdus: u32) -> ConnectionSizes {
-    let pdu = (aal5_cells(max_sdu.into()) * PAYLOAD_LEN as u32).next_multiple_of(PDU_ALIGN as u32);
+    let pdu = aal5_cells(max_sdu.into()) * PAYLOAD_LEN as u32;
+    room_for(pdu, receive_pdus, transmit_pdus)
+}
+
+/// The same for an AAL3/4 VC, beside as many PDUs in progress as `interleaving` allows: each of
+/// those may reserve `max_sdu` octets, and keeps a descriptor.
+///
+/// Space comes back in the order in which PDUs began. `receive_pdus` is to count what may begin
+/// while one PDU is in progress, whether its client has read it or not, or such PDUs are discarded
+/// (`buffer_full`).
+pub fn memory_for_aal34(
+    interleaving: Interleaving,
+    max_sdu: u16,
+    receive_pdus: u32,
+    transmit_pdus: u32,
+) -> ConnectionSizes {
+    let in_progress = match receive_pdus {
+        0 => 0,
+        _ => u32::from(interleaving.mids),
+    };
+    // The adapter also wants room for the largest PDU's cells as they come.
+    let pdu = u32::from(aal34::cells(max_sdu)) * PAYLOAD_LEN as u32;
+    room_for(pdu, receive_pdus.saturating_add(in_progress), transmit_pdus)
+}
+
+fn room_for(pdu_len: u32, receive_pdus: u32, transmit_pdus: u32) -> ConnectionSizes {
+    let pdu = pdu_len.next_multiple_of(PDU_ALIGN as u32);
     // Beyond what any geometry allows, and refused as such, rather than wrapped.
     let most = u32::MAX - (PAGE_LEN as u32 - 1);
     let whole_pages = |pdus: u32| {

@@ -6,6 +6,7 @@ use cellgate_core::adapter::{
     VcIndex, VcInfo,
 };
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
+use cellgate_core::wire::{OamFlow, VpiVci};
 use serde::{Deserialize, Serialize};
 
 use crate::gap::GapReport;
@@ -14,7 +15,10 @@ use crate::link::udp::{UdpOptions, UdpReport};
 use crate::sys::Scheduling;
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// The longest record of a VC in octets.
+pub const RECORD_MAX: usize = 4_096;
 
 /// VCs that one reply to [`Ask::Enumerate`] lists: with every counter at its longest, they fit a
 /// message (1.7 KiB each at most).
@@ -66,6 +70,9 @@ pub enum Ask {
         sizes: ConnectionSizes,
         /// Where its PDUs go.
         receive_into: ReceiveInto,
+        /// What is kept with the VC for whoever [takes it up](Ask::TakeUp); [`RECORD_MAX`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<String>,
     },
     /// Changes a VC. Answered by [`Answer::Opened`], with descriptors if it got a new region.
     Modify {
@@ -75,6 +82,9 @@ pub enum Ask {
         request: OpenRequest,
         /// A new region.
         region: Option<NewRegion>,
+        /// As of [`Ask::Open`]; none: the record stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<String>,
     },
     /// Closes a VC. Answered by [`Answer::Closed`].
     Close {
@@ -94,7 +104,22 @@ pub enum Ask {
         vc: VcId,
         /// To which of this connection's attachments.
         attachment: AttachmentIndex,
+        /// As of [`Ask::Open`]; none: the record stays.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<String>,
     },
+    /// Keeps the descriptor that comes along with an attachment that is itself kept, in place of
+    /// the one before; without a descriptor, keeps none. It goes with the attachment. Answered by
+    /// [`Answer::Done`].
+    Keep {
+        /// Which; one of this connection's, attached with `keep`.
+        attachment: AttachmentIndex,
+    },
+    /// Makes this connection the owner of one attachment or VC that its owner has left behind, the
+    /// attachments first; not for connections that [`Ask::Connect`] made. Answered by
+    /// [`Answer::TakenUp`]; refused as [busy](Refusal::Busy) while something that the former owner
+    /// asked is under way.
+    TakeUp,
     /// Lends host time to a VC. Answered by [`Answer::Done`].
     Lease {
         /// Which; one of this connection's.
@@ -103,6 +128,19 @@ pub enum Ask {
         pdus: u32,
         /// Nanoseconds from now.
         expires_in_ns: u64,
+    },
+    /// Sends an OAM loopback cell (I.610) and awaits its return; not for connections that
+    /// [`Ask::Connect`] made. Of 8 of a connection, and 16 of all, the next is refused. Answered
+    /// by [`Answer::Returned`], or refused with [`Refusal::NoReturn`].
+    Loopback {
+        /// On which port.
+        port: PortIndex,
+        /// The VC; in F4 only its VPI counts.
+        address: VpiVci,
+        /// In which flow.
+        flow: OamFlow,
+        /// Nanoseconds from now, at most 10^10.
+        timeout_ns: u64,
     },
     /// Changes a port; not for connections that [`Ask::Connect`] made. Answered by
     /// [`Answer::Done`].
@@ -143,6 +181,12 @@ pub enum Ask {
         port: PortIndex,
         /// The pseudowire.
         options: UdpOptions,
+    },
+    /// Takes off a port whatever its cells travel over; not for connections that [`Ask::Connect`]
+    /// made. Answered by [`Answer::Done`].
+    Unlink {
+        /// Which.
+        port: PortIndex,
     },
     /// What the pseudowire of a port counted. Answered by [`Answer::PseudowireReport`].
     PseudowireReport {
@@ -235,10 +279,17 @@ pub enum Answer {
         /// That the files' headers carry. Descriptors carry the VC's generation.
         files_generation: u32,
     },
+    /// To [`Ask::TakeUp`].
+    TakenUp(TakenUp),
     /// To [`Ask::Close`]: the last counters.
     Closed(Box<VcInfo>),
     /// To [`Ask::Enumerate`].
     State(Box<AdapterState>),
+    /// To [`Ask::Loopback`].
+    Returned {
+        /// Nanoseconds from the cell's departure to its return, by the adapter's clock.
+        round_trip_ns: u64,
+    },
     /// To [`Ask::ReceivePort`] and [`Ask::TransmitPort`].
     Port {
         /// Its memory.
@@ -261,6 +312,40 @@ pub enum Answer {
     Ports(Vec<PortReport>),
     /// To [`Ask::Gaps`].
     Gaps(GapReport),
+}
+
+/// What was taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakenUp {
+    /// An attachment. The three descriptors of [`Answer::Attached`] come along, and the one that
+    /// was kept with it, if one was.
+    Attachment {
+        /// Which.
+        attachment: AttachmentIndex,
+        /// Its memory.
+        sizes: AttachmentSizes,
+        /// That the files' headers carry.
+        files_generation: u32,
+    },
+    /// A VC, of an attachment that this connection has. The two descriptors of
+    /// [`Answer::Opened`] come along.
+    Vc {
+        /// Which.
+        vc: VcId,
+        /// Its attachment.
+        attachment: AttachmentIndex,
+        /// Its memory.
+        sizes: ConnectionSizes,
+        /// Where its PDUs go.
+        receive_into: ReceiveInto,
+        /// That the files' headers carry.
+        files_generation: u32,
+        /// What was kept with it.
+        record: Option<String>,
+    },
+    /// Nothing is left behind.
+    Nothing,
 }
 
 /// Who answers.
@@ -333,6 +418,9 @@ pub enum ControlError {
     /// The geometry cannot be built.
     #[error("the geometry cannot be built: {0}")]
     BadGeometry(String),
+    /// The record is too long.
+    #[error("a record has 4,096 octets at most")]
+    RecordTooLong,
     /// The memory of the adapter's clients is used up.
     #[error("{needed} octets are needed, {free} are free")]
     MemoryExhausted {

@@ -2,10 +2,9 @@
 //! along with them.
 
 mod message;
-mod socket;
 
 pub use message::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, NewRegion, PortReport, QueueReport,
-    ReceiveInto, Reply, Request, VERSION,
+    RECORD_MAX, ReceiveInto, Reply, Request, TakenUp, VERSION,
 };
-pub use socket::{FDS_MAX, MESSAGE_MAX, Received, pair, receive, send, take_stdin};
+pub use cellgate_shm::socket::{FDS_MAX, MESSAGE_MAX, Received, pair, receive, send, take_stdin};

@@ -3,18 +3,24 @@
 
 #![allow(unsafe_code)]
 
+mod activation;
 #[cfg(test)]
 pub(crate) mod allocations;
 mod cpu;
 mod scheduling;
+mod signals;
 mod socket;
+mod tun;
 
+pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
 pub use scheduling::{
     Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, die_with_parent,
     lock_memory, name_thread, pin_thread, schedule,
 };
+pub use signals::{Heard, Signals};
 pub use socket::{
-    RECEIVE_MANY, SocketMemory, enter_network_namespace, receive_many, socket_memory,
-    tell_octets_only,
+    RECEIVE_MANY, SocketMemory, enter_network_namespace, peer_credentials, receive_many,
+    socket_memory, tell_octets_only,
 };
+pub use tun::{Tun, TunKind};

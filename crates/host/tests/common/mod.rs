@@ -4,6 +4,10 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of several binaries")]
 
+pub mod aal34;
+pub mod application;
+pub mod raw;
+
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{
@@ -40,6 +44,7 @@ pub fn options() -> AdapterOptions {
         ports: vec![port; 2],
         gap_max_ns: 30_000_000,
         clump_cells: 1,
+        overload_cells: 0,
     };
     AdapterOptions {
         scheduling: SchedulingRequest::modest(),
@@ -69,6 +74,7 @@ pub fn receiving(max_sdu: u16) -> Receive {
         excess: Excess::Discard,
         notification: Notification::LastCell,
         queue_threshold: 0,
+        guaranteed: true,
     }
 }
 
@@ -175,6 +181,11 @@ pub fn send_all(sender: &mut CellSender, cells: &[u8]) {
 
 /// Takes the next PDU off `vc`, sleeping for events as a client does.
 pub fn next_sdu(attached: &mut Attached, vc: &mut OpenVc) -> Vec<u8> {
+    next_with_mid(attached, vc).1
+}
+
+/// The same with the PDU's MID.
+pub fn next_with_mid(attached: &mut Attached, vc: &mut OpenVc) -> (u16, Vec<u8>) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(pdu) = vc.next_pdu() {
@@ -183,8 +194,9 @@ pub fn next_sdu(attached: &mut Attached, vc: &mut OpenVc) -> Vec<u8> {
             if let Some(in_place) = vc.sdu(&pdu) {
                 assert_eq!(in_place, sdu);
             }
+            let mid = pdu.mid();
             assert!(vc.release(pdu));
-            return sdu;
+            return (mid, sdu);
         }
         assert!(Instant::now() < deadline, "no PDU came");
         while attached.next_event().is_some() {}

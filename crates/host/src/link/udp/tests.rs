@@ -362,6 +362,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
         ports: vec![port],
         gap_max_ns: 30_000_000,
         clump_cells: 28,
+        overload_cells: 0,
     };
     let adapter = AdapterOptions {
         scheduling: SchedulingRequest::modest(),
@@ -410,6 +411,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
             excess: Excess::Discard,
             notification: Notification::LastCell,
             queue_threshold: 0,
+            guaranteed: true,
         }),
         transmit: Some(Transmit {
             rate: None,

@@ -1,0 +1,83 @@
+//! What outlives the control connection of a server, and how its successor gets it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use cellgate_core::adapter::{AttachmentIndex, Refusal};
+
+use super::records::{Asker, AttachmentRecord, Enclosed, VcRecord};
+use super::service::Service;
+use crate::control::{Answer, ControlError, TakenUp};
+
+type Handled = Result<(), ControlError>;
+
+impl Service {
+    /// Keeps a descriptor with an attachment, or none.
+    pub(super) fn keep(
+        &mut self,
+        asker: Asker,
+        index: AttachmentIndex,
+        fds: Vec<OwnedFd>,
+    ) -> Handled {
+        self.own_attachment(asker.connection, index)?;
+        let record = self.attachments.get_mut(&index);
+        let kept = record.and_then(|record| record.kept.as_mut());
+        kept.ok_or(ControlError::NotYours)?.descriptor = fds.into_iter().next().map(Arc::new);
+        self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
+        Ok(())
+    }
+
+    /// Hands over one attachment or VC that nobody owns.
+    pub(super) fn take_up(&mut self, asker: Asker) -> Handled {
+        let ending = self.connections.values().any(|other| other.ending);
+        let of_the_dead = self.awaits(|pending| {
+            let asker = pending.asker();
+            asker.is_some_and(|asker| !self.connections.contains_key(&asker.connection))
+        });
+        if ending || of_the_dead {
+            return Err(ControlError::Refused(Refusal::Busy));
+        }
+        let (taken, enclosed) = self
+            .take_up_attachment(asker)
+            .or_else(|| self.take_up_vc(asker))
+            .unwrap_or((TakenUp::Nothing, Enclosed::Nothing));
+        self.reply(asker, Ok(Answer::TakenUp(taken)), enclosed);
+        Ok(())
+    }
+
+    fn take_up_attachment(&mut self, asker: Asker) -> Option<(TakenUp, Enclosed)> {
+        let left = |record: &AttachmentRecord| {
+            record.owner.is_none() && record.kept.is_some() && !record.leaving
+        };
+        let mut attachments = self.attachments.iter_mut();
+        let (index, record) = attachments.find(|(_, record)| left(record))?;
+        let kept = record.kept.as_ref()?;
+        record.owner = Some(asker.connection);
+        let taken = TakenUp::Attachment {
+            attachment: *index,
+            sizes: kept.sizes,
+            files_generation: kept.files_generation,
+        };
+        let (files, watch) = (Arc::clone(&kept.files), Arc::clone(&kept.watch));
+        let enclosed = match &kept.descriptor {
+            Some(descriptor) => Enclosed::Four(files, watch, Arc::clone(descriptor)),
+            None => Enclosed::Three(files, watch),
+        };
+        Some((taken, enclosed))
+    }
+
+    fn take_up_vc(&mut self, asker: Asker) -> Option<(TakenUp, Enclosed)> {
+        let left = |vc: &VcRecord| vc.owner.is_none() && !vc.doomed;
+        let record = self.vcs.values_mut().find(|vc| left(vc))?;
+        record.owner = Some(asker.connection);
+        let taken = TakenUp::Vc {
+            vc: record.vc,
+            attachment: record.attachment,
+            sizes: record.memory.sizes,
+            receive_into: record.memory.receive_into,
+            files_generation: record.memory.files_generation,
+            record: record.record.clone(),
+        };
+        Some((taken, Enclosed::Two(Arc::clone(&record.memory.files))))
+    }
+}

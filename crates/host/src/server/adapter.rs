@@ -1,0 +1,546 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use cellgate_core::adapter::{AdapterState, AttachmentIndex, Refusal, VcId, VcIndex};
+use cellgate_core::server::{
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Enclosed, Health, Record, TakenInterface, Ticket,
+};
+use rustix::fs::fstat;
+
+use super::link::{AdapterLink, Answered, Gone};
+use super::links::{Links, Next};
+use super::take_up::{Left, TakeUp};
+use crate::adapter::AdapterProcess;
+use crate::control::{
+    Answer, Ask, ControlError, Hello, NewRegion, PortReport, ReceiveInto, TakenUp, VERSION,
+};
+
+/// What is asked of the adapter, and for what.
+pub(super) enum Purpose {
+    Hello,
+    /// For the server.
+    Server(Ticket),
+    /// The same; what it was about is gone when it is done.
+    Detach(Ticket, AttachmentIndex),
+    /// For a link that comes or goes.
+    Link(Ticket),
+    TakeUp,
+    /// What is taken up is listed.
+    Listed,
+    Report,
+    Gaps,
+    Ports,
+    /// Nobody waits for it.
+    Nobody,
+}
+
+/// What the adapter has to tell.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, off the data path"
+)]
+pub(super) enum Told {
+    /// It has begun, and has nothing yet.
+    Ready(Box<Hello>),
+    /// It has outlived another server, and this is what it has.
+    TakenUp(Box<Hello>, Vec<TakenInterface>, Vec<Left>),
+    /// To the server's question.
+    Answer(Ticket, Result<AdapterAnswer, AdapterRefusal>),
+    /// A page of its state.
+    State(Box<AdapterState>),
+    /// How it does.
+    Health(Health),
+    /// It has gone; why it did not start, if that is why.
+    Lost(Option<ControlError>),
+}
+
+/// The files of an attachment, and what wakes its client.
+struct OfAttachment {
+    from_adapter: Arc<OwnedFd>,
+    from_client: Arc<OwnedFd>,
+    watch: Arc<OwnedFd>,
+}
+
+/// The files of a VC.
+struct OfVc {
+    vc: VcId,
+    from_adapter: Arc<OwnedFd>,
+    from_client: Arc<OwnedFd>,
+    /// Device and inode of the file that its client writes: whoever has it has the VC.
+    capability: (u64, u64),
+}
+
+/// The adapter as the server's process has it: the connection to it and the descriptors that came
+/// over it.
+pub(super) struct AdapterSide {
+    link: Option<AdapterLink<Purpose>>,
+    /// None: it is no child of this process.
+    process: Option<AdapterProcess>,
+    hello: Option<Box<Hello>>,
+    attachments: BTreeMap<AttachmentIndex, OfAttachment>,
+    vcs: BTreeMap<VcIndex, OfVc>,
+    links: Links,
+    /// What is asked once all links are there.
+    deferred: VecDeque<(Purpose, Ask)>,
+    ports: Vec<PortReport>,
+    taking_up: Option<TakeUp>,
+    told: VecDeque<Told>,
+}
+
+impl AdapterSide {
+    pub(super) fn new(links: Links) -> Self {
+        Self {
+            link: None,
+            process: None,
+            hello: None,
+            attachments: BTreeMap::new(),
+            vcs: BTreeMap::new(),
+            links,
+            deferred: VecDeque::new(),
+            ports: Vec::new(),
+            taking_up: None,
+            told: VecDeque::new(),
+        }
+    }
+
+    /// Says hello to an adapter: one that was started just now, or one that another server left.
+    pub(super) fn begin(&mut self, socket: OwnedFd, process: Option<AdapterProcess>) {
+        let mut link = AdapterLink::new(socket);
+        link.ask(Purpose::Hello, Ask::Hello { version: VERSION }, Vec::new());
+        self.taking_up = process.is_none().then(TakeUp::default);
+        self.process = process;
+        self.link = Some(link);
+    }
+
+    /// Something to poll, while there is an adapter; whether for writing too.
+    pub(super) fn poll(&self) -> Option<(BorrowedFd<'_>, bool)> {
+        let link = self.link.as_ref()?;
+        Some((link.as_fd(), link.wants_to_send()))
+    }
+
+    /// What it said of itself.
+    pub(super) fn hello(&self) -> Option<&Hello> {
+        self.hello.as_deref()
+    }
+
+    /// Asks for the server.
+    pub(super) fn ask(&mut self, ticket: Ticket, ask: AdapterAsk) {
+        let purpose = match &ask {
+            AdapterAsk::Detach { attachment } => Purpose::Detach(ticket, *attachment),
+            _ => Purpose::Server(ticket),
+        };
+        match ask {
+            AdapterAsk::Link { port, spec } => self.links.enqueue(ticket, port, Some(spec)),
+            AdapterAsk::Unlink { port, .. } => self.links.enqueue(ticket, port, None),
+            // What is opened on an interface whose link is on its way would send into nothing.
+            ask if self.links.are_busy() => self.deferred.push_back((purpose, control_ask(ask))),
+            ask => self.send(purpose, control_ask(ask), Vec::new()),
+        }
+        self.begin_link();
+    }
+
+    /// Has the adapter keep a socket.
+    pub(super) fn keep(&mut self, attachment: AttachmentIndex, socket: Arc<OwnedFd>) {
+        self.send(Purpose::Nobody, Ask::Keep { attachment }, vec![socket]);
+    }
+
+    /// Asks how it does, unless an earlier answer is still due.
+    pub(super) fn look(&mut self) {
+        let due =
+            |purpose: &Purpose| matches!(purpose, Purpose::Report | Purpose::Ports | Purpose::Gaps);
+        let link = self.link.as_ref();
+        if self.taking_up.is_some() || link.is_none_or(|link| link.awaits(due)) {
+            return;
+        }
+        let from = VcIndex(0);
+        let restart_maxima = true;
+        self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
+        self.send(Purpose::Ports, Ask::Ports, Vec::new());
+        self.send(Purpose::Gaps, Ask::Gaps { restart_maxima }, Vec::new());
+    }
+
+    /// Asks it to end.
+    pub(super) fn shut_down(&mut self) {
+        self.send(Purpose::Nobody, Ask::Shutdown, Vec::new());
+    }
+
+    /// Lets it live on when this process ends.
+    pub(super) fn leave(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.leave();
+        }
+    }
+
+    /// The descriptors that go along with a message; none if there are no such ones.
+    pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
+        let vc = |vc: VcId| {
+            let found = self.vcs.get(&vc.index).filter(|found| found.vc == vc)?;
+            Some([
+                Arc::clone(&found.from_adapter),
+                Arc::clone(&found.from_client),
+            ])
+        };
+        match enclosed {
+            Enclosed::Nothing => Some(Vec::new()),
+            Enclosed::Memory { vc: name } => Some(vc(name)?.to_vec()),
+            Enclosed::Connection {
+                vc: name,
+                attachment,
+            } => {
+                let of = self.attachments.get(&attachment)?;
+                let mut fds = vc(name)?.to_vec();
+                fds.extend([&of.from_adapter, &of.from_client, &of.watch].map(Arc::clone));
+                Some(fds)
+            }
+            Enclosed::Counters => None,
+        }
+    }
+
+    /// The VC whose client writes the file `fd`.
+    pub(super) fn capability(&self, fd: &OwnedFd) -> Option<VcId> {
+        let name = name_of(fd)?;
+        let found = self.vcs.values().find(|vc| vc.capability == name)?;
+        Some(found.vc)
+    }
+
+    fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
+        match (&mut self.link, purpose) {
+            (Some(link), purpose) => link.ask(purpose, ask, fds),
+            (
+                None,
+                Purpose::Server(ticket) | Purpose::Detach(ticket, _) | Purpose::Link(ticket),
+            ) => {
+                let away = Err(AdapterRefusal::Away);
+                self.told.push_back(Told::Answer(ticket, away));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Begins with the next link, if nothing of another is under way.
+    fn begin_link(&mut self) {
+        if let Some((ticket, next)) = self.links.begin() {
+            self.go_on(ticket, next);
+        }
+        while !self.links.are_busy()
+            && let Some((purpose, ask)) = self.deferred.pop_front()
+        {
+            self.send(purpose, ask, Vec::new());
+        }
+    }
+
+    fn go_on(&mut self, ticket: Ticket, next: Next) {
+        match next {
+            Next::Ask(ask, fds) => self.send(Purpose::Link(ticket), ask, fds),
+            Next::End(result) => {
+                self.told.push_back(Told::Answer(ticket, result));
+                self.begin_link();
+            }
+        }
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self) {
+        let flushed = self.link.as_mut().map(AdapterLink::flush);
+        if let Some(Err(Gone(why))) = flushed {
+            self.lose(why);
+        }
+    }
+
+    /// What it has to tell next.
+    pub(super) fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some(told) = self.told.pop_front() {
+                return Some(told);
+            }
+            match self.link.as_mut()?.next_answer() {
+                Ok(Some((purpose, answer, fds))) => self.hear(purpose, answer, fds),
+                Ok(None) => return None,
+                Err(Gone(why)) => self.lose(why),
+            }
+        }
+    }
+
+    fn lose(&mut self, why: Option<ControlError>) {
+        self.link = None;
+        // Whoever is a child is gone or to go.
+        self.process = None;
+        self.hello = None;
+        self.taking_up = None;
+        self.deferred.clear();
+        self.attachments.clear();
+        self.vcs.clear();
+        self.told.push_back(Told::Lost(why));
+    }
+
+    fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<OwnedFd>) {
+        match (purpose, answer) {
+            (Purpose::Hello, Ok(Answer::Hello(hello))) => self.greeted(Box::new(hello)),
+            (Purpose::Hello, Ok(_)) => self.lose(None),
+            (Purpose::Hello, Err(error)) => self.lose(Some(error)),
+            (Purpose::Link(ticket), answer) => {
+                if let Some(next) = self.links.answered(ticket, answer, fds) {
+                    self.go_on(ticket, next);
+                }
+            }
+            (Purpose::Detach(ticket, attachment), answer) => {
+                if answer.is_ok() {
+                    self.attachments.remove(&attachment);
+                }
+                let result = answer.map(|_| AdapterAnswer::Done).map_err(refusal);
+                self.told.push_back(Told::Answer(ticket, result));
+            }
+            (Purpose::Server(ticket), answer) => {
+                let result = match answer {
+                    Ok(answer) => self.server_answer(answer, fds),
+                    Err(error) => Err(refusal(error)),
+                };
+                self.told.push_back(Told::Answer(ticket, result));
+            }
+            (Purpose::TakeUp, answer) => self.taken_up(answer, fds),
+            (Purpose::Listed, answer) => self.listed(answer),
+            (Purpose::Report, Ok(Answer::State(state))) => {
+                if let Some(from) = state.next {
+                    self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
+                }
+                self.told.push_back(Told::State(state));
+            }
+            (Purpose::Ports, Ok(Answer::Ports(ports))) => self.ports = ports,
+            (Purpose::Gaps, Ok(Answer::Gaps(gaps))) => {
+                let health = Health {
+                    gap_ns: gaps.max_ns,
+                    ports: self.links.health(&self.ports),
+                };
+                self.told.push_back(Told::Health(health));
+            }
+            (Purpose::Report | Purpose::Ports | Purpose::Gaps | Purpose::Nobody, _) => {}
+        }
+    }
+
+    fn greeted(&mut self, hello: Box<Hello>) {
+        self.hello = Some(hello.clone());
+        if self.taking_up.is_none() {
+            self.links.begin_anew(hello.pid);
+            self.told.push_back(Told::Ready(hello));
+            return;
+        }
+        for _ in 0..TakeUp::AT_ONCE {
+            self.send(Purpose::TakeUp, Ask::TakeUp, Vec::new());
+        }
+    }
+
+    fn taken_up(&mut self, answer: Answered, fds: Vec<OwnedFd>) {
+        let Some(taking_up) = &mut self.taking_up else {
+            return;
+        };
+        let more = match answer {
+            Ok(Answer::TakenUp(TakenUp::Nothing)) => false,
+            Ok(Answer::TakenUp(taken)) => {
+                let fds = fds.into_iter().map(Arc::new).collect::<Vec<_>>();
+                match (&taken, &fds[..]) {
+                    (TakenUp::Attachment { attachment, .. }, [a, b, watch, kept @ ..]) => {
+                        let of = OfAttachment::new([a, b, watch]);
+                        self.attachments.insert(*attachment, of);
+                        taking_up.attachment(taken, kept.first().cloned());
+                    }
+                    (TakenUp::Vc { vc, .. }, [a, b]) => {
+                        self.vcs.insert(vc.index, OfVc::new(*vc, [a, b]));
+                        taking_up.vc(taken);
+                    }
+                    _ => return self.lose(None),
+                }
+                true
+            }
+            // What the former server asked is still under way.
+            Err(ControlError::Refused(_)) => true,
+            _ => return self.lose(None),
+        };
+        if more {
+            self.send(Purpose::TakeUp, Ask::TakeUp, Vec::new());
+        } else if taking_up.is_complete() {
+            let from = VcIndex(0);
+            self.send(Purpose::Listed, Ask::Enumerate { from }, Vec::new());
+        }
+    }
+
+    fn listed(&mut self, answer: Answered) {
+        let (Ok(Answer::State(state)), Some(taking_up)) = (answer, &mut self.taking_up) else {
+            return self.lose(None);
+        };
+        taking_up.list(state.vcs);
+        if let Some(from) = state.next {
+            return self.send(Purpose::Listed, Ask::Enumerate { from }, Vec::new());
+        }
+        let (Some(taking_up), Some(hello)) = (self.taking_up.take(), self.hello.clone()) else {
+            return;
+        };
+        let (left, nobodys) = taking_up.finish();
+        for vc in nobodys {
+            self.vcs.remove(&vc.index);
+            self.send(Purpose::Nobody, Ask::Close { vc }, Vec::new());
+        }
+        let interfaces = self.links.take_up(hello.pid);
+        self.told.push_back(Told::TakenUp(hello, interfaces, left));
+    }
+
+    /// Notes the descriptors that came, and turns the answer into the server's.
+    fn server_answer(
+        &mut self,
+        answer: Answer,
+        fds: Vec<OwnedFd>,
+    ) -> Result<AdapterAnswer, AdapterRefusal> {
+        let fds = fds.into_iter().map(Arc::new).collect::<Vec<_>>();
+        Ok(match (answer, &fds[..]) {
+            (
+                Answer::Attached {
+                    attachment,
+                    sizes,
+                    files_generation,
+                },
+                [a, b, watch],
+            ) => {
+                let of = OfAttachment::new([a, b, watch]);
+                self.attachments.insert(attachment, of);
+                AdapterAnswer::Attached {
+                    attachment,
+                    sizes,
+                    files_generation,
+                }
+            }
+            (
+                Answer::Opened {
+                    vc,
+                    sizes,
+                    files_generation,
+                    ..
+                },
+                files,
+            ) => {
+                if let [a, b] = files {
+                    self.vcs.insert(vc.index, OfVc::new(vc, [a, b]));
+                } else if let Some(known) = self.vcs.get_mut(&vc.index) {
+                    known.vc = vc;
+                }
+                AdapterAnswer::Opened {
+                    vc,
+                    sizes,
+                    files_generation,
+                }
+            }
+            (Answer::Closed(info), _) => {
+                self.vcs.remove(&info.vc.index);
+                AdapterAnswer::Closed(*info)
+            }
+            (Answer::Returned { round_trip_ns }, _) => AdapterAnswer::Returned { round_trip_ns },
+            (Answer::Done, _) => AdapterAnswer::Done,
+            (other, _) => return Err(AdapterRefusal::Other(format!("{other:?}"))),
+        })
+    }
+}
+
+impl OfAttachment {
+    fn new(fds: [&Arc<OwnedFd>; 3]) -> Self {
+        let [from_adapter, from_client, watch] = fds.map(Arc::clone);
+        Self {
+            from_adapter,
+            from_client,
+            watch,
+        }
+    }
+}
+
+impl OfVc {
+    fn new(vc: VcId, fds: [&Arc<OwnedFd>; 2]) -> Self {
+        let [from_adapter, from_client] = fds.map(Arc::clone);
+        Self {
+            vc,
+            // No file has the number 0.
+            capability: name_of(&from_client).unwrap_or_default(),
+            from_adapter,
+            from_client,
+        }
+    }
+}
+
+fn name_of(fd: &OwnedFd) -> Option<(u64, u64)> {
+    let stat = fstat(fd).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+fn refusal(error: ControlError) -> AdapterRefusal {
+    match error {
+        ControlError::Refused(Refusal::NoReturn) => AdapterRefusal::NoReturn,
+        ControlError::Refused(refusal) => AdapterRefusal::Refused(refusal),
+        ControlError::MemoryExhausted { needed, free } => AdapterRefusal::Memory { needed, free },
+        other => AdapterRefusal::Other(other.to_string()),
+    }
+}
+
+fn control_ask(ask: AdapterAsk) -> Ask {
+    match ask {
+        AdapterAsk::Attach { sizes } => Ask::Attach { sizes, keep: true },
+        AdapterAsk::Detach { attachment } => Ask::Detach { attachment },
+        AdapterAsk::Open {
+            request,
+            sizes,
+            record,
+        } => Ask::Open {
+            request,
+            sizes,
+            receive_into: ReceiveInto::Own,
+            record: json(&record),
+        },
+        AdapterAsk::Modify {
+            vc,
+            request,
+            sizes,
+            record,
+        } => Ask::Modify {
+            vc,
+            request,
+            region: sizes.map(|sizes| NewRegion {
+                sizes,
+                receive_into: ReceiveInto::Own,
+            }),
+            record: json(&record),
+        },
+        AdapterAsk::Reattach {
+            vc,
+            attachment,
+            record,
+        } => Ask::Reattach {
+            vc,
+            attachment,
+            record: json(&record),
+        },
+        AdapterAsk::Close { vc } => Ask::Close { vc },
+        AdapterAsk::Lease {
+            vc,
+            pdus,
+            expires_in_ns,
+        } => Ask::Lease {
+            vc,
+            pdus,
+            expires_in_ns,
+        },
+        AdapterAsk::Ping {
+            port,
+            address,
+            flow,
+            timeout_ns,
+        } => Ask::Loopback {
+            port,
+            address,
+            flow,
+            timeout_ns,
+        },
+        // The links have asked for these.
+        AdapterAsk::Link { port, .. } | AdapterAsk::Unlink { port, .. } => Ask::Unlink { port },
+    }
+}
+
+/// Numbers, names and texts: all of it has a form in JSON.
+fn json(record: &Record) -> Option<String> {
+    serde_json::to_string(record).ok()
+}

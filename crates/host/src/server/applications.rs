@@ -1,0 +1,201 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use cellgate_core::Time;
+use cellgate_core::server::{ClientId, FromClient, FromServer, Peer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+
+use crate::control::{MESSAGE_MAX, Received, receive, send};
+use crate::sys::peer_credentials;
+
+/// Messages that wait for an application which does not read, beside those in its socket.
+const QUEUE_MAX: usize = 64;
+
+/// Messages read from one application before the others have their turn.
+pub(super) const MESSAGES_PER_TURN: usize = 4;
+
+/// How soon descriptors that the kernel would not take are sent again.
+const RETRY_NS: u64 = 10_000_000;
+
+/// Octets of a text that is repeated to its author.
+const TEXT_MAX: usize = 200;
+
+/// What came from an application.
+pub(super) enum Heard {
+    /// A request or response with its descriptors.
+    Message(Box<FromClient>, Vec<OwnedFd>),
+    /// Something else; what is wrong with it.
+    Nonsense(String),
+    /// Nothing more for now.
+    Nothing,
+    /// It has hung up.
+    End,
+}
+
+/// An application's control socket.
+struct Application {
+    /// Shared with whoever keeps it.
+    socket: Arc<OwnedFd>,
+    outgoing: VecDeque<(Vec<u8>, Vec<Arc<OwnedFd>>)>,
+    /// The kernel has too many descriptors on their way: not before then.
+    held_until: Option<Time>,
+}
+
+/// The control sockets of all applications.
+pub(super) struct Applications {
+    sockets: BTreeMap<ClientId, Application>,
+    next: u32,
+    buffer: Vec<u8>,
+}
+
+impl Applications {
+    /// The first of these is the server's own.
+    pub(super) const OPERATOR: ClientId = ClientId(0);
+
+    pub(super) fn new() -> Self {
+        Self {
+            sockets: BTreeMap::new(),
+            next: 1,
+            buffer: vec![0; MESSAGE_MAX],
+        }
+    }
+
+    /// Takes a socket on, and says who is there.
+    pub(super) fn adopt(&mut self, socket: OwnedFd) -> io::Result<(ClientId, Peer)> {
+        let (uid, pid) = peer_credentials(&socket)?;
+        let peer = Peer { uid, pid };
+        let client = ClientId(self.next);
+        self.next += 1;
+        let application = Application {
+            socket: Arc::new(socket),
+            outgoing: VecDeque::new(),
+            held_until: None,
+        };
+        self.sockets.insert(client, application);
+        Ok((client, peer))
+    }
+
+    pub(super) fn socket(&self, client: ClientId) -> Option<Arc<OwnedFd>> {
+        let application = self.sockets.get(&client)?;
+        Some(Arc::clone(&application.socket))
+    }
+
+    /// What to poll, in the order of [`Self::clients`].
+    pub(super) fn poll_fds(&self, now: Time) -> impl Iterator<Item = PollFd<'_>> {
+        self.sockets.values().map(move |application| {
+            let mut flags = PollFlags::IN;
+            let held = application.held_until.is_some_and(|until| until > now);
+            flags.set(PollFlags::OUT, !held && !application.outgoing.is_empty());
+            PollFd::new(&application.socket, flags)
+        })
+    }
+
+    pub(super) fn clients(&self) -> Vec<ClientId> {
+        self.sockets.keys().copied().collect()
+    }
+
+    /// When something is to be sent that could not be before.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.sockets
+            .values()
+            .filter_map(|application| application.held_until)
+            .min()
+    }
+
+    /// The next message of an application.
+    pub(super) fn hear(&mut self, client: ClientId) -> Heard {
+        let Some(application) = self.sockets.get(&client) else {
+            return Heard::Nothing;
+        };
+        let (len, fds) = match receive(&application.socket, &mut self.buffer, false) {
+            Ok(Received::Message(len, fds)) => (len, fds),
+            Ok(Received::TooLong) => {
+                return Heard::Nonsense(format!("longer than {MESSAGE_MAX} octets"));
+            }
+            Err(Errno::AGAIN) => return Heard::Nothing,
+            Ok(Received::Closed) | Err(_) => return Heard::End,
+        };
+        match serde_json::from_slice(&self.buffer[..len]) {
+            Ok(message) => Heard::Message(Box::new(message), fds),
+            Err(error) => {
+                let mut text = error.to_string();
+                text.truncate(text.floor_char_boundary(TEXT_MAX));
+                Heard::Nonsense(text)
+            }
+        }
+    }
+
+    /// Sends, or queues; `false` if the application does not read what it is sent.
+    #[must_use = "one that does not read is hung up on"]
+    pub(super) fn tell(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        message: &FromServer,
+        fds: Vec<Arc<OwnedFd>>,
+    ) -> bool {
+        let Some(application) = self.sockets.get_mut(&client) else {
+            return true;
+        };
+        // Numbers, names and texts: all of it has a form in JSON.
+        let octets = serde_json::to_vec(message).unwrap_or_default();
+        application.outgoing.push_back((octets, fds));
+        application.flush(now) && application.outgoing.len() <= QUEUE_MAX
+    }
+
+    /// Sends what the sockets take; the applications that are gone.
+    pub(super) fn flush(&mut self, now: Time) -> Vec<ClientId> {
+        let mut gone = Vec::new();
+        for (client, application) in &mut self.sockets {
+            if !application.outgoing.is_empty() && !application.flush(now) {
+                gone.push(*client);
+            }
+        }
+        gone
+    }
+
+    /// Closes a socket after what was sent to it, also where somebody keeps it.
+    pub(super) fn hang_up(&mut self, client: ClientId) {
+        if let Some(application) = self.sockets.remove(&client) {
+            // Fails only if the other end is closed.
+            let _ = shutdown(&application.socket, Shutdown::Both);
+        }
+    }
+}
+
+impl Application {
+    /// Sends what the socket takes; `false` if nobody is there.
+    fn flush(&mut self, now: Time) -> bool {
+        self.held_until = None;
+        while let Some((octets, fds)) = self.outgoing.front() {
+            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+            match send(&self.socket, octets, &fds, false) {
+                Ok(()) => drop(self.outgoing.pop_front()),
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::TOOMANYREFS) => {
+                    self.held_until = Some(now.plus_ns(RETRY_NS));
+                    return true;
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Whether the other end of a socket is closed.
+pub(super) fn is_hung_up(socket: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&at_once)) {
+        Ok(_) => fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,494 @@
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_core::server::{
+    ClientId, CpuLaw, Enclosed, EndReason, FromServer, Indication, Output, Peer, Server,
+    ServerConfig, TakenUp,
+};
+use cellgate_shm::CountersMemory;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use rustix::process::{geteuid, getpid};
+use sd_notify::NotifyState;
+
+use super::adapter::{AdapterSide, Told};
+use super::applications::{Applications, Heard as Word, MESSAGES_PER_TURN, is_hung_up};
+use super::operator::Operator;
+use super::start::{Places, start_adapter};
+use super::take_up::Left;
+use super::{Config, ServeError, ServerOptions};
+use crate::clock::MonotonicClock;
+use crate::control::Hello;
+use crate::sys::{Heard, Signals};
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// From one look at the adapter's counters to the next.
+const LOOK_NS: u64 = 250 * NS_PER_MS;
+/// How long nobody is accepted after the kernel was out of descriptors.
+const ACCEPT_RETRY_NS: u64 = 10 * NS_PER_MS;
+/// Connections accepted at a time.
+const ACCEPTS_PER_TURN: usize = 16;
+/// An adapter that lived as long is followed by another at once.
+const LIFE_NS: u64 = 10_000 * NS_PER_MS;
+/// The wait between adapters that die early doubles from the first to the second of these.
+const RESPAWN_NS: [u64; 2] = [100 * NS_PER_MS, 5_000 * NS_PER_MS];
+/// What the adapter has to end in order.
+const END: Duration = Duration::from_secs(2);
+
+/// The thread of the service: everything but the server's decisions.
+pub(super) struct Daemon {
+    options: ServerOptions,
+    places: Places,
+    law: CpuLaw,
+    server: Server,
+    adapter: AdapterSide,
+    applications: Applications,
+    operator: Operator,
+    listener: OwnedFd,
+    signals: Signals,
+    /// What everybody may read, and its file.
+    counters: (CountersMemory, Arc<OwnedFd>),
+    now: Time,
+    /// When the present adapter was started.
+    adapter_since: Time,
+    /// When the next one is to be started, and the wait after that.
+    respawn: Option<Time>,
+    respawn_ns: u64,
+    next_look: Time,
+    accept_from: Time,
+    watchdog: Option<(Duration, Time)>,
+    /// The configuration was brought about once: applications are let in.
+    open: bool,
+    /// The service manager knows that the present configuration was.
+    ready: bool,
+    end: Option<Heard>,
+}
+
+/// What a poll found.
+struct Ready {
+    listener: bool,
+    heard: Vec<ClientId>,
+}
+
+impl Daemon {
+    pub(super) fn new(
+        options: ServerOptions,
+        places: Places,
+        law: CpuLaw,
+        (adapter, listener, signals): (AdapterSide, OwnedFd, Signals),
+        first: &Told,
+    ) -> Result<Self, ServeError> {
+        let now = MonotonicClock.now();
+        let mut config = server_config(&options.config, law, first);
+        let connections = u16::try_from(config.admission.connections).unwrap_or(u16::MAX);
+        let made = CountersMemory::create(connections).map_err(std::io::Error::other);
+        let (counters, file) = made.map_err(ServeError::of("counters"))?;
+        config.counters_len = Some(counters.len() as u64);
+        let watchdog = sd_notify::watchdog_enabled().map(|interval| (interval / 2, now));
+        Ok(Self {
+            server: Server::new(config),
+            operator: Operator::new(options.config.clone()),
+            applications: Applications::new(),
+            adapter,
+            listener,
+            signals,
+            counters: (counters, Arc::new(file)),
+            law,
+            now,
+            adapter_since: now,
+            respawn: None,
+            respawn_ns: 0,
+            next_look: now,
+            accept_from: now,
+            watchdog,
+            open: false,
+            ready: false,
+            end: None,
+            options,
+            places,
+        })
+    }
+
+    /// Begins with what the adapter said first.
+    pub(super) fn begin(&mut self, first: Told) {
+        self.hear_adapter(first);
+        let me = Peer {
+            uid: geteuid().as_raw(),
+            pid: getpid().as_raw_nonzero().get().cast_unsigned(),
+        };
+        self.server
+            .handle_connect(self.now, Applications::OPERATOR, me);
+        self.operator.begin();
+        self.settle();
+    }
+
+    /// Serves until a signal ends it.
+    pub(super) fn run(&mut self) -> Result<(), ServeError> {
+        while self.end.is_none() {
+            self.tell_manager();
+            let ready = self.wait()?;
+            self.now = MonotonicClock.now();
+            for signal in self.signals.heard() {
+                self.signalled(signal);
+            }
+            while let Some(told) = self.adapter.next() {
+                self.hear_adapter(told);
+            }
+            for client in ready.heard {
+                self.hear(client);
+            }
+            if ready.listener {
+                self.accept();
+            }
+            self.do_what_is_due();
+            for client in self.applications.flush(self.now) {
+                self.hung_up(client);
+            }
+            self.adapter.flush();
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn say(&self, text: &str) {
+        (self.options.say)(text);
+    }
+
+    fn wait(&mut self) -> Result<Ready, ServeError> {
+        let timeout = Timespec::try_from(Duration::from_nanos(self.idle_ns())).ok();
+        let clients = self.applications.clients();
+        let accepts = self.open && self.now >= self.accept_from;
+        let mut fds: Vec<_> = self.applications.poll_fds(self.now).collect();
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        fds.push(PollFd::new(
+            &self.listener,
+            match accepts {
+                true => PollFlags::IN,
+                false => PollFlags::empty(),
+            },
+        ));
+        let adapter = self.adapter.poll();
+        if let Some((fd, sends)) = &adapter {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, *sends);
+            fds.push(PollFd::new(fd, flags));
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(ServeError::of("poll")(error)),
+        }
+        let listener = fds[clients.len() + 1].revents();
+        let found = |fd: &PollFd<'_>| {
+            let wanted = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+            fd.revents().intersects(wanted)
+        };
+        let heard = clients.iter().zip(&fds).filter(|(_, fd)| found(fd));
+        Ok(Ready {
+            listener: accepts && !listener.is_empty(),
+            heard: heard.map(|(client, _)| *client).collect(),
+        })
+    }
+
+    /// How long there is nothing to do, if nothing happens.
+    fn idle_ns(&self) -> u64 {
+        let deadlines = [
+            Some(self.next_look),
+            self.respawn,
+            self.server.next_deadline(),
+            self.applications.next_deadline(),
+            self.watchdog.map(|(_, at)| at),
+            Some(self.accept_from).filter(|from| *from > self.now),
+        ];
+        let next = deadlines.into_iter().flatten().min();
+        next.map_or(LOOK_NS, |next| next.since_ns(self.now))
+    }
+
+    /// Carries out what the server wants, until it wants nothing.
+    fn settle(&mut self) {
+        loop {
+            while let Some(output) = self.server.poll_output() {
+                if let Some(slow) = self.carry_out(output) {
+                    self.applications.hang_up(slow);
+                    self.server.handle_hang_up(self.now, slow);
+                }
+            }
+            let Some(message) = self.operator.next() else {
+                return;
+            };
+            let operator = Applications::OPERATOR;
+            self.server
+                .handle_message(self.now, operator, message, None);
+        }
+    }
+
+    /// Does one thing; an application that does not take what it is sent.
+    fn carry_out(&mut self, output: Output) -> Option<ClientId> {
+        match output {
+            Output::Adapter { ticket, ask } => self.adapter.ask(ticket, ask),
+            Output::Client {
+                client: Applications::OPERATOR,
+                message,
+                ..
+            } => {
+                if let Some(problem) = self.operator.hear(message) {
+                    self.say(&problem);
+                }
+            }
+            Output::Client {
+                client,
+                message,
+                enclosed,
+            } => {
+                let fds = match enclosed {
+                    Enclosed::Counters => Some(vec![Arc::clone(&self.counters.1)]),
+                    other => self.adapter.enclosed(other),
+                };
+                let told = match fds {
+                    Some(fds) => self.applications.tell(self.now, client, &message, fds),
+                    // Without them the message says nothing, and waiting for it would not end.
+                    None => false,
+                };
+                return (!told).then_some(client);
+            }
+            Output::Keep { client, attachment } => {
+                if let Some(socket) = self.applications.socket(client) {
+                    self.adapter.keep(attachment, socket);
+                }
+            }
+            Output::HangUp { client } => self.applications.hang_up(client),
+        }
+        None
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    if let Ok((client, peer)) = self.applications.adopt(socket) {
+                        self.server.handle_connect(self.now, client, peer);
+                        self.settle();
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
+                // Out of descriptors: looking at it again and again would only burn time.
+                Err(_) => {
+                    self.accept_from = self.now.plus_ns(ACCEPT_RETRY_NS);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes some messages of one application.
+    fn hear(&mut self, client: ClientId) {
+        for _ in 0..MESSAGES_PER_TURN {
+            match self.applications.hear(client) {
+                Word::Message(message, fds) => {
+                    let capability = fds.first().and_then(|fd| self.adapter.capability(fd));
+                    self.server
+                        .handle_message(self.now, client, *message, capability);
+                }
+                Word::Nonsense(why) => self.server.handle_bad_message(self.now, client, why),
+                Word::Nothing => return,
+                Word::End => return self.hung_up(client),
+            }
+            self.settle();
+        }
+    }
+
+    fn hung_up(&mut self, client: ClientId) {
+        self.applications.hang_up(client);
+        self.server.handle_hang_up(self.now, client);
+        self.settle();
+    }
+
+    fn hear_adapter(&mut self, told: Told) {
+        let now = self.now;
+        match told {
+            Told::Ready(hello) => {
+                self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
+                self.server.handle_adapter_ready(now);
+            }
+            Told::TakenUp(hello, interfaces, left) => {
+                let count = left.iter().filter(|left| left.vc.is_some()).count();
+                self.say(&format!("adapter {}: taken up, {count} VCs", hello.pid));
+                let taken = left.into_iter().map(|left| self.taken(left)).collect();
+                self.server.take_up(now, interfaces, taken);
+            }
+            Told::Answer(ticket, answer) => self.server.handle_answer(now, ticket, answer),
+            Told::State(state) => {
+                self.server.handle_report(now, &state);
+                self.counters.0.show(now, self.server.connections());
+            }
+            Told::Health(health) => self.server.handle_health(now, &health),
+            Told::Lost(why) => {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                self.say(&format!("the adapter has gone{why}"));
+                let [first, last] = RESPAWN_NS;
+                self.respawn_ns = match now.since_ns(self.adapter_since) {
+                    LIFE_NS.. => 0,
+                    _ => (self.respawn_ns * 2).clamp(first, last),
+                };
+                self.respawn = Some(now.plus_ns(self.respawn_ns));
+                self.server.handle_adapter_lost(now);
+            }
+        }
+        self.settle();
+    }
+
+    /// What another server left, with the application's socket if somebody is there.
+    fn taken(&mut self, left: Left) -> TakenUp {
+        let socket = left.socket.and_then(std::sync::Arc::into_inner);
+        let client = socket
+            .filter(|socket| !is_hung_up(socket))
+            .and_then(|socket| self.applications.adopt(socket).ok());
+        TakenUp {
+            client,
+            attachment: left.attachment,
+            attachment_sizes: left.sizes,
+            attachment_generation: left.files_generation,
+            vc: left.vc,
+        }
+    }
+
+    fn do_what_is_due(&mut self) {
+        if self
+            .server
+            .next_deadline()
+            .is_some_and(|due| due <= self.now)
+        {
+            self.server.handle_deadline(self.now);
+            self.settle();
+        }
+        if self.next_look <= self.now {
+            self.next_look = self.now.plus_ns(LOOK_NS);
+            self.adapter.look();
+        }
+        if self.respawn.is_some_and(|due| due <= self.now) {
+            self.respawn = None;
+            self.adapter_since = self.now;
+            let started = start_adapter(&self.options, &self.places, &mut self.adapter);
+            if let Err(error) = started {
+                self.say(&error.to_string());
+                self.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
+            }
+        }
+    }
+
+    /// Tells the service manager how things are.
+    fn tell_manager(&mut self) {
+        if !self.ready && self.operator.is_done() {
+            (self.open, self.ready) = (true, true);
+            self.say("ready");
+            // Nobody is there without a service manager.
+            let _ = sd_notify::notify(&[NotifyState::Ready]);
+        }
+        if let Some((interval, at)) = self.watchdog.filter(|(_, at)| *at <= self.now) {
+            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+            let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(LOOK_NS);
+            self.watchdog = Some((interval, at.max(self.now).plus_ns(interval_ns)));
+        }
+    }
+
+    fn signalled(&mut self, signal: Heard) {
+        match signal {
+            Heard::End | Heard::Leave => self.end = Some(signal),
+            Heard::Reload => self.reload(),
+            // Its control connection has told already, or will.
+            Heard::Child => {}
+        }
+    }
+
+    /// Reads the configuration again; one that cannot be used changes nothing.
+    fn reload(&mut self) {
+        let Some(path) = self.options.path.clone() else {
+            return self.say("no configuration file to read again");
+        };
+        if let Ok(monotonic) = NotifyState::monotonic_usec_now() {
+            let _ = sd_notify::notify(&[NotifyState::Reloading, monotonic]);
+        }
+        self.ready = false;
+        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        let parsed = read.and_then(|text| Config::parse(&text).map_err(|error| error.to_string()));
+        match parsed {
+            Err(problem) => self.say(&format!("{}: kept as it was: {problem}", path.display())),
+            Ok(config) => self.reconfigure(config),
+        }
+        self.settle();
+    }
+
+    fn reconfigure(&mut self, mut config: Config) {
+        for section in config.fixed_changes(&self.options.config) {
+            self.say(&format!("{section} stays as it is until a restart"));
+        }
+        config.server = self.options.config.server.clone();
+        config.adapter = self.options.config.adapter.clone();
+        self.law.headroom_percent = config.admission.headroom_percent;
+        self.options.config = config.clone();
+        let mut next = config.server_config(self.law, Vec::new());
+        if let Some(hello) = self.adapter.hello() {
+            fit(&mut next, hello);
+        }
+        self.server.handle_config(self.now, next);
+        self.operator.change(config);
+    }
+
+    /// Ends in order: with everything, or leaving everything to a successor.
+    fn finish(&mut self) {
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+        if self.end == Some(Heard::Leave) {
+            return self.adapter.leave();
+        }
+        let ended = FromServer::Indication {
+            id: 0,
+            indication: Indication::Ended(EndReason::ShuttingDown),
+        };
+        for client in self.applications.clients() {
+            // Whoever does not take it sees the end of the socket.
+            let _told = self.applications.tell(self.now, client, &ended, Vec::new());
+            self.applications.hang_up(client);
+        }
+        self.adapter.shut_down();
+        let from = MonotonicClock.now();
+        let patience_ns = u64::try_from(END.as_nanos()).unwrap_or(0);
+        while MonotonicClock.now().since_ns(from) < patience_ns {
+            self.adapter.flush();
+            while self.adapter.next().is_some() {}
+            let Some((fd, _)) = self.adapter.poll() else {
+                break;
+            };
+            let tick = Timespec {
+                tv_sec: 0,
+                tv_nsec: 10_000_000,
+            };
+            let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&tick));
+        }
+        if let Some(path) = &self.places.socket {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn server_config(config: &Config, law: CpuLaw, first: &Told) -> ServerConfig {
+    let mut made = config.server_config(law, Vec::new());
+    if let Told::Ready(hello) | Told::TakenUp(hello, ..) = first {
+        fit(&mut made, hello);
+    }
+    made
+}
+
+/// What the adapter has and could not have is as it says, not as it is configured: it may be
+/// another server's.
+fn fit(config: &mut ServerConfig, hello: &Hello) {
+    config.notes.clone_from(&hello.scheduling.notes);
+    config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
+    config.limits.interfaces = config.ports.into();
+    config.admission.memory = hello.memory_max;
+    config.admission.connections = hello.config.vcs.into();
+    config.assumptions.gap_max_ns = hello.config.gap_max_ns;
+    config.assumptions.clump_cells = hello.config.clump_cells;
+}

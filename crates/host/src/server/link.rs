@@ -1,0 +1,101 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::control::{
+    Answer, Ask, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send,
+};
+
+/// The adapter has closed the connection, or says what makes no sense; why it did not start, if
+/// that is why.
+#[derive(Debug)]
+pub(super) struct Gone(pub(super) Option<ControlError>);
+
+/// What the adapter answered.
+pub(super) type Answered = Result<Answer, ControlError>;
+
+/// A control connection to the adapter whose user never waits: each request has a purpose, with
+/// which the answer comes back.
+pub(super) struct AdapterLink<P> {
+    socket: OwnedFd,
+    last_id: u64,
+    outgoing: VecDeque<(Vec<u8>, Vec<Arc<OwnedFd>>)>,
+    waiting: BTreeMap<u64, P>,
+    buffer: Vec<u8>,
+}
+
+impl<P> AdapterLink<P> {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            last_id: 0,
+            outgoing: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            buffer: vec![0; MESSAGE_MAX],
+        }
+    }
+
+    /// Asks, as soon as the socket takes it.
+    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
+        self.last_id += 1;
+        let request = Request {
+            id: self.last_id,
+            ask,
+        };
+        // Numbers, names and texts: all of it has a form in JSON.
+        let octets = serde_json::to_vec(&request).unwrap_or_default();
+        self.outgoing.push_back((octets, fds));
+        self.waiting.insert(self.last_id, purpose);
+    }
+
+    /// Whether it has to be told when the socket takes more.
+    pub(super) fn wants_to_send(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Whether an answer is due that is `like` this.
+    pub(super) fn awaits(&self, like: impl Fn(&P) -> bool) -> bool {
+        self.waiting.values().any(like)
+    }
+
+    /// Sends what the socket takes.
+    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        while let Some((octets, fds)) = self.outgoing.front() {
+            let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+            match send(&self.socket, octets, &fds, false) {
+                Ok(()) => drop(self.outgoing.pop_front()),
+                // Descriptors of this user that are on their way arrive in a while.
+                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return Ok(()),
+                Err(_) => return Err(Gone(None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next answer, if one has come.
+    pub(super) fn next_answer(&mut self) -> Result<Option<(P, Answered, Vec<OwnedFd>)>, Gone> {
+        loop {
+            let (len, fds) = match receive(&self.socket, &mut self.buffer, false) {
+                Ok(Received::Message(len, fds)) => (len, fds),
+                Err(Errno::AGAIN) => return Ok(None),
+                Ok(Received::TooLong | Received::Closed) | Err(_) => return Err(Gone(None)),
+            };
+            let reply: Reply =
+                serde_json::from_slice(&self.buffer[..len]).map_err(|_| Gone(None))?;
+            match (self.waiting.remove(&reply.id), reply.result) {
+                (Some(purpose), result) => return Ok(Some((purpose, result, fds))),
+                // An adapter that does not start says why under the number 0.
+                (None, Err(error)) => return Err(Gone(Some(error))),
+                (None, Ok(_)) => {}
+            }
+        }
+    }
+}
+
+impl<P> AsFd for AdapterLink<P> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,307 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cellgate_core::adapter::{PortConfig, PortIndex};
+use cellgate_core::contract::CellRate;
+use cellgate_core::server::{
+    AdapterAnswer, AdapterRefusal, InterfaceSpec, Link, PortHealth, TakenInterface, Ticket,
+};
+use serde::{Deserialize, Serialize};
+
+use super::files;
+use crate::control::{Answer, Ask, ControlError, PortReport};
+use crate::link::udp::UdpOptions;
+
+/// The link on a port, as it is also written down for a successor.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Linked {
+    port: PortIndex,
+    spec: InterfaceSpec,
+    up: bool,
+}
+
+/// All links, in the file that a successor reads.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    /// The adapter's process: another one has none of these.
+    adapter: u32,
+    links: Vec<Linked>,
+}
+
+/// One request to the adapter that a link needs.
+#[derive(Clone, Debug)]
+enum Step {
+    Configure(PortIndex, PortConfig),
+    /// The second port is to transmit into the first.
+    Join(PortIndex, PortIndex),
+    Pseudowire(PortIndex, UdpOptions),
+    Unlink(PortIndex),
+}
+
+/// A link that comes or goes.
+struct Job {
+    steps: VecDeque<Step>,
+    port: PortIndex,
+    /// What is there in the end; none: nothing.
+    becomes: Option<Linked>,
+    /// The other end of a memory link, which goes up or down with it.
+    peer: Option<PortIndex>,
+}
+
+/// What a job wants next.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, off the data path"
+)]
+pub(super) enum Next {
+    /// This, of the adapter.
+    Ask(Ask, Vec<Arc<OwnedFd>>),
+    /// Nothing: this came of it.
+    End(Result<AdapterAnswer, AdapterRefusal>),
+}
+
+/// The links of the adapter's ports. They come and go one after the other: what becomes of one
+/// depends on whether its peer is there.
+pub(super) struct Links {
+    on: BTreeMap<PortIndex, Linked>,
+    job: Option<(Ticket, Job)>,
+    /// A link to put on a port, or to take off.
+    queue: VecDeque<(Ticket, PortIndex, Option<InterfaceSpec>)>,
+    /// What ports are configured as, but for their rate.
+    template: PortConfig,
+    path: PathBuf,
+    adapter: u32,
+}
+
+impl Links {
+    pub(super) fn new(template: PortConfig, path: PathBuf) -> Self {
+        Self {
+            on: BTreeMap::new(),
+            job: None,
+            queue: VecDeque::new(),
+            template,
+            path,
+            adapter: 0,
+        }
+    }
+
+    /// A new adapter, the process `adapter`, has none.
+    pub(super) fn begin_anew(&mut self, adapter: u32) {
+        self.on.clear();
+        self.job = None;
+        self.queue.clear();
+        self.adapter = adapter;
+    }
+
+    /// The links that the process `adapter` had when they were written down.
+    pub(super) fn take_up(&mut self, adapter: u32) -> Vec<TakenInterface> {
+        self.begin_anew(adapter);
+        let octets = std::fs::read(&self.path).unwrap_or_default();
+        let written = serde_json::from_slice::<Written>(&octets).ok();
+        let written = written.filter(|written| written.adapter == adapter);
+        for link in written.into_iter().flat_map(|written| written.links) {
+            self.on.insert(link.port, link);
+        }
+        let taken = |link: &Linked| TakenInterface {
+            spec: link.spec.clone(),
+            port: link.port,
+            up: link.up,
+        };
+        self.on.values().map(taken).collect()
+    }
+
+    /// How the ports with links do.
+    pub(super) fn health(&self, ports: &[PortReport]) -> Vec<PortHealth> {
+        let health = |link: &Linked| {
+            let report = ports.get(usize::from(link.port.0));
+            PortHealth {
+                port: link.port,
+                up: link.up,
+                dropped_cells: report.map_or(0, |report| report.receive.dropped),
+            }
+        };
+        self.on.values().map(health).collect()
+    }
+
+    /// Has a link be put on a port, or taken off: in its turn.
+    pub(super) fn enqueue(&mut self, ticket: Ticket, port: PortIndex, spec: Option<InterfaceSpec>) {
+        self.queue.push_back((ticket, port, spec));
+    }
+
+    /// Begins with what is next, if nothing is under way.
+    pub(super) fn begin(&mut self) -> Option<(Ticket, Next)> {
+        if self.job.is_some() {
+            return None;
+        }
+        let (ticket, port, spec) = self.queue.pop_front()?;
+        let job = match spec {
+            Some(spec) => self.linking(port, spec),
+            None => self.unlinking(port),
+        };
+        self.job = Some((ticket, job));
+        Some((ticket, self.next()))
+    }
+
+    /// Whether links come or go.
+    pub(super) fn are_busy(&self) -> bool {
+        self.job.is_some() || !self.queue.is_empty()
+    }
+
+    fn linking(&self, port: PortIndex, spec: InterfaceSpec) -> Job {
+        let config = PortConfig {
+            line_rate: spec.line_rate.unwrap_or(CellRate::OC3),
+            ..self.template
+        };
+        let mut steps = VecDeque::from([Step::Configure(port, config)]);
+        let mut peer_port = None;
+        let up = match &spec.link {
+            Link::Memory { peer } if *peer == spec.name => {
+                steps.push_back(Step::Join(port, port));
+                true
+            }
+            Link::Memory { peer } => {
+                peer_port = self.waits_for(peer, &spec.name);
+                if let Some(other) = peer_port {
+                    steps.extend([Step::Join(other, port), Step::Join(port, other)]);
+                }
+                peer_port.is_some()
+            }
+            Link::Udp { .. } => {
+                steps.extend(udp_options(&spec.link).map(|udp| Step::Pseudowire(port, udp)));
+                true
+            }
+        };
+        Job {
+            steps,
+            port,
+            becomes: Some(Linked { port, spec, up }),
+            peer: peer_port,
+        }
+    }
+
+    /// The peer's link goes with it.
+    fn unlinking(&self, port: PortIndex) -> Job {
+        let link = self.on.get(&port).map(|linked| &linked.spec);
+        let peer = link.and_then(|spec| match &spec.link {
+            Link::Memory { peer } if *peer != spec.name => self.waits_for(peer, &spec.name),
+            _ => None,
+        });
+        let ports = [Some(port), peer].into_iter().flatten();
+        Job {
+            steps: ports.map(Step::Unlink).collect(),
+            port,
+            becomes: None,
+            peer,
+        }
+    }
+
+    /// The port of the memory link `name` whose peer is to be `peer`.
+    fn waits_for(&self, name: &str, peer: &str) -> Option<PortIndex> {
+        let wanted = Link::Memory {
+            peer: peer.to_owned(),
+        };
+        let fits = |linked: &&Linked| linked.spec.name == name && linked.spec.link == wanted;
+        self.on.values().find(fits).map(|linked| linked.port)
+    }
+
+    /// Goes on with a job; none if nobody waits for it.
+    pub(super) fn answered(
+        &mut self,
+        ticket: Ticket,
+        answer: Result<Answer, ControlError>,
+        fds: Vec<OwnedFd>,
+    ) -> Option<Next> {
+        let (_, job) = self.job.as_mut().filter(|(asker, _)| *asker == ticket)?;
+        Some(match (answer, job.steps.front()) {
+            (
+                Ok(Answer::Port {
+                    sizes,
+                    files_generation,
+                }),
+                Some(Step::Join(_, from)),
+            ) => {
+                let join = Ask::Join {
+                    port: *from,
+                    sizes,
+                    files_generation,
+                };
+                Next::Ask(join, fds.into_iter().map(Arc::new).collect())
+            }
+            (Ok(_), _) => {
+                job.steps.pop_front();
+                self.next()
+            }
+            (Err(error), _) => {
+                self.job = None;
+                Next::End(Err(AdapterRefusal::Link(error.to_string())))
+            }
+        })
+    }
+
+    fn next(&mut self) -> Next {
+        let step = self.job.as_ref().and_then(|(_, job)| job.steps.front());
+        let ask = match step.cloned() {
+            Some(Step::Configure(port, config)) => Ask::Configure { port, config },
+            Some(Step::Join(into, _)) => Ask::ReceivePort { port: into },
+            Some(Step::Pseudowire(port, options)) => Ask::Pseudowire { port, options },
+            Some(Step::Unlink(port)) => Ask::Unlink { port },
+            None => return Next::End(Ok(self.end())),
+        };
+        Next::Ask(ask, Vec::new())
+    }
+
+    fn end(&mut self) -> AdapterAnswer {
+        let Some((_, job)) = self.job.take() else {
+            return AdapterAnswer::Done;
+        };
+        let up = job.becomes.as_ref().is_some_and(|link| link.up);
+        if let Some(peer) = job.peer.and_then(|peer| self.on.get_mut(&peer)) {
+            peer.up = up;
+        }
+        let linked = job.becomes.is_some();
+        match job.becomes {
+            Some(link) => self.on.insert(job.port, link),
+            None => self.on.remove(&job.port),
+        };
+        let written = Written {
+            adapter: self.adapter,
+            links: self.on.values().cloned().collect(),
+        };
+        let octets = serde_json::to_vec(&written).unwrap_or_default();
+        // Without it a successor adds the interfaces of its configuration anew.
+        let _ = files::replace(&self.path, &octets);
+        match linked {
+            true => AdapterAnswer::Linked { up },
+            false => AdapterAnswer::Done,
+        }
+    }
+}
+
+fn udp_options(link: &Link) -> Option<UdpOptions> {
+    match *link {
+        Link::Memory { .. } => None,
+        Link::Udp {
+            local,
+            peer,
+            source_port,
+            peer_source_port,
+            label_out,
+            label_in,
+            control_word,
+            mtu,
+        } => Some(UdpOptions {
+            local,
+            peer,
+            source_port,
+            peer_source_port,
+            label_out,
+            label_in,
+            control_word,
+            mtu,
+        }),
+    }
+}

@@ -1,0 +1,92 @@
+//! The daemon around the [protocol server](cellgate_core::server): sockets, descriptors, processes.
+//!
+//! ```text
+//!  applications    +-- Daemon: one thread, one poll -----------------+     adapter process
+//! ---------------> | Applications --> core's Server --> AdapterSide  | --> requests
+//! <--------------- |   messages         decides      links, files    | <-- answers, descriptors
+//!  configuration ->| Operator --^                                    |
+//!                  +-------------------------------------------------+
+//! ```
+//!
+//! Nothing here waits for an application or for the adapter. What applications send and receive
+//! does not pass the daemon: it can end, and a successor takes up what the adapter's
+//! process has kept.
+
+mod adapter;
+mod applications;
+mod calibration;
+mod config;
+mod daemon;
+mod files;
+mod link;
+mod links;
+mod listener;
+mod operator;
+mod privileges;
+mod start;
+mod take_up;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::control::ControlError;
+
+pub use calibration::{Calibration, CalibrationError, Machine, measure};
+pub use config::{
+    AdapterSection, AdmissionSection, Config, ConfigError, QuotaSection, ServerSection,
+};
+pub use listener::state_dir_default;
+pub use start::serve;
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Its configuration.
+    pub config: Config,
+    /// Where to read it again; none: it is not read again.
+    pub path: Option<PathBuf>,
+    /// The program of the adapter's process, which calls [`crate::adapter::run_as_child`].
+    pub adapter: fn() -> io::Result<Command>,
+    /// Tells people something.
+    pub say: fn(&str),
+}
+
+/// Why a server did not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The kernel refused something.
+    #[error("{what}: {error}")]
+    Kernel {
+        /// What.
+        what: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The calibration failed.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+    /// No law follows from the calibration.
+    #[error("the calibration shows no law: {0}")]
+    Law(#[from] cellgate_core::server::LawError),
+    /// The adapter did not start.
+    #[error(
+        "the adapter does not start{}",
+        .0.as_ref().map_or_else(String::new, |error| format!(": {error}"))
+    )]
+    Adapter(Option<ControlError>),
+}
+
+impl ServeError {
+    /// The kernel's refusal of `what`.
+    fn of<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |error| Self::Kernel {
+            what,
+            error: error.into(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cellgate_core::server::CpuLaw;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::adapter::{AdapterSide, Told};
+use super::calibration::Calibration;
+use super::daemon::Daemon;
+use super::links::Links;
+use super::listener::{dial, ensure_directory, listen_at, lock, state_dir_default};
+use super::privileges::{drop_to, group, user};
+use super::{Config, ServeError, ServerOptions};
+use crate::adapter::{AdapterProcess, allow_descriptors};
+use crate::sys::{Signals, activated_socket, name_thread, peer_credentials};
+
+/// How long an adapter may take to start.
+const START: Duration = Duration::from_secs(20);
+
+/// What a service manager tells its service, and not the service's children.
+const NOT_INHERITED: [&str; 6] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+];
+
+/// Where a server has what.
+pub(super) struct Places {
+    /// The control socket; none: a service manager has made it.
+    pub(super) socket: Option<PathBuf>,
+    pub(super) adapter: PathBuf,
+    /// What is measured of the machine.
+    calibration: PathBuf,
+    /// The links that there are.
+    links: PathBuf,
+    /// The state directory is this process's.
+    _lock: File,
+}
+
+/// Runs a server in the calling thread, the process's only one, until SIGTERM or SIGINT ends it
+/// with all its connections, or SIGUSR1 has it leave them to a successor. SIGHUP has it read its
+/// configuration again.
+///
+/// # Errors
+/// It did not start.
+pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
+    name_thread("cg-service");
+    let (places, listener) = settle(&options.config)?;
+    allow_descriptors();
+    let signals = Signals::listen().map_err(ServeError::of("signals"))?;
+    let law = law(&options, &places)?;
+    let links = Links::new(options.config.port(), places.links.clone());
+    let mut adapter = AdapterSide::new(links);
+    let first = first_adapter(&options, &places, &mut adapter)?;
+    let mut daemon = Daemon::new(options, places, law, (adapter, listener, signals), &first)?;
+    daemon.begin(first);
+    daemon.run()
+}
+
+/// Makes the directory and the socket, and gives up what is needed for nothing else.
+fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
+    let section = &config.server;
+    let becomes = section.user.as_deref().map(user).transpose();
+    let becomes = becomes.map_err(ServeError::of("server.user"))?;
+    let group = section.socket_group.as_deref().map(group).transpose();
+    let group = group.map_err(ServeError::of("server.socket_group"))?;
+    let directory = section.state_dir.clone().unwrap_or_else(state_dir_default);
+    let shown = directory.display().to_string();
+    ensure_directory(&directory, becomes).map_err(ServeError::of(&*shown))?;
+    let lock = lock(&directory).map_err(ServeError::of(&*shown))?;
+    let socket = section.socket.clone();
+    let socket = socket.unwrap_or_else(|| directory.join("control.sock"));
+    let (listener, made) = match activated_socket() {
+        Some(listener) => {
+            rustix::io::ioctl_fionbio(&listener, true).map_err(ServeError::of("LISTEN_FDS"))?;
+            (listener, None)
+        }
+        None => {
+            let mode = config.mode().unwrap_or(0o600);
+            let made = listen_at(&socket, mode, group);
+            let made = made.map_err(ServeError::of(socket.display().to_string()))?;
+            (made, Some(socket))
+        }
+    };
+    drop_to(becomes).map_err(ServeError::of("giving privileges up"))?;
+    let places = Places {
+        socket: made,
+        adapter: directory.join("adapter.sock"),
+        calibration: directory.join("calibration.json"),
+        links: directory.join("links.json"),
+        _lock: lock,
+    };
+    Ok((places, listener))
+}
+
+fn law(options: &ServerOptions, places: &Places) -> Result<CpuLaw, ServeError> {
+    let (calibration, problem) = Calibration::at(&places.calibration)?;
+    if let Some(problem) = problem {
+        (options.say)(&format!("the calibration is not kept: {problem}"));
+    }
+    let headroom = options.config.admission.headroom_percent;
+    Ok(CpuLaw::fit(&calibration.samples, headroom)?)
+}
+
+/// The adapter that a former server has left, or a new one: what it said first.
+fn first_adapter(
+    options: &ServerOptions,
+    places: &Places,
+    adapter: &mut AdapterSide,
+) -> Result<Told, ServeError> {
+    if let Ok(socket) = dial(&places.adapter) {
+        adapter.begin(socket, None);
+        match first_words(adapter)? {
+            Told::Lost(why) => {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                (options.say)(&format!("the adapter that was left is of no use{why}"));
+            }
+            told => return Ok(told),
+        }
+    }
+    start_adapter(options, places, adapter)?;
+    match first_words(adapter)? {
+        Told::Lost(why) => Err(ServeError::Adapter(why)),
+        told => Ok(told),
+    }
+}
+
+fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {
+    let timeout = Timespec::try_from(START).ok();
+    loop {
+        if let Some(told) = adapter.next() {
+            return Ok(told);
+        }
+        adapter.flush();
+        let Some((fd, _)) = adapter.poll() else {
+            return Ok(Told::Lost(None));
+        };
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], timeout.as_ref()) {
+            Ok(0) => return Ok(Told::Lost(None)),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(ServeError::of("poll")(error)),
+        }
+    }
+}
+
+/// Starts an adapter in place of any other at its socket.
+pub(super) fn start_adapter(
+    options: &ServerOptions,
+    places: &Places,
+    adapter: &mut AdapterSide,
+) -> Result<(), ServeError> {
+    end_whoever_listens(&places.adapter);
+    // There is none if the last one ended in order.
+    let _ = std::fs::remove_file(&places.adapter);
+    let mut program = (options.adapter)().map_err(ServeError::of("the adapter's program"))?;
+    for name in NOT_INHERITED {
+        program.env_remove(name);
+    }
+    let wanted = options.config.adapter_options(&places.adapter);
+    let (process, socket) = AdapterProcess::start(program, &wanted).map_err(|error| {
+        let error = std::io::Error::other(error.to_string());
+        ServeError::of("the adapter's program")(error)
+    })?;
+    adapter.begin(socket, Some(process));
+    Ok(())
+}
+
+/// An adapter that listens in this server's directory is nobody else's.
+fn end_whoever_listens(path: &Path) {
+    let Ok(socket) = dial(path) else {
+        return;
+    };
+    let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+        // If it has ended meanwhile, so much the better.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}

@@ -1,0 +1,124 @@
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use cellgate_core::adapter::{AttachmentIndex, VcId, VcInfo};
+use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::server::{Record, TakenVc};
+
+use crate::control::TakenUp;
+
+/// What another server has left with the adapter: an attachment, its application's socket, and a
+/// VC of it.
+pub(super) struct Left {
+    pub(super) socket: Option<Arc<OwnedFd>>,
+    pub(super) attachment: AttachmentIndex,
+    pub(super) sizes: AttachmentSizes,
+    pub(super) files_generation: u32,
+    pub(super) vc: Option<TakenVc>,
+}
+
+/// What has come so far.
+#[derive(Default)]
+pub(super) struct TakeUp {
+    /// Requests that have found nothing left.
+    ended: usize,
+    attachments: BTreeMap<AttachmentIndex, (TakenUp, Option<Arc<OwnedFd>>)>,
+    vcs: Vec<TakenUp>,
+    listed: BTreeMap<VcId, VcInfo>,
+}
+
+impl TakeUp {
+    /// Requests that are on their way at once.
+    pub(super) const AT_ONCE: usize = 8;
+
+    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Option<Arc<OwnedFd>>) {
+        if let TakenUp::Attachment { attachment, .. } = taken {
+            self.attachments.insert(attachment, (taken, kept));
+        }
+    }
+
+    pub(super) fn vc(&mut self, taken: TakenUp) {
+        self.vcs.push(taken);
+    }
+
+    /// Another request has found nothing left; whether all have.
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.ended += 1;
+        self.ended == Self::AT_ONCE
+    }
+
+    /// How VCs were opened.
+    pub(super) fn list(&mut self, vcs: Vec<VcInfo>) {
+        self.listed
+            .extend(vcs.into_iter().map(|info| (info.vc, info)));
+    }
+
+    /// One for each VC and for each attachment without one; and VCs that nobody can be told of.
+    pub(super) fn finish(mut self) -> (Vec<Left>, Vec<VcId>) {
+        let (mut left, mut nobodys) = (Vec::new(), Vec::new());
+        let mut used = Vec::new();
+        for taken in std::mem::take(&mut self.vcs) {
+            let TakenUp::Vc { vc, attachment, .. } = taken else {
+                continue;
+            };
+            match self.taken_vc(taken) {
+                Some(found) => {
+                    used.push(attachment);
+                    left.extend(self.left(attachment, Some(found)));
+                }
+                None => nobodys.push(vc),
+            }
+        }
+        let attachments: Vec<_> = self.attachments.keys().copied().collect();
+        for attachment in attachments
+            .into_iter()
+            .filter(|index| !used.contains(index))
+        {
+            left.extend(self.left(attachment, None));
+        }
+        (left, nobodys)
+    }
+
+    fn taken_vc(&self, taken: TakenUp) -> Option<TakenVc> {
+        let TakenUp::Vc {
+            vc,
+            attachment,
+            sizes,
+            files_generation,
+            record,
+            ..
+        } = taken
+        else {
+            return None;
+        };
+        let record: Record = serde_json::from_str(&record?).ok()?;
+        self.attachments.get(&attachment)?;
+        Some(TakenVc {
+            vc,
+            request: self.listed.get(&vc)?.request,
+            sizes,
+            files_generation,
+            record,
+        })
+    }
+
+    fn left(&mut self, index: AttachmentIndex, vc: Option<TakenVc>) -> Option<Left> {
+        // The socket goes with the first VC: an application has one.
+        let (taken, socket) = self.attachments.get_mut(&index)?;
+        match *taken {
+            TakenUp::Attachment {
+                attachment,
+                sizes,
+                files_generation,
+            } => Some(Left {
+                socket: socket.take(),
+                attachment,
+                sizes,
+                files_generation,
+                vc,
+            }),
+            _ => None,
+        }
+    }
+}
