@@ -1,6 +1,7 @@
 //! The command `cellgate`: one binary, one file or folder below `commands` per command.
 //!
-//! Exit codes: 0 all went well, 1 something failed, 2 the command was called wrongly.
+//! Exit codes: 0 all went well, 1 something failed, 2 the command was called wrongly, 3 admission
+//! refused, 4 no server answers.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -10,8 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{bench, contract, decode, demo, replay};
-use output::Exit;
+use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
+use commands::{bench, config, contract, decode, demo, guarantee, replay, serve, server};
 
 /// A real-time ATM host in user space.
 #[derive(Parser)]
@@ -24,23 +25,79 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Bench(bench::Command),
+    #[command(subcommand)]
+    Config(config::Command),
     Contract(contract::Args),
     Decode(decode::Args),
     Demo(demo::Args),
+    #[command(subcommand)]
+    Guarantee(guarantee::Command),
+    Itf(itf::Command),
+    Perf(perf::Args),
+    Ping(ping::Args),
+    Recv(recv::Args),
     Replay(replay::Args),
+    Save(save::Args),
+    Send(send::Args),
+    Serve(serve::Args),
+    Stats(stats::Args),
+    Top(top::Args),
+    Tun(tun::Command),
+    Vc(vc::Command),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Bench(command) => bench::run(&command),
+        Command::Config(command) => config::run(&command),
         Command::Contract(args) => contract::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Guarantee(command) => guarantee::run(&command),
+        Command::Itf(command) => itf::run(&command),
+        Command::Perf(args) => perf::run(&args),
+        Command::Ping(args) => ping::run(&args),
+        Command::Recv(args) => recv::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Save(args) => save::run(&args),
+        Command::Send(args) => send::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Tun(command) => tun::run(&command),
+        Command::Vc(command) => vc::run(&command),
     };
     let exit = outcome.unwrap_or_else(|error| {
-        eprintln!("cellgate: {error:#}");
-        Exit::Failed
+        eprintln!("cellgate: {}", told(&error));
+        if let Some(advice) = server::advice(&error) {
+            eprintln!("cellgate: {advice}");
+        }
+        server::exit_of(&error)
     });
     exit.into()
+}
+
+/// The error and its causes; those that its text tells already are left out.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn no_cause_is_told_twice() {
+        let error = Err::<(), _>(anyhow!("no room")).context("no file: no room");
+        let error = error.context("copy").unwrap_err();
+        assert_eq!(told(&error), "copy: no file: no room");
+    }
 }

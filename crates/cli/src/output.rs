@@ -15,6 +15,10 @@ pub(crate) enum Exit {
     Failed,
     /// It was asked for something that makes no sense; clap's code too.
     Usage,
+    /// Admission refused: there is not enough of something.
+    Refused,
+    /// No server answers.
+    NoServer,
 }
 
 impl From<Exit> for ExitCode {
@@ -23,6 +27,8 @@ impl From<Exit> for ExitCode {
             Exit::Ok => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Refused => 3,
+            Exit::NoServer => 4,
         })
     }
 }

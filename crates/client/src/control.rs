@@ -17,12 +17,19 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use crate::clock::now;
 use crate::{Error, ServerInfo};
 
-/// The control socket that is used where none is named: `$CELLGATE_SOCKET`, else
-/// `/run/cellgate/control.sock`.
+/// The control socket that is used where none is named: `$CELLGATE_SOCKET`, else the machine's
+/// `/run/cellgate/control.sock`, else, where that is not there, this user's
+/// `$XDG_RUNTIME_DIR/cellgate/control.sock`.
 pub fn socket_path() -> PathBuf {
-    match std::env::var_os("CELLGATE_SOCKET") {
-        Some(path) if !path.is_empty() => path.into(),
-        _ => PathBuf::from("/run/cellgate/control.sock"),
+    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty());
+    if let Some(path) = named("CELLGATE_SOCKET") {
+        return path.into();
+    }
+    let machine = PathBuf::from("/run/cellgate/control.sock");
+    let user = named("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("cellgate/control.sock"));
+    match user {
+        Some(user) if !machine.exists() && user.exists() => user,
+        _ => machine,
     }
 }
 

@@ -76,10 +76,11 @@ fn what_is_lent_crosses_without_a_copy() {
 #[test]
 fn what_turns_out_shorter_costs_what_it_is_wherever_the_ring_wraps() {
     let fake = Fake::start();
-    let builder = fake.builder("a.0.100", "cbr,aal5:pcr=40000,max_sdu=4000").transmit_pdus(2);
+    let builder = fake
+        .builder("a.0.100", "cbr,aal5:pcr=40000,max_sdu=4000")
+        .transmit_pdus(2);
     let a = builder.open().unwrap();
     let b = fake.open("b.0.100", "cbr,aal5:pcr=40000,max_sdu=4000");
-    // Its credit for 10 PDUs of the largest size is 48 times 833 octets: more than these have.
     for i in 1..=400 {
         let mut space = a.reserve(4_000).unwrap();
         space[..i].copy_from_slice(&sdu(i, i));

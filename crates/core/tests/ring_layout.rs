@@ -34,7 +34,7 @@ fn code(cell: &str) -> Option<&str> {
 
 #[test]
 fn the_document_tells_the_constants() {
-    use cellgate_core::ring::layout::{attachment::*, connection::*, port::*, *};
+    use cellgate_core::ring::layout::{attachment::*, connection::*, counters::*, port::*, *};
     macro_rules! constants {
         ($($name:ident)*) => { BTreeMap::from([$((stringify!($name), $name as u64)),*]) };
     }
@@ -44,6 +44,7 @@ fn the_document_tells_the_constants() {
         RECEIVE_HEAD TRANSMIT_TAIL RECEIVE_TAIL TRANSMIT_HEAD
         EVENT_HEAD EVENTS_LOST DOORBELL_TAIL EVENT_TAIL ASLEEP DOORBELL_HEAD
         CELL_HEAD CELLS_DROPPED CELL_TAIL
+        SEQUENCE TIME RECORDS RECORD_LEN
     };
     let document = document();
     let told: BTreeMap<&str, u64> = rows(&document)
@@ -88,6 +89,7 @@ fn the_document_tells_the_header_and_the_kinds() {
             FileKind::PortFromReceiver,
             "port of a memory link, from-receiver",
         ),
+        (FileKind::Counters, "counters"),
     ] {
         let kind = (kind as u32).to_string();
         assert!(

@@ -68,6 +68,28 @@ fn octets_cross_a_memory_link_between_two_applications() {
 }
 
 #[test]
+fn both_ends_of_a_memory_link_may_have_the_same_address() {
+    let daemon = Daemon::start("namesakes", PAIR);
+    let (mut one, mut other) = (daemon.connect(), daemon.connect());
+    let (_, mut here) = one.open(open("a.0.100", CBR)).unwrap();
+    let (_, mut there) = other.open(open("b.0.100", CBR)).unwrap();
+    let sdus = Sdus::new(2, 1_000).zip(Sdus::new(3, 1_000));
+    for (out, back) in sdus.take(100) {
+        here.send(&out);
+        there.send(&back);
+        assert_eq!(there.receive(), out);
+        assert_eq!(here.receive(), back);
+    }
+    for application in [&mut one, &mut other] {
+        let Ok(Confirm::Closed { stats }) = application.ask(Request::Close) else {
+            panic!("closed");
+        };
+        assert_eq!((stats.pdus_transmitted, stats.pdus_delivered), (100, 100));
+        assert_eq!(stats.cells_discarded.total(), 0);
+    }
+}
+
+#[test]
 fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
     let mut daemon = Daemon::start("kill", "");
     let mut applications = Vec::new();

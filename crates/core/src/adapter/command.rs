@@ -43,7 +43,7 @@ pub struct Config {
     pub form: HeaderForm,
     /// VCs that can be open at once, at most [`Config::VCS_MAX`].
     pub vcs: u16,
-    /// Blocks of 16,384 addresses in which VCs can be open at once.
+    /// Blocks of 16,384 addresses in which VCs can be open at once, those of all ports together.
     pub leaves: u16,
     /// Clients at once.
     pub attachments: u16,
@@ -179,9 +179,9 @@ pub struct Transmit {
 /// A VC to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// Its address.
+    /// Its address, among those of its port.
     pub address: VpiVci,
-    /// The port it lives on: cells of this address on other ports belong to nobody.
+    /// The port it lives on. Under the same address of another port there can be another VC.
     pub port: PortIndex,
     /// How its cells make up PDUs.
     pub aal: Aal,
@@ -295,7 +295,7 @@ pub enum Refusal {
     /// The VPI does not exist on a UNI.
     #[error("the VPI is larger than the interface's header form can name")]
     VpiTooLarge,
-    /// Another VC has the address.
+    /// Another VC of the port has the address.
     #[error("the address is open already")]
     AddressInUse,
     /// All VC slots are taken.

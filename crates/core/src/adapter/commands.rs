@@ -164,9 +164,10 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let Some(index) = self.free.pop() else {
             return (Err(Refusal::NoVc), Some(region));
         };
-        let receive = request.receive.is_some().then_some((request.port, index));
+        let receive = request.receive.is_some().then_some(index);
         let transmit = request.transmit.is_some().then_some(index);
-        let Some(slot) = self.table.open(request.address, receive, transmit) else {
+        let (port, address) = (request.port, request.address);
+        let Some(slot) = self.table.open(port, address, receive, transmit) else {
             self.free.push(index);
             return (Err(Refusal::NoLeaf), Some(region));
         };
@@ -188,7 +189,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if let Some(transmit) = &request.transmit {
             self.schedule.open(index, request.port, class(transmit));
         }
-        self.paths.open(request.port, request.address.vpi());
+        self.paths.open(port, address.vpi());
         self.clients.add_vc(request.attachment);
         if request.receive.is_some() && request.aal.interleaving().is_some() {
             self.timeouts.add(index);
@@ -211,7 +212,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
         check_contract(request)?;
         check_region(request, region)?;
-        let (receives, transmits) = self.table.in_use(request.address);
+        let (receives, transmits) = self.table.in_use(request.port, request.address);
         if receives && request.receive.is_some() || transmits && request.transmit.is_some() {
             return Err(Refusal::AddressInUse);
         }
@@ -505,6 +506,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             return (Err(Refusal::StaleVc), None);
         };
         let OpenRequest {
+            port,
             address,
             receive,
             transmit,
@@ -516,9 +518,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             self.table.set_discarding(slot, None);
         }
         self.table
-            .close(address, slot, receive.is_some(), transmit.is_some());
+            .close(port, address, slot, receive.is_some(), transmit.is_some());
         if !board.planted(Planted::PathKept) {
-            self.paths.close(cold.request.port, address.vpi());
+            self.paths.close(port, address.vpi());
         }
         self.schedule.close(vc.index);
         self.timeouts.remove(vc.index);

@@ -107,7 +107,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let vcs = usize::from(config.vcs);
         let lines: Vec<_> = config.ports.iter().map(|port| port.line_rate).collect();
         Ok(Self {
-            table: Table::new(config.leaves),
+            table: Table::new(config.ports.len(), config.leaves),
             vcs: (0..vcs).map(|_| None).collect(),
             cold: (0..vcs).map(|_| None).collect(),
             skipped: vec![0; vcs],

@@ -152,14 +152,14 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
 
     /// Whether what returns along `route` is looked at as OAM: the VC is open, in F4 none is.
     fn has_flow(&self, route: Route) -> bool {
-        let entry = self.table.lookup(route.address);
-        let receiver = entry.is_open_on(route.port).then(|| entry.vc());
+        let entry = self.table.lookup(route.port, route.address);
+        let receiver = entry.is_open().then(|| entry.vc());
         if route.flow.is_f4() {
             return receiver.is_none();
         }
-        let named = receiver.or_else(|| self.table.transmitter(route.address));
+        let named = receiver.or_else(|| self.table.transmitter(route.port, route.address));
         let cold = named.and_then(|vc| self.cold.get(usize::from(vc.0))?.as_ref());
-        cold.is_some_and(|cold| cold.request.port == route.port && cold.request.aal != Aal::Aal0)
+        cold.is_some_and(|cold| cold.request.aal != Aal::Aal0)
     }
 
     /// Ends the tests whose cell is back or late. What a step takes is in time.

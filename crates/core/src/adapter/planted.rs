@@ -18,7 +18,7 @@ macro_rules! planted {
 planted! {
     /// The GFC is taken for a part of the address.
     GfcInAddress,
-    /// A VC takes cells of its address from any port.
+    /// A VC of port 0 takes cells of its address from ports where nobody receives them.
     WrongPortAccepted,
     /// Idle cells are counted as cells of an unknown VC.
     IdleAsUnknown,
@@ -134,7 +134,7 @@ planted! {
     EveryPathAnswers,
     /// OAM cells of a VC that only transmits are nobody's.
     TransmitterDeaf,
-    /// OAM cells of a VC that only transmits are taken from any port.
+    /// OAM cells of a VC of port 0 that only transmits are taken from any port.
     TransmitterOnAnyPort,
     /// A loopback cell comes back with any tag.
     ReturnTagIgnored,

@@ -170,7 +170,8 @@ where
         if far == run {
             return;
         }
-        let entry = self.table.lookup(Header::parse(far).address(self.form));
+        let address = Header::parse(far).address(self.form);
+        let entry = self.table.lookup(self.port, address);
         if !entry.is_accepting() {
             return;
         }
@@ -202,11 +203,14 @@ where
         } else {
             self.form
         };
-        let entry = self.table.lookup(header.address(form));
-        let port = self.port;
-        let foreign = self.board.planted(Planted::WrongPortAccepted);
-        if !(entry.is_open_on(port) || foreign && entry.is_open()) {
-            if entry.has_known_strays() {
+        let address = header.address(form);
+        let mut entry = self.table.lookup(self.port, address);
+        if self.board.planted(Planted::WrongPortAccepted) && !entry.is_open() {
+            entry = self.table.lookup(PortIndex(0), address);
+        }
+        if !entry.is_open() {
+            let anywhere = self.board.planted(Planted::TransmitterOnAnyPort);
+            if entry.has_known_strays() || anywhere {
                 return Taken::Strays;
             }
             // Not by `discard`, which looks whether there are any.

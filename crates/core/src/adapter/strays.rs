@@ -5,7 +5,7 @@ use super::loopback::Route;
 use super::oam::{self, Desk};
 use super::reassembly::Reception;
 use super::receive::Batch;
-use super::{Aal, Attachment, Board, CellOutcome, Discard, Planted, Region, Work};
+use super::{Aal, Attachment, Board, CellOutcome, Discard, Planted, PortIndex, Region, Work};
 use crate::wire::{Header, HeaderKind, OamFlow, VpiVci};
 
 impl<R, A, B> Batch<'_, R, A, B>
@@ -79,13 +79,16 @@ where
         }
     }
 
-    /// The VC that transmits under an address on the port in hand, if its OAM cells are such.
+    /// The VC that transmits under an address of the port in hand, if its OAM cells are such.
     fn transmitter(&self, address: VpiVci) -> Option<usize> {
-        let vc = usize::from(self.table.transmitter(address)?.0);
+        let mut vc = self.table.transmitter(self.port, address);
+        if self.board.planted(Planted::TransmitterOnAnyPort) {
+            vc = vc.or(self.table.transmitter(PortIndex(0), address));
+        }
+        let vc = usize::from(vc?.0);
         let request = &self.cold.get(vc)?.as_ref()?.request;
-        let here = request.port == self.port || self.board.planted(Planted::TransmitterOnAnyPort);
         let deaf = request.aal == Aal::Aal0 || self.board.planted(Planted::TransmitterDeaf);
-        (here && !deaf).then_some(vc)
+        (!deaf).then_some(vc)
     }
 
     fn take_oam_of(&mut self, vc: usize, header: Header, cell: &[u8]) {

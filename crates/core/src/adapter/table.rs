@@ -15,7 +15,7 @@ const EMPTY: u16 = 0;
 /// ```text
 ///  bits 0-13  14    15         16-21  22             23     24-28
 /// +----------+-----+----------+------+--------------+------+--------+
-/// | VcIndex  |open |discarding| port | transmit used|strays| reason |
+/// | VcIndex  |open |discarding|  0   | transmit used|strays| reason |
 /// +----------+-----+----------+------+--------------+------+--------+
 /// ```
 ///
@@ -30,26 +30,17 @@ pub(super) struct Entry {
 }
 
 const _: () = assert!(super::Config::VCS_MAX as u32 <= 1 << 14);
-const _: () = assert!(super::Config::PORTS_MAX <= 1 << 6);
 const _: () = assert!(Discard::ALL.len() <= 1 << 5);
 
 const OPEN: u32 = 1 << 14;
 const DISCARDING: u32 = 1 << 15;
-const PORT_SHIFT: u32 = 16;
-const PORT_MASK: u32 = 0x3f << PORT_SHIFT;
 const TRANSMIT: u32 = 1 << 22;
 const STRAYS: u32 = 1 << 23;
 const REASON_SHIFT: u32 = 24;
 const REASON_MASK: u32 = 0x1f << REASON_SHIFT;
 
 impl Entry {
-    /// Whether a VC that receives on `port` is open here.
-    #[inline(always)]
-    pub(super) fn is_open_on(self, port: PortIndex) -> bool {
-        self.bits & (OPEN | PORT_MASK) == OPEN | u32::from(port.0) << PORT_SHIFT
-    }
-
-    /// Whether a VC that receives on any port is open here.
+    /// Whether a VC that receives is open here.
     #[inline(always)]
     pub(super) fn is_open(self) -> bool {
         self.bits & OPEN != 0
@@ -90,13 +81,13 @@ impl Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Slot(u32);
 
-/// The lookup over the whole 28-bit VPI/VCI space: two loads, hit or miss; no address costs memory
-/// that is not open.
+/// The lookup over the whole 28-bit VPI/VCI space of each port: two loads, hit or miss; no address
+/// costs memory that is not open.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Table {
-    /// Leaf of each block of 16,384 addresses.
+    /// Leaf of each block of 16,384 addresses, port by port.
     roots: Vec<u16>,
-    /// All leaves, one after the other, the empty one first.
+    /// All leaves of all ports, one after the other, the empty one first.
     entries: Vec<u32>,
     /// The VC that transmits under each of these addresses, if one does.
     transmitters: Vec<VcIndex>,
@@ -106,8 +97,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table in which VCs can be open in `leaves` blocks of 16,384 addresses at once.
-    pub(super) fn new(leaves: u16) -> Self {
+    /// A table of so many ports, in which VCs can be open in `leaves` blocks of 16,384 addresses
+    /// at once, those of all ports together.
+    pub(super) fn new(ports: usize, leaves: u16) -> Self {
         let count = usize::from(leaves) + 1;
         let mut entries = vec![0; count * LEAF_LEN];
         for leaf in entries.chunks_exact_mut(LEAF_LEN) {
@@ -117,7 +109,7 @@ impl Table {
             }
         }
         Self {
-            roots: vec![EMPTY; LEAF_LEN],
+            roots: vec![EMPTY; ports * LEAF_LEN],
             entries,
             transmitters: vec![VcIndex(0); count * LEAF_LEN],
             used: vec![0; count],
@@ -125,26 +117,25 @@ impl Table {
         }
     }
 
-    /// The entry of an address.
+    /// The entry of an address of `port`, which must be one of the table's.
     #[inline(always)]
-    pub(super) fn lookup(&self, address: VpiVci) -> Entry {
+    pub(super) fn lookup(&self, port: PortIndex, address: VpiVci) -> Entry {
         Entry {
-            bits: self.entries[self.slot(address)],
+            bits: self.entries[self.slot(port, address)],
         }
     }
 
-    /// The VC that transmits under an address, if one does.
-    pub(super) fn transmitter(&self, address: VpiVci) -> Option<VcIndex> {
-        let slot = self.slot(address);
+    /// The VC that transmits under an address of `port`, if one does.
+    pub(super) fn transmitter(&self, port: PortIndex, address: VpiVci) -> Option<VcIndex> {
+        let slot = self.slot(port, address);
         let there = self.entries[slot] & TRANSMIT != 0;
         there.then(|| self.transmitters[slot])
     }
 
     #[inline(always)]
-    fn slot(&self, address: VpiVci) -> usize {
-        let bits = address.bits();
-        let leaf = self.roots[(bits >> LEAF_BITS) as usize & (LEAF_LEN - 1)];
-        (u32::from(leaf) << LEAF_BITS | bits & LEAF_MASK) as usize
+    fn slot(&self, port: PortIndex, address: VpiVci) -> usize {
+        let leaf = self.roots[root(port, address)];
+        (u32::from(leaf) << LEAF_BITS | address.bits() & LEAF_MASK) as usize
     }
 
     /// Why the VC of `slot` is discarding, if it is.
@@ -155,29 +146,30 @@ impl Table {
         .discarding()
     }
 
-    /// Whether `address` is open for receiving, and whether for transmitting.
-    pub(super) fn in_use(&self, address: VpiVci) -> (bool, bool) {
-        let bits = self.lookup(address).bits;
+    /// Whether an address of `port` is open for receiving, and whether for transmitting.
+    pub(super) fn in_use(&self, port: PortIndex, address: VpiVci) -> (bool, bool) {
+        let bits = self.lookup(port, address).bits;
         (bits & OPEN != 0, bits & TRANSMIT != 0)
     }
 
-    /// Opens directions of an address that are not open yet. None if no leaf is free.
+    /// Opens directions of an address of `port` that are not open yet. None if no leaf is free.
     pub(super) fn open(
         &mut self,
+        port: PortIndex,
         address: VpiVci,
-        receive: Option<(PortIndex, VcIndex)>,
+        receive: Option<VcIndex>,
         transmit: Option<VcIndex>,
     ) -> Option<Slot> {
-        let root = (address.bits() >> LEAF_BITS) as usize;
+        let root = root(port, address);
         if self.roots[root] == EMPTY {
             self.roots[root] = self.free.pop()?;
         }
         let leaf = self.roots[root];
         let slot = u32::from(leaf) << LEAF_BITS | address.bits() & LEAF_MASK;
         let entry = &mut self.entries[slot as usize];
-        if let Some((port, vc)) = receive {
+        if let Some(vc) = receive {
             *entry &= TRANSMIT | STRAYS;
-            *entry |= OPEN | u32::from(port.0) << PORT_SHIFT | u32::from(vc.0);
+            *entry |= OPEN | u32::from(vc.0);
         }
         if let Some(vc) = transmit {
             *entry |= TRANSMIT;
@@ -189,7 +181,14 @@ impl Table {
     }
 
     /// Closes directions that [`Table::open`] opened.
-    pub(super) fn close(&mut self, address: VpiVci, slot: Slot, receive: bool, transmit: bool) {
+    pub(super) fn close(
+        &mut self,
+        port: PortIndex,
+        address: VpiVci,
+        slot: Slot,
+        receive: bool,
+        transmit: bool,
+    ) {
         let entry = &mut self.entries[slot.0 as usize];
         if receive {
             *entry &= TRANSMIT | STRAYS;
@@ -201,7 +200,7 @@ impl Table {
         let used = &mut self.used[usize::from(leaf)];
         *used -= u32::from(receive) + u32::from(transmit);
         if *used == 0 {
-            self.roots[(address.bits() >> LEAF_BITS) as usize] = EMPTY;
+            self.roots[root(port, address)] = EMPTY;
             self.free.push(leaf);
         }
     }
@@ -218,116 +217,130 @@ impl Table {
     }
 }
 
+/// Where in the roots the leaf of an address of `port` is named.
+#[inline(always)]
+fn root(port: PortIndex, address: VpiVci) -> usize {
+    let block = (address.bits() >> LEAF_BITS) as usize & (LEAF_LEN - 1);
+    usize::from(port.0) << LEAF_BITS | block
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PORT: PortIndex = PortIndex(1);
 
     fn address(vpi: u16, vci: u16) -> VpiVci {
         VpiVci::new(vpi, vci).unwrap()
     }
 
     #[test]
-    fn finds_a_vc_on_its_own_port_only() {
-        let mut table = Table::new(1);
-        let slot = table
-            .open(address(3, 100), Some((PortIndex(2), VcIndex(7))), None)
-            .unwrap();
-        let entry = table.lookup(address(3, 100));
-        assert!(entry.is_open_on(PortIndex(2)));
-        assert!(!entry.is_open_on(PortIndex(1)));
-        assert_eq!(entry.vc(), VcIndex(7));
-        assert!(!table.lookup(address(3, 101)).is_open_on(PortIndex(2)));
-        table.close(address(3, 100), slot, true, false);
-        assert!(!table.lookup(address(3, 100)).is_open_on(PortIndex(2)));
+    fn an_address_is_another_vcs_on_each_port() {
+        let mut table = Table::new(3, 2);
+        let there = address(3, 100);
+        let ports = [PortIndex(0), PortIndex(2)];
+        let vcs = [VcIndex(7), VcIndex(8)];
+        let slots: Vec<_> = (0..2)
+            .map(|at| table.open(ports[at], there, Some(vcs[at]), Some(vcs[at])))
+            .map(Option::unwrap)
+            .collect();
+        for at in 0..2 {
+            assert!(table.lookup(ports[at], there).is_open());
+            assert_eq!(table.lookup(ports[at], there).vc(), vcs[at]);
+            assert_eq!(table.transmitter(ports[at], there), Some(vcs[at]));
+            assert!(!table.lookup(ports[at], address(3, 101)).is_open());
+        }
+        assert_eq!(table.in_use(PORT, there), (false, false));
+        assert_eq!(table.lookup(PORT, there), Entry { bits: 0 });
+        // What one of them does shows on no other port.
+        table.set_discarding(slots[0], Some(Discard::CrcError));
+        assert_eq!(table.lookup(ports[1], there).discarding(), None);
+        table.close(ports[0], there, slots[0], true, true);
+        assert_eq!(table.in_use(ports[0], there), (false, false));
+        assert_eq!(table.in_use(ports[1], there), (true, true));
+        assert_eq!(table.lookup(ports[1], there).vc(), vcs[1]);
     }
 
     #[test]
-    fn needs_a_free_leaf_for_each_block_and_gives_it_back() {
-        let mut table = Table::new(1);
-        let slot = table.open(address(0, 100), None, Some(VcIndex(3))).unwrap();
-        assert!(
-            table
-                .open(address(1, 100), None, Some(VcIndex(3)))
-                .is_none()
-        );
-        assert_eq!(table.lookup(address(1, 100)), Entry { bits: 0 });
-        table.close(address(0, 100), slot, false, true);
-        assert!(
-            table
-                .open(address(1, 100), None, Some(VcIndex(3)))
-                .is_some()
-        );
+    fn needs_a_free_leaf_for_each_block_of_a_port_and_gives_it_back() {
+        let mut table = Table::new(2, 1);
+        let vc = Some(VcIndex(3));
+        let blocks = [
+            (PORT, address(0, 100)),
+            (PORT, address(1, 100)),
+            (PortIndex(0), address(0, 100)),
+        ];
+        for open in blocks {
+            let slot = table.open(open.0, open.1, None, vc).unwrap();
+            for other in blocks.into_iter().filter(|other| *other != open) {
+                assert!(table.open(other.0, other.1, None, vc).is_none());
+                assert_eq!(table.lookup(other.0, other.1), Entry { bits: 0 });
+            }
+            table.close(open.0, open.1, slot, false, true);
+        }
     }
 
     #[test]
     fn directions_of_one_address_come_and_go_alone() {
-        let mut table = Table::new(2);
+        let mut table = Table::new(2, 2);
         let there = address(5, 5);
-        let transmit = table.open(there, None, Some(VcIndex(3))).unwrap();
-        let receive = table
-            .open(there, Some((PortIndex(0), VcIndex(1))), None)
-            .unwrap();
-        assert_eq!(table.in_use(there), (true, true));
-        assert_eq!(table.transmitter(there), Some(VcIndex(3)));
-        assert_eq!(table.transmitter(address(5, 6)), None);
-        table.close(there, receive, true, false);
-        assert_eq!(table.in_use(there), (false, true));
-        table.close(there, transmit, false, true);
-        assert_eq!(table.in_use(there), (false, false));
-        assert_eq!(table.transmitter(there), None);
+        let transmit = table.open(PORT, there, None, Some(VcIndex(3))).unwrap();
+        let receive = table.open(PORT, there, Some(VcIndex(1)), None).unwrap();
+        assert_eq!(table.in_use(PORT, there), (true, true));
+        assert_eq!(table.transmitter(PORT, there), Some(VcIndex(3)));
+        assert_eq!(table.transmitter(PORT, address(5, 6)), None);
+        table.close(PORT, there, receive, true, false);
+        assert_eq!(table.in_use(PORT, there), (false, true));
+        table.close(PORT, there, transmit, false, true);
+        assert_eq!(table.in_use(PORT, there), (false, false));
+        assert_eq!(table.transmitter(PORT, there), None);
     }
 
     #[test]
     fn discarding_names_its_reason_and_leaves_the_rest_alone() {
-        let mut table = Table::new(1);
-        let slot = table
-            .open(
-                address(0, 33),
-                Some((PortIndex(1), VcIndex(9))),
-                Some(VcIndex(9)),
-            )
-            .unwrap();
+        let mut table = Table::new(2, 1);
+        let (there, vc) = (address(0, 33), Some(VcIndex(9)));
+        let slot = table.open(PORT, there, vc, vc).unwrap();
         for reason in Discard::ALL {
             table.set_discarding(slot, Some(reason));
-            let entry = table.lookup(address(0, 33));
+            let entry = table.lookup(PORT, there);
             assert_eq!(entry.discarding(), Some(reason));
-            assert!(entry.is_open_on(PortIndex(1)));
+            assert!(entry.is_open());
             assert_eq!(entry.vc(), VcIndex(9));
         }
         table.set_discarding(slot, None);
-        assert_eq!(table.lookup(address(0, 33)).discarding(), None);
+        assert_eq!(table.lookup(PORT, there).discarding(), None);
     }
 
     #[test]
     fn strays_are_looked_at_where_they_can_be_more_than_strangers() {
-        let mut table = Table::new(1);
-        let known = |table: &Table, vpi, vci| table.lookup(address(vpi, vci)).has_known_strays();
+        let mut table = Table::new(2, 1);
+        let known =
+            |table: &Table, vpi, vci| table.lookup(PORT, address(vpi, vci)).has_known_strays();
         for vpi in [0, 7] {
             let found = (0..200).filter(|&vci| known(&table, vpi, vci));
             assert_eq!(found.collect::<Vec<_>>(), [0, 3, 4]);
         }
         // Also after VCs have come and gone.
         for vci in [3, 100] {
-            let receive = Some((PortIndex(0), VcIndex(1)));
+            let (receive, transmit) = (Some(VcIndex(1)), Some(VcIndex(2)));
             let slot = table
-                .open(address(7, vci), receive, Some(VcIndex(2)))
+                .open(PORT, address(7, vci), receive, transmit)
                 .unwrap();
             assert!(known(&table, 7, vci));
-            table.close(address(7, vci), slot, true, true);
+            table.close(PORT, address(7, vci), slot, true, true);
             assert_eq!(known(&table, 7, vci), vci == 3);
         }
     }
 
     #[test]
     fn the_whole_address_space_misses_without_growing() {
-        let table = Table::new(1);
+        let table = Table::new(2, 1);
         let before = table.entries.len();
-        for bits in (0..1u32 << 28).step_by(4_099) {
-            assert!(
-                !table
-                    .lookup(VpiVci::from_bits(bits))
-                    .is_open_on(PortIndex(0))
-            );
+        for port in [PortIndex(0), PORT] {
+            for bits in (0..1u32 << 28).step_by(4_099) {
+                assert!(!table.lookup(port, VpiVci::from_bits(bits)).is_open());
+            }
         }
         assert_eq!(table.entries.len(), before);
     }

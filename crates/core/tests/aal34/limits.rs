@@ -35,7 +35,7 @@ fn a_pdu_that_the_caller_refuses_is_discarded_whole() {
     receiver.push(&cells[0]);
     let outcome = receiver
         .reassembler
-        .refuse(&SarPdu::parse(&cells[0].emit()));
+        .refuse(&SarPdu::parse(&cells[0].emit()), Discard::Refused);
     assert_eq!(outcome.cell, Verdict::Refused(Discard::Refused));
     assert_eq!(
         outcome.failed.map(|failed| failed.reason),
@@ -46,11 +46,15 @@ fn a_pdu_that_the_caller_refuses_is_discarded_whole() {
     assert_eq!(receiver.push(&cells[1]), discarded(Discard::MissingBom));
 
     let single = sar_pdus(&[1; 10], 3, 1)[0].emit();
-    let outcome = receiver.reassembler.refuse(&SarPdu::parse(&single));
+    let outcome = receiver
+        .reassembler
+        .refuse(&SarPdu::parse(&single), Discard::Refused);
     assert_eq!(outcome, refused(Discard::Refused));
     let mut wrong = single;
     wrong[9] ^= 1;
-    let outcome = receiver.reassembler.refuse(&SarPdu::parse(&wrong));
+    let outcome = receiver
+        .reassembler
+        .refuse(&SarPdu::parse(&wrong), Discard::Refused);
     assert_eq!(outcome, discarded(Discard::CrcError));
     assert_eq!(receiver.push(&cells[1]), discarded(Discard::MissingBom));
 }

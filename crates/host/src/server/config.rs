@@ -70,7 +70,8 @@ impl Default for ServerSection {
 pub struct AdapterSection {
     /// VCs at once.
     pub vcs: u16,
-    /// Blocks of 16,384 addresses in which VCs can be open at once.
+    /// Blocks of 16,384 addresses in which VCs can be open at once, those of all interfaces
+    /// together.
     pub leaves: u16,
     /// Applications at once.
     pub attachments: u16,

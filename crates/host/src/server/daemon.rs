@@ -383,6 +383,9 @@ impl Daemon {
     fn tell_manager(&mut self) {
         if !self.ready && self.operator.is_done() {
             (self.open, self.ready) = (true, true);
+            if let Some(path) = &self.places.socket {
+                self.say(&format!("applications find it at {}", path.display()));
+            }
             self.say("ready");
             // Nobody is there without a service manager.
             let _ = sd_notify::notify(&[NotifyState::Ready]);

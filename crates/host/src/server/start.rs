@@ -74,7 +74,12 @@ fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
     let shown = directory.display().to_string();
     ensure_directory(&directory, becomes).map_err(ServeError::of(&*shown))?;
     let lock = lock(&directory).map_err(ServeError::of(&*shown))?;
-    let socket = section.socket.clone();
+    // Where applications look first, unless the configuration says where they shall.
+    let wished = std::env::var_os("CELLGATE_SOCKET").filter(|path| !path.is_empty());
+    let wished = wished
+        .filter(|_| section.state_dir.is_none())
+        .map(PathBuf::from);
+    let socket = section.socket.clone().or(wished);
     let socket = socket.unwrap_or_else(|| directory.join("control.sock"));
     let (listener, made) = match activated_socket() {
         Some(listener) => {

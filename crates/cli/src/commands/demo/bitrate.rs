@@ -1,13 +1,20 @@
-//! `--hazard`.
+//! Rates in bit/s, and `--hazard`.
 
 use super::plan::Hazard;
 
 /// Reads `max`, or bit/s of SDU with a decimal multiplier: `400M`, `400Mbps`, `2.5G`, `400000000`.
 pub(super) fn parse(text: &str) -> Result<Hazard, String> {
-    let lower = text.trim().to_ascii_lowercase();
-    if lower == "max" {
-        return Ok(Hazard::Max);
+    match text.trim().eq_ignore_ascii_case("max") {
+        true => Ok(Hazard::Max),
+        false => bit_s(text)
+            .map(Hazard::BitS)
+            .map_err(|error| format!("{error}, or max")),
     }
+}
+
+/// Reads bit/s of SDU with a decimal multiplier, as [`parse`] does.
+pub(crate) fn bit_s(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
     let number = ["bit/s", "bps"]
         .iter()
         .find_map(|unit| lower.strip_suffix(unit));
@@ -21,10 +28,8 @@ pub(super) fn parse(text: &str) -> Result<Hazard, String> {
     let plain = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     match digits.parse::<f64>() {
         //  10^12 bit/s is beyond any memory bus.
-        Ok(value) if plain && value * multiplier <= 1e12 => {
-            Ok(Hazard::BitS((value * multiplier).round() as u64))
-        }
-        _ => Err("expected max, or bit/s of SDU such as 400M".to_owned()),
+        Ok(value) if plain && value * multiplier <= 1e12 => Ok((value * multiplier).round() as u64),
+        _ => Err("expected bit/s of SDU such as 400M".to_owned()),
     }
 }
 

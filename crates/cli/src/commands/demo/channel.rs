@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 
 /// What is said to the other end.
 #[derive(Debug)]
-pub(super) struct Mouth {
+pub(in crate::commands) struct Mouth {
     socket: UnixStream,
 }
 
 /// What the other end says.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(in crate::commands) struct Ear {
     socket: BufReader<UnixStream>,
 }
 
@@ -34,7 +34,7 @@ fn conversation(socket: UnixStream) -> anyhow::Result<(Mouth, Ear)> {
 
 impl Mouth {
     /// Says something.
-    pub(super) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
+    pub(in crate::commands) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         self.socket
@@ -45,7 +45,7 @@ impl Mouth {
 
 impl Ear {
     /// Waits for what the other end says; none at the end of the conversation.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
+    pub(in crate::commands) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
         let mut line = String::new();
         if self.socket.read_line(&mut line)? == 0 {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Ear {
 
 /// A process of the demo, as its starter has it. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Actor {
+pub(in crate::commands) struct Actor {
     name: &'static str,
     child: Child,
     mouth: Mouth,
@@ -64,16 +64,27 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Starts this program again in the hidden role `name`. Its standard input is the control
+    /// Starts this program again in the demo's hidden role `name`. Its standard input is the control
     /// connection to the adapter, its standard output this end's channel.
-    pub(super) fn start(
+    pub(in crate::commands) fn start(
         name: &'static str,
         control: OwnedFd,
         begin: &impl Serialize,
     ) -> anyhow::Result<Self> {
+        let mut command = program(name)?;
+        command.stdin(Stdio::from(control));
+        Self::of(name, command, begin)
+    }
+
+    /// Starts `command`, another process of this program. Its standard output is this end's
+    /// channel.
+    pub(in crate::commands) fn of(
+        name: &'static str,
+        mut command: Command,
+        begin: &impl Serialize,
+    ) -> anyhow::Result<Self> {
         let (mine, theirs) = UnixStream::pair()?;
-        let child = program(name)?
-            .stdin(Stdio::from(control))
+        let child = command
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .with_context(|| format!("cannot start the {name}"))?;
@@ -90,14 +101,14 @@ impl Actor {
     }
 
     /// Tells it something.
-    pub(super) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
+    pub(in crate::commands) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
         self.mouth
             .say(what)
             .with_context(|| format!("the {}", self.name))
     }
 
     /// Waits for its answer.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
+    pub(in crate::commands) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.ear.hear()? {
             Some(said) => Ok(said),
             None => bail!("the {} has ended ({:?})", self.name, self.child.wait()?),
@@ -114,7 +125,7 @@ impl Drop for Actor {
 }
 
 /// This program in the hidden role `name`.
-pub(super) fn program(name: &str) -> anyhow::Result<Command> {
+pub(in crate::commands) fn program(name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
     command.args(["demo", "--role", name]);
     Ok(command)
@@ -122,7 +133,7 @@ pub(super) fn program(name: &str) -> anyhow::Result<Command> {
 
 /// The other end of [`Actor::start`]: the conversation and what it began with. From here on the
 /// process dies with its starter.
-pub(super) fn started<T: DeserializeOwned>() -> anyhow::Result<(Mouth, Ear, T)> {
+pub(in crate::commands) fn started<T: DeserializeOwned>() -> anyhow::Result<(Mouth, Ear, T)> {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
     let (mouth, mut ear) = conversation(UnixStream::from(stdout))?;
     let ended = "the starter has ended";
@@ -135,7 +146,7 @@ pub(super) fn started<T: DeserializeOwned>() -> anyhow::Result<(Mouth, Ear, T)> 
 /// Names this process and asks that it may run before those that keep the CPU busy all the time: on
 /// a network they would not share one. Without the privilege, a session of its own is still worth a
 /// share of its own where the kernel shares out by sessions.
-pub(super) fn prefer(name: &str, nice: i32, adapter: &Scheduling) {
+pub(in crate::commands) fn prefer(name: &str, nice: i32, adapter: &Scheduling) {
     name_thread(name);
     //  An adapter that gives its CPU away can do so within its session only.
     if !adapter.yields {

@@ -8,8 +8,8 @@
 //! ```
 //! Every box and every sender is a process. This one starts them and reads their records.
 
-mod bitrate;
-mod channel;
+pub(crate) mod bitrate;
+pub(crate) mod channel;
 mod control;
 mod host;
 mod judge;

@@ -103,6 +103,7 @@ impl Connection {
             peak: self.rate(),
             sustained: self.rate(),
             sdu: SDU,
+            cells: aal5_cells(SDU),
             dvt_ns: 0,
         };
         let pdus = stream.buffer_pdus(Lateness {
@@ -131,6 +132,7 @@ impl Connection {
                 excess: Excess::Discard,
                 notification: Notification::LastCell,
                 queue_threshold: 0,
+                guaranteed: true,
             }),
             transmit: None,
         }
@@ -183,6 +185,7 @@ pub(super) fn adapter_config(shared_port: bool) -> Config {
         gap_max_ns: GAP_MAX_NS,
         //  Cells of the memory link come one by one.
         clump_cells: 1,
+        overload_cells: 0,
     }
 }
 

@@ -11,25 +11,30 @@ use cellgate_host::sys::peer_credentials;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// `a` and `b` are each other's peer; `loop` receives what it sends. At this line rate the adapter
-/// sends as fast as it can.
+/// `a` and `b` are each other's peer; `loop` receives what it sends. The line rate is more than any
+/// adapter can do; the tolerances are small so that buffers, which have room for what arrives within
+/// them, are no larger than those of the peers.
 const INTERFACES: &str = "\
 [adapter]
 vcs = 16
 attachments = 16
 ports = 3
+gap_max_ns = 10000
+[admission]
+cdvt_ns = 0
+wake_up_ns = 0
 [[interface]]
 name = \"a\"
 link.memory.peer = \"b\"
-line_rate = 4000000000
+line_rate.cell_s = 1000000000
 [[interface]]
 name = \"b\"
 link.memory.peer = \"a\"
-line_rate = 4000000000
+line_rate.cell_s = 1000000000
 [[interface]]
 name = \"loop\"
 link.memory.peer = \"loop\"
-line_rate = 4000000000
+line_rate.cell_s = 1000000000
 ";
 
 /// A running `cellgate serve`; it ends when it is dropped.

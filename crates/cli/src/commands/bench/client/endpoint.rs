@@ -25,7 +25,7 @@ pub(super) enum Arrival {
 }
 
 impl Arrival {
-    fn of(sdu: &[u8], len: usize) -> Self {
+    pub(super) fn of(sdu: &[u8], len: usize) -> Self {
         Mark::read(sdu, len).map_or(Self::Wrong, Self::Whole)
     }
 }
@@ -40,7 +40,7 @@ pub(super) trait Endpoint {
 }
 
 /// Tries until it does not block; none: not within [`PATIENCE`].
-fn poll<T, E>(
+pub(super) fn poll<T, E>(
     waits: Waits,
     mut attempt: impl FnMut() -> Result<T, E>,
     blocks: impl Fn(&E) -> bool,

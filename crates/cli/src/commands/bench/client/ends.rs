@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, ensure};
@@ -10,12 +10,22 @@ use cellgate::{Connection, Notification};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Cellgate, Endpoint, Events, Messages, PATIENCE};
 use super::kind::{Kind, Socket, Waits};
 
 /// The most octets that UDP carries over IPv4.
 pub(super) const UDP_MAX: usize = 65_507;
+
+/// SDUs of one size, and where the daemon listens.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Size {
+    pub(super) socket: PathBuf,
+    pub(super) sdu: u16,
+    /// Among the sizes of a run.
+    pub(super) number: u16,
+}
 
 /// PDUs that may be under way at once.
 pub(super) fn window(sdu: u16) -> usize {
@@ -100,21 +110,16 @@ impl Descriptors {
 }
 
 /// The connections of one process for SDUs of one size.
-pub(super) struct Connections {
-    pub(super) polled: Rc<Connection>,
-    pub(super) asleep: Rc<Connection>,
+struct Connections {
+    polled: Rc<Connection>,
+    asleep: Rc<Connection>,
     /// Receives what it sends.
     looped: Rc<Connection>,
 }
 
 impl Connections {
     /// Those on `interface`, of the size with this number.
-    pub(super) fn open(
-        socket: &Path,
-        interface: &str,
-        sdu: u16,
-        number: u16,
-    ) -> anyhow::Result<Self> {
+    fn open(socket: &Path, interface: &str, sdu: u16, number: u16) -> anyhow::Result<Self> {
         let vci = 100 + 10 * number;
         let open = |interface: &str, vci: u16, notification| {
             let pdus = window(sdu) as u32;
@@ -141,13 +146,47 @@ impl Connections {
     }
 }
 
-/// Everything.
+/// One process's end of every way, for SDUs of one size.
 pub(super) struct Ends {
-    pub(super) connections: Connections,
-    pub(super) descriptors: Rc<Descriptors>,
+    connections: Connections,
+    descriptors: Rc<Descriptors>,
+    #[cfg(feature = "iceoryx2")]
+    ports: Rc<super::iceoryx::Ports>,
 }
 
 impl Ends {
+    /// Those of the bench itself, or of its partner.
+    pub(super) fn open(
+        size: &Size,
+        partner: bool,
+        descriptors: Rc<Descriptors>,
+    ) -> anyhow::Result<Self> {
+        let Size {
+            socket,
+            sdu,
+            number,
+        } = size;
+        let interface = if partner { "b" } else { "a" };
+        Ok(Self {
+            connections: Connections::open(socket, interface, *sdu, *number)?,
+            descriptors,
+            #[cfg(feature = "iceoryx2")]
+            ports: {
+                let way = |way| format!("{}/{sdu}/{way}", socket.display());
+                let (mut out, mut into) = (way("there"), way("back"));
+                if partner {
+                    std::mem::swap(&mut out, &mut into);
+                }
+                Rc::new(super::iceoryx::Ports::open(
+                    &out,
+                    &into,
+                    *sdu,
+                    window(*sdu),
+                )?)
+            },
+        })
+    }
+
     pub(super) fn endpoint(&self, kind: Kind) -> Box<dyn Endpoint> {
         let (connections, descriptors) = (&self.connections, &self.descriptors);
         match kind {
@@ -171,6 +210,8 @@ impl Ends {
                 out: Rc::clone(&descriptors.out),
                 into: Rc::clone(&descriptors.into),
             }),
+            #[cfg(feature = "iceoryx2")]
+            Kind::Iceoryx2 => Box::new(Rc::clone(&self.ports)),
         }
     }
 }

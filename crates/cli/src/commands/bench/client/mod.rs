@@ -13,6 +13,8 @@ mod copies;
 mod daemon;
 mod endpoint;
 mod ends;
+#[cfg(feature = "iceoryx2")]
+mod iceoryx;
 mod kind;
 mod overhead;
 mod partner;
@@ -30,7 +32,7 @@ use super::report::Report;
 use crate::output::Exit;
 
 use daemon::Daemon;
-use ends::{Connections, Descriptors, Ends};
+use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};
 use partner::{Job, Partner};
 use turns::{Amount, Contestant, Cpus};
@@ -129,17 +131,13 @@ impl Run {
     fn size(&mut self, sdu: u16, number: u16, report: &mut Report) -> anyhow::Result<()> {
         self.daemon.let_adapter_run(true)?;
         let socket = self.daemon.socket();
-        let connections = Connections::open(&socket, "a", sdu, number)?;
-        self.partner.begin(&Job::Open {
+        let size = Size {
             socket,
             sdu,
             number,
-        })?;
-        let descriptors = Rc::clone(&self.descriptors);
-        let ends = Ends {
-            connections,
-            descriptors,
         };
+        let ends = Ends::open(&size, false, Rc::clone(&self.descriptors))?;
+        self.partner.begin(&Job::Open(size))?;
         let mut contestants: Vec<Contestant> = Kind::all()
             .into_iter()
             .map(|kind| Contestant::new(kind, sdu, ends.endpoint(kind)))

@@ -1,7 +1,6 @@
 //! The other process: it answers SDUs, or takes them.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
@@ -13,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Arrival, Endpoint};
-use super::ends::{Connections, Descriptors, Ends};
+use super::ends::{Descriptors, Ends, Size};
 use super::kind::Kind;
 use super::sdu::Mark;
 
@@ -23,13 +22,8 @@ pub(super) const AS_PARTNER: &str = "--as-partner";
 /// What the other process is told.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Job {
-    /// To open its connections to the daemon at `socket` for SDUs of `sdu` octets, the size with
-    /// this number.
-    Open {
-        socket: PathBuf,
-        sdu: u16,
-        number: u16,
-    },
+    /// To open its ends for SDUs of another size.
+    Open(Size),
     /// To send back what comes.
     Answer(Turn),
     /// To read what comes; where there is a window, it sends an SDU of one octet back for each
@@ -145,17 +139,8 @@ pub(super) fn work(parent: u32) -> anyhow::Result<()> {
     let mut ends: Option<Ends> = None;
     while let Some((job, _)) = line.hear()? {
         let (turn, window) = match job {
-            Job::Open {
-                socket,
-                sdu,
-                number,
-            } => {
-                let connections = Connections::open(&socket, "b", sdu, number)?;
-                let descriptors = Rc::clone(&descriptors);
-                ends = Some(Ends {
-                    connections,
-                    descriptors,
-                });
+            Job::Open(size) => {
+                ends = Some(Ends::open(&size, true, Rc::clone(&descriptors))?);
                 line.tell(&Done::default(), &[])?;
                 continue;
             }

@@ -1,7 +1,7 @@
 //! What is sent: every octet of an SDU is its mark, written by its sender and looked at by its
 //! reader, whatever carries it.
 
-/// Whose SDU an octet is.
+/// Which SDU an octet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(u8);
 
@@ -12,6 +12,13 @@ impl Mark {
     /// That of the `n`th SDU.
     pub(super) fn of(n: usize) -> Self {
         Self((n % 251) as u8)
+    }
+
+    /// Each octet of its SDU.
+    #[cfg(feature = "iceoryx2")]
+    #[inline]
+    pub(super) const fn octet(self) -> u8 {
+        self.0
     }
 
     /// Writes a whole SDU.

@@ -1,0 +1,239 @@
+//! `cellgate guarantee`: what a daemon promises, tried on this machine.
+//!
+//! ```text
+//!  writers --a--> +--------+  memory  +--------+ --b--> readers: check every octet
+//!  (processes)    | adapter process, one firmware |     (processes)
+//!                 +-------------------------------+
+//!                        gap detector --> void or not
+//! ```
+//! Each experiment is a table or figure of L4ATM on today's machine. A run whose adapter stood still
+//! for too long, or whose sources had no CPU, is void and tried again.
+
+mod actor;
+mod admission;
+mod bins;
+mod ground;
+mod pair;
+mod plot;
+mod precision;
+mod reader;
+mod rule;
+mod schedule;
+mod sdu;
+mod separation;
+mod spinner;
+mod stalls;
+mod writer;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cellgate_core::Time;
+use cellgate_host::clock::MonotonicClock;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::output::{self, Exit};
+use ground::Ground;
+use rule::{Judgement, Weather};
+use stalls::Stalls;
+
+/// Tries of an experiment, the void ones included.
+const TRIES_MAX: u32 = 3;
+
+/// Try what the daemon promises: rates, their schedule, their separation, and admission
+///
+/// Starts a daemon, and writers and readers as processes. Every octet is checked. Exits with 0 if
+/// every rule held, with 1 if one was broken or the machine was too busy to tell in three tries.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Two greedy writers with 8,000,000 and 3,000,000 octets/s: the rates that they get
+    Precision(Args),
+    /// Five guaranteed writers that come and go, best effort beside them
+    Schedule(Args),
+    /// A connection of 40 x 10^6 bit/s while processes take all CPU time that they can get
+    Separation(separation::Args),
+    /// As many connections as admission allows, and one more
+    Admission(admission::Args),
+    #[command(hide = true)]
+    Writer,
+    #[command(hide = true)]
+    Reader,
+    #[command(hide = true)]
+    Spinner,
+}
+
+/// What all experiments take.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long it lasts, in seconds [default: 60; schedule 120; separation 600]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// The control socket of a daemon whose first two memory interfaces are joined [default: a
+    /// daemon of its own]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Draw the rates over time
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (2.0..=36_000.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected 2 to 36000 seconds".to_owned()),
+    }
+}
+
+impl Args {
+    fn ns(&self, default_s: f64) -> u64 {
+        (self.seconds.unwrap_or(default_s) * 1e9) as u64
+    }
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Writer => writer::run()?,
+        Command::Reader => reader::run()?,
+        Command::Spinner => spinner::run()?,
+        Command::Precision(args) => return experiment("precision", args, precision::run),
+        Command::Schedule(args) => return experiment("schedule", args, schedule::run),
+        Command::Separation(args) => {
+            return experiment("separation", &args.common, |_, ground| {
+                separation::run(args, ground)
+            });
+        }
+        Command::Admission(args) => {
+            return experiment("admission", &args.common, |_, ground| {
+                admission::run(args, ground)
+            });
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// What one try of an experiment showed.
+struct Tried {
+    /// For people, lines.
+    text: String,
+    weather: Weather,
+    /// The experiment's own figures.
+    figures: Value,
+    judgement: Judgement,
+}
+
+impl Tried {
+    /// Puts together what was seen of the connections and of the adapter.
+    fn of(
+        text: String,
+        figures: Value,
+        judgements: impl IntoIterator<Item = Judgement>,
+        stalls: &Stalls,
+    ) -> Self {
+        let mut all = Judgement::default();
+        for judgement in judgements {
+            all.faults.extend(judgement.faults);
+            all.void = all.void.or(judgement.void);
+            all.windows += judgement.windows;
+        }
+        let weather = Weather::of(stalls);
+        all.void = weather.void().or(all.void);
+        Self {
+            text,
+            weather,
+            figures,
+            judgement: all,
+        }
+    }
+}
+
+/// What an experiment prints with `--json`.
+#[derive(Serialize)]
+struct Report {
+    experiment: &'static str,
+    tries: u32,
+    /// Of each void try, why.
+    void: Vec<String>,
+    weather: Weather,
+    windows: u64,
+    figures: Value,
+    faults: Vec<String>,
+    verdict: String,
+}
+
+/// Tries an experiment until a try is not void, and shows each.
+fn experiment(
+    name: &'static str,
+    args: &Args,
+    try_once: impl Fn(&Args, &Ground) -> anyhow::Result<Tried>,
+) -> anyhow::Result<Exit> {
+    let ground = Ground::new(args.socket.as_deref())?;
+    let say = |text: &str| match args.json {
+        true => {
+            eprint!("{text}");
+            Ok(())
+        }
+        false => output::print(text),
+    };
+    say(&format!("adapter   {}\n", ground.scheduling))?;
+    let mut void = Vec::new();
+    loop {
+        let tried = try_once(args, &ground)?;
+        say(&tried.text)?;
+        say(&tried.weather.text())?;
+        let Judgement {
+            faults,
+            void: reason,
+            windows,
+            ..
+        } = tried.judgement;
+        if let Some(reason) = &reason {
+            void.push(reason.clone());
+            let of = format!("try {} of {TRIES_MAX}", void.len());
+            say(&format!("void      {of}: {reason}\n"))?;
+            if void.len() < TRIES_MAX as usize {
+                continue;
+            }
+        }
+        let (verdict, exit) = match (&reason, faults.is_empty()) {
+            (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
+            (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
+            (None, false) => (format!("FAIL: {}", faults.join("; ")), Exit::Failed),
+        };
+        match args.json {
+            true => output::print_json(&Report {
+                experiment: name,
+                tries: void.len() as u32 + u32::from(reason.is_none()),
+                void,
+                weather: tried.weather,
+                windows,
+                figures: tried.figures,
+                faults,
+                verdict,
+            })?,
+            false => output::print(&format!("{verdict}\n"))?,
+        }
+        return Ok(exit);
+    }
+}
+
+/// Sleeps until `instant`.
+fn wait_until(instant: Time) {
+    let left_ns = instant.since_ns(MonotonicClock.now());
+    std::thread::sleep(Duration::from_nanos(left_ns));
+}
+
+/// Keeps the CPU busy until `instant`.
+fn spin_until(instant: Time, state: &mut u64) {
+    while MonotonicClock.now() < instant {
+        for _ in 0..1_000 {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+        }
+        std::hint::black_box(*state);
+    }
+}

@@ -1,0 +1,49 @@
+//! A reader that checks every octet.
+
+use std::time::Duration;
+
+use cellgate::{Connection, Error};
+use cellgate_host::clock::MonotonicClock;
+
+use super::actor::{Begin, Done, Task, live};
+use super::sdu::Pattern;
+use super::writer::all_sent;
+
+/// From the last PDU to the end of reading.
+const SILENCE: Duration = Duration::from_millis(300);
+
+pub(super) fn run() -> anyhow::Result<()> {
+    live("cg-reader", read)
+}
+
+fn read(begin: &Begin, connection: &Connection, task: &Task) -> anyhow::Result<Done> {
+    let pattern = Pattern::new(begin.number);
+    let mut done = Done::new(task);
+    let mut due = 0;
+    let mut last = MonotonicClock.now();
+    loop {
+        match connection.next_pdu_timeout(SILENCE) {
+            Ok(pdu) => {
+                match pattern.check(&pdu) {
+                    Some(sequence) if sequence >= due => due = sequence + 1,
+                    Some(_) => done.reordered += 1,
+                    None => done.wrong += 1,
+                }
+                done.count(pdu.received().time, pdu.len());
+            }
+            Err(Error::TimedOut) if MonotonicClock.now() < task.end => {}
+            Err(Error::TimedOut) => break,
+            Err(error) => return Err(error.into()),
+        }
+        let now = MonotonicClock.now();
+        if now >= all_sent(task) {
+            break;
+        }
+        if now < task.end {
+            done.pause_max_ns = done.pause_max_ns.max(now.since_ns(last));
+        }
+        last = now;
+    }
+    done.dismissed = connection.dismissed();
+    Ok(done)
+}

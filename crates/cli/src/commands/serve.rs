@@ -1,0 +1,51 @@
+//! `cellgate serve`: the daemon.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use cellgate_host::adapter::run_as_child;
+use cellgate_host::server::{Config, ServerOptions, serve};
+
+use super::config::read;
+use crate::output::Exit;
+
+/// The option that makes this program the adapter's process.
+const AS_ADAPTER: &str = "--as-adapter";
+
+/// Run the daemon that applications talk to
+///
+/// SIGHUP reads the configuration again, SIGTERM and SIGINT end the daemon and all connections,
+/// SIGUSR1 ends the daemon alone: connections go on, and the next daemon takes them up.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The configuration (TOML); without, one interface `lo` that receives what it sends
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Be the adapter's process
+    #[arg(long, hide = true, conflicts_with = "config")]
+    as_adapter: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.as_adapter {
+        run_as_child()?;
+        return Ok(Exit::Ok);
+    }
+    let config = match &args.config {
+        Some(path) => read(path)?,
+        None => Config::default(),
+    };
+    serve(ServerOptions {
+        config,
+        path: args.config.clone(),
+        adapter: || {
+            let mut program = Command::new(std::env::current_exe()?);
+            program.args(["serve", AS_ADAPTER]);
+            Ok(program)
+        },
+        say: |text| eprintln!("cellgate: {text}"),
+    })
+    .context("serve")?;
+    Ok(Exit::Ok)
+}

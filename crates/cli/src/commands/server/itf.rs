@@ -1,0 +1,223 @@
+//! `cellgate itf`: the server's interfaces.
+
+use std::net::{IpAddr, SocketAddr};
+
+use cellgate::{CellRate, InterfaceInfo, InterfaceSpec, Link};
+use clap::Subcommand;
+
+use super::words::Words;
+use super::{Server, usage};
+use crate::output::{Exit, print, print_json, table};
+
+/// RFC 7510.
+const MPLS_IN_UDP: u16 = 6635;
+
+/// Interfaces: add, del, show.
+#[derive(clap::Args)]
+pub(crate) struct Command {
+    #[command(flatten)]
+    server: Server,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Adds one: NAME type memory peer NAME, or NAME type udp local ADDR peer ADDR label OUT[:IN]
+    Add {
+        /// Its name
+        name: String,
+        /// type memory peer NAME [rate CELLS_S] | type udp local ADDR[:PORT] peer ADDR[:PORT]
+        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N] [control-word] [rate CELLS_S]
+        words: Vec<String>,
+    },
+    /// Removes one that has no connections
+    Del {
+        /// Its name
+        name: String,
+    },
+    /// Lists them
+    Show {
+        /// Only this one
+        name: Option<String>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match &command.verb {
+        Verb::Add { name, words } => {
+            let spec = usage(spec(name, words))?;
+            command.server.admin()?.add_interface(spec)?;
+        }
+        Verb::Del { name } => command.server.admin()?.remove_interface(name)?,
+        Verb::Show { name, json } => {
+            let mut all = command.server.admin()?.interfaces()?;
+            if let Some(name) = name {
+                all.retain(|info| info.spec.name == *name);
+                anyhow::ensure!(!all.is_empty(), "no interface has the name {name}");
+            }
+            if *json {
+                print_json(&serde_json::json!({ "interfaces": all }))?;
+            } else {
+                print(&list(&all))?;
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
+    if !cellgate::Address::is_interface_name(name) {
+        return Err(cellgate::AddressError::Interface.to_string());
+    }
+    let mut words = Words::new(words);
+    let kind: String = words.required("type")?;
+    let link = match &*kind {
+        "memory" => Link::Memory {
+            peer: words.required("peer")?,
+        },
+        "udp" => udp(&mut words)?,
+        other => return Err(format!("`type {other}`: expected memory or udp")),
+    };
+    let rate = words.value("rate")?.map(CellRate::new);
+    words.finish()?;
+    let line_rate = match rate {
+        Some(None) => return Err("`rate 0` is no rate".to_owned()),
+        Some(rate) => rate,
+        None => None,
+    };
+    Ok(InterfaceSpec {
+        name: name.to_owned(),
+        link,
+        line_rate,
+    })
+}
+
+fn udp(words: &mut Words) -> Result<Link, String> {
+    let local = end(&words.required::<String>("local")?)?;
+    let peer = end(&words.required::<String>("peer")?)?;
+    let labels: String = words.required("label")?;
+    let (label_out, label_in) = match labels.split_once(':') {
+        Some((out, into)) => (label(out)?, label(into)?),
+        None => (label(&labels)?, label(&labels)?),
+    };
+    Ok(Link::Udp {
+        local,
+        peer,
+        source_port: words.value("source-port")?.unwrap_or(0),
+        peer_source_port: words.value("peer-source-port")?,
+        label_out,
+        label_in,
+        control_word: words.flag("control-word"),
+        mtu: words.value("mtu")?.unwrap_or(1500),
+    })
+}
+
+/// An address with or without port.
+fn end(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.parse::<IpAddr>().map(|ip| (ip, MPLS_IN_UDP).into());
+    bare.or_else(|_| text.parse())
+        .map_err(|_| format!("`{text}` is no IP address, with or without port"))
+}
+
+fn label(text: &str) -> Result<u32, String> {
+    let label = text
+        .parse()
+        .ok()
+        .filter(|label| (16..1 << 20).contains(label));
+    label.ok_or_else(|| format!("`label {text}`: expected 16 to 1048575"))
+}
+
+fn list(all: &[InterfaceInfo]) -> String {
+    let head = [
+        "name",
+        "link",
+        "port",
+        "cells/s",
+        "connections",
+        "dropped",
+        "state",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(all.iter().map(|info| {
+        let rate = info.spec.line_rate.unwrap_or(CellRate::OC3);
+        [
+            info.spec.name.clone(),
+            link(&info.spec.link),
+            info.port.0.to_string(),
+            rate.cell_s().to_string(),
+            info.connections.to_string(),
+            info.dropped_cells.to_string(),
+            if info.up { "up" } else { "down" }.to_owned(),
+        ]
+    }));
+    table(&rows)
+}
+
+fn link(link: &Link) -> String {
+    match link {
+        Link::Memory { peer } => format!("memory peer {peer}"),
+        Link::Udp {
+            local,
+            peer,
+            label_out,
+            label_in,
+            ..
+        } => format!("udp local {local} peer {peer} label {label_out}:{label_in}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn reads_both_links() {
+        let memory = spec("a", &words("type memory peer b rate 1000")).unwrap();
+        assert_eq!(memory.line_rate, CellRate::new(1000));
+        assert_eq!(memory.link, Link::Memory { peer: "b".into() });
+        let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 control-word";
+        let Link::Udp {
+            local,
+            peer,
+            label_out,
+            label_in,
+            control_word,
+            mtu,
+            ..
+        } = spec("wan", &words(text)).unwrap().link
+        else {
+            panic!("a UDP link");
+        };
+        assert_eq!(local.to_string(), "10.0.0.1:6635");
+        assert_eq!(peer.to_string(), "10.0.0.2:7000");
+        assert_eq!(
+            (label_out, label_in, control_word, mtu),
+            (100, 101, true, 1500)
+        );
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (text, part) in [
+            ("", "type VALUE"),
+            ("type tin", "memory or udp"),
+            ("type memory", "peer VALUE"),
+            ("type memory peer b rate 0", "no rate"),
+            ("type memory peer b mtu 3", "`mtu` is not known"),
+            ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
+            ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
+        ] {
+            let error = spec("a", &words(text)).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(spec("a.b", &words("type memory peer b")).is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! The commands that talk to a running server (`cellgate serve`).
+
+mod frame;
+pub(crate) mod itf;
+mod monitor;
+pub(crate) mod perf;
+pub(crate) mod ping;
+pub(crate) mod recv;
+pub(crate) mod save;
+pub(crate) mod send;
+pub(crate) mod stats;
+pub(crate) mod top;
+mod transfer;
+pub(crate) mod tun;
+pub(crate) mod vc;
+mod words;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cellgate::{Admin, Error, Refused};
+use cellgate_host::sys::{Heard, Signals};
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::output::Exit;
+
+pub(crate) use save::running;
+
+/// Which server.
+#[derive(Args)]
+pub(crate) struct Server {
+    /// The server's control socket [default: $CELLGATE_SOCKET, else /run/cellgate/control.sock]
+    #[arg(long, value_name = "PATH", global = true)]
+    socket: Option<PathBuf>,
+}
+
+impl Server {
+    /// None: the usual one.
+    pub(crate) fn at(socket: Option<PathBuf>) -> Self {
+        Self { socket }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(cellgate::socket_path)
+    }
+
+    fn admin(&self) -> Result<Admin, Error> {
+        Admin::at(self.path())
+    }
+}
+
+/// Waits for `time`; whether somebody wants the command to end meanwhile.
+fn interrupted(signals: &Signals, time: Duration) -> bool {
+    // A time that is too long for the kernel is for ever.
+    let timeout = Timespec::try_from(time).ok();
+    // A wait that the kernel refuses is one that it ends.
+    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], timeout.as_ref());
+    signals.heard().iter().any(|heard| *heard != Heard::Child)
+}
+
+/// What a command comes to: a call that makes no sense is told as such.
+fn usage<T>(result: Result<T, String>) -> Result<T, Misuse> {
+    result.map_err(Misuse)
+}
+
+/// A call that makes no sense.
+#[derive(Debug)]
+pub(crate) struct Misuse(String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// The exit code of an error.
+pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+    if error.is::<Misuse>() {
+        return Exit::Usage;
+    }
+    match error.downcast_ref::<Error>() {
+        Some(Error::NoServer { .. }) => Exit::NoServer,
+        Some(Error::Refused(Refused::Admission(_))) => Exit::Refused,
+        Some(Error::Refused(Refused::Contract { .. }) | Error::Address(_)) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
+
+/// What somebody can do about an error.
+pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    let Error::Refused(refused) = error.downcast_ref::<Error>()? else {
+        return None;
+    };
+    match refused {
+        Refused::Admission(_) => Some("`cellgate vc show` tells who has it"),
+        Refused::Contract { .. } => Some("`cellgate contract TEXT` explains a contract"),
+        Refused::NotFound => Some("`cellgate vc show` lists connections and their users"),
+        Refused::InUse | Refused::AddressInUse => {
+            Some("`cellgate vc show ADDRESS` tells who uses it")
+        }
+        Refused::NotPermitted => Some("call it as root, or as the user who runs the server"),
+        Refused::NoInterface => {
+            Some("`cellgate itf show` lists interfaces, `cellgate itf add` adds one")
+        }
+        Refused::NoReturn => Some("is the connection open at the other end, and its link up?"),
+        Refused::Version { .. } => Some("use the command that belongs to the server"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+    use cellgate::{Resource, Shortage};
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_the_exit_code_of_its_kind() {
+        let shortage = Shortage {
+            resource: Resource::Memory,
+            needed: 2,
+            free: 1,
+            quota: false,
+            offer: None,
+        };
+        let contract = Refused::Contract {
+            at: 0,
+            reason: "none".to_owned(),
+        };
+        let none = Error::NoServer {
+            path: "/x".into(),
+            cause: std::io::ErrorKind::NotFound.into(),
+        };
+        for (error, exit) in [
+            (Misuse("x".to_owned()).into(), Exit::Usage),
+            (Error::from(Refused::from(shortage)).into(), Exit::Refused),
+            (Error::from(contract).into(), Exit::Usage),
+            (Error::from(Refused::NotFound).into(), Exit::Failed),
+            (none.into(), Exit::NoServer),
+            (anyhow::anyhow!("x"), Exit::Failed),
+        ] {
+            let error: anyhow::Error = error;
+            assert_eq!(exit_of(&error), exit, "{error}");
+            let named = Err::<(), _>(error).context("FILE").unwrap_err();
+            assert_eq!(exit_of(&named), exit, "{named:#}");
+        }
+        let refused = Error::from(Refused::NoInterface).into();
+        assert!(advice(&refused).is_some_and(|advice| advice.contains("itf show")));
+    }
+}

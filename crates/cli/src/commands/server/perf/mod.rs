@@ -1,0 +1,175 @@
+//! `cellgate perf`: what a connection carries, in the manner of iperf3.
+//!
+//! ```text
+//!  client                      ADDRESS                         server
+//!  begin, data, end  ----------------------------------------> tally
+//!  report            <---------------------------------------- ready, report
+//!                              VCI + 1
+//! ```
+
+mod client;
+mod pdu;
+mod report;
+mod server;
+mod tally;
+
+use std::fs;
+use std::time::Duration;
+
+use cellgate::{Address, Connection};
+use cellgate_core::wire::VpiVci;
+use cellgate_host::clock::MonotonicClock;
+
+use super::recv::seconds;
+use super::transfer::{CONTRACT, Way, one_way, to_send};
+use super::{Misuse, Server};
+use crate::commands::demo::bitrate;
+use crate::output::Exit;
+
+/// What reports are returned under. They hold less than 500 octets.
+const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
+
+/// Measure rate, loss, delay and jitter of a connection
+///
+/// Start `perf -s` at one end, then `perf -c ADDRESS` at the other. Reports come back on the next
+/// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
+/// two it is not shown; jitter is.
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: Server,
+    /// Be the server, which receives
+    #[arg(short, long = "server")]
+    serve: bool,
+    /// Be the client, and send on this connection
+    #[arg(short, long, value_name = "ADDRESS")]
+    client: Option<Address>,
+    /// The connection that the server receives on
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0.100",
+        conflicts_with = "client"
+    )]
+    vc: Address,
+    /// The connection that reports return on [default: the next VCI]
+    #[arg(long, value_name = "ADDRESS")]
+    report_vc: Option<Address>,
+    /// The contract, the same at both ends
+    #[arg(long, value_name = "TEXT", default_value = CONTRACT)]
+    contract: String,
+    /// How long the client sends
+    #[arg(short, long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    time: Duration,
+    /// Octets of each SDU, at least 32 [default: as many as the contract allows]
+    #[arg(
+        short,
+        long = "length",
+        value_name = "OCTETS",
+        conflicts_with = "serve"
+    )]
+    length: Option<usize>,
+    /// Bit/s of SDUs, as 20M [default: what the contract gives]
+    #[arg(short, long, value_name = "BIT_S", value_parser = bitrate::bit_s, conflicts_with = "serve")]
+    bitrate: Option<u64>,
+    /// From one line to the next
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// Serve one client, then end
+    #[arg(short = '1', long, conflicts_with = "client")]
+    one_off: bool,
+    /// Print one JSON object a run, and no lines
+    #[arg(short = 'J', long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.client {
+        Some(address) => client::run(args, address),
+        None => server::run(args),
+    }
+}
+
+impl Args {
+    /// The connections to send and to receive on, opened in this order: first those that receive.
+    fn open(&self, data: &Address, way: Way) -> anyhow::Result<Ends> {
+        let report = match &self.report_vc {
+            Some(address) => address.clone(),
+            None => next_vci(data).map_err(Misuse)?,
+        };
+        let (data, report) = (data.to_string(), report.to_string());
+        let contract = one_way(&self.contract, way).map_err(Misuse)?;
+        let back = match way {
+            Way::Transmit => Way::Receive,
+            Way::Receive => Way::Transmit,
+        };
+        let report_contract = one_way(REPORT_CONTRACT, back).map_err(Misuse)?;
+        let connection = |address, contract| {
+            Connection::builder()
+                .address(address)
+                .contract(contract)
+                .socket(self.server.path())
+        };
+        Ok(match way {
+            Way::Transmit => {
+                let incoming = connection(report, report_contract).open()?;
+                let waiting = to_send(&self.contract);
+                let outgoing = connection(data, contract).transmit_pdus(waiting).open()?;
+                Ends { outgoing, incoming }
+            }
+            Way::Receive => {
+                let outgoing = connection(report, report_contract).open()?;
+                let incoming = connection(data, contract)
+                    .receive_pdus(WAITING_PDUS)
+                    .open()?;
+                Ends { outgoing, incoming }
+            }
+        })
+    }
+}
+
+/// PDUs that may wait for the server.
+const WAITING_PDUS: u32 = 256;
+
+struct Ends {
+    outgoing: Connection,
+    incoming: Connection,
+}
+
+fn next_vci(address: &Address) -> Result<Address, String> {
+    let next = address.vc.vci().checked_add(1);
+    let vc = next.and_then(|vci| VpiVci::new(address.vc.vpi(), vci));
+    let vc = vc.ok_or_else(|| format!("{address} has no next VCI; give --report-vc"))?;
+    Ok(Address {
+        interface: address.interface.clone(),
+        vc,
+    })
+}
+
+fn now_ns() -> u64 {
+    MonotonicClock.now().ns()
+}
+
+/// A number of this machine since it was started; 0 if there is none.
+fn machine() -> u64 {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = id
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_return_on_the_next_vci() {
+        let next = |text: &str| next_vci(&text.parse().unwrap());
+        assert_eq!(next("lo.3.100").unwrap().to_string(), "lo.3.101");
+        assert!(next("0.65535").unwrap_err().contains("--report-vc"));
+    }
+}

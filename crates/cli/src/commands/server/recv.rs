@@ -1,0 +1,183 @@
+//! `cellgate recv`: SDUs, to standard output or a file.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use cellgate::{Connection, Error, Pdu};
+
+use super::frame::{Assembly, Taken};
+use super::transfer::Endpoint;
+use crate::output::Exit;
+
+/// Write what is received on a connection to a file or to standard output
+///
+/// The connection exists as long as the command runs: until --count or --timeout, until the
+/// sender's end with --verify, until it is killed without any of these.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// End after so many SDUs
+    #[arg(long, value_name = "N", conflicts_with = "verify")]
+    count: Option<u64>,
+    /// End when nothing has come for so long; with --verify, fail
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Put a line feed behind each SDU that ends without
+    #[arg(long, conflicts_with = "verify")]
+    line: bool,
+    /// Take what `send --verify` sends: write identical octets, or fail and name what is missing
+    #[arg(long)]
+    verify: bool,
+}
+
+/// A time of more than 0 s, at most a year.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    const MOST: f64 = 366.0 * 86_400.0;
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= MOST => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, as 2 or 0.5".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let connection = args.endpoint.receive()?;
+    if connection.receive_max_sdu().is_none() {
+        return Err(Error::DoesNotReceive.into());
+    }
+    let name = match &args.output {
+        None => "standard output".to_owned(),
+        Some(path) => path.display().to_string(),
+    };
+    let out: Box<dyn Write> = match &args.output {
+        None => Box::new(io::stdout().lock()),
+        Some(path) => Box::new(File::create(path).with_context(|| name.clone())?),
+    };
+    // For whoever starts the sender.
+    eprintln!(
+        "receiving on {} under {}",
+        connection.address(),
+        connection.contract()
+    );
+    let mut sink = Sink {
+        out: io::BufWriter::new(out),
+        name,
+    };
+    if args.verify {
+        let verdict = verified(&connection, args.timeout, &mut sink)?;
+        verdict.map_err(|wrong| anyhow!("{} is not what was sent: {wrong}", sink.name))?;
+    } else {
+        plain(&connection, args, &mut sink)?;
+    }
+    Ok(Exit::Ok)
+}
+
+struct Sink {
+    out: io::BufWriter<Box<dyn Write>>,
+    name: String,
+}
+
+impl Sink {
+    /// Whether somebody still reads it.
+    fn write(&mut self, octets: &[u8]) -> anyhow::Result<bool> {
+        self.done(|out| out.write_all(octets))
+    }
+
+    fn flush(&mut self) -> anyhow::Result<bool> {
+        self.done(Write::flush)
+    }
+
+    fn done(
+        &mut self,
+        write: impl FnOnce(&mut io::BufWriter<Box<dyn Write>>) -> io::Result<()>,
+    ) -> anyhow::Result<bool> {
+        match write(&mut self.out) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(error).with_context(|| self.name.clone()),
+        }
+    }
+}
+
+/// The next PDU; none: nothing has come for `timeout`. What is written is seen before it waits.
+fn next<'c>(
+    connection: &'c Connection,
+    timeout: Option<Duration>,
+    sink: &mut Sink,
+) -> anyhow::Result<Option<Pdu<'c>>> {
+    match connection.try_next_pdu() {
+        Err(Error::WouldBlock(_)) => {}
+        done => return Ok(Some(done?)),
+    }
+    if !sink.flush()? {
+        return Ok(None);
+    }
+    let waited = match timeout {
+        None => connection.next_pdu(),
+        Some(timeout) => connection.next_pdu_timeout(timeout),
+    };
+    match waited {
+        Err(Error::TimedOut) => Ok(None),
+        done => Ok(Some(done?)),
+    }
+}
+
+fn plain(connection: &Connection, args: &Args, sink: &mut Sink) -> anyhow::Result<()> {
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let Some(pdu) = next(connection, args.timeout, sink)? else {
+            break;
+        };
+        let feed = args.line && pdu.last() != Some(&b'\n');
+        if !sink.write(&pdu)? || feed && !sink.write(b"\n")? {
+            return Ok(());
+        }
+        left -= 1;
+    }
+    sink.flush()?;
+    Ok(())
+}
+
+/// The verdict; errors are those of the connection and the file.
+fn verified(
+    connection: &Connection,
+    timeout: Option<Duration>,
+    sink: &mut Sink,
+) -> anyhow::Result<Result<(), String>> {
+    let mut assembly = Assembly::new();
+    while let Some(pdu) = next(connection, timeout, sink)? {
+        match assembly.take(&pdu) {
+            Taken::Payload(payload) => {
+                if !sink.write(payload)? {
+                    anyhow::bail!("{}: nobody reads it", sink.name);
+                }
+            }
+            Taken::Nothing => {}
+            Taken::End => break,
+        }
+    }
+    if !sink.flush()? {
+        anyhow::bail!("{}: nobody reads it", sink.name);
+    }
+    Ok(assembly.verdict())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_times() {
+        assert_eq!(seconds("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
+        for text in ["", "0", "-1", "inf", "nan", "1e99", "2s"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
+}

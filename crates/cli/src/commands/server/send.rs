@@ -1,0 +1,191 @@
+//! `cellgate send`: standard input or a file, as SDUs.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use cellgate::Connection;
+
+use super::Misuse;
+use super::frame::{Framer, HEADER};
+use super::transfer::Endpoint;
+use crate::output::Exit;
+
+/// How long what was handed to the adapter may take to leave.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// Send a file or standard input over a connection, one SDU for each block or line
+///
+/// The connection exists as long as the command runs. What is sent before somebody receives at the
+/// other end is lost: start `cellgate recv` there first.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    endpoint: Endpoint,
+    /// Octets of each SDU's payload [default: as many as the contract allows]
+    #[arg(long, value_name = "N", conflicts_with = "line")]
+    block: Option<usize>,
+    /// Send each line, with its line feed, as an SDU
+    #[arg(long)]
+    line: bool,
+    /// Number and check what is sent, for `recv --verify`
+    #[arg(long)]
+    verify: bool,
+    /// What to send; -: standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let name = args.file.display();
+    let mut input = Input::open(&args.file).with_context(|| name.to_string())?;
+    let connection = args.endpoint.transmit()?;
+    let max_sdu = connection.transmit_max_sdu();
+    let max_sdu = usize::from(max_sdu.ok_or(cellgate::Error::DoesNotSend)?);
+    let framer = args.verify.then(|| Framer::new(transfer_number()));
+    let room = max_sdu.saturating_sub(if args.verify { HEADER } else { 0 });
+    let block = match args.block {
+        _ if room == 0 => Err(format!(
+            "SDUs of {max_sdu} octets have no room for --verify"
+        )),
+        Some(0) => Err("--block 0: an SDU of 0 octets cannot be sent".to_owned()),
+        Some(block) if block > room => Err(format!(
+            "--block {block}: the contract has room for {room}; give more by max_sdu="
+        )),
+        block => Ok(block.unwrap_or(room)),
+    };
+    let block = block.map_err(Misuse)?;
+    let mut sender = Sender { connection, framer };
+    match args.line {
+        true => lines(&mut input, room, &mut sender),
+        false => blocks(&mut input, block, &mut sender),
+    }
+    .with_context(|| name.to_string())?;
+    sender.finish()?;
+    Ok(Exit::Ok)
+}
+
+/// Another for each transfer of this machine.
+fn transfer_number() -> u32 {
+    let now = cellgate_host::clock::MonotonicClock.now();
+    (now.ns() as u32).rotate_left(16) ^ std::process::id()
+}
+
+enum Input {
+    /// Octets that are left; they are read into the transmit ring.
+    File { file: File, left: u64 },
+    /// Nobody knows how much there is.
+    Stream(Box<dyn BufRead>),
+}
+
+impl Input {
+    fn open(path: &Path) -> io::Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Stream(Box::new(io::stdin().lock())));
+        }
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        Ok(match metadata.is_file() {
+            true => Self::File {
+                file,
+                left: metadata.len(),
+            },
+            false => Self::Stream(Box::new(BufReader::new(file))),
+        })
+    }
+
+    fn lines(&mut self) -> Box<dyn BufRead + '_> {
+        match self {
+            Self::File { file, .. } => Box::new(BufReader::new(file)),
+            Self::Stream(stream) => Box::new(stream),
+        }
+    }
+}
+
+struct Sender {
+    connection: Connection,
+    framer: Option<Framer>,
+}
+
+impl Sender {
+    /// Sends an SDU with `len` octets that `fill` writes into the transmit ring.
+    fn send(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let header = if self.framer.is_some() { HEADER } else { 0 };
+        let mut space = self.connection.reserve(header + len)?;
+        fill(&mut space[header..])?;
+        if let Some(framer) = &mut self.framer {
+            ensure!(
+                framer.frame(&mut space),
+                "more SDUs than a transfer can have"
+            );
+        }
+        Ok(space.submit()?)
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        if let Some(framer) = self.framer {
+            self.connection.send(&framer.end())?;
+        }
+        let closed = self.connection.close(LINGER);
+        closed.context("what was sent has not left")?;
+        Ok(())
+    }
+}
+
+fn blocks(input: &mut Input, block: usize, sender: &mut Sender) -> anyhow::Result<()> {
+    match input {
+        Input::File { file, left } => {
+            while *left > 0 {
+                let len = usize::try_from(*left).unwrap_or(block).min(block);
+                sender.send(len, |space| file.read_exact(space))?;
+                *left -= len as u64;
+            }
+        }
+        Input::Stream(stream) => {
+            let mut octets = Vec::with_capacity(block);
+            loop {
+                octets.clear();
+                let read = stream.take(block as u64).read_to_end(&mut octets)?;
+                if read == 0 {
+                    break;
+                }
+                sender.send(read, |space| {
+                    space.copy_from_slice(&octets);
+                    Ok(())
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn lines(input: &mut Input, room: usize, sender: &mut Sender) -> anyhow::Result<()> {
+    let mut input = input.lines();
+    let mut line = Vec::with_capacity(room);
+    for number in 1_u64.. {
+        line.clear();
+        // One octet more than fits tells of a line that is too long.
+        let most = room as u64 + 1;
+        let read = (&mut input).take(most).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            break;
+        }
+        if read > room {
+            bail!(
+                "line {number} does not fit: an SDU has room for {room} octets; \
+                 give more by max_sdu=, or send blocks"
+            );
+        }
+        sender.send(read, |space| {
+            space.copy_from_slice(&line);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

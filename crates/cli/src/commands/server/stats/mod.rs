@@ -1,0 +1,121 @@
+//! `cellgate stats`: counters of connections, interfaces and resources.
+
+mod openmetrics;
+
+use cellgate::{ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
+use serde::Serialize;
+
+use super::Server;
+use crate::output::{Exit, print, print_json, table};
+
+/// Print the server's counters
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: Server,
+    /// As OpenMetrics text, for a scraper
+    #[arg(long, conflicts_with = "json")]
+    openmetrics: bool,
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a server has counted.
+struct Stats {
+    server: ServerInfo,
+    connections: Vec<ConnectionInfo>,
+    interfaces: Vec<InterfaceInfo>,
+    resources: Vec<ResourceInfo>,
+}
+
+#[derive(Serialize)]
+struct Json<'s> {
+    server: &'s str,
+    pid: u32,
+    notes: &'s [String],
+    resources: &'s [ResourceInfo],
+    interfaces: &'s [InterfaceInfo],
+    connections: &'s [ConnectionInfo],
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut admin = args.server.admin()?;
+    let stats = Stats {
+        server: admin.server().clone(),
+        connections: admin.list()?,
+        interfaces: admin.interfaces()?,
+        resources: admin.resources()?,
+    };
+    if args.openmetrics {
+        print(&openmetrics::text(&stats))?;
+    } else if args.json {
+        print_json(&Json {
+            server: &stats.server.server,
+            pid: stats.server.pid,
+            notes: &stats.server.notes,
+            resources: &stats.resources,
+            interfaces: &stats.interfaces,
+            connections: &stats.connections,
+        })?;
+    } else {
+        print(&people(&stats))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn people(stats: &Stats) -> String {
+    let mut text = format!("{}, process {}\n", stats.server.server, stats.server.pid);
+    for note in &stats.server.notes {
+        text += &format!("note: {note}\n");
+    }
+    let head = [
+        "resource",
+        "interface",
+        "all",
+        "reserved",
+        "expected",
+        "unit",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(stats.resources.iter().map(|info| {
+        [
+            info.resource.name().to_owned(),
+            info.interface.clone().unwrap_or_else(|| "-".to_owned()),
+            info.capacity.to_string(),
+            info.reserved.to_string(),
+            info.expected.to_string(),
+            info.resource.unit().to_owned(),
+        ]
+    }));
+    text += &format!("\n{}\n", table(&rows));
+    let head = ["interface", "connections", "cells dropped", "state"];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(stats.interfaces.iter().map(|info| {
+        [
+            info.spec.name.clone(),
+            info.connections.to_string(),
+            info.dropped_cells.to_string(),
+            if info.up { "up" } else { "down" }.to_owned(),
+        ]
+    }));
+    text += &format!("{}\n", table(&rows));
+    let head = [
+        "connection",
+        "PDUs sent",
+        "PDUs received",
+        "PDUs discarded",
+        "cells discarded",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(stats.connections.iter().map(|info| {
+        [
+            info.address.to_string(),
+            info.stats.pdus_transmitted.to_string(),
+            info.stats.pdus_delivered.to_string(),
+            info.stats.pdus_discarded.total().to_string(),
+            info.stats.cells_discarded.total().to_string(),
+        ]
+    }));
+    text + &table(&rows)
+}

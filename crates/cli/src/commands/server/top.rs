@@ -1,0 +1,231 @@
+//! `cellgate top`: connections by what they carry, from the counters that the server shows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use cellgate::{CounterRecord, CounterSnapshot, CountersView};
+use cellgate_host::sys::Signals;
+use serde::Serialize;
+
+use super::recv::seconds;
+use super::{Server, interrupted};
+use crate::output::{Exit, print, print_json, table};
+
+/// Moves to the upper left corner, and clears what is below.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Watch what each connection carries
+///
+/// Reads memory that the server shows, and asks it nothing: looking costs the server nothing. The
+/// server renews the counters four times a second.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    server: Server,
+    /// From one table to the next
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// One table of one interval, then end
+    #[arg(long)]
+    once: bool,
+    /// One JSON object an interval
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let view = args.server.admin()?.counters()?.map()?;
+    let signals = Signals::listen()?;
+    let mut before = read(&view)?;
+    while !interrupted(&signals, args.interval) {
+        let after = read(&view)?;
+        let table = Table::between(&before, &after);
+        match args.json {
+            true => print_json(&table)?,
+            false if args.once => print(&table.text())?,
+            false => print(&format!("{CLEAR}{}", table.text()))?,
+        }
+        if args.once {
+            break;
+        }
+        before = after;
+    }
+    Ok(Exit::Ok)
+}
+
+fn read(view: &CountersView) -> anyhow::Result<CounterSnapshot> {
+    let snapshot = view.read();
+    snapshot.ok_or_else(|| anyhow!("the server has died; start `cellgate serve` again, then this"))
+}
+
+/// What happened between two looks.
+#[derive(Debug, Serialize)]
+struct Table {
+    interval_ns: u64,
+    connections: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    record: CounterRecord,
+    transmitted_cell_s: u64,
+    transmitted_pdu_s: u64,
+    received_cell_s: u64,
+    delivered_pdu_s: u64,
+    discarded_cell_s: u64,
+}
+
+impl Table {
+    /// Those that send and receive most come first; those that were not there before have no rate.
+    fn between(before: &CounterSnapshot, after: &CounterSnapshot) -> Self {
+        let interval_ns = after.time.since_ns(before.time);
+        let old: BTreeMap<u32, &CounterRecord> = before
+            .records
+            .iter()
+            .map(|record| (record.number, record))
+            .collect();
+        let row = |record: &CounterRecord| {
+            let old = old.get(&record.number).copied().unwrap_or(record);
+            let rate = |of: fn(&CounterRecord) -> u64| {
+                let count = u128::from(of(record).saturating_sub(of(old)));
+                let per_s = (count * 1_000_000_000).checked_div(interval_ns.into());
+                u64::try_from(per_s.unwrap_or(0)).unwrap_or(u64::MAX)
+            };
+            Row {
+                transmitted_cell_s: rate(|of| of.cells_transmitted),
+                transmitted_pdu_s: rate(|of| of.pdus_transmitted),
+                received_cell_s: rate(|of| of.cells_received),
+                delivered_pdu_s: rate(|of| of.pdus_delivered),
+                discarded_cell_s: rate(|of| of.cells_discarded),
+                record: record.clone(),
+            }
+        };
+        let mut connections: Vec<Row> = after.records.iter().map(row).collect();
+        connections.sort_by_key(|row| {
+            let carried = row.transmitted_cell_s.saturating_add(row.received_cell_s);
+            (std::cmp::Reverse(carried), row.record.number)
+        });
+        Self {
+            interval_ns,
+            connections,
+        }
+    }
+
+    fn text(&self) -> String {
+        let seconds = self.interval_ns as f64 / 1e9;
+        let count = self.connections.len();
+        let sum = |of: fn(&Row) -> u64| self.connections.iter().map(of).sum::<u64>();
+        let head = [
+            "connection",
+            "process",
+            "promise",
+            "cells/s out",
+            "of",
+            "PDUs/s out",
+            "cells/s in",
+            "of",
+            "PDUs/s in",
+            "discarded/s",
+        ];
+        let mut rows = vec![head.map(str::to_owned)];
+        rows.extend(self.connections.iter().map(Row::columns));
+        let stale = match self.interval_ns {
+            0 => "not renewed meanwhile: is the server there?\n",
+            _ => "",
+        };
+        format!(
+            "{count} connections over {seconds:.2} s: {} cells/s out, {} in, {} discarded\n{stale}\n{}",
+            sum(|row| row.transmitted_cell_s),
+            sum(|row| row.received_cell_s),
+            sum(|row| row.discarded_cell_s),
+            table(&rows)
+        )
+    }
+}
+
+impl Row {
+    fn columns(&self) -> [String; 10] {
+        let record = &self.record;
+        let bound = |cell_s: u64| match cell_s {
+            0 => "-".to_owned(),
+            _ => cell_s.to_string(),
+        };
+        [
+            record.address.clone(),
+            match (record.pid, record.permanent) {
+                (0, true) => "permanent".to_owned(),
+                (0, false) => "-".to_owned(),
+                (pid, _) => pid.to_string(),
+            },
+            if record.guaranteed {
+                "guaranteed"
+            } else {
+                "best effort"
+            }
+            .to_owned(),
+            self.transmitted_cell_s.to_string(),
+            bound(record.transmit_cell_s),
+            self.transmitted_pdu_s.to_string(),
+            self.received_cell_s.to_string(),
+            bound(record.receive_cell_s),
+            self.delivered_pdu_s.to_string(),
+            self.discarded_cell_s.to_string(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate::Time;
+
+    use super::*;
+
+    fn snapshot(time_ms: u64, cells: &[(u32, u64)]) -> CounterSnapshot {
+        let record = |(number, cells): &(u32, u64)| CounterRecord {
+            address: format!("lo.0.{number}"),
+            number: *number,
+            cells_transmitted: *cells,
+            ..CounterRecord::default()
+        };
+        CounterSnapshot {
+            time: Time::from_ns(time_ms * 1_000_000),
+            records: cells.iter().map(record).collect(),
+        }
+    }
+
+    #[test]
+    fn rates_are_those_of_the_interval() {
+        let before = snapshot(1_000, &[(1, 100), (2, 100), (3, 7)]);
+        let after = snapshot(1_500, &[(1, 150), (2, 300), (4, 1_000)]);
+        let table = Table::between(&before, &after);
+        let rates = table.connections.iter();
+        let rates: Vec<_> = rates
+            .map(|row| (row.record.number, row.transmitted_cell_s))
+            .collect();
+        assert_eq!(rates, [(2, 400), (1, 100), (4, 0)]);
+        let text = table.text();
+        assert!(
+            text.starts_with("3 connections over 0.50 s: 500 cells/s out, 0 in"),
+            "{text}"
+        );
+        let json = serde_json::to_value(&table).unwrap();
+        assert_eq!(json["connections"][0]["address"], "lo.0.2");
+        assert_eq!(json["connections"][0]["cells_transmitted"], 300);
+        assert_eq!(json["interval_ns"], 500_000_000);
+    }
+
+    #[test]
+    fn two_looks_at_the_same_counters_make_no_rate() {
+        let same = snapshot(1_000, &[(1, 100)]);
+        let table = Table::between(&same, &same);
+        assert_eq!(table.connections[0].transmitted_cell_s, 0);
+        assert!(table.text().contains("is the server there?"));
+        let earlier = snapshot(900, &[(1, 200)]);
+        assert_eq!(
+            Table::between(&same, &earlier).connections[0].transmitted_cell_s,
+            0
+        );
+    }
+}

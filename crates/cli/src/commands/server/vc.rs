@@ -1,0 +1,181 @@
+//! `cellgate vc`: the server's connections.
+
+use cellgate::{Connection, ConnectionInfo};
+use clap::Subcommand;
+
+use super::words::Words;
+use super::{Server, monitor, usage};
+use crate::output::{Exit, print, print_json, table};
+
+/// Connections: add, set, del, show, monitor.
+#[derive(clap::Args)]
+pub(crate) struct Command {
+    #[command(flatten)]
+    server: Server,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Opens a permanent connection: ADDRESS contract TEXT [transmit-pdus N] [receive-pdus N]
+    Add {
+        /// [interface.]vpi.vci
+        address: String,
+        /// contract TEXT [transmit-pdus N] [receive-pdus N]
+        words: Vec<String>,
+    },
+    /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
+    Set {
+        /// [interface.]vpi.vci
+        address: String,
+        /// contract TEXT
+        words: Vec<String>,
+    },
+    /// Deletes a permanent connection
+    Del {
+        /// [interface.]vpi.vci
+        address: String,
+    },
+    /// Lists connections, or tells all of one
+    Show {
+        /// [interface.]vpi.vci
+        address: Option<String>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tells of connections and interfaces that come, change and go
+    Monitor {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    match &command.verb {
+        Verb::Add { address, words } => {
+            let mut words = Words::new(words);
+            let contract: String = usage(words.required("contract"))?;
+            let mut builder = Connection::builder().address(address).contract(contract);
+            if let Some(pdus) = usage(words.value("transmit-pdus"))? {
+                builder = builder.transmit_pdus(pdus);
+            }
+            if let Some(pdus) = usage(words.value("receive-pdus"))? {
+                builder = builder.receive_pdus(pdus);
+            }
+            usage(words.finish())?;
+            let contract = command.server.admin()?.add(&builder)?;
+            print(&format!("{address} contract {contract}\n"))?;
+        }
+        Verb::Set { address, words } => {
+            let mut words = Words::new(words);
+            let contract: String = usage(words.required("contract"))?;
+            usage(words.finish())?;
+            command.server.admin()?.set(address, &contract)?;
+        }
+        Verb::Del { address } => command.server.admin()?.delete(address)?,
+        Verb::Show { address, json } => return show(&command.server, address.as_deref(), *json),
+        Verb::Monitor { json } => return monitor::run(command.server.admin()?, *json),
+    }
+    Ok(Exit::Ok)
+}
+
+fn show(server: &Server, address: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+    let mut all = server.admin()?.list()?;
+    if let Some(address) = address {
+        let address: cellgate::Address = address.parse().map_err(cellgate::Error::from)?;
+        all.retain(|info| {
+            let interface =
+                address.interface.is_none() || info.address.interface == address.interface;
+            interface && info.address.vc == address.vc
+        });
+        if all.is_empty() {
+            anyhow::bail!("no connection has the address {address}");
+        }
+    }
+    if json {
+        print_json(&serde_json::json!({ "connections": all }))?;
+    } else if address.is_some() {
+        all.iter().try_for_each(|info| print(&in_full(info)))?;
+    } else {
+        print(&list(&all))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// One line each.
+fn list(all: &[ConnectionInfo]) -> String {
+    let mut rows = vec![[
+        "address".to_owned(),
+        "user".to_owned(),
+        "process".to_owned(),
+        "sent".to_owned(),
+        "received".to_owned(),
+        "discarded".to_owned(),
+        "contract".to_owned(),
+    ]];
+    rows.extend(all.iter().map(|info| {
+        [
+            info.address.to_string(),
+            info.uid.to_string(),
+            match (info.pid, info.permanent) {
+                (Some(pid), _) => pid.to_string(),
+                (None, true) => "permanent".to_owned(),
+                (None, false) => "-".to_owned(),
+            },
+            info.stats.pdus_transmitted.to_string(),
+            info.stats.pdus_delivered.to_string(),
+            info.stats.pdus_discarded.total().to_string(),
+            info.contract.clone(),
+        ]
+    }));
+    table(&rows)
+}
+
+/// Everything about one.
+fn in_full(info: &ConnectionInfo) -> String {
+    let stats = &info.stats;
+    let rate = |rate: Option<cellgate::CellRate>| {
+        rate.map_or("-".to_owned(), |rate| format!("{} cells/s", rate.cell_s()))
+    };
+    let promise = if info.guaranteed {
+        "guaranteed"
+    } else {
+        "best effort"
+    };
+    let mut rows = vec![
+        [info.address.to_string(), info.contract.clone()],
+        ["promise".to_owned(), promise.to_owned()],
+        ["transmit".to_owned(), rate(info.transmit)],
+        ["receive".to_owned(), rate(info.receive)],
+        ["memory".to_owned(), format!("{} octets", info.memory)],
+        [
+            "adapter CPU".to_owned(),
+            format!(
+                "{} ppm reserved, {} ppm expected",
+                info.cpu_reserved_ppm, info.cpu_expected_ppm
+            ),
+        ],
+        ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
+        ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
+        [
+            "cells received".to_owned(),
+            stats.cells_received.to_string(),
+        ],
+        [
+            "PDUs delivered".to_owned(),
+            stats.pdus_delivered.to_string(),
+        ],
+    ];
+    for reason in cellgate::Discard::ALL {
+        let pdus = stats.pdus_discarded.of(reason);
+        let cells = stats.cells_discarded.of(reason);
+        if pdus + cells > 0 {
+            let counts = format!("{pdus} PDUs, {cells} cells");
+            rows.push([format!("discarded: {}", reason.name()), counts]);
+        }
+    }
+    table(&rows)
+}

@@ -1,0 +1,266 @@
+//! A daemon of its own for each test, in a directory of its own.
+
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// One daemon at a time: its adapter keeps a CPU busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A running `cellgate serve`; it ends when it is dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    directory: PathBuf,
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+impl Daemon {
+    /// Starts one with these interfaces and connections.
+    pub(crate) fn start(contents: &str) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::start_by(&[], contents, Some(alone))
+    }
+
+    /// Starts one behind the words of another command, as `ip netns exec NAME`.
+    pub(crate) fn start_by(
+        words: &[&str],
+        contents: &str,
+        alone: Option<MutexGuard<'static, ()>>,
+    ) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cellgate-cli-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).expect("a directory");
+        let config = directory.join("cellgate.toml");
+        let state = directory.join("state");
+        let head = format!("[server]\nstate_dir = {:?}\n", state.display().to_string());
+        fs::write(&config, head + contents).expect("a file");
+        let mut command = behind(words);
+        command
+            .arg("serve")
+            .arg("-c")
+            .arg(&config)
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("cellgate starts");
+        let stderr = child.stderr.take().expect("it is piped");
+        await_line(stderr, "ready");
+        Self {
+            child,
+            directory,
+            _alone: alone,
+        }
+    }
+
+    /// Kills the daemon; its adapter and all connections go on.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts another in its place, and does not wait for it.
+    pub(crate) fn succeed(&mut self) {
+        let mut command = behind(&[]);
+        command
+            .arg("serve")
+            .arg("-c")
+            .arg(self.path("cellgate.toml"));
+        self.child = command
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("cellgate starts");
+    }
+
+    /// The daemon's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The control socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path("state/control.sock")
+    }
+
+    /// A file of the daemon's directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// `cellgate` as its user.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = behind(&[]);
+        command
+            .args(arguments)
+            .env("CELLGATE_SOCKET", self.socket());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).output().expect("it starts")
+    }
+
+    /// What it prints; it must succeed.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        succeeded(arguments, &self.run(arguments))
+    }
+
+    /// What it complains of; it must exit with `code`.
+    pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
+        error
+    }
+
+    fn fed(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // One that has failed reads no more of it.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    }
+
+    /// The same with something on standard input.
+    pub(crate) fn feed(&self, arguments: &[&str], input: &[u8]) {
+        succeeded(arguments, &self.fed(arguments, input));
+    }
+
+    pub(crate) fn feed_fails(&self, arguments: &[&str], input: &[u8]) -> String {
+        let output = self.fed(arguments, input);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        stderr(&output)
+    }
+
+    /// Starts a command, and waits until it says `word` on standard error.
+    pub(crate) fn begin(&self, arguments: &[&str], word: &str) -> Running {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut stdout = child.stdout.take().expect("it is piped");
+        let printed = std::thread::spawn(move || {
+            let mut printed = Vec::new();
+            stdout.read_to_end(&mut printed).expect("a pipe is read");
+            printed
+        });
+        let stderr = child.stderr.take().expect("it is piped");
+        let said = await_line(stderr, word);
+        Running {
+            child,
+            printed,
+            said,
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        let _ = kill_process(pid, Signal::TERM);
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A command under way.
+pub(crate) struct Running {
+    child: Child,
+    printed: std::thread::JoinHandle<Vec<u8>>,
+    said: std::thread::JoinHandle<String>,
+}
+
+impl Running {
+    /// What it printed; it must succeed.
+    pub(crate) fn stdout(mut self) -> Vec<u8> {
+        let code = self.child.wait().expect("it ends").code();
+        let said = self.said.join().expect("a pipe is read");
+        assert_eq!(code, Some(0), "{said}");
+        self.printed.join().expect("a pipe is read")
+    }
+
+    /// Its exit code, and what it said behind the first line.
+    pub(crate) fn end(mut self) -> (i32, String) {
+        let code = self.child.wait().expect("it ends").code();
+        (
+            code.expect("no signal"),
+            self.said.join().expect("a pipe is read"),
+        )
+    }
+}
+
+/// Waits for a line with `word`; the rest is read aside.
+pub(crate) fn await_line(stderr: ChildStderr, word: &str) -> std::thread::JoinHandle<String> {
+    let mut reader = BufReader::new(stderr);
+    let mut said = String::new();
+    loop {
+        let mut line = String::new();
+        let read = reader.read_line(&mut line).expect("a pipe is read");
+        assert!(read > 0, "it ended before {word:?}: {said}");
+        said += &line;
+        if line.contains(word) {
+            break;
+        }
+    }
+    std::thread::spawn(move || {
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).expect("a pipe is read");
+        rest
+    })
+}
+
+fn behind(words: &[&str]) -> Command {
+    let binary = env!("CARGO_BIN_EXE_cellgate");
+    match words.split_first() {
+        None => Command::new(binary),
+        Some((program, rest)) => {
+            let mut command = Command::new(program);
+            command.args(rest).arg(binary);
+            command
+        }
+    }
+}
+
+fn succeeded(arguments: &[&str], output: &Output) -> String {
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(output));
+    stdout(output)
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Octets that do not repeat.
+pub(crate) fn octets(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut octets = Vec::with_capacity(len + 8);
+    while octets.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        octets.extend_from_slice(&state.to_be_bytes());
+    }
+    octets.truncate(len);
+    octets
+}

@@ -1,0 +1,481 @@
+//! Hostile and unlucky clients, daemons and adapters, while connections that conform are under way.
+//! Long forms: `CELLGATE_KILLS=100` and `CELLGATE_OPENS=100000`.
+
+mod daemon;
+mod load;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cellgate::{Admin, Connection, Error, Resource};
+use cellgate_core::server::{Confirm, FromClient, FromServer, Open, Request, VERSION};
+use cellgate_host::client::Control;
+use cellgate_host::sys::peer_credentials;
+use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
+use daemon::Daemon;
+use load::{Held, Load, PATIENCE, eventually};
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
+use rustix::io::{Errno, pread, pwrite};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Names the part that this executable plays when a test has started it, and its daemon.
+const ROLE: &str = "CELLGATE_KILLS_TEST_ROLE";
+const SOCKET: &str = "CELLGATE_KILLS_TEST_SOCKET";
+
+/// Writes of a client that writes garbage.
+const GARBAGE: u32 = 20_000;
+
+const JOINED: &str = "[adapter]\ngap_max_ns = 30000000\n\
+     [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+     [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
+
+/// No test by itself: what the clients do that the tests here start.
+#[test]
+fn plays_its_role() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let socket = PathBuf::from(std::env::var_os(SOCKET).expect("the daemon's"));
+    match role.as_str() {
+        "greedy" => greedy(&socket),
+        "hostile" => hostile(&socket),
+        other => panic!("{other}"),
+    }
+}
+
+/// Says on standard error that it has come so far.
+fn say(what: &str) {
+    eprintln!("so far: {what}");
+}
+
+/// Sends as fast as it can, until it is killed.
+fn greedy(socket: &Path) {
+    let builder = Connection::builder().socket(socket).address("a.0.300");
+    let contract = "cbr,aal5:tx:pcr=20000cps,max_sdu=9000,rx:pcr=1000cps,max_sdu=9000";
+    let connection = builder.contract(contract).open().expect("there is room");
+    say("open");
+    loop {
+        connection.send(&[7; 9_000]).expect("it is open");
+    }
+}
+
+/// A client that speaks the protocol itself, so that it has all descriptors.
+struct Raw {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+    id: u64,
+}
+
+impl Raw {
+    fn new(path: &Path) -> Self {
+        let mut raw = Self {
+            socket: connected(path),
+            buffer: vec![0; MESSAGE_MAX],
+            id: 0,
+        };
+        raw.ask(Request::Hello { version: VERSION });
+        raw
+    }
+
+    fn ask(&mut self, request: Request) -> (Confirm, Vec<OwnedFd>) {
+        self.id += 1;
+        let message = FromClient::Request {
+            id: self.id,
+            request,
+        };
+        let octets = serde_json::to_vec(&message).expect("JSON");
+        send(&self.socket, &octets, &[], true).expect("the daemon is there");
+        loop {
+            let received = receive(&self.socket, &mut self.buffer, true);
+            let Ok(Received::Message(len, fds)) = received else {
+                panic!("{received:?}");
+            };
+            match serde_json::from_slice(&self.buffer[..len]).expect("JSON") {
+                FromServer::Confirm { id, result } if id == self.id => {
+                    return (result.expect("there is room"), fds);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn connected(path: &Path) -> OwnedFd {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket");
+    let path = SocketAddrUnix::new(path).expect("a path");
+    connect(&socket, &path).expect("somebody listens");
+    socket
+}
+
+/// Writes into every word that it can write, punches holes, and tries to resize and to write what is
+/// not its own.
+fn hostile(socket: &Path) {
+    let mut clients = Vec::new();
+    let (mut theirs, mut mine) = (Vec::new(), Vec::new());
+    for (i, class) in (0..).zip(["cbr,aal5:pcr=5000cps,max_sdu=1000", "ubr,aal5:max_sdu=4000"]) {
+        let mut raw = Raw::new(socket);
+        let open = Open {
+            address: format!("a.0.{}", 310 + i).parse().expect("an address"),
+            contract: class.to_owned(),
+            notification: None,
+            transmit_pdus: None,
+            receive_pdus: None,
+            completions: true,
+        };
+        let (confirm, fds) = raw.ask(Request::Open(open));
+        assert!(matches!(confirm, Confirm::Opened(_)), "{confirm:?}");
+        let mut fds = fds.into_iter();
+        for _ in 0..2 {
+            theirs.extend(fds.next());
+            mine.extend(fds.next());
+        }
+        clients.push((raw, fds.next()));
+    }
+    for file in &theirs {
+        assert_eq!(pwrite(file, &[1; 8], 128).unwrap_err(), Errno::PERM);
+        assert_eq!(ftruncate(file, 0).unwrap_err(), Errno::PERM);
+    }
+    let mut rng = Pcg64Mcg::new(29);
+    for _ in 0..GARBAGE {
+        spoil(&mut rng, &mine);
+    }
+    say("spoilt");
+    loop {
+        spoil(&mut rng, &mine);
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+fn spoil(rng: &mut Pcg64Mcg, files: &[OwnedFd]) {
+    let file = &files[rng.next_u32() as usize % files.len()];
+    let len = fstat(file).expect("a file").st_size as u64;
+    let index_at = 128 * u64::from(1 + rng.next_u32() % 3);
+    match rng.next_u32() % 20 {
+        0 => assert_eq!(ftruncate(file, 0).unwrap_err(), Errno::PERM),
+        1 => {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            fallocate(file, hole, 0, len).expect("a hole");
+        }
+        2..10 => {
+            pwrite(file, &word(rng).to_le_bytes(), index_at).expect("its own file");
+        }
+        // An index that goes on as it should, over slots that are not filled as they should.
+        10..15 => {
+            let mut octets = [0; 8];
+            pread(file, &mut octets, index_at).expect("its own file");
+            let next = u64::from_le_bytes(octets).wrapping_add(1);
+            pwrite(file, &next.to_le_bytes(), index_at).expect("its own file");
+        }
+        _ => {
+            let at = rng.next_u64() % (len / 8) * 8;
+            pwrite(file, &word(rng).to_le_bytes(), at).expect("its own file");
+        }
+    }
+}
+
+fn word(rng: &mut Pcg64Mcg) -> u64 {
+    match rng.next_u32() % 5 {
+        0 => rng.next_u64(),
+        1 => u64::from(rng.next_u32() % 16),
+        2 => u64::MAX - u64::from(rng.next_u32() % 16),
+        // A doorbell that may be valid, a plausible descriptor.
+        3 => u64::from(rng.next_u32() % 8) | u64::from(rng.next_u32() % 8) << 32,
+        _ => u64::from(rng.next_u32() % 4_096) | u64::from(rng.next_u32() % 1_000) << 32,
+    }
+}
+
+/// A client of its own process.
+struct Client(Child);
+
+impl Client {
+    /// Starts one, and waits until it says `word`.
+    fn start(daemon: &Daemon, role: &str, word: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command
+            .args(["--exact", "plays_its_role", "--nocapture"])
+            .env(ROLE, role)
+            .env(SOCKET, daemon.socket())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let stderr = child.stderr.take().expect("it is piped");
+        daemon::await_line(stderr, word);
+        Self(child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+    }
+
+    fn kill(mut self) {
+        assert!(
+            self.0.try_wait().expect("a child").is_none(),
+            "it has ended"
+        );
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it ends");
+    }
+}
+
+type Reserved = BTreeMap<(Resource, Option<String>), (u64, u64)>;
+
+fn reserved(daemon: &Daemon) -> Reserved {
+    let resources = admin(daemon).resources().expect("the daemon is there");
+    let of = |info: cellgate::ResourceInfo| {
+        let key = (info.resource, info.interface);
+        (key, (info.reserved, info.capacity))
+    };
+    resources.into_iter().map(of).collect()
+}
+
+/// As soon as somebody answers.
+fn admin(daemon: &Daemon) -> Admin {
+    eventually("no daemon answers", || match Admin::at(daemon.socket()) {
+        Ok(admin) => Some(admin),
+        Err(Error::NoServer { .. } | Error::Closed) => None,
+        Err(error) => panic!("{error}"),
+    })
+}
+
+fn adapter_socket(daemon: &Daemon) -> PathBuf {
+    daemon.path("state/adapter.sock")
+}
+
+fn adapter_pid(daemon: &Daemon) -> u32 {
+    let socket = connected(&adapter_socket(daemon));
+    peer_credentials(socket.as_fd()).expect("credentials").1
+}
+
+/// Tries, the void ones included.
+const TRIES_MAX: u32 = 3;
+/// What the adapter may stand still without a loss.
+const GAP_MAX_NS: u64 = 30_000_000;
+
+/// Runs `act` beside a load, which must lose nothing. Where the adapter did not run for longer than
+/// it admits, that says nothing, and it is tried again.
+fn beside_a_load(name: &str, daemon: &mut Daemon, mut act: impl FnMut(&mut Daemon)) {
+    for _ in 0..TRIES_MAX {
+        let load = Load::begin(&daemon.socket());
+        let mut control = Control::at(&adapter_socket(daemon)).expect("the adapter listens");
+        let before = control.gaps(true).expect("gaps");
+        act(daemon);
+        let runs = load.end();
+        let gaps = control.gaps(false).expect("gaps").since(&before);
+        for run in &runs {
+            assert_eq!(run.received.wrong, 0);
+            assert!(!run.sent.pdus.is_empty(), "nothing was sent");
+        }
+        let lost: usize = runs.iter().map(|run| run.lost().len()).sum();
+        // The histogram has every gap: the daemon restarts the maximum.
+        let long = gaps.histogram[GAP_MAX_NS.ilog2() as usize..]
+            .iter()
+            .any(|count| *count > 0);
+        match (lost, long) {
+            (0, _) => {
+                println!("ran {name}");
+                return;
+            }
+            (_, true) => println!("void {name}: {lost} PDUs lost, the adapter did not run"),
+            (_, false) => panic!("{lost} PDUs were lost"),
+        }
+    }
+}
+
+#[test]
+fn a_killed_a_stopped_and_a_hostile_client_hurt_nobody() {
+    let mut daemon = Daemon::start(JOINED);
+    beside_a_load("unlucky_clients", &mut daemon, |daemon| {
+        let before = reserved(daemon);
+        let back = || {
+            eventually("resources do not come back", || {
+                (reserved(daemon) == before).then_some(())
+            })
+        };
+        for _ in 0..3 {
+            let client = Client::start(daemon, "greedy", "open");
+            assert_ne!(reserved(daemon), before);
+            std::thread::sleep(Duration::from_millis(100));
+            client.kill();
+            back();
+        }
+        let client = Client::start(daemon, "greedy", "open");
+        client.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(500));
+        client.signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(200));
+        client.kill();
+        back();
+        let client = Client::start(daemon, "hostile", "spoilt");
+        let mut control = Control::at(&adapter_socket(daemon)).expect("the adapter listens");
+        let vcs = control.enumerate().expect("the adapter answers").vcs;
+        let faults: u64 = vcs.iter().map(|vc| vc.stats.client_faults).sum();
+        let doorbells = control.stats().expect("the adapter answers").doorbell_faults;
+        assert!(faults > 0 && doorbells > 0, "the garbage was none");
+        client.kill();
+        back();
+    });
+    eventually("connections stay", || {
+        let left = admin(&daemon).list().expect("the daemon is there");
+        left.is_empty().then_some(())
+    });
+}
+
+fn times(variable: &str, default: usize) -> usize {
+    let given = std::env::var(variable).ok();
+    given.map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn a_killed_daemon_costs_nothing_and_its_successor_takes_all_up() {
+    let kills = times("CELLGATE_KILLS", 5);
+    let mut daemon = Daemon::start(JOINED);
+    beside_a_load("killed_daemons", &mut daemon, |daemon| {
+        let before = reserved(daemon);
+        let mut took = Vec::new();
+        for _ in 0..kills {
+            daemon.kill();
+            std::thread::sleep(Duration::from_millis(20));
+            let begin = Instant::now();
+            daemon.succeed();
+            let mut admin = admin(daemon);
+            assert_eq!(admin.list().expect("the daemon is there").len(), 4);
+            took.push(begin.elapsed());
+            assert_eq!(reserved(daemon), before);
+            // Its successor finds it at work, not at its beginning.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        took.sort_unstable();
+        let at =
+            |percent: usize| took[(took.len() * percent).div_ceil(100) - 1].as_secs_f64() * 1e3;
+        println!(
+            "{kills} kills: taken up after p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
+            at(50),
+            at(99),
+            at(100)
+        );
+    });
+}
+
+#[test]
+fn a_killed_adapter_costs_what_was_sent_in_the_gap() {
+    let daemon = Daemon::start(JOINED);
+    let before = reserved(&daemon);
+    let load = Load::begin(&daemon.socket());
+    std::thread::sleep(Duration::from_millis(500));
+    let mut kills = Vec::new();
+    for _ in 0..3 {
+        let pid = adapter_pid(&daemon);
+        let killed = Instant::now();
+        let raw = Pid::from_raw(pid.cast_signed()).expect("a process");
+        kill_process(raw, Signal::KILL).expect("it runs");
+        eventually("no other adapter", || {
+            let there = std::os::unix::fs::FileTypeExt::is_socket;
+            let path = adapter_socket(&daemon);
+            let file = std::fs::metadata(&path).ok()?;
+            let open = admin(&daemon).list().ok()?;
+            let all = there(&file.file_type()) && open.len() == 4;
+            let control = all.then(|| Control::at(&path).ok()).flatten()?;
+            let vcs = { control }.enumerate().ok()?.vcs.len();
+            (vcs == 4).then_some(())
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        kills.push((killed, Instant::now()));
+    }
+    for run in load.end() {
+        assert_eq!(run.received.wrong, 0);
+        for seen in [&run.sent, &run.received] {
+            assert_eq!(seen.reopened.len(), kills.len());
+        }
+        let mut gaps = Vec::new();
+        for (i, (killed, _)) in kills.iter().enumerate() {
+            // What waited in the ring goes with it; both ends have to hear of the new memory.
+            let from = *killed - Duration::from_millis(200);
+            let to = run.sent.reopened[i].max(run.received.reopened[i]);
+            gaps.push((from, to + Duration::from_millis(50)));
+        }
+        let lost = run.lost();
+        println!(
+            "{} PDUs sent, {} lost in three gaps",
+            run.sent.pdus.len(),
+            lost.len()
+        );
+        for at in lost {
+            let inside = gaps.iter().any(|(from, to)| (*from..=*to).contains(&at));
+            let since = kills[0].0;
+            assert!(
+                inside,
+                "lost outside of a gap, {:?} after the first kill",
+                at - since
+            );
+        }
+        let after = run.received.pdus.last().expect("something came").1;
+        assert!(after > kills[2].0, "nothing came after the last kill");
+    }
+    eventually("resources do not come back", || {
+        (reserved(&daemon) == before).then_some(())
+    });
+}
+
+#[test]
+fn opens_and_closes_under_load_leak_nothing() {
+    let opens = times("CELLGATE_OPENS", 2_000);
+    let mut daemon = Daemon::start(JOINED);
+    beside_a_load("opens", &mut daemon, |daemon| {
+        let processes = [daemon.pid(), adapter_pid(daemon)];
+        let resources = reserved(daemon);
+        let held = || processes.map(Held::by);
+        let settle = || {
+            eventually("resources do not come back", || {
+                (reserved(daemon) == resources).then_some(())
+            });
+        };
+        open_and_close(daemon, opens / 4);
+        settle();
+        let before = held();
+        open_and_close(daemon, opens - opens / 4);
+        settle();
+        eventually("descriptors do not come back", || {
+            let same = held()
+                .iter()
+                .zip(&before)
+                .all(|(now, then)| now.descriptors <= then.descriptors);
+            same.then_some(())
+        });
+        for (who, (now, then)) in ["daemon", "adapter"].iter().zip(held().iter().zip(&before)) {
+            println!("{opens} opens and closes: the {who} had {then:?}, has {now:?}");
+            let more = now.memory.saturating_sub(then.memory);
+            // A leak of a page each would be six times as much in the short form.
+            assert!(more <= 1 << 20, "the {who} has {more} octets more");
+        }
+    });
+}
+
+/// Some closed in order, some by hanging up, some after an SDU.
+fn open_and_close(daemon: &Daemon, n: usize) {
+    let contracts = ["cbr,aal5:pcr=2000cps,max_sdu=1000", "ubr,aal5:max_sdu=9000"];
+    for i in 0..n {
+        let builder = Connection::builder()
+            .socket(daemon.socket())
+            .address(format!("{}.0.{}", ["a", "b"][i % 2], 400 + i % 7))
+            .contract(contracts[i / 2 % 2]);
+        let connection = eventually("the address stays in use", || match builder.open() {
+            Ok(connection) => Some(connection),
+            // The former one's hang-up is not noticed yet.
+            Err(Error::Refused(cellgate::Refused::AddressInUse)) => None,
+            Err(error) => panic!("open {i}: {error}"),
+        });
+        if i % 3 == 0 {
+            connection.send(&[1; 500]).expect("it is open");
+        }
+        if i % 2 == 0 {
+            connection.close(PATIENCE).expect("it closes");
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! The commands that talk to a daemon, before a daemon: `cellgate serve` with two interfaces that
+//! are each other's peer, in a directory of its own, by whichever user runs the tests.
+
+mod daemon;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use daemon::{Daemon, octets, stderr, stdout};
+use serde_json::Value;
+
+/// What `a` sends and `b` receives under it. An address receives on one of an adapter's interfaces.
+const CONTRACT: &str = "cbr,aal5:pcr=80Mbps,max_sdu=8192";
+
+fn daemon() -> Daemon {
+    Daemon::start(
+        "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+         [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
+    )
+}
+
+#[test]
+fn connections_are_added_shown_changed_and_deleted() {
+    let daemon = daemon();
+    let contract = "cbr,aal5:pcr=1000,max_sdu=100";
+    let added = daemon.ok(&[
+        "vc",
+        "add",
+        "a.0.40",
+        "contract",
+        "cbr,aal5:max_sdu=100,pcr=1000",
+    ]);
+    assert_eq!(added, format!("a.0.40 contract {contract}\n"));
+    let listed = daemon.ok(&["vc", "show"]);
+    assert!(
+        listed
+            .lines()
+            .any(|line| line.contains("a.0.40") && line.ends_with(contract))
+    );
+    assert!(daemon.ok(&["vc", "show", "a.0.40"]).contains("guaranteed"));
+    daemon.ok(&[
+        "vc",
+        "set",
+        "a.0.40",
+        "contract",
+        "cbr,aal5:pcr=2000,max_sdu=100",
+    ]);
+    let shown: Value = serde_json::from_str(&daemon.ok(&["vc", "show", "--json"])).unwrap();
+    assert_eq!(shown["connections"][0]["transmit"]["cell_s"], 2_000);
+    assert_eq!(shown["connections"].as_array().unwrap().len(), 1);
+    daemon.ok(&["vc", "del", "a.0.40"]);
+    assert_eq!(daemon.ok(&["vc", "show"]).lines().count(), 1);
+}
+
+#[test]
+fn interfaces_are_added_shown_and_deleted() {
+    let daemon = daemon();
+    daemon.ok(&[
+        "itf", "add", "loop", "type", "memory", "peer", "loop", "rate", "1000",
+    ]);
+    let text = "type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 100:101";
+    let words: Vec<&str> = text.split(' ').collect();
+    daemon.ok(&[&["itf", "add", "wan"], &words[..]].concat());
+    let shown: Value = serde_json::from_str(&daemon.ok(&["itf", "show", "--json"])).unwrap();
+    let names = shown["interfaces"].as_array().unwrap().iter();
+    let names: Vec<_> = names
+        .map(|info| info["spec"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert!(daemon.ok(&["itf", "show", "wan"]).contains("label 100:101"));
+    daemon.ok(&["vc", "add", "loop.0.40", "contract", "ubr,aal5"]);
+    let held = daemon.fails(1, &["itf", "del", "loop"]);
+    assert!(!held.is_empty());
+    daemon.ok(&["vc", "del", "loop.0.40"]);
+    daemon.ok(&["itf", "del", "loop"]);
+    daemon.fails(1, &["itf", "show", "loop"]);
+}
+
+#[test]
+fn exit_codes_tell_kinds_of_failure_apart() {
+    let daemon = daemon();
+    for (exit, arguments, says) in [
+        (2, "vc add 0.40", "`contract VALUE` is missing"),
+        (2, "vc add a.0.40 contract cbr,aal5:pcr", "at octet 9"),
+        (2, "vc add a.0.40 contract ubr pcr 5", "`pcr` is not known"),
+        (2, "vc add a.40 contract ubr", "no address"),
+        (2, "vc add", "Usage"),
+        (2, "itf add x type tin", "memory or udp"),
+        (2, "send --block 0", "0 octets"),
+        (2, "send --contract cbr,aal5:pcr", "cellgate contract"),
+        (2, "send --contract ubr,aal5:tx:none", "sends nothing"),
+        (2, "recv --timeout 0", "seconds"),
+        (2, "perf -c a.0.65535", "--report-vc"),
+        (2, "perf", "--server"),
+        (2, "ping here", "expected [interface.]"),
+        (
+            3,
+            "vc add a.0.40 contract cbr,aal5:pcr=1000000,max_sdu=100",
+            "this would fit: cbr",
+        ),
+        (1, "vc add c.0.40 contract ubr", "itf show"),
+        (1, "vc del a.0.40", "vc show"),
+        (1, "vc show a.0.40", "no connection has"),
+        (1, "itf del c", "itf show"),
+        (1, "send /nonexistent", "/nonexistent"),
+        (1, "perf -c a.0.40 -t 1", "cellgate perf -s"),
+        (1, "config check /nonexistent", "/nonexistent"),
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let mut words = arguments.clone();
+        if words[0] == "send" && !words.contains(&"--vc") {
+            words.extend(["--vc", "a.0.40"]);
+        }
+        let error = daemon.fails(exit, &words);
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    }
+    let nowhere = ["vc", "show", "--socket", "/nonexistent"];
+    let error = daemon.fails(4, &nowhere);
+    assert!(error.contains("cellgate serve"), "{error}");
+}
+
+#[test]
+fn a_file_arrives_as_it_was_sent() {
+    let daemon = daemon();
+    let (file, copy) = (daemon.path("file"), daemon.path("copy"));
+    let sent = octets(20_000_000);
+    fs::write(&file, &sent).unwrap();
+    // A reader that this machine stops for longer than its buffer lasts loses PDUs, and says so.
+    for _ in 0..3 {
+        let mut recv = ["recv", "--vc", "b.0.40", "--verify", "--contract", CONTRACT].to_vec();
+        recv.extend(["--timeout", "5", "-o", copy.to_str().unwrap()]);
+        let receiver = daemon.begin(&recv, "receiving on b.0.40");
+        let mut send = ["send", "--vc", "a.0.40", "--verify", "--contract", CONTRACT].to_vec();
+        send.push(file.to_str().unwrap());
+        daemon.ok(&send);
+        let (code, said) = receiver.end();
+        if code == 0 {
+            assert!(fs::read(&copy).unwrap() == sent, "other octets");
+            return;
+        }
+        assert!(code == 1 && said.contains("missing"), "{said}");
+        println!("void: {said}");
+    }
+    panic!("three times, PDUs were missing");
+}
+
+#[test]
+fn what_standard_input_has_arrives_on_standard_output() {
+    let daemon = daemon();
+    let sent = octets(100_000);
+    for block in [&[][..], &["--block", "333"]] {
+        let recv = ["recv", "--vc", "b.0.40", "--verify", "--contract", CONTRACT];
+        let receiver = daemon.begin(&recv, "receiving");
+        let send = ["send", "--vc", "a.0.40", "--verify", "--contract", CONTRACT];
+        daemon.feed(&[&send[..], block].concat(), &sent);
+        assert_eq!(receiver.stdout(), sent);
+    }
+}
+
+#[test]
+fn lines_arrive_as_lines() {
+    let daemon = daemon();
+    let text = "one\n\n  three\nthe last has no end";
+    let recv = [
+        "recv",
+        "--vc",
+        "b.0.40",
+        "--count",
+        "4",
+        "--contract",
+        CONTRACT,
+    ];
+    let receiver = daemon.begin(&recv, "receiving");
+    let send = ["send", "--vc", "a.0.40", "--line", "--contract", CONTRACT];
+    daemon.feed(&send, text.as_bytes());
+    assert_eq!(receiver.stdout(), text.as_bytes());
+    let receiver = daemon.begin(&[&recv[..], &["--line"]].concat(), "receiving");
+    daemon.feed(&send, text.as_bytes());
+    assert_eq!(receiver.stdout(), format!("{text}\n").as_bytes());
+    let long = "x".repeat(8_193);
+    let said = daemon.feed_fails(&send, format!("short\n{long}").as_bytes());
+    assert!(said.contains("line 2 does not fit"), "{said}");
+}
+
+#[test]
+fn pdus_that_are_missing_are_named() {
+    let daemon = daemon();
+    let slow = "cbr,aal5:pcr=4Mbps,max_sdu=8192";
+    let recv = [
+        "recv",
+        "--vc",
+        "b.0.40",
+        "--verify",
+        "--contract",
+        slow,
+        "--timeout",
+        "1",
+    ];
+    let receiver = daemon.begin(&recv, "receiving");
+    let send = ["send", "--vc", "a.0.40", "--verify", "--contract", CONTRACT];
+    daemon.feed(&send, &octets(2_000_000));
+    let (code, said) = receiver.end();
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("PDUs are missing: "), "{said}");
+}
+
+/// Permanent connections from `a` to `b`.
+fn permanent(daemon: &Daemon) {
+    let parameters = "pcr=200000,max_sdu=8192";
+    for (address, directions) in [
+        ("a.0.40", format!("tx:{parameters},rx:none")),
+        ("b.0.40", format!("tx:none,rx:{parameters}")),
+    ] {
+        let contract = format!("cbr,aal5:{directions}");
+        daemon.ok(&["vc", "add", address, "contract", &contract]);
+    }
+}
+
+#[test]
+fn a_permanent_connection_is_taken_and_given_back() {
+    let daemon = daemon();
+    permanent(&daemon);
+    for _ in 0..2 {
+        let recv = ["recv", "--vc", "b.0.40", "--take", "--count", "1"];
+        let receiver = daemon.begin(&recv, "receiving");
+        daemon.feed(&["send", "--vc", "a.0.40", "--take"], b"an SDU");
+        assert_eq!(receiver.stdout(), b"an SDU");
+    }
+    assert_eq!(daemon.ok(&["vc", "show"]).matches("permanent").count(), 2);
+}
+
+#[test]
+fn perf_prints_what_was_sent_and_what_became_of_it() {
+    let daemon = daemon();
+    let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", CONTRACT];
+    let server = daemon.begin(&serve, "serving on b.0.40");
+    let client = [
+        "perf", "-c", "a.0.40", "-t", "1", "-b", "10M", "-l", "1000", "-i", "0.5",
+    ];
+    let printed = daemon.ok(&[&client[..], &["--json", "--contract", CONTRACT]].concat());
+    let json: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(json["start"]["connecting_to"]["address"], "a.0.40");
+    assert_eq!(json["start"]["test_start"]["blksize"], 1_000);
+    let sums = |end: &str, key: &str| json["end"][end][key].as_u64().unwrap();
+    let intervals = json["intervals"].as_array().unwrap().iter();
+    let bytes: u64 = intervals
+        .map(|part| part["sum"]["bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(bytes, sums("sum_sent", "bytes"));
+    let (sent, received) = (sums("sum_sent", "packets"), sums("sum_received", "packets"));
+    assert_eq!(json["atm"]["pdus_lost"], sent - received);
+    assert!(sent > 0 && sent <= 1_251, "{sent}");
+    assert!(sums("sum_sent", "sdu_bit_s") <= 10_010_000);
+    let delay = &json["atm"]["delay_ns"];
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|key| delay[key].as_u64().unwrap());
+    assert!(0 < p50 && p50 <= p99 && p99 <= max, "{delay}");
+    assert!(json["atm"]["jitter_ns"].is_u64());
+    let said = String::from_utf8(server.stdout()).unwrap();
+    assert!(
+        said.contains(&format!("received  {received} PDUs")),
+        "{said}"
+    );
+}
+
+#[test]
+fn ping_tells_what_comes_back() {
+    let daemon = daemon();
+    daemon.ok(&["itf", "add", "loop", "type", "memory", "peer", "loop"]);
+    for address in ["loop.0.40", "a.0.41"] {
+        daemon.ok(&["vc", "add", address, "contract", "ubr,aal5"]);
+    }
+    for flow in [
+        &["--flow", "f5"][..],
+        &["--flow", "f5", "--seg"],
+        &["--flow", "f4"],
+    ] {
+        let ping = ["ping", "loop.0.40", "-c", "2", "-i", "0.01", "-W", "5"];
+        let printed = daemon.ok(&[&ping[..], flow].concat());
+        assert!(
+            printed.contains("2 cells sent, 2 returned, 0.0 % lost"),
+            "{printed}"
+        );
+        assert_eq!(
+            printed.matches(" back from loop.0.40 in ").count(),
+            2,
+            "{printed}"
+        );
+    }
+    let printed = daemon.run(&["ping", "a.0.41", "-c", "1", "-W", "0.2", "--json"]);
+    assert_eq!(printed.status.code(), Some(1));
+    let json: Value = serde_json::from_str(&stdout(&printed)).unwrap();
+    assert_eq!(
+        (&json["cells_sent"], &json["cells_returned"]),
+        (&1.into(), &0.into())
+    );
+    let said = daemon.fails(1, &["ping", "a.0.42", "-c", "1"]);
+    assert!(said.contains("vc show"), "{said}");
+}
+
+#[test]
+fn counters_are_shown_to_people_and_scrapers() {
+    let daemon = daemon();
+    permanent(&daemon);
+    daemon.feed(
+        &["send", "--vc", "a.0.40", "--take", "--block", "100"],
+        &octets(700),
+    );
+    let sample = "cellgate_connection_transmitted_pdus_total{number=\"1\",address=\"a.0.40\",";
+    let sent = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with(sample));
+        let line = line.unwrap_or_else(|| panic!("{text}"));
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    // The daemon looks at the adapter's counters now and then.
+    let text = (0..100)
+        .map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            daemon.ok(&["stats", "--openmetrics"])
+        })
+        .find(|text| sent(text) == 7)
+        .expect("seven PDUs sent within five seconds");
+    assert!(text.ends_with("\n# EOF\n"));
+    assert!(daemon.ok(&["stats"]).contains("transmit bandwidth"));
+    let json: Value = serde_json::from_str(&daemon.ok(&["stats", "--json"])).unwrap();
+    assert_eq!(json["connections"][0]["stats"]["pdus_transmitted"], 7);
+    assert_eq!(json["interfaces"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn top_reads_what_the_server_shows() {
+    let daemon = daemon();
+    permanent(&daemon);
+    daemon.feed(
+        &["send", "--vc", "a.0.40", "--take", "--block", "100"],
+        &octets(700),
+    );
+    let shown = (0..100).find_map(|_| {
+        let text = daemon.ok(&["top", "--once", "--json", "-i", "0.05"]);
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let connections = json["connections"].as_array().unwrap();
+        let found = connections.iter().find(|row| row["address"] == "a.0.40")?;
+        (found["pdus_transmitted"] == 7).then(|| found.clone())
+    });
+    let shown = shown.expect("seven PDUs sent, sooner or later");
+    assert_eq!(
+        (&shown["permanent"], &shown["guaranteed"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(shown["transmit_cell_s"], 200_000);
+    let text = daemon.ok(&["top", "--once", "-i", "0.05"]);
+    assert!(text.starts_with("2 connections over "), "{text}");
+}
+
+#[test]
+fn what_is_saved_is_what_another_daemon_begins_with() {
+    let first = daemon();
+    first.ok(&[
+        "itf", "add", "loop", "type", "memory", "peer", "loop", "rate", "1000",
+    ]);
+    first.ok(&["vc", "add", "loop.1.40", "contract", "ubr,aal5:max_sdu=100"]);
+    first.ok(&[
+        "vc",
+        "add",
+        "a.0.41",
+        "contract",
+        "cbr,aal5:pcr=1000,max_sdu=100",
+    ]);
+    let saved = first.ok(&["save"]);
+    assert_eq!(first.ok(&["config", "show"]), saved);
+    drop(first);
+    let second = Daemon::start(&saved);
+    assert_eq!(second.ok(&["save"]), saved);
+    assert_eq!(second.ok(&["vc", "show"]).lines().count(), 3);
+    let file = second.path("saved.toml");
+    fs::write(&file, &saved).unwrap();
+    second.ok(&["config", "check", file.to_str().unwrap()]);
+}
+
+#[test]
+fn a_monitor_hears_of_what_comes_and_goes() {
+    let daemon = daemon();
+    let mut monitor = daemon
+        .command(&["vc", "monitor"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(monitor.stdout.take().unwrap()).lines();
+    let heard = std::thread::spawn(|| lines.take(3).map(Result::unwrap).collect::<Vec<_>>());
+    // It hears nothing of what was before it listens.
+    for _ in 0..1_000 {
+        daemon.ok(&["vc", "add", "a.0.40", "contract", "ubr,aal5"]);
+        daemon.ok(&["vc", "del", "a.0.40"]);
+        if heard.is_finished() {
+            break;
+        }
+    }
+    let heard = heard.join().unwrap();
+    for verb in ["added", "removed"] {
+        let line = format!("vc {verb} a.0.40 contract ubr,aal5");
+        assert!(heard.contains(&line), "{heard:?}");
+    }
+    monitor.kill().unwrap();
+    monitor.wait().unwrap();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_by_every_command() {
+    let daemon = daemon();
+    let gone = daemon.path("none");
+    let socket = ["--socket", gone.to_str().unwrap()];
+    for command in [
+        &["vc", "show"][..],
+        &["itf", "show"],
+        &["stats"],
+        &["save"],
+        &["top", "--once"],
+        &["send"],
+        &["recv"],
+        &["perf", "-s"],
+        &["ping", "0.40"],
+        &["config", "show"],
+    ] {
+        let output = daemon.run(&[command, &socket[..]].concat());
+        assert_eq!(
+            output.status.code(),
+            Some(4),
+            "{command:?}: {}",
+            stderr(&output)
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Two hosts: a daemon in each of two network namespaces joined by a pair of virtual Ethernet
+//! devices, a pseudowire over UDP between them. What the machine lacks is skipped, and said.
+
+mod daemon;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use daemon::{Daemon, octets};
+use serde_json::Value;
+
+const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
+
+/// Octets of the SDUs; 171 cells each.
+const SDU: u64 = 8_192;
+/// Runs of one kind before it counts as void: the machine was too busy to show it.
+const TRIES: usize = 3;
+
+struct Namespaces {
+    names: [String; 2],
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let Output { status, stderr, .. } = Command::new("ip")
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("ip: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "ip {}: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&stderr).trim()
+        )),
+    }
+}
+
+impl Namespaces {
+    fn make() -> Result<Self, String> {
+        let id = std::process::id();
+        let made = Self {
+            names: ["left", "right"].map(|side| format!("cg-{side}-{id}")),
+        };
+        let [left, right] = made.names.each_ref().map(String::as_str);
+        ip(&["netns", "add", left])?;
+        ip(&["netns", "add", right])?;
+        let pair = ["link", "add", "cell0", "mtu", "1500", "netns", left];
+        let peer = ["type", "veth", "peer", "name", "cell0", "netns", right];
+        ip(&[&pair[..], &peer[..]].concat())?;
+        ip(&["-n", right, "link", "set", "cell0", "mtu", "1500"])?;
+        for (name, address) in made.names.iter().zip(ADDRESSES) {
+            let address = format!("{address}/24");
+            ip(&["-n", name, "address", "add", &address, "dev", "cell0"])?;
+            ip(&["-n", name, "link", "set", "cell0", "up"])?;
+        }
+        Ok(made)
+    }
+
+    /// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU and
+    /// give it to each other; the others are everybody else's.
+    fn daemons(&self) -> [Daemon; 2] {
+        [0, 1].map(|side| {
+            let words = ["ip", "netns", "exec", &self.names[side]];
+            let contents = format!(
+                "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
+                 [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
+                 local = \"{}:6635\"\npeer = \"{}:6635\"\n\
+                 label_out = {}\nlabel_in = {}\nmtu = 1500\n",
+                ADDRESSES[side],
+                ADDRESSES[1 - side],
+                100 + side,
+                101 - side,
+            );
+            Daemon::start_by(&words, &contents, None)
+        })
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+/// A run; none if it was void: the source missed its rate, or the machine stalled so long that PDUs
+/// were lost.
+fn perf([left, right]: &[Daemon; 2], contract: &str, bit_s: u64) -> Option<Value> {
+    let serve = ["perf", "-s", "-1", "--contract", contract, "--json"];
+    let server = right.begin(&serve, "serving on wan.0.100");
+    let (rate, sdu) = (bit_s.to_string(), SDU.to_string());
+    let client = [
+        "perf",
+        "-c",
+        "wan.0.100",
+        "-t",
+        "2",
+        "--json",
+        "-b",
+        &rate,
+        "-l",
+        &sdu,
+    ];
+    let printed = left.ok(&[&client[..], &["--contract", contract]].concat());
+    server.stdout();
+    let json: Value = serde_json::from_str(&printed).expect("JSON");
+    println!(
+        "{contract}: {} bit/s, {}",
+        json["end"]["sum_received"]["sdu_bit_s"], json["atm"]
+    );
+    let count = |key: &str| json["atm"][key].as_u64().expect("a count");
+    assert_eq!(
+        count("pdus_received") + count("pdus_lost"),
+        count("pdus_sent")
+    );
+    assert_eq!(count("pdus_reordered"), 0);
+    // Both ends read one clock.
+    assert!(json["atm"]["delay_ns"]["p50"].is_u64());
+    let sent = json["end"]["sum_sent"]["sdu_bit_s"]
+        .as_u64()
+        .expect("a rate");
+    (count("pdus_lost") == 0 && sent * 100 >= bit_s * 98).then_some(json)
+}
+
+/// Whether octets that were sent are those that arrived; an error says what was missing.
+fn transfer([left, right]: &[Daemon; 2], contract: &str) -> Result<(), String> {
+    let (file, copy) = (left.path("file"), right.path("copy"));
+    let sent = octets(5_000_000);
+    fs::write(&file, &sent).expect("a file");
+    let copied = copy.to_str().expect("UTF-8");
+    let recv = [
+        "recv",
+        "--verify",
+        "--timeout",
+        "5",
+        "--contract",
+        contract,
+        "-o",
+        copied,
+    ];
+    let receiver = right.begin(&recv, "receiving on wan.0.100");
+    let send = [
+        "send",
+        "--verify",
+        "--contract",
+        contract,
+        file.to_str().expect("UTF-8"),
+    ];
+    left.ok(&send);
+    match receiver.end() {
+        (0, _) => {
+            assert!(fs::read(&copy).expect("a file") == sent, "other octets");
+            Ok(())
+        }
+        (code, said) => {
+            assert!(code == 1 && said.contains("missing"), "{said}");
+            Err(said)
+        }
+    }
+}
+
+#[test]
+fn two_hosts_keep_their_contracts_over_udp() {
+    let namespaces = match Namespaces::make() {
+        Ok(namespaces) => namespaces,
+        Err(reason) => {
+            println!("skipped two_hosts: {reason}");
+            return;
+        }
+    };
+    let daemons = namespaces.daemons();
+    let cells = SDU.div_ceil(48) + 1;
+    for bit_s in [20_000_000_u64, 40_000_000, 80_000_000] {
+        // Cells/s that carry so many SDU bit/s.
+        let pcr = (bit_s * cells).div_ceil(8 * SDU);
+        let double = 2 * pcr;
+        for contract in [
+            format!("cbr,aal5:pcr={pcr}cps,max_sdu={SDU}"),
+            format!("nrt-vbr,aal5:pcr={double}cps,scr={pcr}cps,mbs=1000,max_sdu={SDU}"),
+        ] {
+            let Some(json) = (0..TRIES).find_map(|_| perf(&daemons, &contract, bit_s)) else {
+                println!("skipped two_hosts: void: {TRIES} runs of {contract} were void");
+                return;
+            };
+            // No more than was asked for, and a PDU.
+            let sent = json["end"]["sum_sent"]["bytes"].as_u64().expect("octets");
+            assert!(sent <= bit_s / 8 * 2 + SDU, "{sent}");
+        }
+    }
+    let contract = format!("cbr,aal5:pcr=100000cps,max_sdu={SDU}");
+    let mut tries = (0..TRIES).map(|_| transfer(&daemons, &contract));
+    if let Some(missing) = tries.by_ref().take_while(Result::is_err).nth(TRIES - 1) {
+        println!("skipped two_hosts: void: {missing:?}");
+        return;
+    }
+    println!("ran two_hosts");
+}

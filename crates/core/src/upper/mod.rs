@@ -1,0 +1,13 @@
+//! What is in PDUs.
+//!
+//! - [`Encapsulation`]: IP packets and Ethernet frames in PDUs of AAL5, and what does not fit.
+//! - [`InAtmArp`]: who is at the other end of a connection, asked and answered over it.
+//!
+//! **Not here:** ATMARP over an ATMARP server, LANE, PPP, and who may say what: whatever fits is
+//! handed on.
+
+mod encapsulation;
+mod inatmarp;
+
+pub use encapsulation::{Encapsulation, Misfit, MisfitCounts, Payload, UnknownEncapsulation};
+pub use inatmarp::{AtmNumber, InAtmArp, InAtmArpError, Operation, Station};
