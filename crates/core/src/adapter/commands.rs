@@ -417,6 +417,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         vc.receiver = Receiver { police, ..fresh };
         vc.sender = new_sender(&request, &region);
         core::mem::swap(&mut vc.region, &mut region);
+        if let (Some((fresh, _)), Some((former, _))) = (vc.region.aal34(), region.aal34())
+            && !board.planted(Planted::CutPdusForgotten)
+        {
+            fresh.succeed(former);
+        }
         self.apply(now, name.index, &request, board);
         board.complete(Completion {
             ticket,

@@ -186,6 +186,8 @@ planted! {
     TransmitMidLost,
     /// All AAL3/4 PDUs are sent with one tag.
     BtagKept,
+    /// In new memory nothing is known of the AAL3/4 PDUs that were cut.
+    CutPdusForgotten,
     /// Cells held at a close are not counted.
     CloseForgetsHeld,
     /// Commands for an old generation are carried out.

@@ -7,8 +7,9 @@ use crate::files::section;
 use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
-pub(crate) const ROOMS: [&str; 7] =
-    ["wire", "contract", "aal", "ring", "adapter", "server", "upper"];
+pub(crate) const ROOMS: [&str; 7] = [
+    "wire", "contract", "aal", "ring", "adapter", "server", "upper",
+];
 
 /// What of the standard library is I/O, a clock or a thread.
 const STD_OUTSIDE_CORE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
@@ -95,7 +96,13 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         "crates/simd/Cargo.toml" => name.starts_with("cellgate-"),
         // It lives in other people's processes.
         "crates/client/Cargo.toml" => {
-            let small = ["cellgate-core", "cellgate-shm", "rustix", "serde_json", "thiserror"];
+            let small = [
+                "cellgate-core",
+                "cellgate-shm",
+                "rustix",
+                "serde_json",
+                "thiserror",
+            ];
             shipped.contains(name) && !small.contains(&&**name)
         }
         _ => false,

@@ -42,9 +42,11 @@ struct Line {
 /// The plan of a seed; the same for ever, as long as this file does not change.
 pub fn plan(seed: u64) -> Plan {
     let mut draw = Draw::new(seed);
-    // Of its own: plans that were drawn before keep their other cells and actions.
+    // Of their own: plans that were drawn before keep their other cells and actions.
     let mut oam = Draw::new(seed ^ 0x6f61_6d00_0000_0000);
+    let mut namesakes = Draw::new(seed ^ 0x6e61_6d65_0000_0000);
     let mut config = config(&mut draw);
+    config.leaves += namesakes.below(config.ports.len() as u64) as u16;
     if oam.percent(40) {
         // Whole steps, as budgets are, and one cell more.
         let budget = u32::from(config.ports[0].budget);
@@ -52,6 +54,7 @@ pub fn plan(seed: u64) -> Plan {
     }
     let mut actions = Actions::new(&config);
     let clients = actions.attach_all(&mut draw, &config);
+    let mut places = Vec::new();
     let lines: Vec<Line> = (0..draw.between(2, 5))
         .map(|_| {
             let mut request = contract(&mut draw, &config, &clients);
@@ -60,6 +63,8 @@ pub fn plan(seed: u64) -> Plan {
                 aal34::turn(&mut draw, &mut request);
             }
             loopback::turn(&mut oam, &mut request);
+            rename(&mut namesakes, &config, &places, &mut request);
+            places.push((request.port, request.address));
             if let Some(receive) = &mut request.receive {
                 receive.guaranteed = oam.percent(50);
             }
@@ -140,6 +145,21 @@ fn contract(draw: &mut Draw, config: &Config, clients: &[u64]) -> OpenRequest {
         attachment: AttachmentIndex(draw.below(clients.len() as u64) as u16),
         receive: (kind != 0).then(|| receive(draw, max_sdu)),
         transmit: (kind == 0 || kind > 5).then(|| transmit(draw, max_sdu)),
+    }
+}
+
+/// Often a line has the address of one before it, on another port.
+fn rename(
+    draw: &mut Draw,
+    config: &Config,
+    before: &[(PortIndex, VpiVci)],
+    request: &mut OpenRequest,
+) {
+    let ports = config.ports.len() as u64;
+    if ports > 1 && !before.is_empty() && draw.percent(30) {
+        let (port, address) = draw.pick(before);
+        let other = (u64::from(port.0) + draw.between(1, ports - 1)) % ports;
+        (request.port, request.address) = (PortIndex(other as u8), address);
     }
 }
 

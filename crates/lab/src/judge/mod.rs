@@ -45,6 +45,8 @@ pub struct Report {
     pub returned: u64,
     /// PDUs found that were tagged.
     pub tagged: u64,
+    /// VCs opened while one of another port had their address.
+    pub namesakes: u64,
     /// Of everything the adapter did, in order.
     pub log_hash: u64,
 }
@@ -445,6 +447,9 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         none_or(self.reference.completed(ticket, &order, vc, &result))?;
+        if let (Order::Open(request, _), Ok(_)) = (&order, &result) {
+            self.report.namesakes += u64::from(self.reference.has_namesake(request));
+        }
         if let Ok(outcome) = result {
             self.carried_out(ticket, &order, vc, &outcome);
         }

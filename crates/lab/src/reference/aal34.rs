@@ -290,6 +290,15 @@ impl Interleaved {
         late.into_iter().filter_map(failing).collect()
     }
 
+    /// In new memory: what was cut in the former goes on as it went there.
+    pub(super) fn succeed(&mut self, former: Self) {
+        let failing = |slot: &Slot| matches!(slot, Slot::Failing(..));
+        let mut failing = former.slots.into_iter().filter(failing);
+        for slot in &mut self.slots {
+            *slot = failing.next().unwrap_or(Slot::Vacant);
+        }
+    }
+
     fn too_long(&self, announced: usize) -> Discard {
         if announced > self.max_sdu {
             Discard::Oversized

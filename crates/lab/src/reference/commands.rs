@@ -109,6 +109,12 @@ impl Reference {
         }
     }
 
+    /// Whether a VC of another port has this address.
+    pub(crate) fn has_namesake(&self, request: &OpenRequest) -> bool {
+        let mut others = self.vcs.values().map(|vc| &vc.request);
+        others.any(|other| other.address == request.address && other.port != request.port)
+    }
+
     fn vc(&mut self, index: u16) -> &mut Vc {
         self.vcs.get_mut(&index).expect("no VC is a refusal")
     }
@@ -149,9 +155,9 @@ impl Reference {
             }
             Order::Open(request, sizes) => {
                 self.contract_refusals(request, sizes, None, &mut refuse);
-                let address = request.address;
+                let place = (request.port, request.address);
                 let in_use = self.vcs.values().any(|vc| {
-                    vc.request.address == address
+                    (vc.request.port, vc.request.address) == place
                         && ((vc.request.receive.is_some() && request.receive.is_some())
                             || (vc.request.transmit.is_some() && request.transmit.is_some()))
                 });
@@ -160,8 +166,8 @@ impl Reference {
                     self.vcs.len() >= usize::from(self.config.vcs),
                     Refusal::NoVc,
                 );
-                let leaf = |request: &OpenRequest| request.address.bits() >> 14;
-                let leaves: BTreeSet<u32> = self.vcs.values().map(|vc| leaf(&vc.request)).collect();
+                let leaf = |request: &OpenRequest| (request.port.0, request.address.bits() >> 14);
+                let leaves: BTreeSet<_> = self.vcs.values().map(|vc| leaf(&vc.request)).collect();
                 let full = leaves.len() >= usize::from(self.config.leaves);
                 refuse(full && !leaves.contains(&leaf(request)), Refusal::NoLeaf);
             }
@@ -369,7 +375,11 @@ impl Reference {
             vc.told_full_at = None;
             self.generations.insert(index, id.generation);
             self.lose_held(index);
-            self.vc(index).interleaved = Interleaved::of(&request);
+            let vc = self.vc(index);
+            let former = std::mem::replace(&mut vc.interleaved, Interleaved::of(&request));
+            if let (Some(fresh), Some(former)) = (&mut vc.interleaved, former) {
+                fresh.succeed(former);
+            }
             self.given_back.insert(old, tail);
         }
         None

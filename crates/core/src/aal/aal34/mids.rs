@@ -74,13 +74,27 @@ impl Mids {
         }
     }
 
+    /// A slot of no MID.
+    pub(super) fn vacant(&self) -> Option<usize> {
+        self.find(VACANT)
+    }
+
     /// A slot for another MID: a vacant one, else one that only remembers a failure.
     pub(super) fn free(&self) -> Option<usize> {
         let failing = || {
             let mut states = self.states.iter();
             states.position(|state| matches!(state, Mid::Failing(_)))
         };
-        self.find(VACANT).or_else(failing)
+        self.vacant().or_else(failing)
+    }
+
+    /// MIDs of PDUs that failed and have not ended, and why, by slot.
+    pub(super) fn failing(&self) -> impl Iterator<Item = (u16, Discard)> {
+        let pairs = self.names.iter().zip(&self.states);
+        pairs.filter_map(|(name, state)| match state {
+            Mid::Failing(reason) if *name != VACANT => Some((*name, *reason)),
+            Mid::Failing(_) | Mid::Open(_) => None,
+        })
     }
 
     pub(super) fn set(&mut self, at: usize, mid: u16, state: Mid) {
