@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::aal::aal34::{
-    Failed, Limits, Outcome, Reassembler, Received, Segmenter, Verdict, cells,
+    Discard, Failed, Limits, Outcome, Reassembler, Received, Segmenter, Verdict, cells,
 };
 use cellgate_core::wire::{
     CellFormat, Header, PAYLOAD_LEN, Pti, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci,

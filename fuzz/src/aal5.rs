@@ -1,7 +1,7 @@
 //! AAL5 both ways.
 
 use cellgate_core::aal::Memory;
-use cellgate_core::aal::aal5::{Error, Reassembler, Sdu, Segmenter};
+use cellgate_core::aal::aal5::{Error, Reassembler, Sdu, Segmenter, only};
 use cellgate_core::wire::{CellFormat, Header, PAYLOAD_LEN, Pti, VpiVci};
 use cellgate_simd::{Fold, Kernel, Level, with_level};
 
@@ -51,20 +51,19 @@ impl Kernel for Reassembly<'_> {
                 repair(&mut take, op, &mut pdu, before, max_sdu);
             }
             let cells = cells_of(&pdu[before..], format);
-            let result = if before == 0 && pdu.len() == PAYLOAD_LEN && last {
-                reassembler.only(fold, &mut memory, at, &cells, format, max_sdu)
-            } else {
-                if before == 0 {
-                    reassembler.start(fold, &memory);
-                }
-                reassembler.push(fold, &mut memory, at, &cells, format);
-                if !last {
-                    continue;
-                }
-                reassembler.finish(fold, &memory, at, max_sdu)
-            };
+            if before == 0 {
+                reassembler.start(fold, &memory);
+            }
+            reassembler.push(fold, &mut memory, at, &cells, format);
+            if !last {
+                continue;
+            }
+            let result = reassembler.finish(fold, &memory, at, max_sdu);
             assert_eq!(usize::from(reassembler.cells()) * PAYLOAD_LEN, pdu.len());
             assert_eq!(result, verdict(&pdu, max_sdu));
+            if let Ok(payload) = <&[u8; PAYLOAD_LEN]>::try_from(&*pdu) {
+                assert_eq!(only(fold, payload, max_sdu).1, result);
+            }
             assert_eq!(memory.read(at, pdu.len()), pdu);
             at = (at + pdu.len()) % memory.len();
             pdu.clear();

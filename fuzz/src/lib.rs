@@ -19,6 +19,7 @@ mod memory;
 mod payloads;
 mod region;
 mod take;
+mod upper;
 mod wrappings;
 
 pub use aal5::{aal5_reassembly, aal5_round_trip};
@@ -31,13 +32,14 @@ pub use contract::contract;
 pub use control::control;
 pub use payloads::payloads;
 pub use region::region;
+pub use upper::upper;
 pub use wrappings::{frame, llc, pseudowire};
 
 /// A target: it panics if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 16] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
@@ -45,6 +47,7 @@ pub const TARGETS: [(&str, Target); 16] = [
     ("aal34_reassembly", aal34_reassembly),
     ("aal34_round_trip", aal34_round_trip),
     ("llc", llc),
+    ("upper", upper),
     ("pseudowire", pseudowire),
     ("frame", frame),
     ("contract", contract),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cellgate_capture::{Direction, Item, Link, Packet, PcapngWriter, Recorder, SduKind};
+use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_core::wire::pseudowire::{SduHeader, Sequence};
 use cellgate_core::wire::{SarPdu, SegmentType, hec};
 use common::{
@@ -461,6 +462,31 @@ fn aal34(folder: &Folder) {
     assert_eq!(crc, [true, true, true, true, false]);
 }
 
+/// InATMARP over a permanent connection: a question and its answer.
+fn inatmarp(folder: &Folder) {
+    let question = InAtmArp::request([10, 0, 0, 1].into());
+    let answer = question.answer([10, 0, 0, 2].into()).expect("an answer");
+    let header = Encapsulation::IpoaLlcsnap.emit_atmarp().expect("ATMARP");
+    let mut file = PcapngWriter::new(Vec::new(), "test").unwrap();
+    let sdu = file.interface(Link::SunAtm, "sdu").unwrap();
+    for packet in [question, answer] {
+        let octets = [&hex("82 00 0064")[..], &header, &packet.emit()].concat();
+        let packet = Packet {
+            time_ns: START_NS,
+            direction: Direction::Transmit,
+            octets: &octets,
+            missing: 0,
+            comment: None,
+        };
+        file.packet(sdu, packet).unwrap();
+    }
+    let path = folder.write("inatmarp.pcapng", &file.finish().unwrap());
+    let names = ["arp.opcode", "arp.src.proto_ipv4", "arp.dst.proto_ipv4"];
+    let found = fields(&path, &names);
+    let found: Vec<_> = found.iter().map(|line| line.trim_end()).collect();
+    assert_eq!(found, ["8 10.0.0.1", "9 10.0.0.2 10.0.0.1"]);
+}
+
 #[test]
 fn tshark_agrees() {
     if !is_installed("tshark") {
@@ -475,6 +501,7 @@ fn tshark_agrees() {
     pseudowires(&folder);
     short_sdus(&folder);
     aal34(&folder);
+    inatmarp(&folder);
     println!("ran tshark_agrees");
 }
 

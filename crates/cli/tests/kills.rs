@@ -114,70 +114,79 @@ fn connected(path: &Path) -> OwnedFd {
     socket
 }
 
-/// Writes into every word that it can write, punches holes, and tries to resize and to write what is
-/// not its own.
+/// Writes into every word that it can write, punches holes, and tries to resize and to write what
+/// is not its own.
 fn hostile(socket: &Path) {
     let mut clients = Vec::new();
-    let (mut theirs, mut mine) = (Vec::new(), Vec::new());
-    for (i, class) in (0..).zip(["cbr,aal5:pcr=5000cps,max_sdu=1000", "ubr,aal5:max_sdu=4000"]) {
+    let (mut files, mut doorbells) = (Vec::new(), Vec::new());
+    let contracts = [
+        ("a", "cbr,aal5:pcr=5000cps,max_sdu=1000"),
+        ("b", "ubr,aal5:max_sdu=4000"),
+    ];
+    for (end, contract) in contracts {
         let mut raw = Raw::new(socket);
         let open = Open {
-            address: format!("a.0.{}", 310 + i).parse().expect("an address"),
-            contract: class.to_owned(),
+            address: format!("{end}.0.310").parse().expect("an address"),
+            contract: contract.to_owned(),
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
             completions: true,
         };
         let (confirm, fds) = raw.ask(Request::Open(open));
-        assert!(matches!(confirm, Confirm::Opened(_)), "{confirm:?}");
+        let Confirm::Opened(opened) = confirm else {
+            panic!("{confirm:?}");
+        };
+        doorbells.push(u64::from(opened.vc.index.0) | u64::from(opened.vc.generation) << 32);
         let mut fds = fds.into_iter();
         for _ in 0..2 {
-            theirs.extend(fds.next());
-            mine.extend(fds.next());
+            files.extend(fds.next().zip(fds.next()));
         }
         clients.push((raw, fds.next()));
     }
-    for file in &theirs {
-        assert_eq!(pwrite(file, &[1; 8], 128).unwrap_err(), Errno::PERM);
-        assert_eq!(ftruncate(file, 0).unwrap_err(), Errno::PERM);
+    for (theirs, _) in &files {
+        assert_eq!(pwrite(theirs, &[1; 8], 128).unwrap_err(), Errno::PERM);
+        assert_eq!(ftruncate(theirs, 0).unwrap_err(), Errno::PERM);
     }
     let mut rng = Pcg64Mcg::new(29);
     for _ in 0..GARBAGE {
-        spoil(&mut rng, &mine);
+        spoil(&mut rng, &files, &doorbells);
     }
     say("spoilt");
     loop {
-        spoil(&mut rng, &mine);
+        spoil(&mut rng, &files, &doorbells);
         std::thread::sleep(Duration::from_micros(50));
     }
 }
 
-fn spoil(rng: &mut Pcg64Mcg, files: &[OwnedFd]) {
-    let file = &files[rng.next_u32() as usize % files.len()];
-    let len = fstat(file).expect("a file").st_size as u64;
+/// One write into a file of its own; beside each, the one that the adapter writes.
+fn spoil(rng: &mut Pcg64Mcg, files: &[(OwnedFd, OwnedFd)], doorbells: &[u64]) {
+    let (theirs, mine) = &files[rng.next_u32() as usize % files.len()];
+    let len = fstat(mine).expect("a file").st_size as u64;
     let index_at = 128 * u64::from(1 + rng.next_u32() % 3);
-    match rng.next_u32() % 20 {
-        0 => assert_eq!(ftruncate(file, 0).unwrap_err(), Errno::PERM),
+    let (word, at) = match rng.next_u32() % 20 {
+        0 => return assert_eq!(ftruncate(mine, 0).unwrap_err(), Errno::PERM),
         1 => {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            fallocate(file, hole, 0, len).expect("a hole");
+            return fallocate(mine, hole, 0, len).expect("a hole");
         }
-        2..10 => {
-            pwrite(file, &word(rng).to_le_bytes(), index_at).expect("its own file");
-        }
-        // An index that goes on as it should, over slots that are not filled as they should.
-        10..15 => {
+        2..5 => (word(rng), index_at),
+        // An index that can be, over slots that are not filled as they should.
+        5..12 => {
             let mut octets = [0; 8];
-            pread(file, &mut octets, index_at).expect("its own file");
-            let next = u64::from_le_bytes(octets).wrapping_add(1);
-            pwrite(file, &next.to_le_bytes(), index_at).expect("its own file");
+            pread(theirs, &mut octets, index_at).expect("it may be read");
+            let more = u64::from(rng.next_u32() % 5);
+            (u64::from_le_bytes(octets).wrapping_add(more), index_at)
         }
-        _ => {
-            let at = rng.next_u64() % (len / 8) * 8;
-            pwrite(file, &word(rng).to_le_bytes(), at).expect("its own file");
+        // Among the first slots.
+        12..14 => (word(rng), 4_096 + 8 * (rng.next_u64() % 64)),
+        14..17 => {
+            let doorbell = doorbells[rng.next_u32() as usize % doorbells.len()];
+            (doorbell, 4_096 + 8 * (rng.next_u64() % 64))
         }
-    }
+        _ => (word(rng), rng.next_u64() % (len / 8) * 8),
+    };
+    pwrite(mine, &word.to_le_bytes(), at).expect("its own file");
 }
 
 fn word(rng: &mut Pcg64Mcg) -> u64 {
@@ -215,12 +224,16 @@ impl Client {
     }
 
     fn kill(mut self) {
-        assert!(
-            self.0.try_wait().expect("a child").is_none(),
-            "it has ended"
-        );
-        self.0.kill().expect("it runs");
-        self.0.wait().expect("it ends");
+        let ended = self.0.try_wait().expect("a child");
+        assert!(ended.is_none(), "it has ended");
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // Both fail only if it has ended and was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -316,8 +329,14 @@ fn a_killed_a_stopped_and_a_hostile_client_hurt_nobody() {
         let mut control = Control::at(&adapter_socket(daemon)).expect("the adapter listens");
         let vcs = control.enumerate().expect("the adapter answers").vcs;
         let faults: u64 = vcs.iter().map(|vc| vc.stats.client_faults).sum();
-        let doorbells = control.stats().expect("the adapter answers").doorbell_faults;
-        assert!(faults > 0 && doorbells > 0, "the garbage was none");
+        let doorbells = control
+            .stats()
+            .expect("the adapter answers")
+            .doorbell_faults;
+        assert!(
+            faults > 0 && doorbells > 0,
+            "the garbage was none: {faults}, {doorbells}"
+        );
         client.kill();
         back();
     });

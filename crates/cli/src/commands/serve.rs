@@ -1,5 +1,6 @@
 //! `cellgate serve`: the daemon.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -44,7 +45,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             program.args(["serve", AS_ADAPTER]);
             Ok(program)
         },
-        say: |text| eprintln!("cellgate: {text}"),
+        // Nobody may be listening any more.
+        say: |text| drop(writeln!(std::io::stderr(), "cellgate: {text}")),
     })
     .context("serve")?;
     Ok(Exit::Ok)

@@ -173,9 +173,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let pid = Pid::from_child(&self.child);
-        let _ = kill_process(pid, Signal::TERM);
-        let _ = self.child.wait();
+        // One that was killed has no process that the signal could go to.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = Pid::from_child(&self.child);
+            let _ = kill_process(pid, Signal::TERM);
+            let _ = self.child.wait();
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

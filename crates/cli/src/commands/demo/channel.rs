@@ -64,8 +64,8 @@ pub(in crate::commands) struct Actor {
 }
 
 impl Actor {
-    /// Starts this program again in the demo's hidden role `name`. Its standard input is the control
-    /// connection to the adapter, its standard output this end's channel.
+    /// Starts this program again in the demo's hidden role `name`. Its standard input is the
+    /// control connection to the adapter, its standard output this end's channel.
     pub(in crate::commands) fn start(
         name: &'static str,
         control: OwnedFd,

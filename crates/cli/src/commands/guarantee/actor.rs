@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::bins::Bins;
 use crate::commands::demo::channel::{Actor, Ear, Mouth, prefer, started};
 
-/// How much earlier than builds and the like a process with a contract may run.
+/// Sources and readers run before what else the machine does.
 const NICE: i32 = -10;
 
 /// What was promised in one direction.
@@ -80,8 +80,8 @@ pub(super) struct Begin {
     pub(super) sdu: u16,
     /// Not to be opened before.
     pub(super) open_at: Time,
-    /// How the adapter runs, if the actor is to run before others.
-    pub(super) preferred: Option<Scheduling>,
+    /// How the adapter runs.
+    pub(super) adapter: Scheduling,
 }
 
 /// What came of opening.
@@ -197,9 +197,7 @@ pub(super) fn live(
 ) -> anyhow::Result<()> {
     let (mouth, ear, begin) = started()?;
     let mut stage = Stage { begin, mouth, ear };
-    if let Some(adapter) = &stage.begin.preferred {
-        prefer(name, NICE, adapter);
-    }
+    prefer(name, NICE, &stage.begin.adapter);
     super::wait_until(stage.begin.open_at);
     let Some(connection) = stage.open()? else {
         return Ok(());

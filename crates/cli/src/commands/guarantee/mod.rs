@@ -6,8 +6,8 @@
 //!                 +-------------------------------+
 //!                        gap detector --> void or not
 //! ```
-//! Each experiment is a table or figure of L4ATM on today's machine. A run whose adapter stood still
-//! for too long, or whose sources had no CPU, is void and tried again.
+//! Each experiment is a table or figure of L4ATM on today's machine. A run whose adapter stood
+//! still for too long, or whose sources had no CPU, is void and tried again.
 
 mod actor;
 mod admission;

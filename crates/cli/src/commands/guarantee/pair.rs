@@ -90,7 +90,7 @@ impl Cast {
                 true => self.open_at.plus_ns(WRITER_LATER_NS),
                 false => self.open_at,
             },
-            preferred: octet_s.map(|_| ground.scheduling.clone()),
+            adapter: ground.scheduling.clone(),
         }
     }
 }

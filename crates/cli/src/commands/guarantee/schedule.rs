@@ -95,6 +95,7 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
             "sent_pdus": acted.sent.pdus,
             "received_pdus": acted.received.pdus,
             "received_octets": acted.received.octets,
+            "dismissed_pdus": acted.received.dismissed,
             "windows": judgement.as_ref().map(|judgement| judgement.windows),
             "least": judgement.as_ref().map(|judgement| judgement.least),
             "most": judgement.as_ref().map(|judgement| judgement.most),

@@ -11,15 +11,18 @@ use cellgate_host::sys::peer_credentials;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// `a` and `b` are each other's peer; `loop` receives what it sends. The line rate is more than any
-/// adapter can do; the tolerances are small so that buffers, which have room for what arrives within
-/// them, are no larger than those of the peers.
+/// `a` and `b` are each other's peer; `loop` receives what it sends.
+///
+/// The line rate is more than any adapter can do. The tolerances are small so that buffers, which
+/// have room for what arrives within them, are no larger than those of the peers. A flow that keeps
+/// the adapter busy is no overload here.
 const INTERFACES: &str = "\
 [adapter]
 vcs = 16
 attachments = 16
 ports = 3
 gap_max_ns = 10000
+overload_cells = 0
 [admission]
 cdvt_ns = 0
 wake_up_ns = 0

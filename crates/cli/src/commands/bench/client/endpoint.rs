@@ -65,18 +65,25 @@ pub(super) fn poll<T, E>(
     Ok(None)
 }
 
-/// A connection of this project.
+/// A connection of this project each way; an address is open once in an adapter.
+#[derive(Clone)]
+pub(super) struct Ways {
+    pub(super) out: Rc<Connection>,
+    pub(super) into: Rc<Connection>,
+}
+
+/// Both, as they are used.
 pub(super) struct Cellgate {
-    connection: Rc<Connection>,
+    ways: Ways,
     in_place: bool,
     waits: Waits,
     buffer: Vec<u8>,
 }
 
 impl Cellgate {
-    pub(super) fn new(connection: Rc<Connection>, in_place: bool, waits: Waits) -> Self {
+    pub(super) fn new(ways: Ways, in_place: bool, waits: Waits) -> Self {
         Self {
-            connection,
+            ways,
             in_place,
             waits,
             buffer: vec![0; usize::from(u16::MAX)],
@@ -90,7 +97,7 @@ fn polled<T>(waits: Waits, attempt: impl FnMut() -> Result<T, Error>) -> Result<
 
 impl Endpoint for Cellgate {
     fn send(&mut self, len: usize, mark: Mark) -> anyhow::Result<()> {
-        let (connection, waits) = (&self.connection, self.waits);
+        let (connection, waits) = (&self.ways.out, self.waits);
         if self.in_place {
             let mut space = match waits {
                 Waits::Sleeping => connection.reserve_timeout(len, PATIENCE),
@@ -110,7 +117,7 @@ impl Endpoint for Cellgate {
     }
 
     fn receive(&mut self, len: usize) -> anyhow::Result<Arrival> {
-        let (connection, waits) = (&self.connection, self.waits);
+        let (connection, waits) = (&self.ways.into, self.waits);
         let arrival = if self.in_place {
             let pdu = match waits {
                 Waits::Sleeping => connection.next_pdu_timeout(PATIENCE),

@@ -2,17 +2,17 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use cellgate::{Connection, Notification};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{Cellgate, Endpoint, Events, Messages, PATIENCE};
+use super::endpoint::{Cellgate, Endpoint, Events, Messages, PATIENCE, Ways};
 use super::kind::{Kind, Socket, Waits};
 
 /// The most octets that UDP carries over IPv4.
@@ -25,6 +25,29 @@ pub(super) struct Size {
     pub(super) sdu: u16,
     /// Among the sizes of a run.
     pub(super) number: u16,
+}
+
+impl Size {
+    fn connection(
+        &self,
+        interface: &str,
+        vci: u16,
+        rest: &str,
+        notification: Notification,
+    ) -> anyhow::Result<Rc<Connection>> {
+        let pdus = window(self.sdu) as u32;
+        let address = format!("{interface}.0.{vci}");
+        let connection = Connection::builder()
+            .socket(&self.socket)
+            .address(&address)
+            .contract(format!("ubr,aal5:{rest}"))
+            .notification(notification)
+            .completions(false)
+            .transmit_pdus(pdus)
+            .receive_pdus(pdus)
+            .open();
+        Ok(Rc::new(connection.context(address)?))
+    }
 }
 
 /// PDUs that may be under way at once.
@@ -111,37 +134,39 @@ impl Descriptors {
 
 /// The connections of one process for SDUs of one size.
 struct Connections {
-    polled: Rc<Connection>,
-    asleep: Rc<Connection>,
-    /// Receives what it sends.
-    looped: Rc<Connection>,
+    polled: Ways,
+    asleep: Ways,
+    /// One that receives what it sends.
+    looped: Ways,
 }
 
 impl Connections {
-    /// Those on `interface`, of the size with this number.
-    fn open(socket: &Path, interface: &str, sdu: u16, number: u16) -> anyhow::Result<Self> {
-        let vci = 100 + 10 * number;
-        let open = |interface: &str, vci: u16, notification| {
-            let pdus = window(sdu) as u32;
-            let connection = Connection::builder()
-                .socket(socket)
-                .address(format!("{interface}.0.{vci}"))
-                .contract(format!("ubr,aal5:max_sdu={sdu}"))
-                .notification(notification)
-                .completions(false)
-                .transmit_pdus(pdus)
-                .receive_pdus(pdus)
-                .open()
-                .with_context(|| format!("{interface}.0.{vci}"))?;
-            ensure!(connection.transmit_max_sdu() == Some(sdu), "a smaller SDU");
-            Ok(Rc::new(connection))
+    fn open(size: &Size, partner: bool) -> anyhow::Result<Self> {
+        let first = 100 + 10 * size.number;
+        let ways = |first: u16, notification| {
+            let [there, back] = [first, first + 1];
+            let (interface, out, into) = match partner {
+                false => ("a", there, back),
+                true => ("b", back, there),
+            };
+            let sdu = size.sdu;
+            let sends = format!("tx:max_sdu={sdu},rx:none");
+            let receives = format!("tx:none,rx:max_sdu={sdu}");
+            anyhow::Ok(Ways {
+                out: size.connection(interface, out, &sends, notification)?,
+                into: size.connection(interface, into, &receives, notification)?,
+            })
         };
-        // Each process has its own connection to itself.
-        let own = vci + if interface == "a" { 2 } else { 3 };
+        let vci = first + 4 + u16::from(partner);
+        let sdu = format!("max_sdu={}", size.sdu);
+        let looped = size.connection("loop", vci, &sdu, Notification::Polled)?;
         Ok(Self {
-            polled: open(interface, vci, Notification::Polled)?,
-            asleep: open(interface, vci + 1, Notification::LastCell)?,
-            looped: open("loop", own, Notification::Polled)?,
+            polled: ways(first, Notification::Polled)?,
+            asleep: ways(first + 2, Notification::LastCell)?,
+            looped: Ways {
+                out: Rc::clone(&looped),
+                into: looped,
+            },
         })
     }
 }
@@ -161,18 +186,12 @@ impl Ends {
         partner: bool,
         descriptors: Rc<Descriptors>,
     ) -> anyhow::Result<Self> {
-        let Size {
-            socket,
-            sdu,
-            number,
-        } = size;
-        let interface = if partner { "b" } else { "a" };
         Ok(Self {
-            connections: Connections::open(socket, interface, *sdu, *number)?,
+            connections: Connections::open(size, partner)?,
             descriptors,
             #[cfg(feature = "iceoryx2")]
             ports: {
-                let way = |way| format!("{}/{sdu}/{way}", socket.display());
+                let way = |way| format!("{}/{}/{way}", size.socket.display(), size.sdu);
                 let (mut out, mut into) = (way("there"), way("back"));
                 if partner {
                     std::mem::swap(&mut out, &mut into);
@@ -180,8 +199,8 @@ impl Ends {
                 Rc::new(super::iceoryx::Ports::open(
                     &out,
                     &into,
-                    *sdu,
-                    window(*sdu),
+                    size.sdu,
+                    window(size.sdu),
                 )?)
             },
         })
@@ -191,12 +210,12 @@ impl Ends {
         let (connections, descriptors) = (&self.connections, &self.descriptors);
         match kind {
             Kind::Cellgate { in_place, waits } => {
-                let connection = match waits {
+                let ways = match waits {
                     Waits::Spinning => &connections.looped,
                     Waits::Yielding => &connections.polled,
                     Waits::Sleeping => &connections.asleep,
                 };
-                Box::new(Cellgate::new(Rc::clone(connection), in_place, waits))
+                Box::new(Cellgate::new(ways.clone(), in_place, waits))
             }
             Kind::Socket { socket, waits } => {
                 let fd = match socket {

@@ -1,0 +1,39 @@
+//! `cellgate bench client`: what it counts, with a daemon and another process of its own.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+fn named<'a>(found: &'a Value, list: &str, name: &str) -> &'a Value {
+    let mut list = found[list].as_array().unwrap().iter();
+    let item = list.find(|item| item["name"] == name);
+    item.unwrap_or_else(|| panic!("{name:?} is missing: {found}"))
+}
+
+#[test]
+fn copies_are_those_of_the_path_and_every_sdu_arrives_as_it_was_sent() {
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+    let output = bench.args(["bench", "client", "--quick", "--json"]);
+    let output = output.output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (path, copies) in [("sockets", 1.0), ("zero-copy", 0.0)] {
+        for way in ["sent", "received"] {
+            let goal = named(&found, "goals", &format!("copies per PDU, {path}, {way}"));
+            assert_eq!(goal["value"], copies, "{goal}");
+        }
+    }
+    for way in ["sent: into its own memory", "received: to its final place"] {
+        let name = format!("copies per PDU, adapter, {way}");
+        assert_eq!(named(&found, "values", &name)["value"], 1.0);
+    }
+    for what in [
+        "SDUs with other octets than were sent",
+        "SDUs lost on ways that lose none",
+        "SDUs not sent, or not back",
+    ] {
+        assert_eq!(named(&found, "goals", what)["value"], 0.0, "{what}");
+    }
+    assert!(named(&found, "values", "SDUs sent")["value"].as_f64() > Some(1_000.0));
+}
