@@ -12,6 +12,9 @@ use crate::contract::{
 use crate::ring::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
 
+/// The longest credit interval that best effort is let make good at once when it is received.
+const CREDIT_NS_MAX: u64 = 1_000_000_000;
+
 /// What the rest of an interface gives a best-effort connection, in cells/s; none: the direction
 /// is not there, or guaranteed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -304,6 +307,10 @@ impl Plan {
         let shares = self.contract.policing() != Police::Buffer && !self.is_guaranteed();
         if let (Some(receive), true) = (&mut request.receive, shares) {
             receive.rate = share.receive.or(CellRate::new(1));
+            // Its sender is paced by credits: one may leave at once, at whatever the line has free.
+            let credit = self.credit(Direction::Receive, share.receive);
+            let interval_ns = credit.map_or(0, |credit| credit.interval_ns());
+            receive.cdvt_ns = receive.cdvt_ns.max(interval_ns.min(CREDIT_NS_MAX));
         }
         request
     }
