@@ -56,8 +56,8 @@ impl Namespaces {
         Ok(made)
     }
 
-    /// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU and
-    /// give it to each other; the others are everybody else's.
+    /// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU
+    /// and give it to each other; the others are everybody else's.
     fn daemons(&self) -> [Daemon; 2] {
         [0, 1].map(|side| {
             let words = ["ip", "netns", "exec", &self.names[side]];

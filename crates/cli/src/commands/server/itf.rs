@@ -28,7 +28,8 @@ enum Verb {
         /// Its name
         name: String,
         /// type memory peer NAME [rate CELLS_S] | type udp local ADDR[:PORT] peer ADDR[:PORT]
-        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N] [control-word] [rate CELLS_S]
+        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N] [control-word]
+        /// [rate CELLS_S]
         words: Vec<String>,
     },
     /// Removes one that has no connections

@@ -136,7 +136,8 @@ impl Table {
             _ => "",
         };
         format!(
-            "{count} connections over {seconds:.2} s: {} cells/s out, {} in, {} discarded\n{stale}\n{}",
+            "{count} connections over {seconds:.2} s: {} cells/s out, {} in, {} discarded\n\
+             {stale}\n{}",
             sum(|row| row.transmitted_cell_s),
             sum(|row| row.received_cell_s),
             sum(|row| row.discarded_cell_s),

@@ -205,8 +205,8 @@ impl Reassembler {
         self.fail(at, mid, Discard::Closed)
     }
 
-    /// Goes on where `former` ended, whose PDUs were given up: their further cells go under the same
-    /// reason as those before, as far as there are slots to remember them by.
+    /// Goes on where `former` ended, whose PDUs were given up: their further cells go under the
+    /// same reason as those before, as far as there are slots to remember them by.
     pub fn succeed(&mut self, former: &Self) {
         for (mid, reason) in former.mids.failing() {
             let Some(at) = self.mids.vacant() else {

@@ -138,7 +138,8 @@ impl Sender {
             failed += u32::from(!passes || sent.is_err());
         }
         let ticks = ticks() - from;
-        for _ in failed..PDUS as u32 {
+        let sent = PDUS as u32 - failed;
+        for _ in 0..sent {
             let timeout = super::endpoint::PATIENCE;
             let back = self.connection.recv_timeout(&mut self.sdu, timeout);
             failed += u32::from(matches!(back, Err(Error::TimedOut)));

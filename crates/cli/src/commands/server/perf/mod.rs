@@ -71,7 +71,13 @@ pub(crate) struct Args {
     )]
     length: Option<usize>,
     /// Bit/s of SDUs, as 20M [default: what the contract gives]
-    #[arg(short, long, value_name = "BIT_S", value_parser = bitrate::bit_s, conflicts_with = "serve")]
+    #[arg(
+        short,
+        long,
+        value_name = "BIT_S",
+        value_parser = bitrate::bit_s,
+        conflicts_with = "serve"
+    )]
     bitrate: Option<u64>,
     /// From one line to the next
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
