@@ -21,7 +21,7 @@ const INTERFACES: &str = "\
 vcs = 16
 attachments = 16
 ports = 3
-gap_max_ns = 10000
+gap_max_ns = 2500
 overload_cells = 0
 [admission]
 cdvt_ns = 0
@@ -29,15 +29,15 @@ wake_up_ns = 0
 [[interface]]
 name = \"a\"
 link.memory.peer = \"b\"
-line_rate.cell_s = 1000000000
+line_rate.cell_s = 4000000000
 [[interface]]
 name = \"b\"
 link.memory.peer = \"a\"
-line_rate.cell_s = 1000000000
+line_rate.cell_s = 4000000000
 [[interface]]
 name = \"loop\"
 link.memory.peer = \"loop\"
-line_rate.cell_s = 1000000000
+line_rate.cell_s = 4000000000
 ";
 
 /// A running `cellgate serve`; it ends when it is dropped.

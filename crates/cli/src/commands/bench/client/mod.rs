@@ -25,7 +25,7 @@ mod turns;
 use std::rc::Rc;
 
 use anyhow::Context;
-use cellgate_host::sys::{SchedulingRequest, allowed_cpus, schedule};
+use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, pin_thread, schedule};
 
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
@@ -71,13 +71,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Takes the adapter's nice value where that can be had, so that whoever else uses this machine
 /// disturbs all who are measured as little.
-fn be_prompt() {
+fn be_prompt() -> Scheduling {
     schedule(&SchedulingRequest {
         pin: false,
         own_session: false,
         lock_memory: false,
         ..SchedulingRequest::default()
-    });
+    })
 }
 
 struct Run {
@@ -85,6 +85,7 @@ struct Run {
     partner: Partner,
     descriptors: Rc<Descriptors>,
     cpus: Cpus,
+    scheduling: Scheduling,
     repeats: usize,
     amount: Amount,
     /// Median round trips of a spin on shared memory, in nanoseconds.
@@ -104,8 +105,8 @@ impl Run {
         let daemon = Daemon::start()?;
         let (mine, others) = Descriptors::pair()?;
         let partner = Partner::start(&others)?;
-        be_prompt();
-        cellgate_host::sys::pin_thread(cpus.first)?;
+        let scheduling = be_prompt();
+        pin_thread(cpus.first)?;
         let amount = match quick {
             true => Amount { trips: 80, flow: 0 },
             false => Amount {
@@ -118,6 +119,7 @@ impl Run {
             partner,
             descriptors: Rc::new(mine),
             cpus,
+            scheduling,
             repeats: if quick { 2 } else { 21 },
             amount,
             spins: Vec::new(),
@@ -142,6 +144,7 @@ impl Run {
             .into_iter()
             .map(|kind| Contestant::new(kind, sdu, ends.endpoint(kind)))
             .collect();
+        let spun = self.spins.len();
         for repeat in 0..=self.repeats {
             report.calibrations.push(calibration());
             for contestant in &mut contestants {
@@ -161,11 +164,17 @@ impl Run {
             }
         }
         self.daemon.let_adapter_run(true)?;
-        self.tell_size(sdu, &mut contestants, report);
+        self.tell_size(sdu, &mut contestants, spun, report);
         Ok(())
     }
 
-    fn tell_size(&mut self, sdu: u16, contestants: &mut [Contestant], report: &mut Report) {
+    fn tell_size(
+        &mut self,
+        sdu: u16,
+        contestants: &mut [Contestant],
+        spun: usize,
+        report: &mut Report,
+    ) {
         let ns = report.ns_per_tick();
         for contestant in &mut *contestants {
             let us = contestant.percentiles().map(|ticks| ticks * ns / 1e3);
@@ -188,15 +197,12 @@ impl Run {
                 self.lost += contestant.sent - contestant.arrived;
             }
         }
-        let spin = Spread::of(self.spins.clone()).median;
+        let spin = Spread::of(self.spins[spun..].to_vec()).median;
+        report.value(format!("{sdu}: spin round trip"), "ns", spin);
         Judged { sdu, contestants }.compare(spin, report);
     }
 
     fn tell(&self, report: &mut Report) {
-        let spin = Spread::of(self.spins.clone());
-        report.value("spin round trip, median", "ns", spin.median);
-        report.value("spin round trip, least median", "ns", spin.min);
-        report.value("spin round trip, greatest median", "ns", spin.max);
         report.value("SDUs sent", "", self.sent as f64);
         report.count_at_most(
             "SDUs with other octets than were sent",
@@ -219,6 +225,10 @@ impl Run {
             "peers have a process on each CPU, and the adapter is stopped. UDP carries at most \
              65,507 octets, and loses what its reader is too slow for",
         );
+        report.note(format!("both processes: nice {}", self.scheduling.nice));
+        for note in &self.scheduling.notes {
+            report.note(note);
+        }
     }
 }
 
@@ -233,12 +243,11 @@ impl Judged<'_> {
         self.contestants.iter().find(|c| c.kind == kind)
     }
 
+    /// Ratios, and the goals that there are for this size.
     fn compare(&self, spin_ns: f64, report: &mut Report) {
         let ours = |waits| {
-            self.of(Kind::Cellgate {
-                in_place: true,
-                waits,
-            })
+            let in_place = true;
+            self.of(Kind::Cellgate { in_place, waits })
         };
         let sockets = |socket, waits| self.of(Kind::Socket { socket, waits });
         let sdu = self.sdu;
@@ -295,17 +304,14 @@ impl Judged<'_> {
         }
     }
 
-    /// How many times as many PDUs of `mine` arrive.
+    /// How many times as many PDUs of `mine` arrive: their time over its own, which are named for
+    /// that.
     fn flow(&self, mine: &Contestant, theirs: &Contestant, report: &mut Report) {
-        // More PDUs take less time.
-        let named = |times: &Times, name: &str| Times {
-            name: format!("{name}, K PDU/s"),
-            ticks: times.ticks.clone(),
-        };
-        let (theirs, mine) = (
-            named(&theirs.flow, &mine.name),
-            named(&mine.flow, &theirs.name),
-        );
-        report.ratio(&theirs, &mine);
+        let [numerator, denominator] =
+            [(theirs, mine), (mine, theirs)].map(|(times, named)| Times {
+                name: format!("{}, K PDU/s", named.name),
+                ticks: times.flow.ticks.clone(),
+            });
+        report.ratio(&numerator, &denominator);
     }
 }
