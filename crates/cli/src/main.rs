@@ -91,8 +91,14 @@ fn told(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::{Context, anyhow};
+    use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn no_two_options_of_a_command_are_the_same() {
+        Cli::command().debug_assert();
+    }
 
     #[test]
     fn no_cause_is_told_twice() {

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
-const README_TEXT: &str = "cbr,aal5:pcr=48Mbps,max_sdu=8192";
-const README_OUTPUT: &str = "\
+const SHOWN_TEXT: &str = "cbr,aal5:pcr=48Mbps,max_sdu=8192";
+const SHOWN_OUTPUT: &str = "\
 cbr,aal5:pcr=125000,max_sdu=8192
 
                                     transmit   receive
@@ -28,14 +28,17 @@ receive buffer, octets                     -    189888
 
 #[test]
 fn prints_the_canonical_form_and_a_table() {
-    assert_prints(&[README_TEXT], README_OUTPUT);
+    assert_prints(&[SHOWN_TEXT], SHOWN_OUTPUT);
 }
 
 #[test]
-fn prints_what_the_readme_shows() {
-    let readme = include_str!("../../../README.md");
-    let shown = format!("contract \"{README_TEXT}\"\n```\n\n```text\n{README_OUTPUT}```\n");
-    assert!(readme.contains(&shown), "README.md does not show:\n{shown}");
+fn prints_what_the_document_shows() {
+    let document = include_str!("../../../docs/contract.md");
+    let shown = format!("contract \"{SHOWN_TEXT}\"\n```\n\n```text\n{SHOWN_OUTPUT}```\n");
+    assert!(
+        document.contains(&shown),
+        "docs/contract.md does not show:\n{shown}"
+    );
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn wrong_calls_exit_with_2() {
 #[test]
 fn a_reader_that_went_away_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-        .args(["contract", README_TEXT])
+        .args(["contract", SHOWN_TEXT])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

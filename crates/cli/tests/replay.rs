@@ -98,7 +98,7 @@ fn sdus_and_pdus_are_cut_into_cells() {
     assert_eq!(erf["records_skipped"]["aal2"], 1);
     assert_eq!(
         erf["cells_discarded"],
-        json!({ "crc_error": 2, "unknown_vc": 1 })
+        json!({ "crc_error": 2, "not_user_data": 1 })
     );
     assert_eq!(
         (&erf["pdus_delivered"], &erf["pdus_discarded"]),
@@ -182,7 +182,7 @@ fn writes_what_arrived_and_says_what_did_not() {
         .iter()
         .filter_map(|o| o["comments"][0].as_str())
         .collect();
-    assert_eq!(comments, ["discarded: crc_error", "discarded: unknown_vc"]);
+    assert_eq!(comments, ["discarded: crc_error", "discarded: not_user_data"]);
 }
 
 #[test]

@@ -126,6 +126,7 @@ mod tests {
     use rustix::fs::fstat;
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn carries_octets_and_descriptors() {
         let (a, b) = pair().unwrap();
         let (sent, _) = pair().unwrap();
@@ -141,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn tells_a_message_too_long_from_the_end() {
         let (a, b) = pair().unwrap();
         let mut buffer = vec![0; MESSAGE_MAX];
@@ -165,6 +167,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn last_words_are_heard_though_the_speaker_did_not_listen() {
         let (a, b) = pair().unwrap();
         send(&b, b"unread", &[], true).unwrap();
@@ -178,6 +181,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn refuses_to_send_more_descriptors_than_are_received() {
         let (a, _b) = pair().unwrap();
         let fds = [a.as_fd(); FDS_MAX + 1];

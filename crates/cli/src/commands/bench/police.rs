@@ -19,6 +19,7 @@ const CELLS: usize = 196_608;
 
 /// Measure the data path's policing, and GCRA with two buckets beside DPDK's trTCM
 #[derive(clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     #[command(flatten)]
     shared: super::Args,

@@ -33,6 +33,7 @@ const PREPARE_NS: u64 = 300_000_000;
 
 /// `cellgate guarantee admission`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) common: super::Args,
@@ -172,37 +173,33 @@ fn what(cast: &Cast) -> String {
 }
 
 impl Full {
-    /// Opens a pair; if it is refused, what was offered instead.
+    /// Opens a pair; if one of its ends is refused, what was offered instead. Both ends draw on the
+    /// one machine: when the first has what it was offered, the second may have its own offer.
     fn ask(&mut self, ground: &Ground, cast: Cast) -> anyhow::Result<()> {
-        let no_room = match Pair::open(ground, cast.clone())? {
-            Ok(pair) => {
-                self.pairs.push(pair);
+        const ENDS: usize = 2;
+        let mut cast = cast;
+        for _ in 0..=ENDS {
+            let no_room = match Pair::open(ground, cast.clone())? {
+                Ok(pair) => {
+                    self.pairs.push(pair);
+                    return Ok(());
+                }
+                Err(no_room) => no_room,
+            };
+            let offer = no_room.offer.clone();
+            self.refusals.push((what(&cast), no_room));
+            let Some(offer) = offer else {
                 return Ok(());
-            }
-            Err(no_room) => no_room,
-        };
-        let offer = no_room.offer.clone();
-        self.refusals.push((what(&cast), no_room));
-        let Some(offer) = offer else {
-            return Ok(());
-        };
-        let promise = promised(&offer)?;
-        let offered = Cast {
-            promise: Some(promise),
-            sdu: promise.sdu,
-            ..cast
-        };
-        match Pair::open(ground, offered.clone())? {
-            Ok(pair) => self.pairs.push(pair),
-            Err(again) => {
-                let text = format!(
-                    "what was offered is refused: {}: {}",
-                    what(&offered),
-                    again.text
-                );
-                self.faults.push(text);
-            }
+            };
+            let promise = promised(&offer)?;
+            cast = Cast {
+                promise: Some(promise),
+                sdu: promise.sdu,
+                ..cast
+            };
         }
+        let text = format!("what was offered to both ends is refused: {}", what(&cast));
+        self.faults.push(text);
         Ok(())
     }
 

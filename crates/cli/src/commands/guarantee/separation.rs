@@ -42,6 +42,7 @@ const OTHERS_MAX: f64 = 0.05;
 
 /// `cellgate guarantee separation`.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) common: super::Args,

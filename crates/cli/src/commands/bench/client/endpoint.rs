@@ -65,7 +65,7 @@ pub(super) fn poll<T, E>(
     Ok(None)
 }
 
-/// A connection of this project each way; an address is open once in an adapter.
+/// A connection of this project each way.
 #[derive(Clone)]
 pub(super) struct Ways {
     pub(super) out: Rc<Connection>,

@@ -43,6 +43,7 @@ const SDUS: [u16; 5] = [64, 512, 1_500, 8_192, 65_535];
 const NEAR_NS: f64 = 250.0;
 
 #[derive(clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     #[command(flatten)]
     common: super::Args,

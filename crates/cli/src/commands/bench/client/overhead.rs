@@ -5,11 +5,13 @@ use std::hint::black_box;
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
-use cellgate::{Connection, Credit, Error, Notification, Time};
+use cellgate::{Connection, Credit, Notification, Time};
 use cellgate_core::contract::{Jitter, Remainder, UsageControl, UsageDecision};
 use cellgate_host::clock::MonotonicClock;
 
 use super::daemon::Daemon;
+use super::endpoint::{Arrival, Cellgate, Endpoint, Ways};
+use super::kind::Waits;
 use crate::commands::bench::measure::{Contestant, take_turns, ticks};
 use crate::commands::bench::report::Report;
 
@@ -42,22 +44,11 @@ pub(super) fn measure(daemon: &Daemon, quick: bool, report: &mut Report) -> anyh
         ("reserve and submit", true, false),
         ("reserve and submit, checked twice", true, true),
     ] {
-        let mut sender = Sender {
-            connection: Rc::clone(&connection),
-            sdu: vec![1; SDU.into()],
-            in_place,
-            second: twice.then(Check::new).transpose()?,
-            failed: Rc::clone(&failed),
-        };
+        let second = twice.then(Check::new).transpose()?;
+        let mut sender = Sender::new(&connection, in_place, second, &failed);
         contestants.push(Contestant::new(name, PDUS, move || sender.pass()));
     }
-    let mut sender = Sender {
-        connection: Rc::clone(&connection),
-        sdu: vec![1; SDU.into()],
-        in_place: false,
-        second: None,
-        failed: Rc::clone(&failed),
-    };
+    let mut sender = Sender::new(&connection, false, None, &failed);
     contestants.push(Contestant::whole("there and back", PDUS, move || {
         sender.pass();
     }));
@@ -135,10 +126,28 @@ struct Sender {
     sdu: Vec<u8>,
     in_place: bool,
     second: Option<Check>,
+    back: Cellgate,
     failed: Rc<Cell<u32>>,
 }
 
 impl Sender {
+    fn new(
+        connection: &Rc<Connection>,
+        in_place: bool,
+        second: Option<Check>,
+        failed: &Rc<Cell<u32>>,
+    ) -> Self {
+        let (out, into) = (Rc::clone(connection), Rc::clone(connection));
+        Self {
+            connection: Rc::clone(connection),
+            sdu: vec![1; SDU.into()],
+            in_place,
+            second,
+            back: Cellgate::new(Ways { out, into }, false, Waits::Spinning),
+            failed: Rc::clone(failed),
+        }
+    }
+
     /// The ticks that sending took; what was sent is taken back behind that.
     fn pass(&mut self) -> u64 {
         let mut failed = 0;
@@ -155,11 +164,10 @@ impl Sender {
             failed += u32::from(!passes || sent.is_err());
         }
         let ticks = ticks() - from;
-        let sent = PDUS as u32 - failed;
-        for _ in 0..sent {
-            let timeout = super::endpoint::PATIENCE;
-            let back = self.connection.recv_timeout(&mut self.sdu, timeout);
-            failed += u32::from(matches!(back, Err(Error::TimedOut)));
+        for _ in 0..PDUS as u32 - failed {
+            // What was written in place is whatever was there before.
+            let back = self.back.receive(SDU.into());
+            failed += u32::from(!matches!(back, Ok(Arrival::Whole(_) | Arrival::Wrong)));
         }
         self.failed.set(self.failed.get() + failed);
         ticks
