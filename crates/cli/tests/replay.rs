@@ -182,7 +182,10 @@ fn writes_what_arrived_and_says_what_did_not() {
         .iter()
         .filter_map(|o| o["comments"][0].as_str())
         .collect();
-    assert_eq!(comments, ["discarded: crc_error", "discarded: not_user_data"]);
+    assert_eq!(
+        comments,
+        ["discarded: crc_error", "discarded: not_user_data"]
+    );
 }
 
 #[test]
