@@ -180,7 +180,7 @@ impl Contestant {
         }
         if self.kind.may_lose() {
             // What waits is read by then, and the end finds room.
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(std::time::Duration::from_millis(20));
             self.endpoint.send(self.len, Mark::END)?;
         }
         let done = partner.done()?;
