@@ -113,7 +113,7 @@ impl Default for AdapterSection {
             yield_when_idle: None,
             lock_memory: true,
             gap_max_ns: 30_000_000,
-            overload_cells: 8_192,
+            overload_cells: 262_144,
         }
     }
 }
