@@ -1,9 +1,12 @@
 //! `cellgate demo --link udp`: the verdict of the memory link, on one machine and between two
 //! network namespaces. What the machine lacks or was too busy to show is skipped, and said.
 
+mod netns;
+
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use netns::{Namespace, joined};
 use serde_json::Value;
 
 /// One demo at a time: each has an adapter that keeps the last CPU busy.
@@ -68,80 +71,33 @@ fn pseudowires_on_one_machine_keep_two_connections_intact() {
     }
 }
 
-/// Two network namespaces, joined by a pair of virtual Ethernet devices of MTU 1,500.
-struct Namespaces {
-    names: [String; 2],
-}
-
 const ADDRESSES: [&str; 2] = ["10.166.35.1", "10.166.35.2"];
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let Output { status, stderr, .. } = Command::new("ip")
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("ip: {error}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "ip {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&stderr).trim()
-        )),
-    }
-}
-
-impl Namespaces {
-    fn make() -> Result<Self, String> {
-        let id = std::process::id();
-        let made = Self {
-            names: [format!("cg-senders-{id}"), format!("cg-adapter-{id}")],
-        };
-        let [senders, adapter] = made.names.each_ref().map(String::as_str);
-        ip(&["netns", "add", senders])?;
-        ip(&["netns", "add", adapter])?;
-        let pair = ["link", "add", "cell0", "mtu", "1500", "netns", senders];
-        let peer = ["type", "veth", "peer", "name", "cell0", "netns", adapter];
-        ip(&[&pair[..], &peer[..]].concat())?;
-        ip(&["-n", adapter, "link", "set", "cell0", "mtu", "1500"])?;
-        for (name, address) in made.names.iter().zip(ADDRESSES) {
-            let address = format!("{address}/24");
-            ip(&["-n", name, "address", "add", &address, "dev", "cell0"])?;
-            ip(&["-n", name, "link", "set", "cell0", "up"])?;
-            ip(&["-n", name, "link", "set", "lo", "up"])?;
-        }
-        Ok(made)
-    }
-
-    /// The demo in the adapter's namespace, its senders in the other.
-    fn demo(&self) -> Command {
-        let [senders, adapter] = self.names.each_ref().map(String::as_str);
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", adapter, env!("CARGO_BIN_EXE_cellgate")]);
-        command.args(ARGUMENTS);
-        command.args(["--sender-netns", senders, "--sender-address", ADDRESSES[0]]);
-        command.args(["--adapter-address", ADDRESSES[1]]);
-        command
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = ip(&["netns", "delete", name]);
-        }
-    }
+/// The demo in the adapter's namespace, its senders in the other.
+fn between([senders, adapter]: &[Namespace; 2]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &adapter.0, env!("CARGO_BIN_EXE_cellgate")]);
+    command.args(ARGUMENTS);
+    command.args([
+        "--sender-netns",
+        &senders.0,
+        "--sender-address",
+        ADDRESSES[0],
+    ]);
+    command.args(["--adapter-address", ADDRESSES[1]]);
+    command
 }
 
 #[test]
 fn pseudowires_between_two_network_namespaces_keep_two_connections_intact() {
-    let namespaces = match Namespaces::make() {
+    let namespaces = match joined(["senders", "adapter"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => {
             println!("skipped demo_udp_netns: {reason}");
             return;
         }
     };
-    if let Some(printed) = demo("demo_udp_netns", || namespaces.demo()) {
+    if let Some(printed) = demo("demo_udp_netns", || between(&namespaces)) {
         protects(&printed);
     }
 }

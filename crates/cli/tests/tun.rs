@@ -2,6 +2,7 @@
 //! machine lacks is said, and the test skipped.
 
 mod daemon;
+mod netns;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -14,6 +15,7 @@ use cellgate::Connection;
 use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_host::sys::enter_network_namespace;
 use daemon::{Daemon, await_line, octets};
+use netns::{Namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -44,43 +46,24 @@ fn daemons() -> [Daemon; 2] {
     })
 }
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let run = Command::new("ip").args(arguments).output();
-    let Output { status, stderr, .. } = run.map_err(|error| format!("ip: {error}"))?;
-    let said = String::from_utf8_lossy(&stderr);
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("ip {}: {}", arguments.join(" "), said.trim())),
-    }
+/// A namespace where a network device can be made.
+fn namespace(name: &str) -> Result<Namespace, String> {
+    let namespace = Namespace::make(name)?;
+    ip(&["-n", &namespace.0, "tuntap", "add", "probe", "mode", "tun"])?;
+    ip(&["-n", &namespace.0, "link", "del", "probe"])?;
+    Ok(namespace)
 }
 
-/// A network namespace that ends with this value.
-struct Namespace(String);
-
-impl Namespace {
-    /// One where a network device can be made.
-    fn make(name: &str) -> Result<Self, String> {
-        let namespace = Self(format!("cg-tun-{name}-{}", std::process::id()));
-        ip(&["netns", "add", &namespace.0])?;
-        ip(&["-n", &namespace.0, "tuntap", "add", "probe", "mode", "tun"])?;
-        ip(&["-n", &namespace.0, "link", "del", "probe"])?;
-        Ok(namespace)
-    }
-
-    /// `work` of a thread that lies in the namespace.
-    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let name = self.0.clone();
-        std::thread::spawn(move || {
-            enter_network_namespace(&name).expect("a namespace");
-            work()
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = ip(&["netns", "del", &self.0]);
-    }
+/// `work` of a thread that lies in the namespace.
+fn inside<T: Send + 'static>(
+    namespace: &Namespace,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let name = namespace.0.clone();
+    std::thread::spawn(move || {
+        enter_network_namespace(&name).expect("a namespace");
+        work()
+    })
 }
 
 /// A running `cellgate tun`, its device up.
@@ -184,12 +167,14 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
     let tunnels =
         [0, 1].map(|side| Tunnel::start(&daemons[side], &namespaces[side], side, encapsulation));
     for side in [0, 1] {
-        let ping = namespaces[side].run(move || ping(ADDRESSES[1 - side], 5));
+        let ping = inside(&namespaces[side], move || ping(ADDRESSES[1 - side], 5));
         assert_eq!(ping.join().unwrap(), 5, "{encapsulation} from side {side}");
     }
-    let listener = namespaces[1].run(|| TcpListener::bind((ADDRESSES[1], 7_000)).unwrap());
+    let listener = inside(&namespaces[1], || {
+        TcpListener::bind((ADDRESSES[1], 7_000)).unwrap()
+    });
     let listener = listener.join().unwrap();
-    let sender = namespaces[0].run(|| {
+    let sender = inside(&namespaces[0], || {
         let mut stream = TcpStream::connect((ADDRESSES[1], 7_000)).unwrap();
         stream.write_all(&octets(5_000_000)).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -237,7 +222,7 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
 fn linux_talks_to_itself_over_a_connection() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for encapsulation in ["ipoa-llcsnap", "bridged-vcmux"] {
-        match (Namespace::make("a"), Namespace::make("b")) {
+        match (namespace("tun-a"), namespace("tun-b")) {
             (Ok(a), Ok(b)) => carries(encapsulation, &[a, b]),
             (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_ping: {reason}"),
         }
@@ -258,7 +243,7 @@ fn next_atmarp(connection: &Connection) -> Vec<u8> {
 #[test]
 fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let namespace = match Namespace::make("c") {
+    let namespace = match namespace("tun-c") {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_inatmarp: {reason}"),
     };
@@ -299,7 +284,7 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
 
     // Somebody sets an MTU that the contract has no room for.
     ip(&["-n", &namespace.0, "link", "set", "cell0", "mtu", "9500"]).unwrap();
-    let send = namespace.run(|| {
+    let send = inside(&namespace, || {
         let socket = UdpSocket::bind((ADDRESSES[1], 7)).unwrap();
         for len in [9_400, 9_152, 9_153] {
             socket.send_to(&vec![1; len], (ADDRESSES[0], 7)).unwrap();

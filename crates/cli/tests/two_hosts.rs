@@ -2,11 +2,13 @@
 //! devices, a pseudowire over UDP between them. What the machine lacks is skipped, and said.
 
 mod daemon;
+mod netns;
 
 use std::fs;
 use std::process::{Command, Output};
 
 use daemon::{Daemon, octets};
+use netns::{Namespace, joined};
 use serde_json::Value;
 
 const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
@@ -16,72 +18,23 @@ const SDU: u64 = 8_192;
 /// Runs of one kind before it counts as void: the machine was too busy to show it.
 const TRIES: usize = 3;
 
-struct Namespaces {
-    names: [String; 2],
-}
-
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let Output { status, stderr, .. } = Command::new("ip")
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("ip: {error}"))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "ip {}: {}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&stderr).trim()
-        )),
-    }
-}
-
-impl Namespaces {
-    fn make() -> Result<Self, String> {
-        let id = std::process::id();
-        let made = Self {
-            names: ["left", "right"].map(|side| format!("cg-{side}-{id}")),
-        };
-        let [left, right] = made.names.each_ref().map(String::as_str);
-        ip(&["netns", "add", left])?;
-        ip(&["netns", "add", right])?;
-        let pair = ["link", "add", "cell0", "mtu", "1500", "netns", left];
-        let peer = ["type", "veth", "peer", "name", "cell0", "netns", right];
-        ip(&[&pair[..], &peer[..]].concat())?;
-        ip(&["-n", right, "link", "set", "cell0", "mtu", "1500"])?;
-        for (name, address) in made.names.iter().zip(ADDRESSES) {
-            let address = format!("{address}/24");
-            ip(&["-n", name, "address", "add", &address, "dev", "cell0"])?;
-            ip(&["-n", name, "link", "set", "cell0", "up"])?;
-        }
-        Ok(made)
-    }
-
-    /// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU
-    /// and give it to each other; the others are everybody else's.
-    fn daemons(&self) -> [Daemon; 2] {
-        [0, 1].map(|side| {
-            let words = ["ip", "netns", "exec", &self.names[side]];
-            let contents = format!(
-                "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
-                 [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
-                 local = \"{}:6635\"\npeer = \"{}:6635\"\n\
-                 label_out = {}\nlabel_in = {}\nmtu = 1500\n",
-                ADDRESSES[side],
-                ADDRESSES[1 - side],
-                100 + side,
-                101 - side,
-            );
-            Daemon::start_by(&words, &contents, None)
-        })
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in &self.names {
-            let _ = ip(&["netns", "delete", name]);
-        }
-    }
+/// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU
+/// and give it to each other; the others are everybody else's.
+fn daemons(namespaces: &[Namespace; 2]) -> [Daemon; 2] {
+    [0, 1].map(|side| {
+        let words = ["ip", "netns", "exec", &namespaces[side].0];
+        let contents = format!(
+            "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
+             [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
+             local = \"{}:6635\"\npeer = \"{}:6635\"\n\
+             label_out = {}\nlabel_in = {}\nmtu = 1500\n",
+            ADDRESSES[side],
+            ADDRESSES[1 - side],
+            100 + side,
+            101 - side,
+        );
+        Daemon::start_by(&words, &contents, None)
+    })
 }
 
 /// A run; none if it was void: the source missed its rate, or the machine stalled so long that PDUs
@@ -162,14 +115,14 @@ fn transfer([left, right]: &[Daemon; 2], contract: &str) -> Result<(), String> {
 
 #[test]
 fn two_hosts_keep_their_contracts_over_udp() {
-    let namespaces = match Namespaces::make() {
+    let namespaces = match joined(["left", "right"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => {
             println!("skipped two_hosts: {reason}");
             return;
         }
     };
-    let daemons = namespaces.daemons();
+    let daemons = daemons(&namespaces);
     let cells = SDU.div_ceil(48) + 1;
     for bit_s in [20_000_000_u64, 40_000_000, 80_000_000] {
         // Cells/s that carry so many SDU bit/s.
