@@ -1,7 +1,7 @@
 //! GCRA by cell and by frame, against published sequences and exact rational references.
 
 use cellgate_core::Time;
-use cellgate_core::contract::{CellRate, DualGcra, FrameGcra, Gcra, Increment, aal5_cells};
+use cellgate_core::contract::{CellRate, FrameGcra, Gcra, Increment, aal5_cells};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -171,77 +171,6 @@ fn lateness_of_the_judge_is_charged_to_nobody() {
 }
 
 #[test]
-fn two_buckets_judge_as_two_exact_references_do() {
-    let mut random = Pcg64Mcg::seed_from_u64(14);
-    let mut refused = [0; 3];
-    for _ in 0..400 {
-        let cell_s = [random_rate(&mut random), random_rate(&mut random)];
-        let t_ns = cell_s.map(|cell_s| 1_000_000_000 / u64::from(cell_s));
-        let limit_ns = t_ns.map(|t_ns| random.next_u64() % (5 * t_ns + 5));
-        let [peak, sustained] = cell_s.map(rate);
-        let Some(mut dual) = DualGcra::new(peak, limit_ns[0], sustained, limit_ns[1]) else {
-            continue;
-        };
-        let mut exact = [0, 1].map(|at| Exact::new(cell_s[at], limit_ns[at]));
-        let mut now = 0;
-        for _ in 0..500 {
-            let between_ns = 2 * t_ns[random.next_u32() as usize % 2] + 2;
-            // Seldom so long that both buckets are empty.
-            let times = [1, 1, 1, 40][random.next_u32() as usize % 4];
-            now += random.next_u64() % (between_ns * times);
-            let verdict = dual.police(at(now));
-            let [by_peak, by_sustained] = exact.each_ref().map(|exact| exact.conforms(now));
-            assert_eq!(verdict, by_peak && by_sustained);
-            if verdict {
-                exact.iter_mut().for_each(|exact| exact.charge(now));
-            }
-            refused[0] += u32::from(!by_peak && by_sustained);
-            refused[1] += u32::from(by_peak && !by_sustained);
-            refused[2] += u32::from(!by_peak && !by_sustained);
-        }
-    }
-    assert!(refused.iter().all(|&n| n > 1_000), "{refused:?}");
-}
-
-#[test]
-fn two_buckets_drift_by_nothing_in_a_virtual_day() {
-    const DAY_NS: u64 = 86_400_000_000_000;
-    for (peak, sustained) in [(353_207, 7), (999_999_937, 706_415)] {
-        let limit_ns = 1_000_000_000;
-        let mut dual = DualGcra::new(rate(peak), limit_ns, rate(sustained), limit_ns).unwrap();
-        let mut exact = Exact::new(sustained, limit_ns);
-        let step_ns = DAY_NS / 1_000_003;
-        let (mut now, mut passed) = (0, 0u64);
-        while now < DAY_NS {
-            let verdict = dual.police(at(now));
-            assert_eq!(verdict, exact.virtual_scheduling(now, now), "{now}");
-            passed += u64::from(verdict);
-            now += step_ns;
-        }
-        assert!(passed > 600_000, "{passed}");
-    }
-}
-
-#[test]
-fn two_buckets_have_limits_that_64_bits_can_count() {
-    let dual = |a: u32, a_ns, b: u32, b_ns| DualGcra::new(rate(a), a_ns, rate(b), b_ns);
-    assert!(dual(353_207, 13 * 3_600_000_000_000, 353_207, 0).is_some());
-    assert!(dual(353_207, 15 * 3_600_000_000_000, 353_207, 0).is_none());
-    assert!(dual(1, u64::MAX - 1_000_000_000, 1, 0).is_some());
-    assert!(dual(1, u64::MAX - 999_999_999, 1, 0).is_none());
-    assert!(dual(1, 0, 1, u64::MAX).is_none());
-    // What is long for one must be counted at the rate of the other.
-    assert!(dual(u32::MAX, 0, 1, 3_000_000_000).is_some());
-    assert!(dual(u32::MAX, 0, 1, 4_000_000_000).is_none());
-    // 21 cells of tolerance and the one that is due, at the end of time too.
-    let mut dual = dual(u32::MAX, 1_000, 7, 3_000_000_000).unwrap();
-    for now in [0, 1 << 40, u64::MAX] {
-        let passed = (0..100).filter(|_| dual.police(at(now))).count();
-        assert_eq!(passed, 22);
-    }
-}
-
-#[test]
 fn a_tie_conforms_and_a_fraction_less_does_not() {
     // T = 333,333,333 1/3 ns: the second cell is due between two nanoseconds.
     let mut gcra = Gcra::new(rate(3), 0);
@@ -251,6 +180,21 @@ fn a_tie_conforms_and_a_fraction_less_does_not() {
     gcra.charge(2);
     assert!(!gcra.conforms(at(999_999_999)));
     assert!(gcra.conforms(at(1_000_000_000)));
+}
+
+#[test]
+fn cells_charged_at_once_are_charged_as_one_by_one() {
+    let mut random = Pcg64Mcg::seed_from_u64(15);
+    for cell_s in [1, 7, 353_207, 999_999_937, 1_000_000_000, 1_000_000_001, u32::MAX] {
+        let mut at_once = Gcra::new(rate(cell_s), 0);
+        let mut one_by_one = at_once;
+        for _ in 0..200 {
+            let cells = 2 + random.next_u32() % 300;
+            at_once.charge(cells);
+            (0..cells).for_each(|_| one_by_one.charge(1));
+            assert_eq!(at_once, one_by_one, "{cell_s} {cells}");
+        }
+    }
 }
 
 #[test]

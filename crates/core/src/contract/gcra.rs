@@ -38,37 +38,40 @@ impl Increment {
         }
     }
 
-    /// Adds `cells` increments to `time` and the numerator `rest` of its fraction.
+    /// Adds `cells` increments to a time that is kept rounded up: `time` less `early` / rate
+    /// nanoseconds, `early` below the rate.
     #[inline(always)]
-    pub fn add(self, time: &mut Time, rest: &mut u32, cells: u32) {
+    pub fn add(self, time: &mut Time, early: &mut u32, cells: u32) {
         if cells == 1 {
-            let sum = *rest as u64 + self.rest as u64;
-            let carry = sum >= self.rate.get() as u64;
-            *rest = (if carry {
-                sum - self.rate.get() as u64
+            let (sooner, borrow) = early.overflowing_sub(self.rest);
+            *early = if borrow {
+                sooner.wrapping_add(self.rate.get())
             } else {
-                sum
-            }) as u32;
-            *time = time.plus_ns(self.whole_ns as u64 + carry as u64);
+                sooner
+            };
+            *time = time.plus_ns(u64::from(self.whole_ns) + u64::from(borrow));
         } else {
             // At most 2^32 * 10^9 < 2^62.
-            let sum = *rest as u64 + cells as u64 * NS_PER_S;
-            *time = time.plus_ns(sum / self.rate.get() as u64);
-            *rest = (sum % self.rate.get() as u64) as u32;
+            let sum = u64::from(cells) * NS_PER_S;
+            let rate = u64::from(self.rate.get());
+            let ns = sum.saturating_sub((*early).into()).div_ceil(rate);
+            *time = time.plus_ns(ns);
+            // Below the rate, whatever was rounded.
+            *early = (ns * rate + u64::from(*early) - sum) as u32;
         }
     }
 }
 
 /// The generic cell rate algorithm GCRA(T, tau) of I.371 and TM 4.0, in virtual scheduling form.
 ///
-/// Exact: the theoretical arrival time is kept as nanoseconds and a numerator over the rate.
-/// A cell at t conforms if and only if t >= TAT - tau.
+/// Exact: the theoretical arrival time is kept as nanoseconds, rounded up, and the numerator of
+/// what it lies before them. A cell at t conforms if and only if t >= TAT - tau.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gcra {
     tat: Time,
     limit_ns: u64,
     increment: Increment,
-    rest: u32,
+    early: u32,
 }
 
 impl Gcra {
@@ -78,7 +81,7 @@ impl Gcra {
             tat: Time::ZERO,
             limit_ns,
             increment: Increment::of(rate),
-            rest: 0,
+            early: 0,
         }
     }
 
@@ -89,29 +92,29 @@ impl Gcra {
 
     /// The theoretical arrival time, rounded up.
     pub const fn tat(&self) -> Time {
-        self.tat.plus_ns((self.rest != 0) as u64)
+        self.tat
     }
 
     /// Whether a cell at `now` would conform. Changes nothing.
     #[inline(always)]
     pub fn conforms(&self, now: Time) -> bool {
-        let latest = now.ns().saturating_add(self.limit_ns);
-        latest > self.tat.ns() || (latest == self.tat.ns() && self.rest == 0)
+        // For a whole number of nanoseconds, TAT and TAT rounded up are the same bound.
+        now.plus_ns(self.limit_ns) >= self.tat
     }
 
     /// Moves the theoretical arrival time up to `arrival` if it lies behind.
     #[inline(always)]
     pub fn catch_up(&mut self, arrival: Time) {
-        if arrival > self.tat {
+        if arrival >= self.tat {
             self.tat = arrival;
-            self.rest = 0;
+            self.early = 0;
         }
     }
 
     /// Charges `cells` increments.
     #[inline(always)]
     pub fn charge(&mut self, cells: u32) {
-        self.increment.add(&mut self.tat, &mut self.rest, cells);
+        self.increment.add(&mut self.tat, &mut self.early, cells);
     }
 
     /// Judges one cell that arrived between `earliest` and `now`, and charges it if it conforms.
@@ -134,93 +137,6 @@ impl Gcra {
             tat: self.tat(),
             ..Self::new(rate, limit_ns)
         };
-    }
-}
-
-/// Two buckets on one flow of cells, of a peak and of a sustained rate: a cell conforms if it does
-/// to both, and only then is it charged, to both.
-///
-/// The same verdicts as of two [`Gcra`], in the continuous leaky bucket form of I.371: the buckets
-/// are charged together, so that they share the last conformance time, and each is tested by a
-/// product and a comparison. Exact: a level is counted in 1/rate nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DualGcra {
-    last: Time,
-    /// After so long both buckets are empty. Times both rates it is less than 2^64.
-    idle_ns: u64,
-    peak: Bucket,
-    sustained: Bucket,
-}
-
-/// A level and its limit in 1/`rate` nanoseconds, of which a cell adds 10^9 whatever the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Bucket {
-    level: u64,
-    limit: u64,
-    rate: u64,
-}
-
-impl Bucket {
-    fn new(rate: CellRate, limit_ns: u64) -> Option<Self> {
-        let rate = rate.divisor().get().into();
-        let limit = limit_ns.checked_mul(rate)?;
-        // The highest level, a cell on top of the limit.
-        limit.checked_add(NS_PER_S)?;
-        Some(Self {
-            level: 0,
-            limit,
-            rate,
-        })
-    }
-
-    /// The time in which the highest level drains.
-    const fn idle_ns(&self) -> u64 {
-        (self.limit + NS_PER_S).div_ceil(self.rate)
-    }
-
-    /// The level after `ns`, at most [`idle_ns`](DualGcra::idle_ns), have passed.
-    #[inline(always)]
-    const fn after(&self, ns: u64) -> u64 {
-        self.level.saturating_sub(ns * self.rate)
-    }
-}
-
-impl DualGcra {
-    /// GCRA(1 / `peak`, `peak_limit_ns`) and GCRA(1 / `sustained`, `sustained_limit_ns`). The first
-    /// cell always conforms.
-    ///
-    /// None: the longer limit and a cell, times the higher rate, are more than 2^64 nanoseconds
-    /// (14 hours at an OC-3's rate).
-    pub fn new(
-        peak: CellRate,
-        peak_limit_ns: u64,
-        sustained: CellRate,
-        sustained_limit_ns: u64,
-    ) -> Option<Self> {
-        let peak = Bucket::new(peak, peak_limit_ns)?;
-        let sustained = Bucket::new(sustained, sustained_limit_ns)?;
-        let idle_ns = peak.idle_ns().max(sustained.idle_ns());
-        idle_ns.checked_mul(peak.rate.max(sustained.rate))?;
-        Some(Self {
-            last: Time::ZERO,
-            idle_ns,
-            peak,
-            sustained,
-        })
-    }
-
-    /// Judges one cell that arrived at `now`, which does not run back; charges it if it conforms.
-    #[inline(always)]
-    pub fn police(&mut self, now: Time) -> bool {
-        let ns = now.since_ns(self.last).min(self.idle_ns);
-        let (peak, sustained) = (self.peak.after(ns), self.sustained.after(ns));
-        let conforms = peak <= self.peak.limit && sustained <= self.sustained.limit;
-        if conforms {
-            self.peak.level = peak + NS_PER_S;
-            self.sustained.level = sustained + NS_PER_S;
-            self.last = now;
-        }
-        conforms
     }
 }
 
@@ -319,7 +235,7 @@ mod tests {
                 rest: 0,
                 rate: NonZeroU32::MIN,
             },
-            rest: 0,
+            early: 0,
         }
     }
 

@@ -14,7 +14,7 @@ mod traffic;
 
 pub use credit::{Credit, Remainder, UsageControl, UsageDecision};
 pub use error::{ContractError, ContractErrorKind};
-pub use gcra::{DualGcra, FrameGcra, Gcra, Increment};
+pub use gcra::{FrameGcra, Gcra, Increment};
 pub use implied::{Lateness, PduStream};
 pub use rate::{CellRate, aal5_cells};
 pub use shaper::Shaper;

@@ -18,8 +18,8 @@ pub struct Shaper {
     next: Time,
     cdvt_ns: u64,
     increment: Increment,
-    /// Numerator of the fraction of `next`.
-    rest: u32,
+    /// Numerator of what the exact time lies before `next`.
+    early: u32,
 }
 
 impl Shaper {
@@ -30,14 +30,14 @@ impl Shaper {
             next: Time::ZERO,
             cdvt_ns,
             increment: Increment::of(rate),
-            rest: 0,
+            early: 0,
         }
     }
 
     /// The theoretical emission time of the next cell, rounded up.
     #[inline(always)]
     pub const fn next(&self) -> Time {
-        self.next.plus_ns((self.rest != 0) as u64)
+        self.next
     }
 
     /// Whether a cell may leave at `now`.
@@ -60,9 +60,9 @@ impl Shaper {
     /// behind.
     #[inline(always)]
     pub fn catch_up(&mut self, floor: Time) {
-        if floor > self.next {
+        if floor >= self.next {
             self.next = floor;
-            self.rest = 0;
+            self.early = 0;
         }
     }
 
@@ -70,7 +70,7 @@ impl Shaper {
     #[inline(always)]
     pub fn emit(&mut self, now: Time, cells: u32) {
         self.catch_up(now.minus_ns(self.cdvt_ns));
-        self.increment.add(&mut self.next, &mut self.rest, cells);
+        self.increment.add(&mut self.next, &mut self.early, cells);
     }
 
     /// The same state under another contract: what has left stays paid for.

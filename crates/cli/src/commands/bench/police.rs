@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use anyhow::{Context, ensure};
 use cellgate_core::Time;
-use cellgate_core::contract::{CellRate, DualGcra, Increment};
+use cellgate_core::contract::{CellRate, Gcra, Increment};
+use cellgate_simd::{Fold, Kernel, with_features};
 
 use super::measure::{Contestant, take_turns};
 use super::process::Process;
@@ -175,9 +176,23 @@ impl Load {
     }
 }
 
+/// Judges a cell at `now` as the adapter judges one of AAL0: it is charged to both buckets if it
+/// conforms to both.
+#[inline(always)]
+fn police(buckets: &mut [Gcra; 2], now: Time) -> bool {
+    let conforms = buckets.iter().all(|bucket| bucket.conforms(now));
+    if conforms {
+        for bucket in buckets {
+            bucket.catch_up(now);
+            bucket.charge(1);
+        }
+    }
+    conforms
+}
+
 /// Two buckets for each of many VCs, a cell of each in turn.
 struct Meter {
-    vcs: Vec<DualGcra>,
+    vcs: Vec<[Gcra; 2]>,
     now: Time,
     check_ns: u64,
     /// Checks of the last round that passed.
@@ -188,15 +203,15 @@ impl Meter {
     fn new(load: Load) -> anyhow::Result<Self> {
         let rate = |cell_s| CellRate::new(cell_s).context("a rate");
         let (peak, sustained) = (rate(PEAK_CELL_S)?, rate(SUSTAINED_CELL_S)?);
-        let dual = DualGcra::new(peak, TOLERANCE_NS, sustained, TOLERANCE_NS);
-        let mut vcs = vec![dual.context("a tolerance")?; VCS];
+        let buckets = [peak, sustained].map(|rate| Gcra::new(rate, TOLERANCE_NS));
+        let mut vcs = vec![buckets; VCS];
         let period_ns = Increment::of(sustained).times_ns(1);
         if load == Load::Mixed {
             for (at, vc) in (0..).zip(&mut vcs) {
                 //  Coprime with their number: all parts of a cell's time occur.
                 let part = at * 389 % VCS as u64;
                 let sent = Time::from_ns(period_ns * part / VCS as u64);
-                vc.police(sent);
+                police(vc, sent);
             }
         }
         Ok(Self {
@@ -207,15 +222,35 @@ impl Meter {
         })
     }
 
+    /// With the CPU's best instructions, as the adapter's loop has them.
     fn round(&mut self, checks: usize) {
+        self.passed = with_features(Round {
+            meter: self,
+            checks,
+        });
+    }
+}
+
+/// So many checks; the output is how many passed.
+struct Round<'a> {
+    meter: &'a mut Meter,
+    checks: usize,
+}
+
+impl Kernel for Round<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<F: Fold>(self, _fold: F) -> u64 {
+        let meter = self.meter;
         let mut passed = 0;
-        for at in (0..checks).step_by(CHECKS_A_CLOCK) {
-            self.now = self.now.plus_ns(CHECKS_A_CLOCK as u64 * self.check_ns);
-            for vc in &mut self.vcs[at % VCS..][..CHECKS_A_CLOCK] {
-                passed += u64::from(vc.police(self.now));
+        for at in (0..self.checks).step_by(CHECKS_A_CLOCK) {
+            meter.now = meter.now.plus_ns(CHECKS_A_CLOCK as u64 * meter.check_ns);
+            for vc in &mut meter.vcs[at % VCS..][..CHECKS_A_CLOCK] {
+                passed += u64::from(police(vc, meter.now));
             }
         }
-        self.passed = passed;
+        passed
     }
 }
 
