@@ -185,7 +185,15 @@ fn a_tie_conforms_and_a_fraction_less_does_not() {
 #[test]
 fn cells_charged_at_once_are_charged_as_one_by_one() {
     let mut random = Pcg64Mcg::seed_from_u64(15);
-    for cell_s in [1, 7, 353_207, 999_999_937, 1_000_000_000, 1_000_000_001, u32::MAX] {
+    for cell_s in [
+        1,
+        7,
+        353_207,
+        999_999_937,
+        1_000_000_000,
+        1_000_000_001,
+        u32::MAX,
+    ] {
         let mut at_once = Gcra::new(rate(cell_s), 0);
         let mut one_by_one = at_once;
         for _ in 0..200 {

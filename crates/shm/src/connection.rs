@@ -17,11 +17,12 @@ use crate::receive::{ReceiveBuffer, ReceiveMemory, map_buffer};
 /// The adapter's side of a connection's memory.
 ///
 /// The handle stays small because it lies beside the VC's hot state; what the data path does not
-/// touch is behind a pointer.
+/// touch is behind a pointer. What every cell touches comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct ConnectionMemory {
-    from_adapter: SharedWords,
     receive: ReceiveMemory,
+    from_adapter: SharedWords,
     cold: Box<Cold>,
 }
 
@@ -133,11 +134,11 @@ impl ConnectionMemory {
             None => SharedWords::none(),
         };
         Self {
-            from_adapter: view(&maps[0]),
             receive: match &maps[2] {
                 Some(buffer) => ReceiveMemory::over(buffer, own),
                 None => ReceiveMemory::none(),
             },
+            from_adapter: view(&maps[0]),
             cold: Box::new(Cold {
                 geometry: *geometry,
                 from_client: view(&maps[1]),

@@ -1,3 +1,5 @@
+use core::ops::Range;
+
 use crc::{CRC_32_BZIP2, Crc, Table};
 
 use crate::{Fold, FoldState, Level};
@@ -49,5 +51,5 @@ impl Fold for Baseline {
     fn prefetch(self, _octets: &[u8], _offset: usize) {}
 
     #[inline(always)]
-    fn prefetch_value<T>(self, _value: &T, _len: usize) {}
+    fn prefetch_value<T>(self, _value: &T, _octets: Range<usize>) {}
 }

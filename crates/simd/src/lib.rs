@@ -15,6 +15,8 @@ mod polynomial;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use core::ops::Range;
+
 pub use level::{Level, with_features, with_level};
 
 /// The CRC register over a PDU that ends in its own CRC (I.363.5).
@@ -59,8 +61,8 @@ pub trait Fold: Copy {
     /// Asks the CPU to bring the cache line at `offset` of `octets` nearer, to be written or read
     /// soon. Beyond the end of `octets`, and where the CPU has no such hint, does nothing.
     fn prefetch(self, octets: &[u8], offset: usize);
-    /// The same for the cache lines of the first `len` octets of `value`, without a look at it.
-    fn prefetch_value<T>(self, value: &T, len: usize);
+    /// The same for the cache lines of these octets of `value`, without a look at it.
+    fn prefetch_value<T>(self, value: &T, octets: Range<usize>);
 }
 
 /// A loop to be compiled for several CPU levels. `run` and what it calls must be

@@ -66,6 +66,9 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Takes `count` cells with one header that does not end a PDU.
     #[inline(always)]
     pub(super) fn middle<F: Fold>(&mut self, fold: F, header: Header, cells: &[u8], count: u32) {
+        if count == 1 && self.add(fold, header, cells) {
+            return;
+        }
         if !self.vc.receiver.receiving() {
             if let Err(reason) = self.begin(header) {
                 self.refuse(reason);
@@ -94,6 +97,26 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
             self.apart().fail(reason, count - fitting);
             self.set_discarding(Some(reason));
         }
+    }
+
+    /// Takes one cell into a PDU in progress, if there is nothing but to hold it: what a cell costs
+    /// where those of many VCs come in turn.
+    #[inline(always)]
+    fn add<F: Fold>(&mut self, fold: F, header: Header, cell: &[u8]) -> bool {
+        let receiver = &mut self.vc.receiver;
+        let held = receiver.reassembler.cells();
+        let end = receiver.position + (u64::from(held) + 1) * PAYLOAD_LEN as u64;
+        if !receiver.receiving()
+            || receiver.flags.tell != Tell::Nothing
+            || held >= receiver.pdu_bounds.max_cells
+            || end > receiver.limit
+        {
+            return false;
+        }
+        receiver.flags.clp |= header.clp();
+        // Of a length that is known where this is compiled.
+        self.take(fold, &cell[..self.format.stride()], 1);
+        true
     }
 
     /// Takes one cell that ends a PDU.

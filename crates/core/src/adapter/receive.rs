@@ -9,7 +9,7 @@ use super::paths::Paths;
 use super::reassembly::{Arrival, Reception};
 use super::table::{Entry, Table};
 use super::timeouts::Timeouts;
-use super::vc::{Cold, Framing, Receiver, Vc};
+use super::vc::{Cold, Framing, Vc, touched};
 use super::{
     AdapterStats, Attachment, Board, CellOutcome, Discard, Planted, PortIndex, Region, Work,
 };
@@ -170,14 +170,15 @@ where
         if far == run {
             return;
         }
-        let address = Header::parse(far).address(self.form);
+        let far = Header::parse(far);
+        let address = far.address(self.form);
         let entry = self.table.lookup(self.port, address);
         if !entry.is_accepting() {
             return;
         }
         let index = usize::from(entry.vc().0);
         if let Some(vc) = self.vcs.get(index) {
-            fold.prefetch_value(vc, size_of::<Receiver>() + size_of::<R>());
+            fold.prefetch_value(vc, touched(far.is_last()));
         }
         if let Some(Some(vc)) = self.vcs.get_mut(ahead.exchange(index)) {
             let offset = vc.receiver.next_payload();

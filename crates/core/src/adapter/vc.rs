@@ -1,3 +1,6 @@
+use core::mem::offset_of;
+use core::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::table::Slot;
@@ -61,21 +64,25 @@ fn replace(old: Option<FrameGcra>, fresh: Option<FrameGcra>) -> Option<FrameGcra
 /// State of reception, touched by every cell: with the region's handle at most 200 octets
 /// (*Policing Offloaded*, section 6.1: 200 KB for 1,024 VCs).
 #[derive(Debug, Serialize, Deserialize)]
+#[repr(C)]
 pub(super) struct Receiver {
-    pub(super) reassembler: aal5::Reassembler,
-    /// Free-running octet position where the PDU in progress starts, or the next will.
-    pub(super) position: u64,
-    /// The same position modulo the buffer's length.
-    pub(super) offset: u32,
-    /// Octets of the receive buffer, at most 2^30.
-    pub(super) buffer_len: u32,
-    /// Free-running octet position that must not be written: the client still holds what is there.
-    pub(super) limit: u64,
+    // Touched where a PDU begins and ends.
     pub(super) queue: Producer<queue::Receive>,
     /// None: the buffer is the bound.
     pub(super) police: Option<FrameGcra>,
-    /// Bounds of PDUs to come, and of the one in progress.
+    /// Octets of the receive buffer, at most 2^30.
+    pub(super) buffer_len: u32,
+    /// Bounds of PDUs to come.
     pub(super) bounds: Bounds,
+    // Touched by every cell: this cache line and the next, with the region's receive buffer.
+    pub(super) reassembler: aal5::Reassembler,
+    /// Free-running octet position where the PDU in progress starts, or the next will.
+    pub(super) position: u64,
+    /// Free-running octet position that must not be written: the client still holds what is there.
+    pub(super) limit: u64,
+    /// The position modulo the buffer's length.
+    pub(super) offset: u32,
+    /// Bounds of the PDU in progress.
     pub(super) pdu_bounds: Bounds,
     pub(super) flags: Flags,
     pub(super) open: Open,
@@ -473,3 +480,16 @@ impl Cold {
 pub const RECEIVE_STATE_LEN: usize = size_of::<Receiver>();
 
 const _: () = assert!(RECEIVE_STATE_LEN <= 160);
+
+/// Where a VC's state begins that every cell touches: a cache line of its own.
+const EVERY_CELL: usize = offset_of!(Receiver, reassembler);
+/// Octets of a region's handle with which its receive buffer and queue are found.
+const REGION_LEN: usize = 32;
+
+const _: () = assert!(EVERY_CELL == 64);
+
+/// The part of a VC that a cell touches, which perhaps is the last of its PDU.
+#[inline(always)]
+pub(super) const fn touched(last: bool) -> Range<usize> {
+    (if last { 0 } else { EVERY_CELL })..RECEIVE_STATE_LEN + REGION_LEN
+}

@@ -9,6 +9,7 @@ mod v3;
 mod v4;
 
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use core::ops::Range;
 
 use crate::Kernel;
 
@@ -36,10 +37,10 @@ fn prefetch(octets: &[u8], offset: usize) {
 }
 
 #[inline(always)]
-fn prefetch_value<T>(value: &T, len: usize) {
+fn prefetch_value<T>(value: &T, octets: Range<usize>) {
     let first = core::ptr::from_ref(value).cast::<i8>();
-    let mut offset = 0;
-    while offset < len.min(size_of::<T>()) {
+    let mut offset = octets.start;
+    while offset < octets.end.min(size_of::<T>()) {
         // SAFETY: SSE is part of x86-64; the hint touches nothing, and the address is in `value`.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(first.add(offset)) };
         offset += 64;

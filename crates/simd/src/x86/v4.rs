@@ -1,4 +1,5 @@
 use core::arch::x86_64::*;
+use core::ops::Range;
 
 use super::reduce::{HEAD, ONES, START, last_fold, remainder};
 use crate::polynomial::fold_by;
@@ -306,8 +307,8 @@ impl Fold for V4 {
     }
 
     #[inline(always)]
-    fn prefetch_value<T>(self, value: &T, len: usize) {
-        super::prefetch_value(value, len);
+    fn prefetch_value<T>(self, value: &T, octets: Range<usize>) {
+        super::prefetch_value(value, octets);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the adapter is compared with, on the same train and as much memory.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::rc::Rc;
 
 use cellgate_core::aal::aal5::Segmenter;
@@ -193,8 +194,8 @@ impl<F: Fold, C: Checksum> Fold for CallPerPdu<F, C> {
     }
 
     #[inline(always)]
-    fn prefetch_value<T>(self, value: &T, len: usize) {
-        self.0.prefetch_value(value, len);
+    fn prefetch_value<T>(self, value: &T, octets: Range<usize>) {
+        self.0.prefetch_value(value, octets);
     }
 }
 
