@@ -33,8 +33,9 @@ pub enum Error {
 /// The reassembly of one VC: which cells of the PDU in progress are held, and their CRC.
 ///
 /// The CRC is folded from the cells as they pass while PDUs are short; of long ones it is made at
-/// the end in one pass over the memory, where nobody else can write that. Which of the two a PDU
-/// begins with is predicted from the one before it.
+/// the end in one pass over the memory, where nobody else can write that and the cells come in
+/// runs: what came cell by cell among those of others has left the cache by then. Which of the two
+/// a PDU begins with is what the one before it ended with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Reassembler {
     #[serde(with = "fold_state")]
@@ -68,7 +69,7 @@ impl Reassembler {
     /// Begins a PDU; what was held is forgotten.
     #[inline(always)]
     pub fn start<M: Memory, F: Fold>(&mut self, fold: F, memory: &M) {
-        self.deferred = self.cells >= F::ONE_PASS_FROM_CELLS && memory.stable(0, 0).is_some();
+        self.deferred &= self.cells >= F::ONE_PASS_FROM_CELLS && memory.stable(0, 0).is_some();
         fold.start(&mut self.fold);
         self.cells = 0;
         self.folded = 0;
@@ -96,7 +97,7 @@ impl Reassembler {
             CellFormat::NoHec => self.take::<CELL_LEN_NO_HEC, F>(fold, cells),
         };
         self.cells = self.cells.saturating_add(n);
-        if self.cells >= F::ONE_PASS_FROM_CELLS && !self.deferred {
+        if n > 1 && self.cells >= F::ONE_PASS_FROM_CELLS && !self.deferred {
             self.deferred = memory.stable(0, 0).is_some();
         }
     }
