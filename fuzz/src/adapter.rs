@@ -589,10 +589,14 @@ fn interleaving(take: &mut Take<'_>) -> Interleaving {
 
 fn transmit(take: &mut Take<'_>, max_sdu: u16) -> Transmit {
     let op = take.u8();
+    let rate = CellRate::new(take.pick(&[0, 5_000, 20_000, 50_000]));
+    // Of some best effort, by its weight.
+    let peak = CellRate::new(33_333).filter(|_| rate.is_none() && op & 6 == 6);
     Transmit {
-        rate: CellRate::new(take.pick(&[0, 5_000, 20_000, 50_000])),
+        rate,
         cdvt_ns: take.pick(&[0, 50_000, 300_000]),
         weight: 1 + u32::from(op >> 1),
+        peak,
         max_sdu,
         interrupt_on_completion: op & 1 != 0,
     }

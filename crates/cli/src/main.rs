@@ -1,7 +1,7 @@
 //! The command `cellgate`: one binary, one file or folder below `commands` per command.
 //!
 //! Exit codes: 0 all went well, 1 something failed, 2 the command was called wrongly, 3 admission
-//! refused, 4 no server answers.
+//! refused, 4 no server answers; of `sim` 10 to 13: see there.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
-use commands::{bench, config, contract, decode, demo, guarantee, replay, serve, server};
+use commands::{bench, config, contract, decode, demo, guarantee, lab, replay, serve, server, sim};
 
 /// A real-time ATM host in user space.
 #[derive(Parser)]
@@ -33,6 +33,8 @@ enum Command {
     #[command(subcommand)]
     Guarantee(guarantee::Command),
     Itf(itf::Command),
+    #[command(subcommand)]
+    Lab(lab::Command),
     Perf(perf::Args),
     Ping(ping::Args),
     Recv(recv::Args),
@@ -40,6 +42,8 @@ enum Command {
     Save(save::Args),
     Send(send::Args),
     Serve(serve::Args),
+    #[command(subcommand)]
+    Sim(sim::Command),
     Stats(stats::Args),
     Top(top::Args),
     Tun(tun::Command),
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Guarantee(command) => guarantee::run(&command),
         Command::Itf(command) => itf::run(&command),
+        Command::Lab(command) => lab::run(&command),
         Command::Perf(args) => perf::run(&args),
         Command::Ping(args) => ping::run(&args),
         Command::Recv(args) => recv::run(&args),
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Command::Save(args) => save::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Sim(command) => sim::run(&command),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Tun(command) => tun::run(&command),

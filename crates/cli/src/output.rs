@@ -1,9 +1,11 @@
 //! What commands leave behind: text, JSON, an exit code.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use cellgate_lab::report::Figure;
 use serde::Serialize;
 
 /// How a command ended.
@@ -19,6 +21,14 @@ pub(crate) enum Exit {
     Refused,
     /// No server answers.
     NoServer,
+    /// Something panicked in a simulated world.
+    Crash,
+    /// Something did not happen there.
+    Liveness,
+    /// Something happened there that must not.
+    Correctness,
+    /// Two runs of it differ.
+    NonDeterminism,
 }
 
 impl From<Exit> for ExitCode {
@@ -29,6 +39,10 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::Refused => 3,
             Exit::NoServer => 4,
+            Exit::Crash => 10,
+            Exit::Liveness => 11,
+            Exit::Correctness => 12,
+            Exit::NonDeterminism => 13,
         })
     }
 }
@@ -47,6 +61,11 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("JSON")?;
     text.push('\n');
     print(&text)
+}
+
+/// Draws `figure` into the file `path`.
+pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
+    std::fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
 }
 
 /// Columns side by side: the first to the left, the others to the right.

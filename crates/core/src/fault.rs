@@ -7,7 +7,8 @@ use crate::Time;
 use crate::wire::{CELL_LEN, CellFormat, Header, PAYLOAD_LEN, Pti, VpiVci, hec};
 
 /// What happens to one cell. Several can happen to the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// It waits for so long at the head of the line, and all that come behind it wait too: then
     /// they arrive in a clump (cell delay variation).

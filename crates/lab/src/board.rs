@@ -1,13 +1,13 @@
 //! The adapter's board in the lab: ports are queues of cells with arrival times, and everything the
 //! adapter does is written down in order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
     AttachmentIndex, Board, CellOutcome, Command, Completion, Event, Planted, PortIndex, Work,
 };
-use cellgate_core::wire::CellFormat;
+use cellgate_core::wire::{CELL_LEN, CellFormat};
 
 use crate::memory::{LabAttachment, LabRegion};
 
@@ -25,8 +25,10 @@ pub enum Trace {
         port: PortIndex,
         /// Cells it had room for.
         asked: usize,
-        /// Cells it got.
-        cells: Vec<Vec<u8>>,
+        /// The cells' form.
+        format: CellFormat,
+        /// Cells it got, one after the other.
+        cells: Vec<u8>,
     },
     /// It judged so many cells in a row.
     Judged(CellOutcome, u32),
@@ -49,16 +51,21 @@ pub enum Trace {
     },
 }
 
+/// A cell of either form, with as many octets as its port's form has.
+pub(crate) type Octets = [u8; CELL_LEN];
+
 /// The board. The caller moves time on with [`LabBoard::poll`] before every step and empties
 /// [`LabBoard::trace`] after it.
 #[derive(Debug, Default)]
 pub struct LabBoard {
-    arriving: Vec<VecDeque<(Time, Vec<u8>)>>,
-    there: Vec<VecDeque<Vec<u8>>>,
+    arriving: Vec<VecDeque<(Time, Octets)>>,
+    there: Vec<VecDeque<Octets>>,
     space: Vec<usize>,
     commands: VecDeque<(u64, LabCommand)>,
     planted: Option<Planted>,
-    charges: BTreeMap<&'static str, u64>,
+    charges: [u64; WORKS.len()],
+    /// Only what somebody has to act upon is written down.
+    terse: bool,
     /// What the adapter did since the caller last looked.
     pub trace: Vec<Trace>,
 }
@@ -75,16 +82,29 @@ impl LabBoard {
         }
     }
 
+    /// The same board, but it writes down only interrupts, ended commands and cells sent.
+    pub fn terse(self) -> Self {
+        Self {
+            terse: true,
+            ..self
+        }
+    }
+
     /// A cell will arrive; the cells of a port are given in the order of time.
-    pub fn arrive(&mut self, at: Time, port: PortIndex, octets: Vec<u8>) {
-        self.arriving[usize::from(port.0)].push_back((at, octets));
+    pub fn arrive(&mut self, at: Time, port: PortIndex, octets: impl AsRef<[u8]>) {
+        self.arriving[usize::from(port.0)].push_back((at, whole(octets.as_ref())));
+    }
+
+    /// A cell is there.
+    pub(crate) fn put(&mut self, port: PortIndex, octets: Octets) {
+        self.there[usize::from(port.0)].push_back(octets);
     }
 
     /// The same for a cell that comes before others that are given already.
-    pub fn arrive_between(&mut self, at: Time, port: PortIndex, octets: Vec<u8>) {
+    pub fn arrive_between(&mut self, at: Time, port: PortIndex, octets: impl AsRef<[u8]>) {
         let arriving = &mut self.arriving[usize::from(port.0)];
         let place = arriving.partition_point(|(other, _)| *other <= at);
-        arriving.insert(place, (at, octets));
+        arriving.insert(place, (at, whole(octets.as_ref())));
     }
 
     /// Looks which cells are there now, and how many cells each port takes.
@@ -95,6 +115,16 @@ impl LabBoard {
             }
         }
         self.space.fill(transmit_space);
+    }
+
+    /// How many cells a port takes.
+    pub(crate) fn set_space(&mut self, port: PortIndex, cells: usize) {
+        self.space[usize::from(port.0)] = cells;
+    }
+
+    /// Whether a command waits.
+    pub(crate) fn has_orders(&self) -> bool {
+        !self.commands.is_empty()
     }
 
     /// Cells that have arrived and were not taken.
@@ -108,8 +138,14 @@ impl LabBoard {
     }
 
     /// Work done so far: how often each was charged, by name.
-    pub fn charges(&self) -> &BTreeMap<&'static str, u64> {
-        &self.charges
+    pub fn charges(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        WORKS.into_iter().zip(self.charges)
+    }
+
+    fn note(&mut self, trace: impl FnOnce() -> Trace) {
+        if !self.terse {
+            self.trace.push(trace());
+        }
     }
 }
 
@@ -119,13 +155,18 @@ impl Board for LabBoard {
 
     fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize {
         let there = &mut self.there[usize::from(port.0)];
-        let asked = fifo.len() / format.stride();
-        let cells: Vec<Vec<u8>> = there.drain(..asked.min(there.len())).collect();
-        for (cell, place) in cells.iter().zip(fifo.chunks_exact_mut(format.stride())) {
-            place.copy_from_slice(cell);
+        let stride = format.stride();
+        let asked = fifo.len() / stride;
+        let n = asked.min(there.len());
+        for (cell, place) in there.drain(..n).zip(fifo.chunks_exact_mut(stride)) {
+            place.copy_from_slice(&cell[..stride]);
         }
-        let n = cells.len();
-        self.trace.push(Trace::Received { port, asked, cells });
+        self.note(|| Trace::Received {
+            port,
+            asked,
+            format,
+            cells: fifo[..n * stride].to_vec(),
+        });
         n
     }
 
@@ -152,8 +193,8 @@ impl Board for LabBoard {
 
     fn command(&mut self) -> Option<LabCommand> {
         let next = self.commands.pop_front();
-        self.trace
-            .push(Trace::Command(next.as_ref().map(|(ticket, _)| *ticket)));
+        let ticket = next.as_ref().map(|(ticket, _)| *ticket);
+        self.note(|| Trace::Command(ticket));
         next.map(|(_, command)| command)
     }
 
@@ -162,15 +203,15 @@ impl Board for LabBoard {
     }
 
     fn posted(&mut self, index: AttachmentIndex, event: &Event) {
-        self.trace.push(Trace::Posted(index, *event));
+        self.note(|| Trace::Posted(index, *event));
     }
 
     fn charge(&mut self, work: Work, times: u32) {
-        *self.charges.entry(name_of(work)).or_default() += u64::from(times);
+        self.charges[work as usize] += u64::from(times);
     }
 
     fn judged(&mut self, outcome: CellOutcome, cells: u32) {
-        self.trace.push(Trace::Judged(outcome, cells));
+        self.note(|| Trace::Judged(outcome, cells));
     }
 
     fn planted(&self, bug: Planted) -> bool {
@@ -178,20 +219,27 @@ impl Board for LabBoard {
     }
 }
 
-fn name_of(work: Work) -> &'static str {
-    match work {
-        Work::TestReceiveFifos => "test_receive_fifos",
-        Work::ParseEmptyTransmitQueues => "parse_empty_transmit_queues",
-        Work::EnqueueToEmpty => "enqueue_to_empty",
-        Work::Enqueue => "enqueue",
-        Work::Dequeue => "dequeue",
-        Work::DiscardCells => "discard_cells",
-        Work::Lookup => "lookup",
-        Work::ReceiveCells => "receive_cells",
-        Work::ReceivePdu => "receive_pdu",
-        Work::TransmitCells => "transmit_cells",
-        Work::PostEvent => "post_event",
-        Work::AnswerOam => "answer_oam",
-        Work::HandleCommand => "handle_command",
-    }
+fn whole(octets: &[u8]) -> Octets {
+    let mut whole = [0; CELL_LEN];
+    whole[..octets.len()].copy_from_slice(octets);
+    whole
 }
+
+/// The names of work, in the order of [`Work`].
+const WORKS: [&str; 13] = [
+    "test_receive_fifos",
+    "parse_empty_transmit_queues",
+    "enqueue_to_empty",
+    "enqueue",
+    "dequeue",
+    "discard_cells",
+    "lookup",
+    "receive_cells",
+    "receive_pdu",
+    "transmit_cells",
+    "answer_oam",
+    "post_event",
+    "handle_command",
+];
+
+const _: () = assert!(WORKS.len() == Work::HandleCommand as usize + 1);

@@ -19,16 +19,20 @@
 
 mod board;
 mod client;
+pub mod experiments;
 mod generate;
 mod judge;
+pub mod machine;
 pub mod memory;
 mod mutants;
 pub mod plan;
 mod reference;
+pub mod report;
 mod shrink;
+pub mod world;
 
 pub use board::{LabBoard, LabCommand, LabCompletion, Trace};
 pub use generate::plan as plan_of;
 pub use judge::{Failure, Firmware, Report, run, run_attacked};
 pub use mutants::{Kill, LabAdapter, kill_table, print_table, run_adapter};
-pub use shrink::shrink;
+pub use shrink::{Shrink, shrink};

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, OpenRequest, Region};
-use cellgate_core::ring::Words;
+use cellgate_core::ring::{Words, layout};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Called before every load with the memory and the offset that is about to be read: a writer who
@@ -208,6 +208,11 @@ pub struct RegionSizes {
 /// queue that the lab uses.
 pub const TRANSMIT_BUFFER_AT: usize = 16 * 1024;
 
+/// Octets of memory with a queue in it, at least as many as most have.
+fn queue_len(slots: u32, slot_len: usize) -> usize {
+    TRANSMIT_BUFFER_AT.max(layout::SLOTS + slots as usize * slot_len)
+}
+
 /// The memory of one connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabRegion {
@@ -224,7 +229,10 @@ impl LabRegion {
     pub fn new(sizes: RegionSizes) -> Self {
         Self {
             sizes,
-            from_adapter: LabWords::new(TRANSMIT_BUFFER_AT),
+            from_adapter: LabWords::new(queue_len(
+                sizes.receive_slots,
+                layout::RECEIVE_DESCRIPTOR_LEN,
+            )),
             from_client: LabWords::new(TRANSMIT_BUFFER_AT + sizes.transmit_len as usize),
             buffer: LabBuffer::new(sizes.receive_buffer as usize, sizes.stable),
             // The largest PDU whose SDU fits: trailer and pad round up to whole cells.
@@ -314,11 +322,16 @@ impl LabAttachment {
     /// Room for as many events and doorbells.
     pub fn new(event_slots: u32, doorbell_slots: u32) -> Self {
         Self {
-            from_adapter: LabWords::new(TRANSMIT_BUFFER_AT),
-            from_client: LabWords::new(TRANSMIT_BUFFER_AT),
+            from_adapter: LabWords::new(queue_len(event_slots, layout::EVENT_SLOT_LEN)),
+            from_client: LabWords::new(queue_len(doorbell_slots, layout::DOORBELL_LEN)),
             event_slots,
             doorbell_slots,
         }
+    }
+
+    /// Room for events, and for doorbells.
+    pub(crate) fn sizes(&self) -> (u32, u32) {
+        (self.event_slots, self.doorbell_slots)
     }
 }
 

@@ -39,7 +39,7 @@ pub fn run_adapter(plan: &Plan, planted: Option<Planted>) -> Result<Report, Box<
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
     /// The bug.
-    pub bug: Planted,
+    pub bug: String,
     /// None: it survived all seeds.
     pub seed: Option<u64>,
     /// How many of the seeds were tried.
@@ -54,10 +54,11 @@ pub fn kill_table(seeds: Range<u64>) -> Vec<Kill> {
     Planted::ALL.iter().map(|&bug| kill(bug, &plans)).collect()
 }
 
-fn kill(bug: Planted, plans: &[Plan]) -> Kill {
+fn kill(planted: Planted, plans: &[Plan]) -> Kill {
+    let bug = format!("{planted:?}");
     for (plan, tried) in plans.iter().zip(1..) {
         // What a panic leaves behind is thrown away with the run.
-        let result = catch_unwind(AssertUnwindSafe(|| run_adapter(plan, Some(bug))));
+        let result = catch_unwind(AssertUnwindSafe(|| run_adapter(plan, Some(planted))));
         let text = match result {
             Ok(Ok(_)) => continue,
             Ok(Err(failure)) => failure.text,
@@ -80,13 +81,13 @@ fn kill(bug: Planted, plans: &[Plan]) -> Kill {
 
 /// The table as people read it.
 pub fn print_table(kills: &[Kill]) -> String {
-    let mut text = format!("{:<24} {:>6}  found because\n", "planted bug", "seeds");
+    let mut text = format!("{:<28} {:>6}  found because\n", "planted bug", "seeds");
     for kill in kills {
-        let name = format!("{:?}", kill.bug);
+        let name = &kill.bug;
         let why = kill.text.lines().next().unwrap_or("");
         let tried = kill.seed.map_or("never".into(), |_| kill.tried.to_string());
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{name:<24} {tried:>6}  {why:.100}");
+        let _ = writeln!(text, "{name:<28} {tried:>6}  {why:.100}");
     }
     let killed = kills.iter().filter(|kill| kill.seed.is_some()).count();
     let _ = writeln!(text, "{killed} of {} found", kills.len());

@@ -183,15 +183,15 @@ pub enum Twist {
     Location(u8),
 }
 
-mod hex {
+pub(crate) mod hex {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(octets: &[u8], s: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(octets: &[u8], s: S) -> Result<S::Ok, S::Error> {
         let text: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
         s.serialize_str(&text)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(d)?;
         if !text.is_ascii() || text.len() % 2 == 1 {
             return Err(serde::de::Error::custom(

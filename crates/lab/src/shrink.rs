@@ -2,13 +2,26 @@
 
 use crate::plan::Plan;
 
-/// Removes cells and actions as long as `fails` holds for what is left: halves first, then ever
-/// smaller pieces, down to single ones. Steps stay: time is not shortened.
+/// Something that consists of lists, of which parts can be left out.
+pub trait Shrink: Clone {
+    /// How many lists.
+    const LISTS: usize;
+
+    /// Entries of a list.
+    fn len_of(&self, list: usize) -> usize;
+
+    /// The same without `n` entries of a list from `at` on, and without what makes no sense
+    /// without them.
+    fn without(&self, list: usize, at: usize, n: usize) -> Self;
+}
+
+/// Removes entries as long as `fails` holds for what is left: halves of each list first, then ever
+/// smaller pieces, down to single ones.
 ///
 /// `fails` is called at most `calls` times.
-pub fn shrink(plan: &Plan, mut calls: usize, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
+pub fn shrink<P: Shrink>(plan: &P, mut calls: usize, mut fails: impl FnMut(&P) -> bool) -> P {
     let mut best = plan.clone();
-    let mut try_one = |candidate: Plan, best: &mut Plan| {
+    let mut try_one = |candidate: P, best: &mut P| {
         if calls == 0 {
             return false;
         }
@@ -19,14 +32,15 @@ pub fn shrink(plan: &Plan, mut calls: usize, mut fails: impl FnMut(&Plan) -> boo
         }
         smaller
     };
+    let size = |plan: &P| (0..P::LISTS).map(|list| plan.len_of(list)).sum::<usize>();
     loop {
-        let before = best.cells.len() + best.actions.len();
-        for list in [List::Cells, List::Actions] {
-            let mut piece = list.len(&best).div_ceil(2);
+        let before = size(&best);
+        for list in 0..P::LISTS {
+            let mut piece = best.len_of(list).div_ceil(2);
             while piece > 0 {
                 let mut at = 0;
-                while at < list.len(&best) {
-                    let candidate = list.without(&best, at, piece);
+                while at < best.len_of(list) {
+                    let candidate = best.without(list, at, piece);
                     if !try_one(candidate, &mut best) {
                         at += piece;
                     }
@@ -34,32 +48,29 @@ pub fn shrink(plan: &Plan, mut calls: usize, mut fails: impl FnMut(&Plan) -> boo
                 piece /= 2;
             }
         }
-        if best.cells.len() + best.actions.len() == before {
+        if size(&best) == before {
             return best;
         }
     }
 }
 
-#[derive(Clone, Copy)]
-enum List {
-    Cells,
-    Actions,
-}
+/// Cells and actions. Steps stay: time is not shortened.
+impl Shrink for Plan {
+    const LISTS: usize = 2;
 
-impl List {
-    fn len(self, plan: &Plan) -> usize {
-        match self {
-            Self::Cells => plan.cells.len(),
-            Self::Actions => plan.actions.len(),
+    fn len_of(&self, list: usize) -> usize {
+        match list {
+            0 => self.cells.len(),
+            _ => self.actions.len(),
         }
     }
 
-    fn without(self, plan: &Plan, at: usize, piece: usize) -> Plan {
-        let mut plan = plan.clone();
-        let end = (at + piece).min(self.len(&plan));
-        match self {
-            Self::Cells => drop(plan.cells.drain(at..end)),
-            Self::Actions => drop(plan.actions.drain(at..end)),
+    fn without(&self, list: usize, at: usize, n: usize) -> Self {
+        let mut plan = self.clone();
+        let end = (at + n).min(self.len_of(list));
+        match list {
+            0 => drop(plan.cells.drain(at..end)),
+            _ => drop(plan.actions.drain(at..end)),
         }
         plan
     }

@@ -152,6 +152,7 @@ fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Transmit {
         rate: CellRate::new(cell_s),
         cdvt_ns,
         weight: 1,
+        peak: None,
         max_sdu: 40,
         interrupt_on_completion: false,
     }
@@ -216,6 +217,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
         rate: CellRate::new(pick(&[0, 1, 2, 10_000]) as u32),
         cdvt_ns: pick(&times),
         weight: pick(&[1, u32::MAX.into()]) as u32,
+        peak: None,
         max_sdu: receive.max_sdu,
         interrupt_on_completion: true,
     };

@@ -72,7 +72,7 @@ impl World {
                 Trace::Transmitted { port, cells, .. } => {
                     for cell in cells.chunks(CELL_LEN_NO_HEC) {
                         let peer = PORTS[1 - usize::from(port.0)];
-                        self.board.arrive(self.now, peer, cell.to_vec());
+                        self.board.arrive(self.now, peer, cell);
                     }
                 }
                 _ => {}
@@ -115,6 +115,7 @@ impl World {
                 rate: None,
                 cdvt_ns: 0,
                 weight: 1,
+                peak: None,
                 max_sdu: SDU_LEN,
                 interrupt_on_completion: false,
             }),

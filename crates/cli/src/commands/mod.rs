@@ -6,6 +6,8 @@ pub(crate) mod contract;
 pub(crate) mod decode;
 pub(crate) mod demo;
 pub(crate) mod guarantee;
+pub(crate) mod lab;
 pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod server;
+pub(crate) mod sim;

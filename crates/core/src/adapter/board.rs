@@ -73,9 +73,9 @@ pub enum Work {
     TestReceiveFifos,
     /// Looked through the transmit queues and found them empty.
     ParseEmptyTransmitQueues,
-    /// Took a PDU from a client's transmit queue into an empty internal queue.
+    /// Took a PDU from a client's transmit queue, behind which no other was seen.
     EnqueueToEmpty,
-    /// The same into a queue that is not empty.
+    /// The same where others wait behind it.
     Enqueue,
     /// Finished a PDU and took its descriptor off.
     Dequeue,

@@ -322,7 +322,13 @@ impl Actions {
             11 => return Order::Attach(draw.pick(&[16, 16, 12]), 16),
             12 => {
                 if let Some(transmit) = &mut wrong.transmit {
-                    (transmit.rate, transmit.weight) = (None, 0);
+                    match transmit.weight.is_multiple_of(2) {
+                        true => (transmit.rate, transmit.weight) = (None, 0),
+                        false => {
+                            (transmit.rate, transmit.peak) =
+                                (CellRate::new(5_000), CellRate::new(5_000));
+                        }
+                    }
                 }
             }
             13 => {
@@ -332,7 +338,7 @@ impl Actions {
             }
             14 => {
                 if let Some(transmit) = &mut wrong.transmit {
-                    transmit.rate = CellRate::new(340_000);
+                    (transmit.rate, transmit.peak) = (CellRate::new(340_000), None);
                 }
             }
             16 => {

@@ -15,10 +15,10 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
 
 use crate::memory::RegionSizes;
-use crate::plan::{Plan, Step};
+use crate::plan::{Arrival, Plan, Step};
 use actions::Actions;
 use cells::Cellmaker;
-use draw::Draw;
+pub(crate) use draw::Draw;
 
 /// Commands that set the stage are over.
 const OPENED_NS: u64 = 1_000_000;
@@ -101,6 +101,50 @@ pub fn plan(seed: u64) -> Plan {
         actions,
         steps,
     }
+}
+
+/// The cells of one VC without HEC, in the order of time: PDUs whole and damaged, OAM cells, and
+/// where `strangers` says so cells of nobody.
+pub(crate) fn recording(
+    draw: &mut Draw,
+    request: &OpenRequest,
+    until_ns: u64,
+    strangers: bool,
+) -> Vec<Arrival> {
+    let config = Config {
+        form: HeaderForm::Uni,
+        ports: vec![PortConfig {
+            format: CellFormat::NoHec,
+            budget: 64,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        }],
+        ..config(draw)
+    };
+    let line = Line {
+        ticket: 0,
+        memory: 0,
+        client: 0,
+        request: *request,
+        sizes: sizes(draw, request),
+        from_ns: 0,
+        until_ns,
+    };
+    let mut cellmaker = Cellmaker {
+        config: &config,
+        arrivals: Vec::new(),
+    };
+    let lines = [line];
+    cellmaker.source(draw, &lines[0], until_ns);
+    if until_ns > OPENED_NS {
+        cellmaker.oam_cells(draw, &lines, until_ns);
+    }
+    if strangers {
+        cellmaker.strangers(draw, &lines, 0, until_ns);
+    }
+    let mut arrivals = cellmaker.arrivals;
+    arrivals.sort_by_key(|arrival| arrival.at_ns);
+    arrivals
 }
 
 fn config(draw: &mut Draw) -> Config {
@@ -220,14 +264,20 @@ fn notification(draw: &mut Draw) -> Notification {
 }
 
 fn transmit(draw: &mut Draw, max_sdu: u16) -> Transmit {
+    let rate = match draw.percent(60) {
+        true => rate(draw, &[5_000, 20_000, 33_333, 50_000]),
+        false => None,
+    };
+    let cdvt_ns = draw.pick(&[0, 50_000, 300_000]);
+    let weight = draw.between(1, 1000) as u32;
+    // Two of five best-effort senders: the others are to send as fast as they can.
+    let peak = [5_000, 33_333].get(weight as usize % 5);
+    let peak = peak.and_then(|cell_s| CellRate::new(*cell_s));
     Transmit {
-        rate: if draw.percent(60) {
-            rate(draw, &[5_000, 20_000, 33_333, 50_000])
-        } else {
-            None
-        },
-        cdvt_ns: draw.pick(&[0, 50_000, 300_000]),
-        weight: draw.between(1, 1000) as u32,
+        rate,
+        peak: peak.filter(|_| rate.is_none()),
+        cdvt_ns,
+        weight,
         max_sdu,
         interrupt_on_completion: draw.percent(50),
     }

@@ -3,14 +3,14 @@
 use cellgate_core::adapter::{Event, Region, VcId};
 use cellgate_core::ring::layout::{self, connection};
 
-use super::{Ordered, Run, none_or};
-use crate::board::LabCommand;
+use super::{Judge, Ordered, none_or};
+use crate::board::{LabBoard, LabCommand};
 use crate::client::is_sendable;
 use crate::memory::{Adversary, LabAttachment, LabRegion};
 use crate::plan::{Action, Order, VcName};
 use crate::reference::Submission;
 
-impl Run<'_> {
+impl Judge {
     fn resolve(&self, name: VcName) -> VcId {
         match name {
             VcName::Of(ticket) => self.names.get(&ticket).copied().unwrap_or(VcName::NOBODY),
@@ -25,10 +25,10 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn act(&mut self, action: &Action) -> Result<(), String> {
+    pub(super) fn act(&mut self, action: &Action, board: &mut LabBoard) -> Result<(), String> {
         match action {
             Action::Order(ticket, order) => {
-                self.order(*ticket, order);
+                self.order(*ticket, order, board);
                 Ok(())
             }
             Action::Take { memory, pdus } => {
@@ -90,7 +90,7 @@ impl Run<'_> {
         }
     }
 
-    fn ring(&mut self, client: u64, id: VcId) {
+    pub(super) fn ring(&mut self, client: u64, id: VcId) {
         let own = self.reference.request(id).is_some_and(|request| {
             request.transmit.is_some() && Some(request.attachment) == self.clients.index(client)
         });
@@ -99,7 +99,7 @@ impl Run<'_> {
         }
     }
 
-    fn take_events(&mut self, client: u64, events: u32) -> Result<(), String> {
+    pub(super) fn take_events(&mut self, client: u64, events: u32) -> Result<(), String> {
         let Some(index) = self.clients.index(client) else {
             return Ok(());
         };
@@ -124,7 +124,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn order(&mut self, ticket: u64, order: &Order) {
+    fn order(&mut self, ticket: u64, order: &Order, board: &mut LabBoard) {
         let name = match order {
             Order::Modify(name, ..)
             | Order::Close(name)
@@ -145,14 +145,19 @@ impl Run<'_> {
             _ => None,
         };
         let command = self.command(ticket, order, vc.unwrap_or(VcName::NOBODY), region);
+        self.ordered(ticket, order.clone(), vc);
+        board.order(ticket, command);
+    }
+
+    /// A command was given.
+    pub(crate) fn ordered(&mut self, ticket: u64, order: Order, vc: Option<VcId>) {
         let ordered = Ordered {
-            order: order.clone(),
+            order,
             vc,
             taken_ns: None,
             completed: false,
         };
         self.orders.insert(ticket, ordered);
-        self.board.order(ticket, command);
     }
 
     fn command(

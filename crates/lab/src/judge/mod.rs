@@ -1,5 +1,6 @@
 //! Runs the adapter and the reference over the same plan and compares all that can be seen.
 
+mod alongside;
 mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AdapterStats, AttachmentIndex, CellOutcome, Event, EventKind, Outcome, Planted, PortIndex,
-    Refusal, VcId, VcInfo,
+    AdapterStats, AttachmentIndex, CellOutcome, Config, Event, EventKind, Outcome, Planted,
+    PortIndex, Refusal, VcId, VcInfo,
 };
 
 use crate::board::{LabBoard, LabCompletion, Trace};
@@ -97,8 +98,7 @@ pub fn run_attacked(
     firmware: &mut dyn Firmware,
 ) -> Result<Report, Box<Failure>> {
     let mut run = Run::new(plan, None);
-    run.reference.lawless = Some(memory);
-    run.lawless.insert(memory);
+    run.judge.let_go(memory);
     conduct(run, firmware)
 }
 
@@ -107,7 +107,7 @@ fn conduct(mut run: Run<'_>, firmware: &mut dyn Firmware) -> Result<Report, Box<
     let mut actions = plan.actions.iter().peekable();
     for (n, step) in plan.steps.iter().enumerate() {
         while let Some(planned) = actions.next_if(|planned| planned.at_ns <= step.poll_ns) {
-            if let Err(text) = run.act(&planned.action) {
+            if let Err(text) = run.judge.act(&planned.action, &mut run.board) {
                 return Err(run.failure(n, step, text));
             }
         }
@@ -118,15 +118,24 @@ fn conduct(mut run: Run<'_>, firmware: &mut dyn Firmware) -> Result<Report, Box<
         now_ns: 0,
         transmit_space: 0,
     });
-    run.finish()
+    run.judge
+        .finish()
         .map_err(|text| run.failure(plan.steps.len(), &last, text))?;
-    run.report.log_hash = run.log.finish();
-    Ok(run.report)
+    run.judge.report.log_hash = run.judge.log.finish();
+    Ok(run.judge.report)
 }
 
 struct Run<'a> {
     plan: &'a Plan,
     board: LabBoard,
+    judge: Judge,
+}
+
+/// The reference beside one adapter: it is told what hosts and clients do, and compares what the
+/// adapter does.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    config: Config,
     reference: Reference,
     output: Output,
     clients: LabClients,
@@ -146,6 +155,7 @@ struct Run<'a> {
     log: DefaultHasher,
 }
 
+#[derive(Debug)]
 struct Ordered {
     order: Order,
     vc: Option<VcId>,
@@ -162,19 +172,7 @@ impl<'a> Run<'a> {
         Self {
             plan,
             board,
-            reference: Reference::new(&plan.config, Time::ZERO),
-            output: Output::default(),
-            clients: LabClients::default(),
-            orders: BTreeMap::new(),
-            names: BTreeMap::new(),
-            memories: BTreeMap::new(),
-            outcomes: 0,
-            interrupts: 0,
-            rung_wrongly: 0,
-            unrung: BTreeSet::new(),
-            lawless: BTreeSet::new(),
-            report: Report::default(),
-            log: DefaultHasher::new(),
+            judge: Judge::new(&plan.config, Time::ZERO),
         }
     }
 
@@ -195,41 +193,90 @@ impl<'a> Run<'a> {
         firmware: &mut dyn Firmware,
     ) -> Result<(), Box<Failure>> {
         let now = Time::from_ns(step.now_ns);
-        self.ring_all();
-        self.board
-            .poll(Time::from_ns(step.poll_ns), step.transmit_space as usize);
-        self.reference.step(now);
-        let budgets = self.reference.budgets();
+        self.judge.ring_all();
+        let space = step.transmit_space as usize;
+        self.board.poll(Time::from_ns(step.poll_ns), space);
+        self.judge.begin(now);
         firmware.step(now, &mut self.board);
         let trace = std::mem::take(&mut self.board.trace);
+        self.judge
+            .end(now, trace, &mut self.board, |_| space)
+            .map_err(|text| self.failure(n, step, text))
+    }
+}
+
+impl Judge {
+    /// A judge of an adapter that is made for `config` at `now`.
+    pub(crate) fn new(config: &Config, now: Time) -> Self {
+        Self {
+            config: config.clone(),
+            reference: Reference::new(config, now),
+            output: Output::default(),
+            clients: LabClients::default(),
+            orders: BTreeMap::new(),
+            names: BTreeMap::new(),
+            memories: BTreeMap::new(),
+            outcomes: 0,
+            interrupts: 0,
+            rung_wrongly: 0,
+            unrung: BTreeSet::new(),
+            lawless: BTreeSet::new(),
+            report: Report::default(),
+            log: DefaultHasher::new(),
+        }
+    }
+
+    /// The owner of the memory that a command brings is an adversary.
+    pub(crate) fn let_go(&mut self, memory: u64) {
+        self.reference.lawless = Some(memory);
+        self.lawless.insert(memory);
+    }
+
+    /// A step of the adapter begins.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.reference.step(now);
+    }
+
+    /// A step has ended, in which the adapter did what `trace` says, and port n took `space(n)`
+    /// cells; what is wrong about that, if anything.
+    pub(crate) fn end(
+        &mut self,
+        now: Time,
+        trace: Vec<Trace>,
+        board: &mut LabBoard,
+        space: impl Fn(usize) -> usize,
+    ) -> Result<(), String> {
+        let budgets = self.reference.budgets();
         let mut taken = vec![0; budgets.len()];
         let mut seen = Seen {
-            now_ns: step.now_ns,
-            transmit_space: step.transmit_space as usize,
+            now_ns: now.ns(),
             ..Seen::default()
         };
         for did in trace {
-            if let Trace::Received { port, cells, .. } = &did {
-                taken[usize::from(port.0)] += cells.len();
+            if let Trace::Received {
+                port,
+                format,
+                cells,
+                ..
+            } = &did
+            {
+                taken[usize::from(port.0)] += cells.len() / format.stride();
             }
-            self.judge(did, &mut seen)
-                .map_err(|text| self.failure(n, step, text))?;
+            self.judge(did, &mut seen, board)?;
         }
         for (port, (taken, budget)) in taken.into_iter().zip(budgets).enumerate() {
-            let waiting = self.board.waiting(PortIndex(port as u8));
+            let waiting = board.waiting(PortIndex(port as u8));
             if taken > budget || (taken < budget && waiting > 0) {
-                let text = format!(
+                return Err(format!(
                     "port {port}: took {taken} cells of a budget of {budget}, {waiting} wait"
-                );
-                return Err(self.failure(n, step, text));
+                ));
             }
         }
-        self.end_of_step(&seen)
-            .map_err(|text| self.failure(n, step, text))
+        self.end_of_step(&seen, space)
     }
 
     /// What is left when the adapter has returned.
-    fn end_of_step(&mut self, seen: &Seen) -> Result<(), String> {
+    fn end_of_step(&mut self, seen: &Seen, space: impl Fn(usize) -> usize) -> Result<(), String> {
         if let Some((outcome, text)) = self.reference.expected.outcomes.front() {
             return Err(format!(
                 "cell {} ({text}) not judged, expected {outcome:?}",
@@ -248,7 +295,7 @@ impl<'a> Run<'a> {
         }
         none_or(self.clients.heads_difference(&self.lawless))?;
         none_or(self.output.step_difference())?;
-        none_or(self.reference.replies_difference(seen.transmit_space))?;
+        none_or(self.reference.replies_difference(space))?;
         none_or(self.reference.loopbacks_difference())?;
         for (vc, memory) in &self.memories {
             if self.reference.is_lawless(*vc) {
@@ -273,11 +320,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn judge(&mut self, did: Trace, seen: &mut Seen) -> Result<(), String> {
+    fn judge(&mut self, did: Trace, seen: &mut Seen, board: &mut LabBoard) -> Result<(), String> {
         match did {
-            Trace::Received { port, asked, cells } => {
+            Trace::Received {
+                port,
+                asked,
+                format,
+                cells,
+            } => {
+                let cells: Vec<&[u8]> = cells.chunks(format.stride()).collect();
                 let emptied = cells.len() < asked;
-                let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
                 self.reference
                     .received(port, &cells, emptied, &self.clients);
                 (port, cells.len()).hash(&mut self.log);
@@ -326,14 +378,14 @@ impl<'a> Run<'a> {
                 cells,
             } => {
                 cells.hash(&mut self.log);
-                let form = self.plan.config.form;
+                let form = self.config.form;
                 cells.chunks(format.stride()).try_for_each(|octets| {
                     if let Some(reply) = self.reference.next_reply(port) {
                         self.report.replies += 1;
                         return same_reply(port, &reply, octets);
                     }
                     if let Some(left) = self.reference.next_loopback(port, octets) {
-                        return self.loopback_left(left?, seen.now_ns);
+                        return self.loopback_left(left?, seen.now_ns, board);
                     }
                     self.report.transmitted += 1;
                     none_or(self.output.cell(seen.now_ns, port, format, form, octets))
@@ -343,15 +395,20 @@ impl<'a> Run<'a> {
     }
 
     /// A loopback cell has left: from here on its echoes are on their way.
-    fn loopback_left(&mut self, left: LoopbackLeft, now_ns: u64) -> Result<(), String> {
+    fn loopback_left(
+        &mut self,
+        left: LoopbackLeft,
+        now_ns: u64,
+        board: &mut LabBoard,
+    ) -> Result<(), String> {
         let ordered = self.orders.get(&left.ticket);
         let Some(Order::Loopback(.., echoes)) = ordered.map(|ordered| &ordered.order) else {
             return Err(format!("command {} is no test", left.ticket));
         };
         for echo in echoes {
-            let (port, octets) = left.echo(echo.twist, &self.plan.config);
+            let (port, octets) = left.echo(echo.twist, &self.config);
             let at = Time::from_ns(now_ns + echo.after_ns);
-            self.board.arrive_between(at, port, octets);
+            board.arrive_between(at, port, octets);
         }
         Ok(())
     }
@@ -536,7 +593,7 @@ impl<'a> Run<'a> {
     }
 
     /// Plans end with a quiet time: nothing may be left over.
-    fn finish(&mut self) -> Result<(), String> {
+    pub(crate) fn finish(&mut self) -> Result<(), String> {
         if let Some((ticket, _)) = self.orders.iter().find(|(_, ordered)| !ordered.completed) {
             return Err(format!("command {ticket} never ended"));
         }
@@ -554,7 +611,6 @@ impl<'a> Run<'a> {
 #[derive(Default)]
 struct Seen {
     now_ns: u64,
-    transmit_space: usize,
     interrupts: BTreeMap<u16, u64>,
     commands: u32,
 }

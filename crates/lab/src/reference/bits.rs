@@ -3,19 +3,33 @@
 /// The remainder of the AAL5 CRC-32 register (I.363.5) after `octets`, starting from all ones and
 /// complemented at the end.
 pub(crate) fn crc32(octets: &[u8]) -> u32 {
-    let mut register = u32::MAX;
-    for octet in octets {
-        for i in (0..8).rev() {
-            let bit = u32::from(octet >> i & 1);
-            let out = register >> 31;
-            register <<= 1;
-            if out ^ bit == 1 {
-                register ^= 0x04c1_1db7;
-            }
-        }
-    }
+    let register = octets.iter().fold(u32::MAX, |register, octet| {
+        let index = (register >> 24) as u8 ^ octet;
+        register << 8 ^ REMAINDERS[usize::from(index)]
+    });
     !register
 }
+
+/// What each octet at the front of the register leaves in it, bit by bit.
+static REMAINDERS: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut octet = 0;
+    while octet < table.len() {
+        let mut register = (octet as u32) << 24;
+        let mut bit = 0;
+        while bit < 8 {
+            let out = register >> 31;
+            register <<= 1;
+            if out == 1 {
+                register ^= 0x04c1_1db7;
+            }
+            bit += 1;
+        }
+        table[octet] = register;
+        octet += 1;
+    }
+    table
+};
 
 /// What is left of `octets`, one long binary number, after division by the generator of the CRC-10
 /// of I.610: x^10 + x^9 + x^5 + x^4 + x + 1. 0 for a payload whose CRC-10 is right.

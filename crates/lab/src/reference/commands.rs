@@ -72,7 +72,8 @@ impl Reference {
                 None
             }
             (Order::Detach(at), Outcome::Done, _) => {
-                self.clients.remove(&at.0);
+                let client = self.clients.remove(&at.0);
+                self.detached = client.map(|client| (at.0, client.interrupts));
                 None
             }
             (Order::Open(request, sizes), Outcome::Vc(id), _) => {
@@ -271,6 +272,11 @@ impl Reference {
             refuse(transmit.max_sdu == 0 || odd, Refusal::BadParameter);
             refuse(
                 transmit.rate.is_none() && transmit.weight == 0,
+                Refusal::BadParameter,
+            );
+            // Either guaranteed, or best effort at no more than a peak.
+            refuse(
+                transmit.rate.is_some() && transmit.peak.is_some(),
                 Refusal::BadParameter,
             );
             refuse(!sizes.transmit_slots.is_power_of_two(), Refusal::BadRegion);

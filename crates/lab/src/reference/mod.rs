@@ -228,6 +228,10 @@ pub(crate) struct Reference {
     previous_ns: u64,
     /// In this step best effort gives way.
     overloaded: bool,
+    /// Cells received in steps in which it did, since it was last let in.
+    gave_way: u64,
+    /// Cells received before this step.
+    received_before: u64,
     ports: Vec<Port>,
     vcs: BTreeMap<u16, Vc>,
     generations: BTreeMap<u16, u32>,
@@ -247,6 +251,8 @@ pub(crate) struct Reference {
     discarded: Counts,
     events: u64,
     events_lost: u64,
+    /// An attachment that went in this step, and the interrupts it had before.
+    detached: Option<(u16, u64)>,
     /// The command whose VC an adversary owns.
     pub(crate) lawless: Option<u64>,
     pub(crate) expected: Expected,
@@ -267,6 +273,8 @@ impl Reference {
             now_ns: now.ns(),
             previous_ns: now.ns(),
             overloaded: false,
+            gave_way: 0,
+            received_before: 0,
             ports: vec![port; config.ports.len()],
             vcs: BTreeMap::new(),
             generations: BTreeMap::new(),
@@ -282,6 +290,7 @@ impl Reference {
             discarded: Counts::default(),
             events: 0,
             events_lost: 0,
+            detached: None,
             lawless: None,
             expected: Expected::default(),
         }
@@ -291,7 +300,23 @@ impl Reference {
     pub(crate) fn step(&mut self, now: Time) {
         self.previous_ns = self.now_ns;
         self.now_ns = now.ns();
+        self.detached = None;
         let bound = u64::from(self.config.overload_cells);
+        let taken = self.received - self.received_before;
+        self.received_before = self.received;
+        self.gave_way = if self.overloaded {
+            self.gave_way + taken
+        } else {
+            0
+        };
+        if bound > 0 && self.gave_way >= bound {
+            // Let in for an eighth as many, or the rest of a step.
+            let until = bound - (bound / 8).clamp(1, 4096);
+            self.ports
+                .iter_mut()
+                .for_each(|port| port.crowd = port.crowd.min(until));
+            self.gave_way = 0;
+        }
         let crowded = self.ports.iter().any(|port| port.crowd >= bound);
         self.overloaded = bound > 0 && crowded;
         for client in self.clients.values_mut() {
@@ -312,12 +337,12 @@ impl Reference {
         Some(reply)
     }
 
-    /// At the end of a step in which each port took `space` cells: replies that waited have left,
+    /// At the end of a step in which port n took `space(n)` cells: replies that waited have left,
     /// as far as there was room.
-    pub(crate) fn replies_difference(&self, space: usize) -> Option<String> {
+    pub(crate) fn replies_difference(&self, space: impl Fn(usize) -> usize) -> Option<String> {
         let mut ports = self.ports.iter().enumerate();
         ports.find_map(|(index, port)| {
-            let expected = port.replies_due.min(space);
+            let expected = port.replies_due.min(space(index));
             (port.replied != expected).then(|| {
                 let replied = port.replied;
                 format!("port {index}: {replied} replies left, expected {expected}")

@@ -144,12 +144,10 @@ impl Reference {
 
     /// Interrupts that clients must have had in this step.
     pub(crate) fn interrupts(&self) -> BTreeMap<u16, u64> {
-        let due = self
-            .clients
-            .iter()
-            .filter(|(_, client)| client.interrupts > 0);
-        due.map(|(name, client)| (*name, client.interrupts))
-            .collect()
+        let clients = self.clients.iter();
+        let clients = clients.map(|(name, client)| (*name, client.interrupts));
+        let due = clients.chain(self.detached);
+        due.filter(|(_, interrupts)| *interrupts > 0).collect()
     }
 
     /// The next event that a client must find in its queue.

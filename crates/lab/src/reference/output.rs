@@ -1,5 +1,5 @@
 //! What the adapter sends: every cell must be the next one of a PDU that a client handed over, and
-//! a guaranteed VC's cells must conform where they leave.
+//! the cells of a VC with a rate, guaranteed or a peak, must conform where they leave.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,10 +54,11 @@ pub(crate) struct Output {
     pub(crate) cells: u64,
 }
 
+/// Of what is shaped: guaranteed VCs, and best effort with a peak rate.
 fn policer(request: &OpenRequest) -> Option<Policer> {
     let transmit = request.transmit?;
     Some(Policer::new(
-        transmit.rate?.cell_s(),
+        transmit.rate.or(transmit.peak)?.cell_s(),
         transmit.cdvt_ns.into(),
         0,
     ))

@@ -161,7 +161,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
         reports.push(show.phase(&mut stage, phase, seconds)?);
     }
     if let Some(path) = &args.plot {
-        plot::draw(path, &reports)?;
+        output::write_svg(path, &plot::figure(&reports))?;
     }
     let verdict = Verdict::of(&reports, args.shared_port);
     let report = Report {

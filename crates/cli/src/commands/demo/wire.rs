@@ -73,6 +73,8 @@ impl Network {
             label_in: LABELS[0] + u32::from(port.0),
             control_word: false,
             mtu: MTU,
+            pack: None,
+            timer_ns: 0,
         }
     }
 

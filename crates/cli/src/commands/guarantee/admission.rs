@@ -14,7 +14,7 @@ use super::pair::{Acted, Cast, NoRoom, Pair};
 use super::rule::Judgement;
 use super::stalls::Watch;
 use super::{Tried, plot};
-use crate::output::table;
+use crate::output::{table, write_svg};
 
 /// Octets of SDU that are drawn.
 const SDUS: [u16; 7] = [128, 256, 1_024, 1_500, 4_096, 9_180, 16_384];
@@ -73,8 +73,10 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let stalls = watch.end()?;
     let acted = acted?;
     if let Some(path) = &args.common.plot {
-        let curves = acted.iter().map(plot::Curve::received).collect();
-        plot::draw(path, "As many connections as admission allows", curves)?;
+        write_svg(
+            path,
+            &plot::received("As many connections as admission allows", &acted),
+        )?;
     }
     let mut judgements = vec![Judgement {
         faults,

@@ -9,7 +9,7 @@ use super::pair::{Acted, Cast, Pair};
 use super::rule::Judgement;
 use super::stalls::{Stalls, Watch};
 use super::{Args, Tried, plot};
-use crate::output::table;
+use crate::output::{table, write_svg};
 
 /// Octets/s of SDU, and octets of each SDU.
 const WRITERS: [(u64, u16); 2] = [(8_000_000, 8_192), (3_000_000, 4_096)];
@@ -47,8 +47,10 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let stalls = watch.end()?;
     let acted = acted?;
     if let Some(path) = &args.plot {
-        let curves = acted.iter().map(plot::Curve::received).collect();
-        plot::draw(path, "Two greedy writers and their contracts", curves)?;
+        write_svg(
+            path,
+            &plot::received("Two greedy writers and their contracts", &acted),
+        )?;
     }
     let mut rows = vec![head()];
     let mut figures = Vec::new();

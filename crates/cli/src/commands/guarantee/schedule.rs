@@ -14,7 +14,7 @@ use super::precision::PREPARE_NS;
 use super::rule::Judgement;
 use super::stalls::{Stalls, Watch};
 use super::{Args, Tried, plot};
-use crate::output::table;
+use crate::output::{table, write_svg};
 
 /// Octets/s, octets of each SDU, and from when to when in hundredths of the whole.
 const WRITERS: [(u64, u16, u64, u64); 5] = [
@@ -75,8 +75,10 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let stalls = watch.end()?;
     let acted = acted?;
     if let Some(path) = &args.plot {
-        let curves = acted.iter().map(plot::Curve::received).collect();
-        plot::draw(path, "Guaranteed writers come and go", curves)?;
+        write_svg(
+            path,
+            &plot::received("Guaranteed writers come and go", &acted),
+        )?;
     }
     judged(ground, &acted, &stalls)
 }

@@ -23,7 +23,7 @@ use super::rule::{Judgement, WINDOW_NS};
 use super::stalls::{Stalls, Watch};
 use super::{Tried, plot};
 use crate::commands::demo::channel::Actor;
-use crate::output::table;
+use crate::output::{table, write_svg};
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;
@@ -88,8 +88,10 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     drop(stress);
     let stalls = watch.end()?;
     if let Some(path) = &args.common.plot {
-        let last = overload.iter().map(plot::Curve::received).collect();
-        plot::draw(path, "Receive overload on a loaded machine", last)?;
+        write_svg(
+            path,
+            &plot::received("Receive overload on a loaded machine", &overload),
+        )?;
     }
     let mut tried = judged(ground, &compared, &overload, cpus, &stalls);
     let with = if stressed { "with" } else { "without" };

@@ -52,6 +52,7 @@ pub(in super::super) fn feed() -> anyhow::Result<()> {
                 //  After a gap as long as admitted, what was missed is caught up.
                 cdvt_ns: GAP_MAX_NS,
                 weight: 1,
+                peak: None,
                 max_sdu: SDU as u16,
                 interrupt_on_completion: false,
             }),

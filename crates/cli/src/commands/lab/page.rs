@@ -1,0 +1,48 @@
+//! `cellgate lab report`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use cellgate_lab::report::{Section, page};
+
+use super::choice::choose;
+use super::run::{Ran, exit};
+use crate::output::{Exit, print};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to write the page
+    #[arg(long, value_name = "FILE.html", default_value = "cellgate-lab.html")]
+    out: PathBuf,
+    /// Of these experiments only; `all`, or its name
+    #[arg(default_value = "all")]
+    name: String,
+    /// What random numbers follow from [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let chosen = match choose(&args.name, &[], args.seed) {
+        Ok(chosen) => chosen,
+        Err(message) => {
+            eprintln!("cellgate: {message}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let ran: Result<Vec<Ran>, _> = chosen.iter().map(|one| one.run()).collect();
+    let ran = ran?;
+    let sections: Vec<_> = ran
+        .iter()
+        .map(|one| Section {
+            name: one.name,
+            source: one.source,
+            outcome: &one.outcome,
+        })
+        .collect();
+    let path = args.out.display();
+    let html = page("Cellgate: the papers' experiments", &sections);
+    std::fs::write(&args.out, html).with_context(|| path.to_string())?;
+    print(&format!("{path}\n"))?;
+    Ok(exit(&ran))
+}

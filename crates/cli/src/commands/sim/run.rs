@@ -1,0 +1,122 @@
+//! `cellgate sim run`.
+
+use std::path::PathBuf;
+
+use cellgate_lab::world::{Failure, Options, Outcome, check, check_recorded};
+use serde::Serialize;
+
+use super::file::{Source, write, write_tape};
+use super::verdict::{exit, line};
+use crate::output::{Exit, print, print_json, table};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Write what the lines have carried into this file
+    #[arg(long, value_name = "FILE.pcapng")]
+    trace: Option<PathBuf>,
+    /// Write the scenario into this file (TOML, or JSON if its name ends so)
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Let no reference run beside the adapters
+    #[arg(long)]
+    fast: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    seed: u64,
+    pass: bool,
+    failure: Option<String>,
+    #[serde(flatten)]
+    outcome: Option<&'a Outcome>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let scenario = args.source.scenario()?;
+    if let Some(path) = &args.save {
+        write(path, &scenario)?;
+    }
+    let options = Options {
+        reference: !args.fast,
+        ..Options::default()
+    };
+    let result = match &args.trace {
+        Some(path) => {
+            let (result, tape) = check_recorded(&scenario, options);
+            write_tape(path, &scenario, &tape)?;
+            result
+        }
+        None => check(&scenario, options),
+    };
+    if let Err(failure @ Failure::Scenario(_)) = &result {
+        exit(failure)?;
+    }
+    let told = result.as_ref().err();
+    let told = told.map(|failure| line(failure, &args.source.words()));
+    if args.json {
+        print_json(&Report {
+            seed: scenario.seed,
+            pass: result.is_ok(),
+            failure: told,
+            outcome: result.as_ref().ok(),
+        })?;
+    } else {
+        match (&result, told) {
+            (Ok(outcome), _) => print(&text(outcome))?,
+            (_, told) => print(&format!("{}\n", told.unwrap_or_default()))?,
+        }
+    }
+    result.as_ref().err().map_or(Ok(Exit::Ok), exit)
+}
+
+fn text(outcome: &Outcome) -> String {
+    let heads = [
+        "connection",
+        "sent",
+        "read",
+        "lost",
+        "strange",
+        "sdu_bit_s",
+        "mean_ns",
+        "max_ns",
+    ];
+    let mut rows = vec![heads.map(String::from)];
+    for (name, one) in &outcome.connections {
+        rows.push([
+            name.clone(),
+            one.sent_pdus.to_string(),
+            one.delivered_pdus.to_string(),
+            one.lost_pdus.to_string(),
+            one.strange_pdus.to_string(),
+            one.sdu_bit_s.to_string(),
+            one.latency_mean_ns.to_string(),
+            one.latency_max_ns.to_string(),
+        ]);
+    }
+    let mut text = table(&rows);
+    for (n, host) in outcome.hosts.iter().enumerate() {
+        let discarded: Vec<String> = (host.discarded_cells.iter())
+            .map(|(reason, cells)| format!("{reason} {cells}"))
+            .collect();
+        text += &format!(
+            "host {n}: {} cells received, {} delivered, {} sent; discarded: {}\n",
+            host.received_cells,
+            host.delivered_cells,
+            host.transmitted_cells,
+            if discarded.is_empty() {
+                "none".into()
+            } else {
+                discarded.join(", ")
+            },
+        );
+    }
+    let (cells, events) = (outcome.cells, outcome.events);
+    let (judged, hash) = (outcome.judged_cells, outcome.trace_hash);
+    text += &format!("{cells} cells, {judged} judged, {events} events, trace {hash:016x}\n");
+    text
+}

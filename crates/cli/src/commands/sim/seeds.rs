@@ -1,0 +1,158 @@
+//! Many seeds: which, by how many threads, for how long.
+
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cellgate_lab::experiments::Progress;
+use cellgate_lab::world::Failure;
+
+use crate::commands::lab::progress::Shown;
+
+/// `A..B`: A to B - 1; `N`: 0 to N - 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seeds(pub(super) Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let number = |text: &str| {
+            text.replace('_', "")
+                .parse::<u64>()
+                .context("a whole number")
+        };
+        let range = match text.split_once("..") {
+            Some((from, to)) => number(from)?..number(to)?,
+            None => 0..number(text)?,
+        };
+        if range.is_empty() {
+            bail!("expected A..B with A below B");
+        }
+        Ok(Self(range))
+    }
+}
+
+/// A span with a unit: `90s`, `10m`, `2h`.
+pub(super) fn span(text: &str) -> anyhow::Result<Duration> {
+    let (digits, unit) = text.split_at(text.len().saturating_sub(1));
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        _ => bail!("expected a number and one of s, m, h"),
+    };
+    let number: u64 = digits.parse().context("a whole number")?;
+    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+}
+
+/// How a sweep ended.
+pub(super) struct Swept {
+    /// Seeds that were run.
+    pub(super) seeds: u64,
+    /// Sum of what the runs returned.
+    pub(super) cells: u64,
+    /// The lowest seed that failed.
+    pub(super) failed: Option<(u64, Failure)>,
+}
+
+/// Runs `one` for each seed, by `jobs` threads, until one fails or the time is up.
+pub(super) fn sweep(
+    name: &'static str,
+    seeds: &Range<u64>,
+    jobs: usize,
+    budget: Option<Duration>,
+    one: impl Fn(u64) -> Result<u64, Failure> + Sync,
+) -> Swept {
+    let began = Instant::now();
+    let next = AtomicU64::new(seeds.start);
+    let (done, cells) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failed: Mutex<Option<(u64, Failure)>> = Mutex::new(None);
+    let shown = Mutex::new(Shown::new(name));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let late = budget.is_some_and(|budget| began.elapsed() > budget);
+            // Lower seeds are still looked at, so that the lowest failure is told.
+            let beyond = failed.lock().is_ok_and(|failed| failed.is_some());
+            if seed >= seeds.end || late || beyond {
+                return;
+            }
+            match one(seed) {
+                Ok(more) => {
+                    cells.fetch_add(more, Ordering::Relaxed);
+                }
+                Err(failure) => {
+                    if let Ok(mut failed) = failed.lock()
+                        && failed.as_ref().is_none_or(|(lowest, _)| seed < *lowest)
+                    {
+                        *failed = Some((seed, failure));
+                    }
+                }
+            }
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Ok(mut shown) = shown.try_lock() {
+                shown.step(done, seeds.end - seeds.start);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    if let Ok(mut shown) = shown.lock() {
+        shown.clear();
+    }
+    Swept {
+        seeds: done.into_inner(),
+        cells: cells.into_inner(),
+        failed: failed.into_inner().ok().flatten(),
+    }
+}
+
+/// Panics are counted, not shown.
+pub(super) fn quiet_panics() {
+    std::panic::set_hook(Box::new(|_| {}));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_and_spans_are_read() {
+        let seeds = |text: &str| text.parse::<Seeds>().map(|seeds| seeds.0).ok();
+        assert_eq!(seeds("3..7"), Some(3..7));
+        assert_eq!(seeds("1_000"), Some(0..1_000));
+        for bad in ["", "x", "7..7", "7..3", "-1", "1..x", "0"] {
+            assert_eq!(seeds(bad), None, "{bad}");
+        }
+        assert_eq!(span("90s").ok(), Some(Duration::from_secs(90)));
+        assert_eq!(span("10m").ok(), Some(Duration::from_secs(600)));
+        for bad in ["", "s", "10", "10d", "1.5h"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_runs_every_seed_once_and_tells_the_failure() {
+        let all = sweep("test", &(5..25), 3, None, Ok);
+        assert_eq!((all.seeds, all.cells), (20, (5..25).sum()));
+        assert!(all.failed.is_none());
+        let fails = |seed| match seed {
+            9 => Err(cellgate_lab::world::ScenarioError::Unknown("x".into()).into()),
+            _ => Ok(0),
+        };
+        let some = sweep("test", &(5..25), 1, None, fails);
+        assert_eq!(
+            (some.seeds, some.failed.map(|(seed, _)| seed)),
+            (5, Some(9))
+        );
+        let none = sweep("test", &(5..25), 2, Some(Duration::ZERO), Ok);
+        assert!(none.seeds < 20);
+    }
+}

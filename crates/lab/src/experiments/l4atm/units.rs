@@ -1,0 +1,82 @@
+//! Paper 003's units, and what its experiments share.
+
+use cellgate_core::Time;
+use cellgate_core::contract::{Credit, UsageControl};
+use cellgate_core::server::lambda::Ratio;
+
+use crate::machine::p90::{HostThread, Meter, TerminalError, Waking, Writer};
+use crate::report::{Rational, Value};
+use crate::world::Ps;
+
+use crate::experiments::Error;
+
+/// "Mbps" is 10^6 bit/s in Table 1 and of the machine's peak rates.
+pub(super) const DECIMAL: u64 = 1_000_000;
+/// "Mbps" is 2^20 bit/s in the worked example, the footnote and Table 2.
+pub(super) const BINARY: u64 = 1 << 20;
+/// Both, with the name of the reading.
+pub(super) const READINGS: [(&str, u64); 2] = [
+    ("Mbps = 10^6 bit/s", DECIMAL),
+    ("Mbps = 2^20 bit/s", BINARY),
+];
+
+/// Bit/s in the unit of a reading.
+pub(super) fn mbps(bit_s: u64, unit: u64) -> Rational {
+    Rational::new(bit_s.into(), unit.into())
+}
+
+/// A rate to two decimals.
+pub(super) fn rate(number: Rational) -> Value {
+    Value::new(number, 2, "Mbps")
+}
+
+/// Hundredths.
+pub(super) fn percent(of_one: Rational) -> Value {
+    Value::new(of_one * Rational::whole(100), 2, "%")
+}
+
+/// A fraction of the core as one of a report.
+pub(super) fn rational(ratio: Ratio) -> Rational {
+    let part = |part: u128| i128::try_from(part).expect("sizes and rates have 64 bits");
+    Rational::new(part(ratio.numerator()), part(ratio.denominator()))
+}
+
+/// Seconds.
+pub(super) fn seconds(time: Ps) -> Rational {
+    Rational::new(time.ps().into(), 1_000_000_000_000)
+}
+
+/// So many seconds.
+pub(super) const fn after_seconds(seconds: u64) -> Ps {
+    Ps::from_ns(seconds * 1_000_000_000)
+}
+
+/// Bit/s of what passed a meter between two looks at it, rounded down.
+pub(super) fn rate_between(before: &Meter, after: &Meter, time: Ps) -> Rational {
+    let bits = i128::from(after.octets - before.octets) * 8;
+    Rational::whole((Rational::whole(bits) / seconds(time)).floor())
+}
+
+/// A writer whose first interval begins now, and whose worker asks the clock.
+pub(super) fn paced(now: Time, sdu: u32, credit: Credit) -> Writer {
+    let control = UsageControl::new(now, credit, Default::default());
+    Writer::new(sdu, Some(control), Waking::AsksTheClock)
+}
+
+/// The writer of a thread that was started with one.
+///
+/// # Panics
+///
+/// If it was started with something else.
+pub(super) fn writer(thread: &HostThread) -> &Writer {
+    match thread {
+        HostThread::Writer(writer) => writer,
+        HostThread::User(_) => panic!("a thread stays what it was started as"),
+    }
+}
+
+impl From<TerminalError> for Error {
+    fn from(error: TerminalError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -1,0 +1,98 @@
+//! The papers' tables and figures, one file each, named by paper and figure.
+//!
+//! ```text
+//!  Settings (seed, parameters) -> run -> Outcome: tables, figures, checks, notes
+//! ```
+//!
+//! Equal settings give equal outcomes.
+
+mod l4atm;
+mod policing;
+mod settings;
+
+pub use settings::{Kind, Parameter, SettingError, Settings};
+
+use crate::report::Outcome;
+
+/// One table, figure or list of claims of a paper.
+pub trait Experiment: Sync {
+    /// Its name on the command line and in file names: letters, digits and hyphens.
+    fn name(&self) -> &'static str;
+
+    /// Where it stands: `Policing Offloaded, Figure 9`.
+    fn source(&self) -> &'static str;
+
+    /// What can be set.
+    fn parameters(&self) -> &'static [Parameter] {
+        &[]
+    }
+
+    /// Runs it. `settings` are of this experiment's parameters.
+    fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error>;
+}
+
+/// Told how far a run has come.
+pub trait Progress {
+    /// `done` of `all` steps are done.
+    fn step(&mut self, done: u64, all: u64);
+}
+
+/// Nobody is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn step(&mut self, _done: u64, _all: u64) {}
+}
+
+/// Why a run has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    text: String,
+}
+
+impl Error {
+    /// Says what went wrong.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// All experiments, in the order of papers and figures.
+pub fn all() -> &'static [&'static dyn Experiment] {
+    ALL
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static dyn Experiment> {
+    ALL.iter()
+        .copied()
+        .find(|experiment| experiment.name() == name)
+}
+
+const ALL: &[&dyn Experiment] = &[
+    &policing::Arithmetic,
+    &policing::Table1,
+    &policing::Figure4,
+    &policing::Figure5,
+    &policing::Figure6,
+    &policing::Figure8,
+    &policing::Figure9,
+    &l4atm::Example,
+    &l4atm::LambdaLaw,
+    &l4atm::Table1,
+    &l4atm::Table2,
+    &l4atm::Figure5,
+    &l4atm::Figure6,
+    &l4atm::Figure8,
+    &l4atm::Figure9,
+    &l4atm::Figure10,
+];

@@ -1,0 +1,163 @@
+use super::point::Point;
+use super::{BEYOND, CONTRACT_BIT_S, HAZARD, PLATEAU, STREAM_BIT_S, pdu_s, saturation_mbit_s};
+use crate::report::{Check, Claim, Rational, Tolerance, Value, dec};
+
+/// The points that the paper speaks of.
+pub(super) struct Sweep<'a> {
+    points: &'a [Point],
+    base: &'a Point,
+    rising: &'a Point,
+    plateau: &'a Point,
+    beyond: &'a Point,
+}
+
+impl<'a> Sweep<'a> {
+    pub(super) fn of(points: &'a [Point]) -> Option<Self> {
+        let at = |mbit_s: u32| points.iter().find(|point| point.hazard_mbit_s == mbit_s);
+        Some(Self {
+            points,
+            base: at(0)?,
+            rising: at(20)?,
+            plateau: at(60)?,
+            beyond: at(BEYOND)?,
+        })
+    }
+
+    /// Where the line through nothing and half of the contract reaches the plateau.
+    fn knee(&self) -> Rational {
+        let (base, top) = (self.base.cpu_percent, self.plateau.cpu_percent);
+        let slope = (self.rising.cpu_percent - base) / self.rising.hazard_mbit_s.into();
+        (top - base) / slope
+    }
+
+    /// The largest deviation from the plateau, in per cent of it.
+    fn unevenness(&self) -> Rational {
+        let flat = self
+            .points
+            .iter()
+            .filter(|p| PLATEAU.contains(&p.hazard_mbit_s));
+        let off = |p: &Point| (p.cpu_percent / self.plateau.cpu_percent - Rational::ONE).abs();
+        flat.map(off).max().unwrap_or(Rational::ONE) * Rational::whole(100)
+    }
+
+    /// The first rate with less than 95 % of the plateau.
+    fn fall(&self) -> Rational {
+        let low = self.plateau.cpu_percent * dec("0.95");
+        let beyond = self
+            .points
+            .iter()
+            .filter(|p| p.hazard_mbit_s > *PLATEAU.start());
+        let first = beyond.into_iter().find(|p| p.cpu_percent < low);
+        first.map_or(Rational::ZERO, |point| point.hazard_mbit_s.into())
+    }
+
+    pub(super) fn checks(&self, beyond: &[(&str, Point)]) -> Vec<Check> {
+        let mbit_s = |number: Rational, decimals| Value::new(number, decimals, "x 10^6 bit/s");
+        let near = |percent: &'static str| Tolerance::Percent(dec(percent));
+        let derived = |id: &str, what: &str, paper: &str| Claim::derived(id, what, paper);
+        let all = pdu_s(2 * STREAM_BIT_S + CONTRACT_BIT_S);
+        let per_s = |rate: Rational| Value::new(rate, 1, "PDU/s");
+        let two = self.rising.cpu_percent - self.base.cpu_percent;
+        let at_2 = self.points.iter().find(|p| p.hazard_mbit_s == 2);
+        let at_2 = at_2.map_or(Rational::ZERO, |p| p.cpu_percent - self.base.cpu_percent);
+        let mut checks = vec![
+            derived("P0.13", "PDUs told to the host, on the plateau", "").number(
+                all,
+                near("0.5"),
+                &per_s(self.plateau.all_pdu_s()),
+            ),
+            derived("P0.13", "of one stream of 20 x 10^6 bit/s", "").number(
+                pdu_s(STREAM_BIT_S),
+                near("0.5"),
+                &per_s(self.plateau.pdu_s[0]),
+            ),
+            derived(
+                "P0.14",
+                "the line meets the plateau at",
+                "the negotiated rate, 40",
+            )
+            .number(dec("40"), near("2"), &mbit_s(self.knee(), 1)),
+            derived(
+                "P0.14",
+                "plateau, 50 to 94: largest deviation",
+                "remains constant",
+            )
+            .reading("what is discarded interrupts nobody (section 6.5)")
+            .number(
+                dec("1"),
+                Tolerance::AtMost,
+                &Value::new(self.unevenness(), 2, "%"),
+            ),
+            Claim::calibrated("P0.14", "first rate of the sweep in the fall", "above 100")
+                .reading("rates of SDU: saturated at 95.4")
+                .number(
+                    saturation_mbit_s().rounded(1),
+                    near("3"),
+                    &mbit_s(self.fall(), 1),
+                ),
+            Claim::lost(
+                "P0.14",
+                "CPU above no hazard, at 2 and at 20 x 10^6 bit/s",
+                "no significant load up to 2",
+                &Value::new(at_2, 3, &format!("% and {} %", two.fixed(3))),
+            ),
+            derived("P0.15", "105 over 60 x 10^6 bit/s", "remarkable decrease")
+                .reading("cells of the hazard are lost, PDUs go on (per-vc)")
+                .number(
+                    dec("0.5"),
+                    Tolerance::Absolute(dec("0.05")),
+                    &Value::new(
+                        self.beyond.cpu_percent / self.plateau.cpu_percent,
+                        3,
+                        "times",
+                    ),
+                ),
+        ];
+        for (name, point) in beyond {
+            checks.push(self.discard_check(name, point));
+        }
+        checks
+    }
+
+    /// The plateau if the host is interrupted when a receive queue is full.
+    pub(super) fn told_check(&self, told: &Point) -> Check {
+        let claim = Claim::derived(
+            "P0.14",
+            "plateau: interrupts for each PDU of the hazard, at most its own and one",
+            "remains constant",
+        );
+        let hazard = told.interrupts_s - told.pdu_s[0] - told.pdu_s[1];
+        claim
+            .reading("a full receive queue interrupts (section 4.2)")
+            .number(
+                dec("2"),
+                Tolerance::AtMost,
+                &Value::new(hazard / told.pdu_s[HAZARD], 2, "per PDU"),
+            )
+    }
+
+    /// What would be seen at 105 behind another switch.
+    fn discard_check(&self, name: &str, point: &Point) -> Check {
+        let share = point.cpu_percent / self.plateau.cpu_percent;
+        let a_share = point.pdu_s[0] / pdu_s(STREAM_BIT_S);
+        let hazard = point.pdu_s[HAZARD] / pdu_s(CONTRACT_BIT_S);
+        let shown = format!(
+            "load {}, A1 {}, hazard {} of the contract",
+            share.fixed(2),
+            a_share.fixed(2),
+            hazard.fixed(2)
+        );
+        let (what, holds) = match name {
+            "shared" => (
+                "destroys all three",
+                a_share < dec("0.2") && hazard < dec("0.2"),
+            ),
+            "per-vc" => ("destroys the hazard alone", {
+                a_share > dec("0.98") && hazard < dec("0.1")
+            }),
+            _ => ("keeps the hazard's load up", hazard > dec("0.9")),
+        };
+        let what = format!("105 x 10^6 bit/s behind discard={name}: {what}");
+        Claim::shape("P0.15", &what, "").holds(holds, &shown)
+    }
+}

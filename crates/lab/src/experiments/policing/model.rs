@@ -1,0 +1,184 @@
+//! Short runs behind single numbers of the text.
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{Class, PortIndex, Schedule, VcIndex, Work};
+use cellgate_core::contract::CellRate;
+
+use super::{Error, HostCosts, LINE_BIT_S, Ps, address};
+use crate::machine::{
+    Arrivals, BoardConfig, I960_CYCLE_S, Quiet, ReceiveSpec, Station, Stream, pdu_cells,
+};
+use crate::report::Rational;
+use crate::world::{Flying, Interval, Octets};
+
+/// A cell now.
+struct Now(Option<Octets>);
+
+impl Arrivals for Now {
+    fn next(&mut self, now: Ps) -> Option<Flying> {
+        self.0.take().map(|octets| Flying { at: now, octets })
+    }
+}
+
+/// One cell to each of 1,024 addresses, a few of which are open.
+pub(super) struct Addresses {
+    pub(super) addresses: u64,
+    pub(super) lookups_most: u64,
+    pub(super) hit_least: Rational,
+    pub(super) hit_most: Rational,
+    pub(super) miss_most: Rational,
+}
+
+impl Addresses {
+    /// VCIs below are for signalling.
+    const FIRST: u16 = 32;
+    const ALL: u16 = 1_024;
+    /// Every so many addresses one is open.
+    const OPEN: u16 = 32;
+
+    pub(super) fn run() -> Result<Self, Error> {
+        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        let sample = pdu_cells(address(Self::FIRST)?, 40)?;
+        for vci in (Self::FIRST..Self::FIRST + Self::ALL).step_by(Self::OPEN.into()) {
+            station.receive(&ReceiveSpec {
+                address: address(vci)?,
+                sdu: 40,
+                buffer_pdus: 4,
+                drain: Ps::ZERO,
+            })?;
+        }
+        let mut seen = Self {
+            addresses: 0,
+            lookups_most: 0,
+            hit_least: Rational::whole(i64::MAX.into()),
+            hit_most: Rational::ZERO,
+            miss_most: Rational::ZERO,
+        };
+        for vci in Self::FIRST..Self::FIRST + Self::ALL {
+            let mut octets = sample[0];
+            octets[1] = (vci >> 12) as u8;
+            octets[2] = (vci >> 4) as u8;
+            octets[3] = (vci << 4) as u8 | octets[3] & 0xf;
+            octets[4] = cellgate_core::wire::hec([octets[0], octets[1], octets[2], octets[3]]);
+            let (lookups, delivered) = (station.board().work(Work::Lookup), station.stats().events);
+            let before = station.cycles().number();
+            // One turn of the firmware.
+            station.run(station.now().plus(Ps::new(1)), &mut Now(Some(octets)));
+            let cycles = station.cycles().number() - before;
+            let lookups = station.board().work(Work::Lookup) - lookups;
+            seen.addresses += u64::from(lookups > 0);
+            seen.lookups_most = seen.lookups_most.max(lookups);
+            if station.stats().events > delivered {
+                seen.hit_least = seen.hit_least.min(cycles);
+                seen.hit_most = seen.hit_most.max(cycles);
+            } else {
+                seen.miss_most = seen.miss_most.max(cycles);
+            }
+        }
+        Ok(seen)
+    }
+}
+
+/// A line full of cells that nobody receives.
+pub(super) struct Discarding {
+    /// Of the i960's time, without its idle turns.
+    pub(super) share: Rational,
+    pub(super) overflowed: u64,
+}
+
+impl Discarding {
+    pub(super) fn run() -> Result<Self, Error> {
+        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        let cells = pdu_cells(address(32)?, 8_192)?;
+        let begin = station.now();
+        let mut strangers = Stream::new(cells, Interval::of_line(LINE_BIT_S), begin);
+        station.run(begin.plus(Ps::from_ns(50_000_000)), &mut strangers);
+        let discarded = station.board().work(Work::DiscardCells);
+        let cycles = BoardConfig::PAPER.costs.discard_cell.number() * Rational::from(discarded);
+        let span = Rational::new(station.now().since(begin).ps().into(), 1_000_000_000_000);
+        Ok(Self {
+            share: cycles / (span * Rational::from(I960_CYCLE_S)),
+            overflowed: station.board().counts().overflowed,
+        })
+    }
+}
+
+/// The adapter's schedule with many VCs on one line.
+pub(super) struct Shaped {
+    pub(super) vcs: u64,
+    /// Cells by which any VC is off its rate.
+    pub(super) off_most: u64,
+}
+
+impl Shaped {
+    const VCS: u16 = 1_000;
+    /// So that they nearly fill the line.
+    const CELL_S: u32 = 350;
+    const SECONDS_10TH: u64 = 2;
+
+    pub(super) fn run() -> Self {
+        let vcs = usize::from(Self::VCS);
+        let mut schedule = Schedule::new(&[CellRate::OC3], 256, vcs);
+        let line = PortIndex(0);
+        let rate = CellRate::new(Self::CELL_S).unwrap_or(CellRate::OC3);
+        for vc in 0..Self::VCS {
+            let class = Class::Guaranteed {
+                rate,
+                cdvt_ns: 10_000_000,
+            };
+            schedule.open(VcIndex(vc), line, class);
+            schedule.activate(Time::ZERO, VcIndex(vc));
+        }
+        let mut sent = vec![0_u64; vcs];
+        let end = Time::from_ns(Self::SECONDS_10TH * 100_000_000);
+        let mut now = Time::ZERO;
+        while now < end {
+            while let Some(grant) = schedule.grant(now, line, 1) {
+                schedule.sent(now, grant.vc, 1);
+                sent[usize::from(grant.vc.0)] += 1;
+            }
+            now = schedule
+                .next_deadline(line)
+                .unwrap_or(end)
+                .max(now.plus_ns(1));
+        }
+        let expected = u64::from(Self::CELL_S) * Self::SECONDS_10TH / 10;
+        let off = sent.iter().map(|cells| cells.abs_diff(expected));
+        Self {
+            vcs: sent.iter().filter(|cells| **cells > 0).count() as u64,
+            off_most: off.max().unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// From a PDU's last cell to the host's interrupt.
+pub(super) struct Latency {
+    pub(super) delay: Ps,
+}
+
+impl Latency {
+    pub(super) fn run() -> Result<Self, Error> {
+        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        station.receive(&ReceiveSpec {
+            address: address(32)?,
+            sdu: 8_192,
+            buffer_pdus: 8,
+            drain: Ps::ZERO,
+        })?;
+        let cells = pdu_cells(address(32)?, 8_192)?;
+        let (line, n) = (Interval::of_line(LINE_BIT_S), cells.len() as u64);
+        let begin = station.now();
+        let last = begin.plus(line.times(n - 1));
+        let mut stream = Stream::new(cells, line, begin);
+        let turn = Ps::new(1);
+        while station.host().interrupts() == 0 && station.now() < last.plus(last) {
+            match stream.due() <= last {
+                true => station.run(station.now().plus(turn), &mut stream),
+                false => station.run(station.now().plus(turn), &mut Quiet),
+            }
+        }
+        Ok(Self {
+            delay: station.now().since(last),
+        })
+    }
+}

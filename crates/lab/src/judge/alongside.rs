@@ -1,0 +1,71 @@
+//! The judge of an adapter whose clients act by themselves: it is told what they do, and looks at
+//! the same memory. Where both write a word, they write the same.
+
+use cellgate_core::adapter::{OpenRequest, VcId};
+
+use super::{Judge, none_or};
+use crate::memory::{LabAttachment, LabRegion, RegionSizes};
+use crate::plan::{Order, VcName};
+use crate::reference::Submission;
+
+impl Judge {
+    /// A client is to be attached.
+    pub(crate) fn attaches(&mut self, ticket: u64, memory: &LabAttachment) {
+        self.clients.add_attachment(ticket, memory);
+        let (events, doorbells) = memory.sizes();
+        self.ordered(ticket, Order::Attach(events, doorbells), None);
+    }
+
+    /// A VC is to be opened.
+    pub(crate) fn opens(
+        &mut self,
+        ticket: u64,
+        request: &OpenRequest,
+        sizes: RegionSizes,
+        region: &LabRegion,
+    ) {
+        self.clients.add_connection(ticket, region);
+        self.ordered(ticket, Order::Open(*request, sizes), None);
+    }
+
+    /// A VC is to be closed.
+    pub(crate) fn closes(&mut self, ticket: u64, vc: VcId) {
+        self.ordered(ticket, Order::Close(VcName::Raw(vc)), Some(vc));
+    }
+
+    /// The client that `ticket` has attached is about to take all its events.
+    pub(crate) fn takes_events(&mut self, ticket: u64) -> Result<(), String> {
+        self.take_events(ticket, u32::MAX)
+    }
+
+    /// The owner of `memory` has read a PDU and is about to release it.
+    pub(crate) fn takes(&mut self, memory: u64) -> Result<(), String> {
+        if self.lawless.contains(&memory) {
+            return Ok(());
+        }
+        let freed = self.reference.accepted_tail(memory);
+        none_or(self.clients.take(memory, 1, freed))
+    }
+
+    /// An SDU was handed over.
+    pub(crate) fn submitted(&mut self, vc: VcId, sdu: Vec<u8>) {
+        let submission = Submission {
+            sdu,
+            uu: 0,
+            cpi: 0,
+            clp: false,
+            forged: false,
+        };
+        self.output.submit(vc, submission);
+    }
+
+    /// The client that `ticket` has attached has rung for a VC.
+    pub(crate) fn rang(&mut self, ticket: u64, vc: VcId) {
+        self.ring(ticket, vc);
+    }
+
+    /// Cells whose outcome was compared.
+    pub(crate) fn cells(&self) -> u64 {
+        self.report.cells
+    }
+}

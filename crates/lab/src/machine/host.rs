@@ -1,0 +1,219 @@
+use std::collections::VecDeque;
+
+use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
+use cellgate_core::ring::{
+    Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
+};
+
+use crate::memory::{LabAttachment, LabRegion};
+use crate::world::Ps;
+
+/// What work costs the host's CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCosts {
+    /// Entering and leaving the interrupt handler.
+    pub interrupt: Ps,
+    /// A received PDU: taking it, and giving its space back.
+    pub pdu: Ps,
+    /// Any other event.
+    pub event: Ps,
+}
+
+impl HostCosts {
+    /// A host for which everything is free.
+    pub const NONE: Self = Self {
+        interrupt: Ps::ZERO,
+        pdu: Ps::ZERO,
+        event: Ps::ZERO,
+    };
+}
+
+/// Turns of the idler's loop take so long: ten cycles of a Pentium at 100 MHz.
+const LOOP: Ps = Ps::from_ns(100);
+
+/// A VC as the host sees it.
+#[derive(Debug)]
+struct Connection {
+    vc: VcId,
+    region: LabRegion,
+    receive: ReceiveQueue,
+    transmit: TransmitQueue,
+    /// SDU that is sent again and again, in octets; 0: none.
+    sdu: u32,
+    /// The least time from one PDU given back to the next.
+    drain: Ps,
+    /// When the last one was, or will be.
+    drained: Ps,
+    /// PDUs to be given back, and when.
+    held: VecDeque<(Ps, ReceivedPdu)>,
+    received: u64,
+    /// New SDUs of which the adapter was not told.
+    unrung: bool,
+}
+
+/// The host: one client of the adapter, its interrupt handler, an idler.
+#[derive(Debug)]
+pub struct Host {
+    costs: HostCosts,
+    memory: LabAttachment,
+    pub(super) index: AttachmentIndex,
+    events: EventQueue,
+    doorbells: Producer<queue::Doorbells>,
+    connections: Vec<Connection>,
+    /// The handler runs until then.
+    busy_until: Ps,
+    busy: Ps,
+    interrupts: u64,
+}
+
+impl Host {
+    /// Descriptors of every queue.
+    pub(super) const SLOTS: u32 = 32;
+    /// SDUs kept waiting by a greedy writer.
+    const AHEAD: u32 = Self::SLOTS / 2;
+
+    pub(super) fn new(costs: HostCosts, memory: LabAttachment, index: AttachmentIndex) -> Self {
+        Self {
+            costs,
+            index,
+            events: EventQueue::new(memory.event_slots()),
+            doorbells: Producer::new(memory.doorbell_slots()),
+            memory,
+            connections: Vec::new(),
+            busy_until: Ps::ZERO,
+            busy: Ps::ZERO,
+            interrupts: 0,
+        }
+    }
+
+    /// An open VC: it gives a received PDU back at once, but no sooner than `drain` after the one
+    /// before, and sends SDUs of `sdu` octets without end.
+    pub(super) fn open(&mut self, vc: VcId, region: LabRegion, sdu: u32, drain: Ps) {
+        let sizes = region.sizes();
+        self.connections.push(Connection {
+            vc,
+            receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),
+            transmit: TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, vc.generation),
+            region,
+            sdu,
+            drain,
+            drained: Ps::ZERO,
+            held: VecDeque::new(),
+            received: 0,
+            unrung: false,
+        });
+    }
+
+    /// What the host does between two steps of the adapter.
+    pub(super) fn turn(&mut self, now: Ps, interrupts: u32) {
+        for connection in &mut self.connections {
+            connection.give_back(now);
+            connection.refill();
+            if connection.unrung {
+                let bell = Doorbell {
+                    vc: connection.vc.index.0.into(),
+                    generation: connection.vc.generation,
+                };
+                let (mine, peer) = (self.memory.from_client(), self.memory.from_adapter());
+                connection.unrung = !self.doorbells.push(mine, peer, &bell.emit());
+            }
+        }
+        if interrupts > 0 {
+            self.handle_interrupt(now);
+        }
+    }
+
+    fn handle_interrupt(&mut self, now: Ps) {
+        // An interrupt during the handler only makes it look again.
+        if self.busy_until <= now {
+            self.interrupts += 1;
+            self.busy_until = now;
+            self.spend(self.costs.interrupt);
+        }
+        let (mine, peer) = (
+            self.memory.from_client().clone(),
+            self.memory.from_adapter().clone(),
+        );
+        while let Some(octets) = self.events.next(&mine, &peer) {
+            let Some(event) = Event::parse(&octets) else {
+                continue;
+            };
+            self.handle(&event);
+        }
+    }
+
+    fn spend(&mut self, time: Ps) {
+        self.busy_until = self.busy_until.plus(time);
+        self.busy = self.busy.plus(time);
+    }
+
+    fn handle(&mut self, event: &Event) {
+        let known = |connection: &Connection| connection.vc == event.vc;
+        let Some(index) = self.connections.iter().position(known) else {
+            return;
+        };
+        if event.kind != EventKind::PduReceived {
+            self.spend(self.costs.event);
+            return;
+        }
+        self.spend(self.costs.pdu);
+        let at = self.busy_until;
+        self.connections[index].take(at);
+    }
+
+    /// PDUs received on a VC, by the order in which the VCs were opened.
+    pub fn received(&self, index: usize) -> u64 {
+        self.connections[index].received
+    }
+
+    /// Interrupts taken.
+    pub fn interrupts(&self) -> u64 {
+        self.interrupts
+    }
+
+    /// CPU time of the handler.
+    pub fn busy(&self) -> Ps {
+        self.busy
+    }
+
+    /// How often a tiny loop runs in `span` beside so much other work: the idler (section 6.5).
+    pub fn idler_loops(span: Ps, busy: Ps) -> u64 {
+        span.since(busy).ps() / LOOP.ps()
+    }
+}
+
+impl Connection {
+    /// A PDU was received.
+    fn take(&mut self, now: Ps) {
+        let (mine, peer) = (self.region.from_client(), self.region.from_adapter());
+        if let Some(pdu) = self.receive.next(mine, peer) {
+            self.received += 1;
+            self.drained = now.max(self.drained.plus(self.drain));
+            self.held.push_back((self.drained, pdu));
+        }
+    }
+
+    fn give_back(&mut self, now: Ps) {
+        while let Some((_, pdu)) = self.held.pop_front_if(|(at, _)| *at <= now) {
+            self.receive.release(self.region.from_client(), pdu);
+        }
+    }
+
+    /// Keeps SDUs waiting.
+    fn refill(&mut self) {
+        if self.sdu == 0 || self.transmit.reclaim(self.region.from_adapter()) > Host::AHEAD / 2 {
+            return;
+        }
+        let before = self.transmit.submitted();
+        while self.transmit.submitted() - self.transmit.completed() < Host::AHEAD.into() {
+            let Some(space) = self.transmit.reserve(self.region.from_adapter(), self.sdu) else {
+                break;
+            };
+            let client = self.region.from_client();
+            if !self.transmit.submit(client, space, SduOptions::default()) {
+                break;
+            }
+        }
+        self.unrung |= self.transmit.submitted() != before;
+    }
+}

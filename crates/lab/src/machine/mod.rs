@@ -1,0 +1,25 @@
+//! The papers' machines, in cycles and bus words: what runs there is the same code as here.
+//!
+//! ```text
+//!  Stream --> receive FIFOs --> i960: core's Adapter --> transmit FIFOs, tokens --> line
+//!                                |    Costs: its work in cycles
+//!                                v
+//!                               Host: interrupts, PDUs given back, an idler
+//! ```
+
+mod cost;
+mod esp;
+mod host;
+pub mod p90;
+mod pca200e;
+mod station;
+mod stream;
+mod transmitter;
+
+pub use cost::{BURST_CYCLES, Costs, Cycles, FIFOS, I960_CYCLE_S};
+pub use esp::Esp;
+pub use host::{Host, HostCosts};
+pub use pca200e::{BoardCommand, BoardCompletion, BoardConfig, BoardCounts, Pca200e};
+pub use station::{Arrivals, Quiet, ReceiveSpec, SendSpec, Station};
+pub use stream::{Stream, pdu_cells};
+pub use transmitter::{Departed, Transmitter};

@@ -1,0 +1,347 @@
+//! The protocol server of the P-90: core's, with an adapter that does what it is asked.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{
+    AttachmentIndex, Interleaving, OpenRequest, VcId, VcIndex, VcInfo, VcStats,
+};
+use cellgate_core::contract::{CellRate, Credit};
+use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::server::{
+    AdapterAnswer, AdapterAsk, AdmissionConfig, ClientId, Confirm, CpuLaw, FromClient, FromServer,
+    Indication, InterfaceSpec, Limits, Link, Open, Opened, Output, Peer, Quota, Refused, Request,
+    Resource, ResourceInfo, Server, ServerAssumptions, ServerConfig, Ticket, VERSION,
+};
+
+const INTERFACE: &str = "oc3";
+const ATTACHMENT: AttachmentSizes = AttachmentSizes {
+    event_slots: 64,
+    doorbell_slots: 64,
+};
+
+/// Why the server did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TerminalError {
+    /// It refused.
+    Refused(Refused),
+    /// It answered something else, or nothing.
+    Unexpected(&'static str),
+}
+
+impl std::fmt::Display for TerminalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.fmt(f),
+            Self::Unexpected(what) => write!(f, "the server did not answer {what}"),
+        }
+    }
+}
+
+impl std::error::Error for TerminalError {}
+
+/// The server of one host with one line, and permanent connections on it. Each connection is
+/// served by a worker, which takes CPU time of the host.
+pub struct Terminal {
+    server: Server,
+    adapter: Book,
+    asks: VecDeque<(Ticket, AdapterAsk)>,
+    heard: VecDeque<(ClientId, FromServer)>,
+    clients: u32,
+    requests: u64,
+}
+
+/// What the adapter has open. It sends and receives elsewhere: this one keeps the book.
+#[derive(Default)]
+struct Book {
+    made: u32,
+    open: BTreeMap<VcId, (OpenRequest, ConnectionSizes)>,
+}
+
+impl Terminal {
+    /// A host that can send `line` cells/s, whose packets cost what `law` says.
+    pub fn new(now: Time, line: CellRate, law: CpuLaw) -> Result<Self, TerminalError> {
+        let mut terminal = Self {
+            server: Server::new(config(law)),
+            adapter: Book::default(),
+            asks: VecDeque::new(),
+            heard: VecDeque::new(),
+            clients: 0,
+            requests: 0,
+        };
+        terminal.server.handle_adapter_ready(now);
+        terminal.settle(now);
+        let root = terminal.hello(now)?;
+        let spec = InterfaceSpec {
+            name: INTERFACE.to_owned(),
+            link: Link::Memory {
+                peer: INTERFACE.to_owned(),
+            },
+            line_rate: Some(line),
+        };
+        terminal.confirmed(now, root, Request::AddInterface(spec))?;
+        Ok(terminal)
+    }
+
+    /// Opens the connection 0.`vci` for a new application.
+    pub fn open(
+        &mut self,
+        now: Time,
+        vci: u16,
+        contract: &str,
+    ) -> Result<(ClientId, Opened), TerminalError> {
+        let client = self.hello(now)?;
+        let address = format!("{INTERFACE}.0.{vci}").parse();
+        let open = Open {
+            address: address.map_err(|_| TerminalError::Unexpected("to an address"))?,
+            contract: contract.to_owned(),
+            notification: None,
+            transmit_pdus: None,
+            receive_pdus: None,
+            completions: false,
+        };
+        match self.confirmed(now, client, Request::Open(open)) {
+            Ok(Confirm::Opened(opened)) => Ok((client, opened)),
+            Ok(_) => Err(TerminalError::Unexpected("an Open with Opened")),
+            Err(error) => {
+                self.close(now, client);
+                Err(error)
+            }
+        }
+    }
+
+    /// The application ends, and its connection with it.
+    pub fn close(&mut self, now: Time, client: ClientId) {
+        self.server.handle_hang_up(now, client);
+        self.settle(now);
+    }
+
+    /// What best effort was told since the last call: its share of the line, and the pace of what
+    /// it sends.
+    pub fn shares(&mut self) -> Vec<(ClientId, CellRate, Credit)> {
+        let heard = self.heard.drain(..);
+        let share = heard.filter_map(|(client, message)| match message {
+            FromServer::Indication { indication, .. } => match indication {
+                Indication::Share {
+                    transmit,
+                    transmit_credit,
+                    ..
+                } => Some((client, transmit?, transmit_credit?)),
+                _ => None,
+            },
+            FromServer::Confirm { .. } => None,
+        });
+        share.collect()
+    }
+
+    /// What is promised of the workers' CPU time.
+    pub fn cpu(&mut self, now: Time) -> Result<ResourceInfo, TerminalError> {
+        let client = self.hello(now)?;
+        let confirm = self.confirmed(now, client, Request::Resources);
+        self.close(now, client);
+        let Confirm::Resources(resources) = confirm? else {
+            return Err(TerminalError::Unexpected("Resources with them"));
+        };
+        let mut resources = resources.into_iter();
+        let cpu = resources.find(|info| info.resource == Resource::WorkerCpu);
+        cpu.ok_or(TerminalError::Unexpected("with the workers' CPU"))
+    }
+
+    fn hello(&mut self, now: Time) -> Result<ClientId, TerminalError> {
+        self.clients += 1;
+        let client = ClientId(self.clients);
+        let peer = Peer { uid: 0, pid: 1 };
+        self.server.handle_connect_worker(now, client, peer);
+        self.confirmed(now, client, Request::Hello { version: VERSION })?;
+        Ok(client)
+    }
+
+    fn confirmed(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        request: Request,
+    ) -> Result<Confirm, TerminalError> {
+        self.requests += 1;
+        let asked = self.requests;
+        let message = FromClient::Request { id: asked, request };
+        self.server.handle_message(now, client, message, None);
+        self.settle(now);
+        let is_it = |(to, message): &(ClientId, FromServer)| {
+            let same = |id: &u64| *to == client && *id == asked;
+            matches!(message, FromServer::Confirm { id, .. } if same(id))
+        };
+        let at = self.heard.iter().position(is_it);
+        match at.and_then(|at| self.heard.remove(at)) {
+            Some((_, FromServer::Confirm { result, .. })) => result.map_err(TerminalError::Refused),
+            _ => Err(TerminalError::Unexpected("a Request with a Confirm")),
+        }
+    }
+
+    /// Answers what the server asks of the adapter until it asks nothing.
+    fn settle(&mut self, now: Time) {
+        loop {
+            while let Some(output) = self.server.poll_output() {
+                match output {
+                    Output::Adapter { ticket, ask } => self.asks.push_back((ticket, ask)),
+                    Output::Client {
+                        client, message, ..
+                    } => self.heard.push_back((client, message)),
+                    Output::Keep { .. } | Output::HangUp { .. } => {}
+                }
+            }
+            let Some((ticket, ask)) = self.asks.pop_front() else {
+                return;
+            };
+            let answer = self.adapter.answer(ask);
+            self.server.handle_answer(now, ticket, Ok(answer));
+        }
+    }
+}
+
+impl Book {
+    fn answer(&mut self, ask: AdapterAsk) -> AdapterAnswer {
+        match ask {
+            AdapterAsk::Attach { sizes } => {
+                self.made += 1;
+                AdapterAnswer::Attached {
+                    // A server keeps fewer than 65,536.
+                    attachment: AttachmentIndex(self.made as u16),
+                    sizes,
+                    files_generation: self.made,
+                }
+            }
+            AdapterAsk::Open { request, sizes, .. } => {
+                self.made += 1;
+                let vc = VcId {
+                    index: VcIndex(self.made as u16),
+                    generation: self.made,
+                };
+                self.open(vc, request, sizes)
+            }
+            AdapterAsk::Modify {
+                vc, request, sizes, ..
+            } => {
+                let kept = self.open.get(&vc).map(|(_, sizes)| *sizes);
+                match sizes.or(kept) {
+                    Some(sizes) => self.open(vc, request, sizes),
+                    None => AdapterAnswer::Done,
+                }
+            }
+            AdapterAsk::Close { vc } => match self.open.remove(&vc) {
+                Some((request, _)) => AdapterAnswer::Closed(VcInfo {
+                    vc,
+                    request,
+                    stats: VcStats::default(),
+                }),
+                None => AdapterAnswer::Done,
+            },
+            AdapterAsk::Link { .. } => AdapterAnswer::Linked { up: true },
+            AdapterAsk::Reattach { .. }
+            | AdapterAsk::Detach { .. }
+            | AdapterAsk::Lease { .. }
+            | AdapterAsk::Ping { .. }
+            | AdapterAsk::Unlink { .. } => AdapterAnswer::Done,
+        }
+    }
+
+    fn open(&mut self, vc: VcId, request: OpenRequest, sizes: ConnectionSizes) -> AdapterAnswer {
+        self.open.insert(vc, (request, sizes));
+        AdapterAnswer::Opened {
+            vc,
+            sizes,
+            files_generation: vc.generation,
+        }
+    }
+}
+
+/// CPU time is the workers': the network adapter does the AAL. Best effort is kept a hundredth of
+/// the line.
+fn config(law: CpuLaw) -> ServerConfig {
+    ServerConfig {
+        server: "cellgate".to_owned(),
+        pid: 1,
+        uid: 0,
+        notes: Vec::new(),
+        counters_len: None,
+        ports: 1,
+        attachment: ATTACHMENT,
+        assumptions: ServerAssumptions {
+            cdvt_ns: 0,
+            interleaving: Interleaving {
+                mids: 1,
+                reassembly_timeout_ns: 1_000_000_000,
+            },
+            wake_up_ns: 0,
+            gap_max_ns: 0,
+            clump_cells: 1,
+        },
+        admission: AdmissionConfig {
+            adapter_law: CpuLaw::default(),
+            adapter_ppm: 1_000_000,
+            worker_law: law,
+            worker_ppm: 1_000_000,
+            memory: 64 << 20,
+            connections: 64,
+            best_effort_percent: 1,
+            sdu_floor: None,
+            quota: Quota::NONE,
+            quotas: BTreeMap::new(),
+        },
+        limits: Limits::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::p90::P90;
+
+    fn terminal() -> Terminal {
+        let law = P90::PAPER.law(0).expect("a law");
+        let line = CellRate::for_sdu_rate(130_600_000, 8_192).expect("a rate");
+        Terminal::new(Time::ZERO, line, law).expect("a server")
+    }
+
+    #[test]
+    fn best_effort_is_told_the_rest_whenever_a_guarantee_comes_or_goes() {
+        let mut terminal = terminal();
+        let rate = |credit: Credit| credit.octets() * 1_000_000_000 / credit.interval_ns();
+        let ubr = "ubr:tx:max_sdu=8192,rx:none";
+        let (ubr, opened) = terminal.open(Time::ZERO, 32, ubr).expect("room");
+        let told = |terminal: &mut Terminal| {
+            let shares = terminal.shares();
+            assert!(shares.iter().all(|(client, ..)| *client == ubr));
+            shares.last().map(|(.., credit)| rate(*credit) * 8)
+        };
+        let all = rate(opened.transmit_credit.expect("a share")) * 8;
+        assert!(all.abs_diff(130_600_000) < 1_000, "{all}");
+        let cbr = "cbr:tx:pcr=109440,max_sdu=8192,rx:none";
+        let (cbr, opened) = terminal.open(Time::ZERO, 33, cbr).expect("room");
+        let credit = opened.transmit_credit.expect("it sends");
+        assert_eq!(
+            (credit.octets(), credit.interval_ns()),
+            (81_920, 15_625_000)
+        );
+        let rest = told(&mut terminal).expect("a share");
+        assert!(rest.abs_diff(130_600_000 - (40 << 20)) < 1_000, "{rest}");
+        terminal.close(Time::ZERO, cbr);
+        assert_eq!(told(&mut terminal), Some(all));
+    }
+
+    #[test]
+    fn more_than_the_cpu_can_do_is_refused_and_something_less_is_offered() {
+        let mut terminal = terminal();
+        // Packets of 512 octets: the whole CPU at 31 Mbit/s.
+        let cbr = "cbr:tx:pcr=100000,max_sdu=512,rx:none";
+        let error = terminal.open(Time::ZERO, 32, cbr).expect_err("no CPU");
+        let TerminalError::Refused(Refused::Admission(shortage)) = error else {
+            panic!("{error}");
+        };
+        assert_eq!(shortage.resource, Resource::WorkerCpu);
+        let offer = shortage.offer.expect("an offer");
+        terminal.open(Time::ZERO, 32, &offer).expect("the offer");
+        let cpu = terminal.cpu(Time::ZERO).expect("resources");
+        assert!(cpu.reserved <= cpu.capacity && cpu.reserved > 990_000);
+    }
+}

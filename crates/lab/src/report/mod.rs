@@ -1,0 +1,40 @@
+//! What an experiment leaves behind: tables, figures, and checks against a paper; as text, CSV,
+//! SVG, and one HTML page. JSON comes from the types themselves.
+//!
+//! Checks decide with exact numbers; floats are for drawing only.
+
+mod check;
+mod figure;
+mod html;
+mod rational;
+mod svg;
+mod table;
+mod text;
+
+use serde::Serialize;
+
+pub use check::{Check, Claim, Class, Tolerance};
+pub use figure::{At, Axis, Figure, Look, Mark, Panel, Scale, Series};
+pub use html::{Section, page};
+pub use rational::{NotANumber, Rational, dec};
+pub use table::{Column, Entry, Table, Value};
+
+/// What came out of an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Numbers.
+    pub tables: Vec<Table>,
+    /// Drawings.
+    pub figures: Vec<Figure>,
+    /// The paper's claims against ours.
+    pub checks: Vec<Check>,
+    /// What a reader must know: calibrated constants, readings, limits.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether every check passed.
+    pub fn passes(&self) -> bool {
+        self.checks.iter().all(|check| check.pass)
+    }
+}

@@ -1,0 +1,356 @@
+//! A scenario becomes a world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cellgate_core::adapter::{
+    Assumptions, AttachmentIndex, Interleaving, Planted, PortIndex, Terms,
+};
+use cellgate_core::contract::{CellRate, TrafficContract};
+
+use super::canary::Canary;
+use super::content::Content;
+use super::error::ScenarioError;
+use super::run::{Connection, World};
+use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
+use super::source::Source;
+use super::station::{Opening, Station, Wires};
+use super::topology::{Place, Topology};
+use super::{EventQueue, Line, Ps};
+use crate::memory::RegionSizes;
+
+/// Descriptors that a transmit queue of the lab's memory holds.
+const TRANSMIT_SLOTS_MAX: u32 = 512;
+
+/// What a run is told beside its scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The reference runs beside every adapter and compares what becomes of every cell.
+    pub reference: bool,
+    /// A bug in every adapter.
+    pub planted: Option<Planted>,
+    /// A bug in the world itself.
+    pub canary: Option<Canary>,
+    /// Cells move one by one even where nothing can tell the difference.
+    pub one_by_one: bool,
+}
+
+/// A scenario on its way into a world.
+struct Builder<'a> {
+    scenario: &'a Scenario,
+    options: Options,
+    topology: Topology,
+    lines: Vec<Line>,
+    stations: Vec<Station>,
+    connections: Vec<Connection>,
+}
+
+impl World {
+    /// The world of a scenario, at its beginning.
+    pub fn new(scenario: &Scenario, options: Options) -> Result<Self, ScenarioError> {
+        let topology = Topology::of(scenario)?;
+        let lines = topology.lines(scenario);
+        let mut builder = Builder {
+            scenario,
+            options,
+            topology,
+            lines,
+            stations: Vec::new(),
+            connections: Vec::new(),
+        };
+        builder.connections()?;
+        builder.stations()?;
+        builder.open()?;
+        let steps = |station: &Station| (station.orders() as u64 + 4) * station.spec.step_ns;
+        let opened_ns = builder.stations.iter().map(steps).max().unwrap_or(0);
+        let sources = builder.sources(Ps::from_ns(opened_ns))?;
+        let events_max = builder.events_max();
+        let Builder {
+            topology,
+            lines,
+            stations,
+            connections,
+            ..
+        } = builder;
+        let mut world = Self {
+            queue: EventQueue::default(),
+            now: Ps::ZERO,
+            opened: Ps::from_ns(opened_ns),
+            scheduled: vec![false; lines.len()],
+            lines,
+            places: topology.places,
+            ports: topology.ports,
+            switches: topology.switches,
+            stations,
+            connections,
+            sources,
+            content: Content::default(),
+            options,
+            events: 0,
+            events_max,
+            woken: Vec::new(),
+            violation: None,
+            offered: 0,
+            hash: 0,
+            host_stalls: vec![Ps::ZERO; scenario.hosts.len()],
+        };
+        world.begin(scenario)?;
+        Ok(world)
+    }
+}
+
+impl Builder<'_> {
+    fn connections(&mut self) -> Result<(), ScenarioError> {
+        let mut names = BTreeSet::new();
+        let mut addresses = BTreeSet::new();
+        for (n, spec) in self.scenario.connections.iter().enumerate() {
+            if !names.insert(&spec.name) {
+                return Err(ScenarioError::TwoOfAName(spec.name.clone()));
+            }
+            let from = self.topology.host(&spec.from)?;
+            let to = self.topology.host(&spec.to)?;
+            let path = self.topology.path(from, to);
+            let path = path.ok_or_else(|| ScenarioError::NoPath(spec.name.clone()))?;
+            if !path
+                .iter()
+                .all(|line| addresses.insert((*line, spec.address)))
+            {
+                return Err(ScenarioError::AddressInUse(spec.name.clone()));
+            }
+            self.topology.route(self.scenario, n, &path)?;
+            let contract = spec.contract.parse::<TrafficContract>();
+            let contract =
+                contract.map_err(|error| ScenarioError::Contract(spec.name.clone(), error))?;
+            self.connections.push(Connection {
+                name: spec.name.clone(),
+                from,
+                to,
+                path,
+                contract,
+                is_open: spec.open,
+                sender: None,
+                discarded: 0,
+                tally: super::tally::Tally::default(),
+            });
+        }
+        Ok(())
+    }
+
+    fn stations(&mut self) -> Result<(), ScenarioError> {
+        for (host, spec) in self.scenario.hosts.iter().enumerate() {
+            if spec.step_ns == 0 || !spec.event_slots.is_power_of_two() {
+                let what = "step_ns is not 0, event_slots a power of two";
+                return Err(ScenarioError::Quantity(spec.name.clone(), what));
+            }
+            let at = |connection: &&ConnectionSpec| connection.to == spec.name;
+            let readers = self.scenario.connections.iter().filter(at);
+            let clients = readers.map(|connection| connection.client).max();
+            // The first client sends.
+            let clients = usize::from(clients.unwrap_or(0)) + 1;
+            let here = |connection: &&Connection| connection.from == host || connection.to == host;
+            let vcs = self.connections.iter().filter(here).count();
+            let vcs = u16::try_from(vcs).map_err(|_| {
+                ScenarioError::Quantity(spec.name.clone(), "more than 65,535 connections")
+            })?;
+            let ports = self.topology.ports[host].iter().map(|&(input, output)| {
+                let cells = 1_000_000_000_000 / self.lines[output].cell().ps().max(1);
+                let rate = u32::try_from(cells).ok().and_then(CellRate::new);
+                Wires {
+                    input,
+                    output,
+                    rate: rate.unwrap_or(CellRate::OC3),
+                    space: 0,
+                }
+            });
+            let ports = ports.collect();
+            let station = Station::new(spec.clone(), ports, clients, vcs, self.options);
+            let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
+            self.stations.push(station.map_err(refused)?);
+        }
+        Ok(())
+    }
+
+    /// Readers, and senders whose SDUs go through an adapter.
+    fn open(&mut self) -> Result<(), ScenarioError> {
+        let by_adapter: BTreeSet<&String> = (self.scenario.sources.iter())
+            .filter(|source| source.by_adapter)
+            .map(|source| &source.connection)
+            .collect();
+        for (n, spec) in self.scenario.connections.iter().enumerate() {
+            let Connection { from, to, .. } = self.connections[n];
+            if spec.open {
+                let client = usize::from(spec.client);
+                let opening = self.opening(n, to, client, true)?;
+                self.stations[to].open(opening);
+            }
+            if by_adapter.contains(&spec.name) {
+                let opening = self.opening(n, from, 0, false)?;
+                self.stations[from].open(opening);
+            }
+        }
+        Ok(())
+    }
+
+    fn opening(
+        &self,
+        connection: usize,
+        host: usize,
+        client: usize,
+        receives: bool,
+    ) -> Result<Opening, ScenarioError> {
+        let spec = &self.scenario.connections[connection];
+        let Connection { path, contract, .. } = &self.connections[connection];
+        let mut contract = *contract;
+        let line = if receives {
+            contract.transmit = None;
+            path.last()
+        } else {
+            contract.receive = None;
+            path.first()
+        };
+        let line = line.copied().unwrap_or(0);
+        let ports = &self.topology.ports[host];
+        let port = ports
+            .iter()
+            .position(|(input, output)| [*input, *output].contains(&line));
+        let unserved = |error| ScenarioError::Unserved(spec.name.clone(), error);
+        let terms = Terms::of(
+            &contract,
+            &assumptions(&self.scenario.hosts[host], spec, &self.lines[line]),
+        );
+        let terms = terms.map_err(unserved)?;
+        let sizes = terms.sizes().map_err(unserved)?;
+        Ok(Opening {
+            connection: connection as u32,
+            client,
+            request: terms.request(
+                spec.address,
+                PortIndex(port.unwrap_or(0) as u8),
+                AttachmentIndex(client as u16),
+            ),
+            sizes: RegionSizes {
+                receive_buffer: sizes.receive_len,
+                receive_slots: sizes.receive_slots,
+                transmit_slots: sizes.transmit_slots.min(TRANSMIT_SLOTS_MAX),
+                transmit_len: sizes.transmit_len,
+                stable: true,
+            },
+            lawless: receives && self.is_attacked(&spec.name),
+        })
+    }
+
+    /// More events than there can be: each line always busy, each host always stepping, many times.
+    fn events_max(&self) -> u64 {
+        let span_ps = Ps::from_ns(self.scenario.duration_ns).ps();
+        let cells = self
+            .lines
+            .iter()
+            .map(|line| span_ps / line.cell().ps().max(1));
+        let steps = self.scenario.hosts.iter();
+        let steps = steps.map(|host| self.scenario.duration_ns / host.step_ns);
+        let all = cells.chain(steps).sum::<u64>();
+        let sources = self.scenario.sources.len() as u64 + 1;
+        all.saturating_mul(16 * sources).saturating_add(1_000_000)
+    }
+
+    fn is_attacked(&self, name: &str) -> bool {
+        let mut faults = self.scenario.faults.iter();
+        faults
+            .any(|fault| matches!(fault, FaultSpec::Write { connection, .. } if connection == name))
+    }
+
+    fn sources(&mut self, opened: Ps) -> Result<Vec<Source>, ScenarioError> {
+        let names: BTreeMap<&str, usize> = (self.scenario.connections.iter().enumerate())
+            .map(|(n, spec)| (spec.name.as_str(), n))
+            .collect();
+        let mut sources = Vec::new();
+        for spec in &self.scenario.sources {
+            let name = &spec.connection;
+            let connection = names.get(name.as_str());
+            let connection = *connection.ok_or_else(|| ScenarioError::Unknown(name.clone()))?;
+            let to = &mut self.connections[connection];
+            check(spec, to)?;
+            if !matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_)) {
+                if to.sender.is_some() {
+                    return Err(ScenarioError::TwoSources(name.clone()));
+                }
+                to.sender = Some(sources.len());
+            }
+            let stop_ns = match spec.stop_ns {
+                0 => self.scenario.duration_ns,
+                stop_ns => stop_ns.min(self.scenario.duration_ns),
+            };
+            let span = [spec.start_ns, stop_ns].map(|ns| opened.plus(Ps::from_ns(ns)));
+            let address = self.scenario.connections[connection].address;
+            let line = to.path[0];
+            let feeders = self.feeders(line);
+            sources.push(Source::new(
+                spec,
+                (connection as u32, address),
+                (span[0], span[1]),
+                (line, self.lines[line].cell()),
+                feeders == 1,
+            ));
+            if self.options.canary == Some(Canary::SourceHurries)
+                && let Some(source) = sources.last_mut()
+            {
+                source.hurry();
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Who puts cells on a host's line: sources, and the adapter if anything is open there.
+    fn feeders(&self, line: usize) -> usize {
+        let on_line = |spec: &&SourceSpec| {
+            let mut connections = self.connections.iter();
+            let connection = connections.find(|connection| connection.name == spec.connection);
+            connection.is_some_and(|connection| connection.path[0] == line)
+        };
+        let sources = self.scenario.sources.iter().filter(on_line).count();
+        let host = match self.topology.places[line ^ 1] {
+            Place::Host { host } => host,
+            Place::Switch { .. } => return sources,
+        };
+        sources + usize::from(self.stations[host].has_openings())
+    }
+}
+
+fn check(spec: &SourceSpec, connection: &Connection) -> Result<(), ScenarioError> {
+    let descriptor = connection.contract.receive.or(connection.contract.transmit);
+    let max_sdu = descriptor.and_then(|descriptor| descriptor.max_sdu);
+    let max_sdu = max_sdu.map_or(65_535, |octets| octets.get());
+    let fits = |sdu: &u16| *sdu >= SourceSpec::SDU_MIN && u32::from(*sdu) <= max_sdu;
+    match &spec.traffic {
+        Traffic::Scan { .. } => {}
+        Traffic::Cells(cells) => {
+            let ordered = cells.is_sorted_by_key(|cell| cell.at_ns);
+            if !ordered || cells.iter().any(|cell| cell.octets.len() != 52) {
+                return Err(ScenarioError::Recording(spec.connection.clone()));
+            }
+        }
+        _ if spec.sdus.is_empty() || !spec.sdus.iter().all(fits) => {
+            return Err(ScenarioError::Sdu(spec.connection.clone()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn assumptions(host: &HostSpec, spec: &ConnectionSpec, line: &Line) -> Assumptions {
+    let cells = 1_000_000_000_000 / line.cell().ps().max(1);
+    let rate = u32::try_from(cells).ok().and_then(CellRate::new);
+    Assumptions {
+        line: rate.unwrap_or(CellRate::OC3),
+        cdvt_ns: 0,
+        interleaving: Interleaving {
+            mids: 4,
+            reassembly_timeout_ns: 0,
+        },
+        notification: spec.notification,
+        transmit_pdus: None,
+        receive_pdus: 4,
+        wake_up_ns: host.wake_up_ns + 2 * host.step_ns,
+        gap_max_ns: host.gap_max_ns,
+        clump_cells: host.clump_cells,
+    }
+}

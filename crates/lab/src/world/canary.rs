@@ -1,0 +1,47 @@
+//! Bugs of the world itself: an oracle that lets one of them pass has its eyes shut.
+
+macro_rules! canaries {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A bug that a run can be told to have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Canary {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Canary {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+canaries! {
+    /// A line loses cells and says nothing.
+    LineLoses,
+    /// A line damages payloads and says nothing.
+    LineDamages,
+    /// A line delivers a cell twice and says nothing.
+    LineRepeats,
+    /// A receive FIFO loses cells and says nothing.
+    FifoLoses,
+    /// A switch sends the cells of one VC as those of another.
+    SwitchConfuses,
+    /// A switch puts a cell before the one that came before it.
+    SwitchReorders,
+    /// A source sends faster than it was told.
+    SourceHurries,
+    /// A reader does not give back what it has read.
+    ReaderKeeps,
+    /// A client is not woken.
+    WakeUpLost,
+    /// A client runs when it should not have been woken.
+    WakeUpInvented,
+    /// An adapter does not wake up when cells come.
+    StepLost,
+    /// Faults go on after the healing.
+    HealForgotten,
+    /// A VC is not closed at the end.
+    CloseForgotten,
+    /// A run depends on what was run before.
+    RunRemembers,
+}

@@ -1,0 +1,182 @@
+//! A scenario's verdict: one run, or several that must agree.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::scenario::{FaultSpec, Scenario};
+use super::{Flying, Line, Options, Outcome, Ps, ScenarioError, Violation, World};
+use crate::shrink::Shrink;
+
+/// Why there is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The scenario makes no world.
+    Scenario(ScenarioError),
+    /// An invariant does not hold.
+    Violation(Box<Violation>),
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Self {
+        Self::Scenario(error)
+    }
+}
+
+impl From<Violation> for Failure {
+    fn from(violation: Violation) -> Self {
+        Self::Violation(violation.into())
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Scenario(error) => error.fmt(f),
+            Self::Violation(violation) => violation.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The cells that arrived at the ends of lines, with the line's number, in the order of time.
+pub type Tape = Vec<(usize, Flying)>;
+
+/// Runs a scenario and looks whether all was right.
+pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+    caught(|| {
+        let mut world = World::new(scenario, options)?;
+        world.judge(scenario)?;
+        Ok(world.outcome(scenario.duration_ns))
+    })
+}
+
+/// As [`check`], and what the lines have carried. After a panic, nothing.
+pub fn check_recorded(scenario: &Scenario, options: Options) -> (Result<Outcome, Failure>, Tape) {
+    let mut tape = Tape::new();
+    let result = caught(|| {
+        let mut world = World::new(scenario, options)?;
+        world.lines.iter_mut().for_each(Line::record);
+        let judged = world.judge(scenario);
+        let lines = world.lines.iter_mut().map(Line::take_tape).enumerate();
+        tape.extend(lines.flat_map(|(n, cells)| cells.into_iter().map(move |cell| (n, cell))));
+        tape.sort_by_key(|(_, flying)| flying.at);
+        judged?;
+        Ok(world.outcome(scenario.duration_ns))
+    });
+    (result, tape)
+}
+
+fn caught(run: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    // What a panic leaves behind goes with the world.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+        let text = text.unwrap_or_else(|| "something panicked".into());
+        Err(Violation::new("panic", Ps::ZERO, text).into())
+    })
+}
+
+/// I20: runs it twice with its cells in trains and once with its cells one by one: nothing may
+/// differ.
+pub fn check_determinism(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+    let first = check(scenario, options)?;
+    let singles = Options {
+        one_by_one: true,
+        ..options
+    };
+    for (what, again) in [("again", options), ("one by one", singles)] {
+        let mut other = check(scenario, again)?;
+        // A train is one event.
+        other.events = first.events;
+        if other != first {
+            let (one, two) = (first.trace_hash, other.trace_hash);
+            let text = format!("{what}: trace {two:016x}, before {one:016x}");
+            return Err(Violation::new("I20", Ps::from_ns(first.ended_ns), text).into());
+        }
+    }
+    Ok(first)
+}
+
+/// I8: without faults, connections that keep their contracts get what they get without hazards,
+/// but for a PDU; unless the network has no room for all.
+pub fn check_isolation(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+    let calm = Scenario {
+        faults: Vec::new(),
+        ..scenario.clone()
+    };
+    let alone = Scenario {
+        sources: calm
+            .sources
+            .iter()
+            .filter(|source| !source.hazard)
+            .cloned()
+            .collect(),
+        ..calm.clone()
+    };
+    let (with, without) = (check(&calm, options)?, check(&alone, options)?);
+    if with.hosts.iter().any(|host| host.fifo_overflow_cells > 0) {
+        return Ok(with);
+    }
+    for source in &alone.sources {
+        let name = &source.connection;
+        let (Some(here), Some(there)) = (with.connections.get(name), without.connections.get(name))
+        else {
+            continue;
+        };
+        let crowded = here.discarded_cells > 0 || shares_a_line(scenario, name);
+        if !crowded && here.delivered_pdus.abs_diff(there.delivered_pdus) > 1 {
+            let text = format!(
+                "connection {name}: {} PDUs with hazards, {} without",
+                here.delivered_pdus, there.delivered_pdus
+            );
+            return Err(Violation::new("I8", Ps::from_ns(with.ended_ns), text).into());
+        }
+    }
+    Ok(with)
+}
+
+/// Whether a hazard comes from the host of this connection.
+fn shares_a_line(scenario: &Scenario, connection: &str) -> bool {
+    let from = |name: &str| {
+        let mut connections = scenario.connections.iter();
+        let found = connections.find(|connection| connection.name == name);
+        found.map(|connection| &connection.from)
+    };
+    let mut hazards = scenario.sources.iter().filter(|source| source.hazard);
+    hazards.any(|hazard| from(&hazard.connection) == from(connection))
+}
+
+/// Faults, sources, connections: without one of these, those that name it go too.
+impl Shrink for Scenario {
+    const LISTS: usize = 3;
+
+    fn len_of(&self, list: usize) -> usize {
+        match list {
+            0 => self.faults.len(),
+            1 => self.sources.len(),
+            _ => self.connections.len(),
+        }
+    }
+
+    fn without(&self, list: usize, at: usize, n: usize) -> Self {
+        let mut scenario = self.clone();
+        let end = (at + n).min(self.len_of(list));
+        match list {
+            0 => drop(scenario.faults.drain(at..end)),
+            1 => drop(scenario.sources.drain(at..end)),
+            _ => {
+                for gone in scenario.connections.drain(at..end) {
+                    scenario
+                        .sources
+                        .retain(|source| source.connection != gone.name);
+                    scenario.faults.retain(|fault| match fault {
+                        FaultSpec::ReaderCrash { connection, .. }
+                        | FaultSpec::Write { connection, .. } => *connection != gone.name,
+                        _ => true,
+                    });
+                }
+            }
+        }
+        scenario
+    }
+}

@@ -1,0 +1,229 @@
+//! Applications of a host: they read and write the adapter's memory with the rings that programs
+//! use, and check every octet that they find.
+
+use std::collections::VecDeque;
+
+use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
+use cellgate_core::ring::{
+    Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
+};
+use cellgate_core::ring::{Words, layout};
+
+use super::content::Content;
+use crate::judge::Judge;
+use crate::memory::{LabAttachment, LabRegion, LabWords, TRANSMIT_BUFFER_AT};
+
+/// Entries of a doorbell ring.
+pub(crate) const DOORBELL_SLOTS: u32 = 256;
+
+/// A program: one event queue and one doorbell, whatever VCs it has.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) memory: LabAttachment,
+    pub(crate) index: Option<AttachmentIndex>,
+    events: EventQueue,
+    doorbells: Producer<queue::Doorbells>,
+    /// Doorbells that found the ring full.
+    unrung: VecDeque<VcId>,
+    /// It has been woken and has not run yet.
+    pub(crate) is_woken: bool,
+    /// Of the command that attaches it.
+    pub(crate) ticket: u64,
+}
+
+impl Client {
+    pub(crate) fn new(event_slots: u32) -> Self {
+        Self {
+            memory: LabAttachment::new(event_slots, DOORBELL_SLOTS),
+            index: None,
+            events: EventQueue::new(event_slots),
+            doorbells: Producer::new(DOORBELL_SLOTS),
+            unrung: VecDeque::new(),
+            is_woken: false,
+            ticket: 0,
+        }
+    }
+
+    /// The next event.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        let (client, adapter) = (self.memory.from_client(), self.memory.from_adapter());
+        let octets = self.events.next(client, adapter)?;
+        Event::parse(&octets)
+    }
+
+    /// Whether events were lost since the last look.
+    pub(crate) fn has_lost(&mut self) -> bool {
+        self.events.lost(self.memory.from_adapter()) > 0
+    }
+
+    /// Rings for a VC, at once or when there is room; the VCs that it rang for.
+    pub(crate) fn ring(&mut self, vc: Option<VcId>) -> Vec<VcId> {
+        self.unrung.extend(vc);
+        let mut rung = Vec::new();
+        while let Some(&vc) = self.unrung.front() {
+            let doorbell = Doorbell {
+                vc: vc.index.0.into(),
+                generation: vc.generation,
+            };
+            let (client, adapter) = (self.memory.from_client(), self.memory.from_adapter());
+            if !self.doorbells.push(client, adapter, &doorbell.emit()) {
+                break;
+            }
+            self.unrung.pop_front();
+            rung.push(vc);
+        }
+        rung
+    }
+
+    /// Whether the adapter has doorbells to answer.
+    pub(crate) fn has_rung(&self) -> bool {
+        let tail = layout::attachment::DOORBELL_TAIL;
+        let answered = self.memory.from_adapter().load(tail);
+        self.doorbells.head() != answered
+    }
+}
+
+/// A PDU that a reader has found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The SDU's number; none: it is none of the connection's.
+    pub(crate) number: Option<u64>,
+    pub(crate) cells: u32,
+    pub(crate) len: usize,
+    pub(crate) tagged: bool,
+    pdu: ReceivedPdu,
+}
+
+/// One end of a connection.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) connection: u32,
+    pub(crate) client: usize,
+    pub(crate) vc: VcId,
+    /// Ticket of the command that opened it.
+    pub(crate) memory: u64,
+    from_adapter: LabWords,
+    pub(crate) from_client: LabWords,
+    view: LabWords,
+    receive: ReceiveQueue,
+    transmit: TransmitQueue,
+    /// Events tell of every PDU sooner or later.
+    pub(crate) is_told: bool,
+    scratch: Vec<u8>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        (connection, client): (u32, usize),
+        vc: VcId,
+        memory: u64,
+        region: &Handles,
+        is_told: bool,
+    ) -> Self {
+        let sizes = region.sizes;
+        Self {
+            connection,
+            client,
+            vc,
+            memory,
+            from_adapter: region.from_adapter.clone(),
+            from_client: region.from_client.clone(),
+            view: region.view.clone(),
+            receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),
+            transmit: TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, vc.generation),
+            is_told,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The next PDU; it stays where it is until it is given back.
+    pub(crate) fn next(&mut self, content: &Content) -> Option<Found> {
+        let pdu = self.receive.next(&self.from_client, &self.from_adapter)?;
+        let len = pdu.len();
+        let room = self.view.len();
+        let first = len.min(room - pdu.offset() % room);
+        self.scratch.resize(len, 0);
+        self.view
+            .copy_out(pdu.offset() % room, &mut self.scratch[..first]);
+        self.view.copy_out(0, &mut self.scratch[first..]);
+        let descriptor = *pdu.descriptor();
+        let number = content.number(self.connection, &self.scratch);
+        Some(Found {
+            number,
+            cells: descriptor.cells,
+            len,
+            tagged: descriptor.clp,
+            pdu,
+        })
+    }
+
+    /// The judge looks at the PDU that was read last, before it is given back.
+    pub(crate) fn is_judged_by(&self, judge: &mut Option<Judge>) -> Result<(), String> {
+        match judge {
+            Some(judge) => judge.takes(self.memory),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether nothing waits to be read.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.receive.is_empty(&self.from_adapter)
+    }
+
+    /// Gives a PDU back.
+    pub(crate) fn release(&mut self, found: Found) -> bool {
+        self.receive.release(&self.from_client, found.pdu)
+    }
+
+    /// Hands an SDU over. False: there is no room.
+    pub(crate) fn submit(&mut self, content: &Content, number: u64, len: u16) -> bool {
+        let Some(space) = self.transmit.reserve(&self.from_adapter, len.into()) else {
+            return false;
+        };
+        self.scratch.resize(len.into(), 0);
+        content.fill(self.connection, number, &mut self.scratch);
+        let at = TRANSMIT_BUFFER_AT + space.offset();
+        self.from_client.copy_in(at, &self.scratch);
+        self.transmit
+            .submit(&self.from_client, space, SduOptions::default())
+    }
+
+    /// The octets that were handed over last.
+    pub(crate) fn submitted(&self) -> &[u8] {
+        &self.scratch
+    }
+
+    /// Indices and descriptors of the adapter that could not be.
+    pub(crate) fn faults(&self) -> u64 {
+        let indices = self.receive.faults() + self.transmit.faults();
+        self.receive.bad_descriptors() + u64::from(indices)
+    }
+}
+
+/// The client's view of a region that goes to the adapter.
+#[derive(Clone, Debug)]
+pub(crate) struct Handles {
+    sizes: crate::memory::RegionSizes,
+    from_adapter: LabWords,
+    from_client: LabWords,
+    view: LabWords,
+}
+
+impl Handles {
+    pub(crate) fn of(region: &LabRegion) -> Self {
+        Self {
+            sizes: region.sizes(),
+            from_adapter: region.from_adapter().clone(),
+            from_client: region.from_client().clone(),
+            view: region.view(),
+        }
+    }
+}
+
+/// Whether an event says that there is something to read.
+pub(crate) fn tells_of_pdus(event: &Event) -> bool {
+    !matches!(
+        event.kind,
+        EventKind::TransmitCompleted | EventKind::ControlCompleted
+    )
+}

@@ -1,0 +1,63 @@
+//! Why a scenario makes no world.
+
+use std::fmt;
+
+use cellgate_core::adapter::{Refusal, Unserved};
+use cellgate_core::contract::ContractError;
+
+/// What is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioError {
+    /// Two nodes or two connections have one name.
+    TwoOfAName(String),
+    /// Nothing has this name.
+    Unknown(String),
+    /// There is no path between the ends of a connection.
+    NoPath(String),
+    /// Two connections have one address on one line.
+    AddressInUse(String),
+    /// More than one source sends PDUs on a connection.
+    TwoSources(String),
+    /// A source without SDUs, or with one that is too short to say whose it is or too long for the
+    /// contract.
+    Sdu(String),
+    /// A recorded cell without 52 octets, or cells out of order.
+    Recording(String),
+    /// A contract cannot be read.
+    Contract(String, ContractError),
+    /// A contract cannot be served.
+    Unserved(String, Unserved),
+    /// An adapter cannot be made, or refuses a connection.
+    Refused(String, Refusal),
+    /// A quantity is zero or too large.
+    Quantity(String, &'static str),
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TwoOfAName(name) => write!(f, "two of the name {name:?}"),
+            Self::Unknown(name) => write!(f, "nothing has the name {name:?}"),
+            Self::NoPath(name) => write!(f, "connection {name:?}: no path between its hosts"),
+            Self::AddressInUse(name) => {
+                write!(f, "connection {name:?}: its address is taken on a line")
+            }
+            Self::TwoSources(name) => write!(f, "connection {name:?}: two sources send PDUs on it"),
+            Self::Sdu(name) => write!(
+                f,
+                "a source of connection {name:?}: SDUs have 12 octets at least, and at most the \
+                 contract's max_sdu"
+            ),
+            Self::Recording(name) => write!(
+                f,
+                "a source of connection {name:?}: cells of 52 octets in the order of time are due"
+            ),
+            Self::Contract(name, error) => write!(f, "connection {name:?}: {error}"),
+            Self::Unserved(name, error) => write!(f, "connection {name:?}: {error}"),
+            Self::Refused(name, refusal) => write!(f, "host {name:?}: {refusal}"),
+            Self::Quantity(name, what) => write!(f, "{name:?}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}

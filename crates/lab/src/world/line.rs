@@ -1,0 +1,330 @@
+//! One direction of a link: a rate, a delay, and what happens to cells on the way.
+
+use std::collections::VecDeque;
+
+use cellgate_core::wire::{CELL_LEN, CellFormat, Header, HeaderForm, VpiVci};
+use cellgate_core::{Effect, Fault, FaultCounts, FaultyLine, Time};
+
+use super::{Interval, Pace, Ps};
+
+/// A cell as lines carry it, with its HEC.
+pub type Octets = [u8; CELL_LEN];
+
+/// A cell on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flying {
+    /// When its last bit arrives.
+    pub at: Ps,
+    /// The cell.
+    pub octets: Octets,
+}
+
+/// Cells of a line, counted. Sent + duplicated + inserted = lost + arrived + in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// Cells handed to it.
+    pub sent: u64,
+    /// Cells that reached its end.
+    pub arrived: u64,
+    /// What faults did.
+    pub faults: FaultCounts,
+    /// Times that it was held.
+    pub held: u64,
+}
+
+/// One direction of a link. When a cell arrives follows from when it was sent, by arithmetic: the
+/// line waits for no event of its own.
+#[derive(Debug)]
+pub struct Line {
+    cell: Interval,
+    delay: Ps,
+    free: Pace,
+    faulty: Option<Box<Faulty>>,
+    flying: VecDeque<Flying>,
+    sent: u64,
+    arrived: u64,
+    /// What has arrived, if somebody wants to know.
+    tape: Option<Vec<Flying>>,
+}
+
+/// A list of faults, and whom they met.
+#[derive(Debug)]
+struct Faulty {
+    /// All but the holds, which are a matter of time.
+    line: FaultyLine,
+    cells: Vec<u64>,
+    holds: VecDeque<(u64, Ps)>,
+    held: u64,
+    met: Vec<VpiVci>,
+    is_over: bool,
+}
+
+impl Line {
+    /// A line of so many bit/s (53 octets a cell), so long.
+    pub fn new(bit_s: u64, delay: Ps) -> Self {
+        Self {
+            cell: Interval::of_line(bit_s),
+            delay,
+            free: Pace::default(),
+            faulty: None,
+            flying: VecDeque::new(),
+            sent: 0,
+            arrived: 0,
+            tape: None,
+        }
+    }
+
+    /// Keeps all that arrives from here on.
+    pub(crate) fn record(&mut self) {
+        self.tape = Some(Vec::new());
+    }
+
+    /// What has arrived since.
+    pub(crate) fn take_tape(&mut self) -> Vec<Flying> {
+        self.tape.take().unwrap_or_default()
+    }
+
+    /// The same line with faults, by the ordinal of the cell.
+    pub fn with_faults(self, faults: Vec<Fault>) -> Self {
+        let faulty = (!faults.is_empty()).then(|| Box::new(Faulty::new(faults)));
+        Self { faulty, ..self }
+    }
+
+    /// The time a cell takes.
+    pub fn cell(&self) -> Interval {
+        self.cell
+    }
+
+    /// When the last bit of all that was sent has left.
+    pub fn free_at(&self) -> Ps {
+        self.free.at()
+    }
+
+    /// Cells that have not left at `now`, the one that is leaving included.
+    pub fn backlog(&self, now: Ps) -> u64 {
+        self.cell.begun_in(self.free.at().since(now))
+    }
+
+    /// Sends a cell that is ready at `ready`, behind all that were sent before; when it has left.
+    pub fn send(&mut self, ready: Ps, octets: &Octets) -> Ps {
+        self.free.wait_for(ready);
+        if let Some(faulty) = &mut self.faulty {
+            let held = faulty.hold(self.sent);
+            self.free.wait_for(self.free.at().plus(held));
+        }
+        self.sent += 1;
+        self.free.advance(self.cell);
+        let (left, delay) = (self.free.at(), self.delay);
+        match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
+            None => {
+                let at = left.plus(delay);
+                let octets = *octets;
+                self.flying.push_back(Flying { at, octets });
+            }
+            Some(faulty) => faulty.pass(octets, |octets| {
+                let at = left.plus(delay);
+                self.flying.push_back(Flying { at, octets });
+            }),
+        }
+        left
+    }
+
+    /// Counts a cell that it does not carry: a bug on purpose.
+    pub(crate) fn lose(&mut self) {
+        self.sent += 1;
+    }
+
+    /// Carries the last cell once more: a bug on purpose.
+    pub(crate) fn repeat(&mut self) {
+        self.flying.extend(self.flying.back().copied());
+    }
+
+    /// Exchanges the octets of a cell for those of the next: a bug on purpose.
+    pub(crate) fn exchange(&mut self, flying: &mut Flying) {
+        if let Some(next) = self.flying.front_mut() {
+            std::mem::swap(&mut next.octets, &mut flying.octets);
+        }
+    }
+
+    /// Nothing happens to cells that are sent from here on.
+    pub fn heal(&mut self) {
+        if let Some(faulty) = &mut self.faulty {
+            faulty.is_over = true;
+        }
+    }
+
+    /// When the next cell arrives.
+    pub fn next_arrival(&self) -> Option<Ps> {
+        self.flying.front().map(|flying| flying.at)
+    }
+
+    /// The next cell, if it arrives at `now` or before.
+    pub fn take(&mut self, now: Ps) -> Option<Flying> {
+        let taken = self.flying.pop_front_if(|flying| flying.at <= now)?;
+        self.arrived += 1;
+        if let Some(tape) = &mut self.tape {
+            tape.push(taken);
+        }
+        Some(taken)
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> LineCounts {
+        let faulty = self.faulty.as_ref();
+        LineCounts {
+            sent: self.sent,
+            arrived: self.arrived,
+            faults: faulty
+                .map(|faulty| faulty.line.counts())
+                .unwrap_or_default(),
+            held: faulty.map_or(0, |faulty| faulty.held),
+        }
+    }
+
+    /// Cells on their way.
+    pub fn in_flight(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// Addresses of the cells that a fault met, and of those it made, in order.
+    pub fn met(&self) -> &[VpiVci] {
+        self.faulty.as_ref().map_or(&[], |faulty| &faulty.met)
+    }
+
+    /// Whether no cell was lost or gained but by a fault that says so.
+    pub fn is_conserved(&self) -> bool {
+        let counts = self.counts();
+        let gained = counts.faults.duplicated + counts.faults.inserted;
+        let gone = counts.faults.lost + counts.arrived + self.flying.len() as u64;
+        counts.sent + gained == gone
+    }
+}
+
+/// The address of a cell on a UNI.
+pub(crate) fn address_of(octets: &Octets) -> VpiVci {
+    let [a, b, c, d, ..] = *octets;
+    Header::parse([a, b, c, d]).address(HeaderForm::Uni)
+}
+
+impl Faulty {
+    fn new(faults: Vec<Fault>) -> Self {
+        let mut cells: Vec<u64> = faults.iter().map(|fault| fault.cell).collect();
+        cells.sort_unstable();
+        cells.dedup();
+        let (mut holds, mut others) = (Vec::new(), Vec::new());
+        for fault in faults {
+            match fault.effect {
+                Effect::Hold { ns } => holds.push((fault.cell, Ps::from_ns(ns))),
+                _ => others.push(fault),
+            }
+        }
+        holds.sort_unstable();
+        Self {
+            line: FaultyLine::new(CellFormat::WithHec, others),
+            cells,
+            holds: holds.into(),
+            held: 0,
+            met: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// How long the line is held before this cell.
+    fn hold(&mut self, cell: u64) -> Ps {
+        let mut sum = Ps::ZERO;
+        if self.is_over {
+            return sum;
+        }
+        while let Some((_, span)) = self.holds.pop_front_if(|(held, _)| *held == cell) {
+            self.held += 1;
+            sum = sum.plus(span);
+        }
+        sum
+    }
+
+    fn pass(&mut self, octets: &Octets, mut out: impl FnMut(Octets)) {
+        let turn = self.line.counts().cells_in;
+        let meets = self.cells.binary_search(&turn).is_ok();
+        if meets {
+            self.met.push(address_of(octets));
+        }
+        let mut waiting = 1;
+        loop {
+            let mut cell = [0; CELL_LEN];
+            let give = |into: &mut [u8]| {
+                into[..CELL_LEN].copy_from_slice(octets);
+                1
+            };
+            let n = self.line.receive(Time::ZERO, waiting, give, &mut cell);
+            waiting = 0;
+            if n == 0 {
+                return;
+            }
+            if meets && address_of(&cell) != address_of(octets) {
+                self.met.push(address_of(&cell));
+            }
+            out(cell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BIT_S: u64 = 149_760_000;
+
+    fn cell(n: u8) -> Octets {
+        [n; CELL_LEN]
+    }
+
+    fn arrivals(line: &mut Line) -> Vec<(u64, u8)> {
+        let all = std::iter::from_fn(|| line.take(Ps::MAX));
+        all.map(|flying| (flying.at.ns(), flying.octets[52]))
+            .collect()
+    }
+
+    #[test]
+    fn cells_leave_one_after_the_other_and_arrive_after_the_delay() {
+        let mut line = Line::new(BIT_S, Ps::from_ns(5_000));
+        for n in 0..3 {
+            line.send(Ps::from_ns(100), &cell(n));
+        }
+        assert_eq!(line.backlog(Ps::from_ns(100)), 3);
+        assert_eq!(line.backlog(Ps::from_ns(100 + 2_832)), 2);
+        line.send(Ps::from_ns(1_000_000), &cell(3));
+        assert_eq!(line.in_flight(), 4);
+        let expected = [(7_931, 0), (10_762, 1), (13_593, 2), (1_007_831, 3)];
+        assert_eq!(arrivals(&mut line), expected);
+        assert!(line.is_conserved());
+    }
+
+    #[test]
+    fn faults_happen_to_the_cells_they_name() {
+        let fault = |cell, effect| Fault { cell, effect };
+        let address = VpiVci::new(1, 99).expect("an address");
+        let faults = vec![
+            fault(1, Effect::Lose),
+            fault(2, Effect::Duplicate),
+            fault(3, Effect::Hold { ns: 50_000 }),
+            fault(
+                4,
+                Effect::Insert {
+                    address,
+                    last: true,
+                },
+            ),
+            fault(5, Effect::Flip { bit: 423 }),
+        ];
+        let mut line = Line::new(BIT_S, Ps::ZERO).with_faults(faults);
+        for n in 0..6 {
+            line.send(Ps::ZERO, &cell(2 * n));
+        }
+        let seen = arrivals(&mut line);
+        let order: Vec<u8> = seen.iter().map(|(_, octet)| *octet).collect();
+        assert_eq!(order, [0, 4, 4, 6, 0x6a, 8, 11]);
+        assert!(seen[3].0 - seen[2].0 > 50_000, "{seen:?}");
+        assert!(line.met().contains(&address) && line.is_conserved());
+        assert_eq!((line.counts().faults.lost, line.counts().held), (1, 1));
+    }
+}

@@ -1,0 +1,430 @@
+//! The invariants that must hold during and after every run.
+
+use cellgate_core::adapter::{AdapterStats, Notification, VcStats};
+
+use super::run::{Connection, World};
+use super::scenario::{FaultSpec, Scenario, Traffic};
+use super::station::Station;
+use super::topology::Place;
+use super::{Interval, Ps, Violation};
+
+/// Cells that can wait before a host's line though its sources are slower than it.
+const CROWD: u64 = 256;
+
+/// What a scenario says of a connection, beside what happened to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    /// Somebody sends PDUs on it who keeps to the contract.
+    conforms: bool,
+    /// Its reader is an adversary.
+    lawless: bool,
+    /// Sources that do harm put cells on its first line, before any switch.
+    crowded: bool,
+    /// Anybody's cells come along its first line.
+    mixed: bool,
+    /// Something else keeps PDUs from being read for a while.
+    disturbed: bool,
+}
+
+impl World {
+    /// Runs to the end, closes everything, and looks whether all was right. `Err`: it was not.
+    pub fn judge(&mut self, scenario: &Scenario) -> Result<(), Violation> {
+        self.run();
+        self.first_violation()?;
+        self.nothing_waits()?;
+        self.cells_are_conserved()?;
+        for (n, connection) in self.connections.iter().enumerate() {
+            let standing = self.standing(scenario, n);
+            self.pdus_are_right(connection, standing)?;
+            self.pdus_are_there(scenario, connection, standing)?;
+        }
+        self.readers_sleep_only_on_empty_queues()?;
+        self.close();
+        self.run();
+        self.first_violation()?;
+        self.stations
+            .iter()
+            .try_for_each(|station| self.is_left_clean(station))
+    }
+
+    fn wrong(&self, invariant: &str, text: String) -> Violation {
+        Violation::new(invariant, self.now, text)
+    }
+
+    fn first_violation(&self) -> Result<(), Violation> {
+        let stations = self.stations.iter();
+        let found = stations.filter_map(|station| station.violation.as_ref());
+        let first = self
+            .violation
+            .iter()
+            .chain(found)
+            .min_by_key(|found| found.at_ns);
+        first.map_or(Ok(()), |violation| Err(violation.clone()))
+    }
+
+    /// I18, I16: what was under way has arrived, what has arrived was taken.
+    fn nothing_waits(&self) -> Result<(), Violation> {
+        for (n, line) in self.lines.iter().enumerate() {
+            if line.in_flight() > 0 {
+                let text = format!("line {n}: {} cells are still under way", line.in_flight());
+                return Err(self.wrong("I18", text));
+            }
+        }
+        for station in &self.stations {
+            if station.waiting() > 0 {
+                let text = format!("host {}: cells wait in its FIFOs", station.spec.name);
+                return Err(self.wrong("I18", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// I1: lines, switches, FIFOs. I2: adapters.
+    fn cells_are_conserved(&self) -> Result<(), Violation> {
+        let same = |invariant, what: String, here: u64, there: u64| {
+            if here == there {
+                return Ok(());
+            }
+            let text = format!("{what}: {here} cells went in, {there} are accounted for");
+            Err(self.wrong(invariant, text))
+        };
+        let mut into_switch = vec![0; self.switches.len()];
+        let mut into_host = vec![0; self.stations.len()];
+        let mut out_of_host = vec![0; self.stations.len()];
+        for (n, line) in self.lines.iter().enumerate() {
+            let counts = line.counts();
+            let gained = counts.faults.duplicated + counts.faults.inserted;
+            let gone = counts.arrived + counts.faults.lost;
+            same("I1", format!("line {n}"), counts.sent + gained, gone)?;
+            match self.places[n] {
+                Place::Switch { switch, .. } => into_switch[switch] += counts.arrived,
+                Place::Host { host } => into_host[host] += counts.arrived,
+            }
+            if let Place::Host { host } = self.places[n ^ 1] {
+                out_of_host[host] += counts.sent;
+            }
+        }
+        for (n, switch) in self.switches.iter().enumerate() {
+            let outputs = switch
+                .counts()
+                .map(|counts| counts.queued + counts.discarded);
+            let gone = outputs.sum::<u64>() + switch.unrouted();
+            same("I1", format!("switch {n}"), into_switch[n], gone)?;
+            self.outputs_are_conserved(n)?;
+        }
+        for (n, station) in self.stations.iter().enumerate() {
+            let name = &station.spec.name;
+            let counts = station.counts;
+            let gone = counts.arrived + counts.overflowed;
+            same("I1", format!("ports of host {name}"), into_host[n], gone)?;
+            let stats = station.adapters().map(|adapter| adapter.stats());
+            let sum = |count: fn(&AdapterStats) -> u64| stats.clone().map(count).sum::<u64>();
+            let gone = sum(|stats| stats.cells_received) + counts.buried + station.waiting();
+            same(
+                "I2",
+                format!("adapter of host {name}"),
+                counts.arrived,
+                gone,
+            )?;
+            if !stats.clone().all(AdapterStats::is_conserved) {
+                let text = format!("adapter of host {name}: cells have vanished");
+                return Err(self.wrong("I2", text));
+            }
+            let by_line = self.sources.iter().filter(|source| !source.is_by_adapter());
+            let by_line = by_line.filter(|source| self.host_before(source.line) == Some(n));
+            let sent = by_line.map(|source| source.cells_sent).sum::<u64>();
+            let sent = sent + counts.sent;
+            same("I1", format!("lines of host {name}"), sent, out_of_host[n])?;
+        }
+        Ok(())
+    }
+
+    fn host_before(&self, line: usize) -> Option<usize> {
+        match self.places[line ^ 1] {
+            Place::Host { host } => Some(host),
+            Place::Switch { .. } => None,
+        }
+    }
+
+    /// What a switch has queued it has sent.
+    fn outputs_are_conserved(&self, switch: usize) -> Result<(), Violation> {
+        let behind = (0..self.lines.len()).filter(|line| {
+            matches!(self.places[line ^ 1], Place::Switch { switch: at, .. } if at == switch)
+        });
+        for (line, counts) in behind.zip(self.switches[switch].counts()) {
+            let sent = self.lines[line].counts().sent;
+            if sent != counts.queued {
+                let text = format!("line {line}: {} queued, {sent} sent", counts.queued);
+                return Err(self.wrong("I1", text));
+            }
+        }
+        Ok(())
+    }
+
+    fn standing(&self, scenario: &Scenario, n: usize) -> Standing {
+        let connection = &self.connections[n];
+        let spec = &scenario.connections[n];
+        let (to, from) = (&spec.to, &spec.from);
+        let mut standing = Standing::default();
+        for source in &scenario.sources {
+            let shares = scenario
+                .connections
+                .iter()
+                .zip(&self.connections)
+                .any(|(other, at)| {
+                    other.name == source.connection && at.path[0] == connection.path[0]
+                });
+            standing.mixed |= shares && matches!(source.traffic, Traffic::Cells(_));
+            if source.connection == spec.name {
+                standing.conforms |= connection.sender.is_some() && !source.hazard;
+            } else if source.hazard && shares {
+                standing.crowded = true;
+            }
+        }
+        for fault in &scenario.faults {
+            match fault {
+                FaultSpec::AdapterStall { host, for_ns, .. } => {
+                    let station = scenario.hosts.iter().find(|spec| spec.name == *host);
+                    let long = station.is_none_or(|spec| *for_ns > spec.gap_max_ns);
+                    standing.disturbed |= host == from || (host == to && long);
+                }
+                FaultSpec::HostStall { host, .. } => {
+                    standing.disturbed |= host == to || host == from;
+                }
+                FaultSpec::AdapterCrash { host, .. } => {
+                    standing.disturbed |= host == to || host == from;
+                }
+                FaultSpec::ReaderCrash { connection, .. } => {
+                    standing.disturbed |= *connection == spec.name;
+                }
+                FaultSpec::Write { connection, .. } => {
+                    standing.lawless |= *connection == spec.name;
+                }
+                FaultSpec::Cell { .. } => {}
+            }
+        }
+        standing
+    }
+
+    /// Whether a fault of a line met it, or could have moved its cells.
+    fn is_met(&self, scenario: &Scenario, connection: &Connection) -> bool {
+        let address = scenario.connections[self.number_of(connection)].address;
+        connection.path.iter().any(|line| {
+            let line = &self.lines[*line];
+            line.met().contains(&address)
+        })
+    }
+
+    fn is_held(&self, connection: &Connection) -> bool {
+        let mut path = connection.path.iter();
+        path.any(|line| self.lines[*line].counts().held > 0)
+    }
+
+    fn number_of(&self, connection: &Connection) -> usize {
+        let mut all = self.connections.iter();
+        all.position(|other| std::ptr::eq(other, connection))
+            .unwrap_or(0)
+    }
+
+    /// I3: a PDU that is delivered is one that was sent. I4: in order, and once. Both but for
+    /// single-cell PDUs that a fault has put there, which AAL5 cannot tell.
+    fn pdus_are_right(&self, connection: &Connection, standing: Standing) -> Result<(), Violation> {
+        let tally = &connection.tally;
+        let Some(sender) = connection.sender.filter(|_| !standing.lawless) else {
+            return Ok(());
+        };
+        let name = &connection.name;
+        let inserted = self.lines.iter().map(|line| {
+            let faults = line.counts().faults;
+            (faults.inserted + faults.header_errors, faults.duplicated)
+        });
+        let (inserted, duplicated) = inserted.fold((0, 0), |(a, b), (inserted, twice)| {
+            (a + inserted, b + twice)
+        });
+        if tally.strangers + tally.misfits > inserted {
+            let strange = tally.strangers + tally.misfits;
+            let text = format!("connection {name}: {strange} PDUs that nobody sent");
+            return Err(self.wrong("I3", text));
+        }
+        if tally.repeated > duplicated + inserted {
+            let text = format!("connection {name}: {} PDUs came again", tally.repeated);
+            return Err(self.wrong("I4", text));
+        }
+        let sent = self.sources[sender].begun;
+        if tally.delivered > sent + duplicated + inserted {
+            let text = format!("connection {name}: {} of {sent} PDUs came", tally.delivered);
+            return Err(self.wrong("I3", text));
+        }
+        Ok(())
+    }
+
+    /// I6: what conforms and is not disturbed arrives, I7: in time. I9: what floods keeps its
+    /// contract. I21: after the healing, all is well.
+    fn pdus_are_there(
+        &self,
+        scenario: &Scenario,
+        connection: &Connection,
+        standing: Standing,
+    ) -> Result<(), Violation> {
+        let Some(sender) = connection.sender.filter(|_| connection.is_open) else {
+            return Ok(());
+        };
+        let (name, tally) = (&connection.name, &connection.tally);
+        let sent = self.sources[sender].sent;
+        let address = scenario.connections[self.number_of(connection)].address;
+        let to = &self.stations[connection.to];
+        let passed = connection.discarded == 0 && !to.overflowed.contains(&address);
+        let met = self.is_met(scenario, connection) || self.is_held(connection);
+        let quiet = !standing.crowded && !standing.lawless;
+        let sound = passed && !met && !standing.disturbed && quiet;
+        if standing.conforms && sound {
+            let missing = tally.missing(sent);
+            if missing > 0 {
+                let text = format!("connection {name}: {missing} of {sent} PDUs did not arrive");
+                return Err(self.wrong("I6", text));
+            }
+            let bound = self.latency_bound(scenario, connection);
+            let stalled = !scenario.faults.is_empty() || self.sources[sender].is_by_adapter();
+            if tally.latency.most > bound.ps() && !stalled {
+                let most = Ps::new(tally.latency.most).ns();
+                let bound = bound.ns();
+                let text = format!("connection {name}: a PDU took {most} ns, bound {bound} ns");
+                return Err(self.wrong("I7", text));
+            }
+        }
+        if !standing.conforms && !standing.mixed && passed && !met && !standing.disturbed {
+            self.flooded_keeps_contract(scenario, connection, sender)?;
+        }
+        let Some(settled) = tally.settled.filter(|_| standing.conforms && quiet) else {
+            return Ok(());
+        };
+        let due = sent.saturating_sub(settled.from);
+        let untouched = connection.discarded == settled.discarded;
+        if untouched && settled.delivered < due {
+            let came = settled.delivered;
+            let text = format!("connection {name}: after the healing {came} of {due} PDUs came");
+            return Err(self.wrong("I21", text));
+        }
+        Ok(())
+    }
+
+    /// A VC that is flooded with whole PDUs gets what its contract says, but for one at each end.
+    fn flooded_keeps_contract(
+        &self,
+        scenario: &Scenario,
+        connection: &Connection,
+        sender: usize,
+    ) -> Result<(), Violation> {
+        let number = self.number_of(connection) as u32;
+        let source = &self.sources[sender];
+        let rate = self.stations[connection.to].policed_rate(number);
+        let Some(rate) = rate.filter(|_| source.is_steady()) else {
+            return Ok(());
+        };
+        let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
+        let span = end.since(source.start);
+        let offered = source.cells_sent;
+        let due = span.ps() / Interval::of_rate(rate).ps().max(1);
+        let longest = source.longest_pdu();
+        let got = connection.tally.cells;
+        if offered >= due && got + 3 * longest < due {
+            let name = &connection.name;
+            let text = format!("connection {name}: {got} cells of a contract for {due} came");
+            return Err(self.wrong("I9", text));
+        }
+        Ok(())
+    }
+
+    fn latency_bound(&self, scenario: &Scenario, connection: &Connection) -> Ps {
+        let mut bound = Ps::ZERO;
+        for (n, line) in connection.path.iter().enumerate() {
+            let spec = &scenario.links[line / 2];
+            let queue = match self.places[line ^ 1] {
+                Place::Switch { switch, .. } if n > 0 => {
+                    u64::from(scenario.switches[switch].queue_cells)
+                }
+                _ => CROWD,
+            };
+            let queued = self.lines[*line].cell().times(queue + 1);
+            bound = bound.plus(Ps::from_ns(spec.delay_ns)).plus(queued);
+        }
+        let host = &scenario.hosts[connection.to];
+        let told = match scenario.connections[self.number_of(connection)].notification {
+            Notification::Silent {
+                longest_delay_ns, ..
+            } => longest_delay_ns,
+            Notification::Polled | Notification::FirstCell => return Ps::MAX,
+            _ => 0,
+        };
+        let late = host
+            .step_ns
+            .saturating_mul(4)
+            .saturating_add(host.wake_up_ns);
+        bound.plus(Ps::from_ns(late)).plus(Ps::from_ns(told))
+    }
+
+    /// I16: a reader that sleeps has an empty queue, where events tell it.
+    fn readers_sleep_only_on_empty_queues(&mut self) -> Result<(), Violation> {
+        let now = self.now;
+        for station in &mut self.stations {
+            for endpoint in station.endpoints.values_mut() {
+                if endpoint.faults() > 0 {
+                    let name = &self.connections[endpoint.connection as usize].name;
+                    let text = format!("connection {name}: descriptors that cannot be");
+                    return Err(Violation::new("I3", now, text));
+                }
+                if endpoint.is_told && !endpoint.is_empty() {
+                    let name = &self.connections[endpoint.connection as usize].name;
+                    let text = format!("connection {name}: its reader sleeps and PDUs wait");
+                    return Err(Violation::new("I16", now, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// I12: nothing is open, nothing held, and the VCs' counters add up to the adapter's. I10: no
+    /// client has run that nobody had woken.
+    fn is_left_clean(&self, station: &Station) -> Result<(), Violation> {
+        let name = &station.spec.name;
+        let open = station.by_connection.len() + station.orders();
+        if open > 0 || !station.refusals.is_empty() {
+            let text = format!(
+                "host {name}: {open} VCs left, refused {:?}",
+                station.refusals
+            );
+            return Err(self.wrong("I12", text));
+        }
+        let stats = station.adapter.stats();
+        let sum = |count: fn(&VcStats) -> u64| {
+            let closed = station.closed.iter();
+            closed.map(|(_, info)| count(&info.stats)).sum::<u64>()
+        };
+        let pairs = [
+            ("held", stats.cells_held, 0),
+            (
+                "delivered",
+                stats.cells_delivered,
+                sum(|vc| vc.cells_delivered),
+            ),
+            (
+                "transmitted",
+                stats.cells_transmitted,
+                sum(|vc| vc.cells_transmitted),
+            ),
+        ];
+        for (what, adapter, vcs) in pairs {
+            if adapter != vcs {
+                let text = format!("host {name}: {adapter} cells {what}, {vcs} by its VCs");
+                return Err(self.wrong("I2", text));
+            }
+        }
+        let counts = station.counts;
+        if station.runs > counts.interrupts {
+            let (runs, told) = (station.runs, counts.interrupts);
+            let text = format!("host {name}: clients ran {runs} times, {told} interrupts");
+            return Err(self.wrong("I10", text));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! What a run brought, in numbers.
+
+use std::collections::BTreeMap;
+
+use cellgate_core::adapter::AdapterStats;
+use serde::{Deserialize, Serialize};
+
+use super::line::LineCounts;
+use super::run::{Connection, World};
+use super::station::Station;
+use super::{OutputCounts, Ps};
+
+/// A run in numbers. Times are of the scenario: 0 is when everything is open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// When the last event happened.
+    pub ended_ns: u64,
+    /// Events.
+    pub events: u64,
+    /// Cells that left a source.
+    pub cells: u64,
+    /// Cells whose fate the reference has compared.
+    pub judged_cells: u64,
+    /// Of all that was done, in order: equal runs have equal ones.
+    pub trace_hash: u64,
+    /// By name.
+    pub connections: BTreeMap<String, ConnectionOutcome>,
+    /// In the scenario's order.
+    pub hosts: Vec<HostOutcome>,
+    /// In the scenario's order, each output in the order of its links.
+    pub switches: Vec<SwitchOutcome>,
+    /// In the scenario's order, two for each link.
+    pub lines: Vec<LineOutcome>,
+}
+
+/// What became of a connection's PDUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionOutcome {
+    /// PDUs whose last cell was sent, or that were handed to an adapter.
+    pub sent_pdus: u64,
+    /// Their cells.
+    pub sent_cells: u64,
+    /// PDUs read.
+    pub delivered_pdus: u64,
+    /// Their cells.
+    pub delivered_cells: u64,
+    /// Octets of their SDUs.
+    pub delivered_octets: u64,
+    /// Bit/s of SDUs read, over the scenario's duration.
+    pub sdu_bit_s: u64,
+    /// PDUs sent that did not come.
+    pub lost_pdus: u64,
+    /// PDUs that came again.
+    pub repeated_pdus: u64,
+    /// PDUs that nobody sent.
+    pub strange_pdus: u64,
+    /// PDUs with low priority.
+    pub tagged_pdus: u64,
+    /// Cells that switches discarded.
+    pub discarded_cells: u64,
+    /// From a PDU's last cell being sent to its being read.
+    pub latency_min_ns: u64,
+    /// The mean, rounded down.
+    pub latency_mean_ns: u64,
+    /// The longest.
+    pub latency_max_ns: u64,
+}
+
+/// What a host's adapter counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostOutcome {
+    /// Cells that found the receive FIFO full.
+    pub fifo_overflow_cells: u64,
+    /// Steps of the adapter.
+    pub steps: u64,
+    /// Cells taken.
+    pub received_cells: u64,
+    /// Cells in delivered PDUs.
+    pub delivered_cells: u64,
+    /// Cells sent.
+    pub transmitted_cells: u64,
+    /// Events written.
+    pub events: u64,
+    /// Events that found their queue full.
+    pub events_lost: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Cells discarded, by reason; those that are not zero.
+    pub discarded_cells: BTreeMap<String, u64>,
+}
+
+/// What a switch counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchOutcome {
+    /// Cells of addresses without a route.
+    pub unrouted_cells: u64,
+    /// Each output.
+    pub outputs: Vec<OutputCounts>,
+}
+
+/// What a line counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineOutcome {
+    /// Cells handed to it.
+    pub sent_cells: u64,
+    /// Cells that reached its end.
+    pub arrived_cells: u64,
+    /// Cells lost on the way.
+    pub lost_cells: u64,
+    /// Cells that arrived twice.
+    pub duplicated_cells: u64,
+    /// Cells that nobody sent.
+    pub inserted_cells: u64,
+    /// Cells with a wrong bit.
+    pub damaged_cells: u64,
+}
+
+impl From<LineCounts> for LineOutcome {
+    fn from(counts: LineCounts) -> Self {
+        let faults = counts.faults;
+        Self {
+            sent_cells: counts.sent,
+            arrived_cells: counts.arrived,
+            lost_cells: faults.lost,
+            duplicated_cells: faults.duplicated,
+            inserted_cells: faults.inserted,
+            damaged_cells: faults.header_errors + faults.payload_errors,
+        }
+    }
+}
+
+impl World {
+    /// The run so far in numbers, of a scenario that lasts `duration_ns`.
+    pub fn outcome(&self, duration_ns: u64) -> Outcome {
+        let connections = self.connections.iter();
+        let hosts = self.stations.iter().map(HostOutcome::from);
+        let switches = self.switches.iter().map(|switch| SwitchOutcome {
+            unrouted_cells: switch.unrouted(),
+            outputs: switch.counts().collect(),
+        });
+        Outcome {
+            ended_ns: self.now.since(self.opened).ns(),
+            events: self.events,
+            cells: self.sources.iter().map(|source| source.cells_sent).sum(),
+            judged_cells: self.stations.iter().map(Station::judged_cells).sum(),
+            trace_hash: self.hash,
+            connections: connections
+                .map(|connection| (connection.name.clone(), self.of(connection, duration_ns)))
+                .collect(),
+            hosts: hosts.collect(),
+            switches: switches.collect(),
+            lines: self.lines.iter().map(|line| line.counts().into()).collect(),
+        }
+    }
+
+    fn of(&self, connection: &Connection, duration_ns: u64) -> ConnectionOutcome {
+        let tally = &connection.tally;
+        let sender = connection.sender.map(|sender| &self.sources[sender]);
+        let bits = u128::from(tally.octets) * 8 * 1_000_000_000;
+        ConnectionOutcome {
+            sent_pdus: sender.map_or(0, |source| source.sent),
+            sent_cells: sender.map_or(0, |source| source.cells_sent),
+            delivered_pdus: tally.delivered,
+            delivered_cells: tally.cells,
+            delivered_octets: tally.octets,
+            sdu_bit_s: bits.checked_div(duration_ns.into()).unwrap_or(0) as u64,
+            lost_pdus: tally.missing(sender.map_or(0, |source| source.sent)),
+            repeated_pdus: tally.repeated,
+            strange_pdus: tally.strangers + tally.misfits,
+            tagged_pdus: tally.tagged,
+            discarded_cells: connection.discarded,
+            latency_min_ns: Ps::new(tally.latency.least).ns(),
+            latency_mean_ns: Ps::new(tally.latency.mean_ps()).ns(),
+            latency_max_ns: Ps::new(tally.latency.most).ns(),
+        }
+    }
+}
+
+impl From<&Station> for HostOutcome {
+    fn from(station: &Station) -> Self {
+        let all = station.adapters().map(|adapter| adapter.stats());
+        let sum = |count: fn(&AdapterStats) -> u64| all.clone().map(count).sum();
+        let mut discarded_cells = BTreeMap::new();
+        for (reason, cells) in all.clone().flat_map(|stats| stats.cells_discarded.iter()) {
+            if cells > 0 {
+                *discarded_cells
+                    .entry(reason.name().to_string())
+                    .or_default() += cells;
+            }
+        }
+        Self {
+            fifo_overflow_cells: station.counts.overflowed,
+            steps: station.counts.steps,
+            interrupts: station.counts.interrupts,
+            received_cells: sum(|stats| stats.cells_received),
+            delivered_cells: sum(|stats| stats.cells_delivered),
+            transmitted_cells: sum(|stats| stats.cells_transmitted),
+            events: sum(|stats| stats.events),
+            events_lost: sum(|stats| stats.events_lost),
+            discarded_cells,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What happens next: a monotone radix heap. Equal times come out in the order they went in.
+
+use std::collections::VecDeque;
+
+use super::Ps;
+
+/// One bucket for each highest bit in which a time can differ from the last one taken, and one for
+/// those that do not differ.
+const BUCKETS: usize = 65;
+
+/// Events by time. Nothing may be put in earlier than the last that was taken.
+///
+/// Whatever is equal in time lies in one bucket, in its order, wherever the buckets are divided:
+/// so no sequence number is needed.
+#[derive(Debug)]
+pub struct EventQueue<T> {
+    last: u64,
+    due: VecDeque<T>,
+    later: [Vec<(u64, T)>; BUCKETS],
+    /// A bit for each bucket that is not empty.
+    filled: u128,
+    len: usize,
+}
+
+impl<T> Default for EventQueue<T> {
+    fn default() -> Self {
+        Self {
+            last: 0,
+            due: VecDeque::new(),
+            later: std::array::from_fn(|_| Vec::new()),
+            filled: 0,
+            len: 0,
+        }
+    }
+}
+
+impl<T> EventQueue<T> {
+    /// Events waiting.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing will happen.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// `event` happens at `at`, or at once if that is past.
+    pub fn push(&mut self, at: Ps, event: T) {
+        self.len += 1;
+        self.put(at.ps().max(self.last), event);
+    }
+
+    fn put(&mut self, at: u64, event: T) {
+        if at == self.last {
+            self.due.push_back(event);
+            return;
+        }
+        let bucket = u64::BITS - (at ^ self.last).leading_zeros();
+        self.later[bucket as usize].push((at, event));
+        self.filled |= 1 << bucket;
+    }
+
+    /// When the next event happens.
+    pub fn next_time(&self) -> Option<Ps> {
+        if !self.due.is_empty() {
+            return Some(Ps::new(self.last));
+        }
+        let first = self.later.get(self.filled.trailing_zeros() as usize)?;
+        let times = first.iter().map(|(at, _)| *at);
+        times.min().map(Ps::new)
+    }
+
+    /// Takes the next event.
+    pub fn pop(&mut self) -> Option<(Ps, T)> {
+        if self.due.is_empty() {
+            let at = self.next_time()?.ps();
+            let bucket = self.filled.trailing_zeros() as usize;
+            self.filled &= !(1 << bucket);
+            self.last = at;
+            // All of them go to earlier buckets, and its room stays.
+            let mut moved = std::mem::take(&mut self.later[bucket]);
+            for (at, event) in moved.drain(..) {
+                self.put(at, event);
+            }
+            self.later[bucket] = moved;
+        }
+        let event = self.due.pop_front()?;
+        self.len -= 1;
+        Some((Ps::new(self.last), event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_in_order_of_time_and_equal_times_in_the_order_they_came() {
+        let mut queue = EventQueue::default();
+        let mut expected = Vec::new();
+        let mut state = 1_u64;
+        let mut now = 0;
+        let mut taken = Vec::new();
+        for n in 0..20_000_u64 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Many equal ones, some far away.
+            let ahead = (state >> 60) << if state >> 33 & 15 == 0 { 40 } else { 2 };
+            queue.push(Ps::new(now + ahead), n);
+            expected.push((now + ahead, n));
+            if state >> 40 & 1 == 0 {
+                let before = queue.next_time();
+                let (at, event) = queue.pop().expect("one was put in");
+                assert_eq!(before, Some(at));
+                now = at.ps();
+                taken.push((now, event));
+            }
+        }
+        while let Some((at, event)) = queue.pop() {
+            taken.push((at.ps(), event));
+        }
+        // Stable by time, for no event came after a later one was taken.
+        expected.sort_by_key(|(at, _)| *at);
+        assert_eq!(taken, expected);
+        assert!(queue.is_empty() && queue.next_time().is_none());
+    }
+
+    #[test]
+    fn the_past_is_the_present() {
+        let mut queue = EventQueue::default();
+        queue.push(Ps::new(10), 'a');
+        assert_eq!(queue.pop(), Some((Ps::new(10), 'a')));
+        queue.push(Ps::new(3), 'b');
+        assert_eq!((queue.len(), queue.pop()), (1, Some((Ps::new(10), 'b'))));
+    }
+}

@@ -1,0 +1,439 @@
+//! The run: events in the order of time, until there are none.
+
+use cellgate_core::adapter::VcId;
+use cellgate_core::contract::TrafficContract;
+
+use super::build::Options;
+use super::canary::Canary;
+use super::content::Content;
+use super::endpoint::tells_of_pdus;
+use super::error::ScenarioError;
+use super::incident::Incident;
+use super::scenario::Scenario;
+use super::source::Source;
+use super::station::Station;
+use super::switch::Switch;
+use super::tally::Tally;
+use super::topology::Place;
+use super::{EventQueue, Line, Octets, Ps, Violation};
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A cell or an SDU of a source is due.
+    Source(u32),
+    /// A cell reaches the switch at the end of a line.
+    Arrival(u32),
+    /// A host's adapter takes a step.
+    Step(u32),
+    /// A client of a host runs.
+    Client(u32, u32),
+    /// Something goes wrong, or right again.
+    Incident(Incident),
+}
+
+thread_local! {
+    /// What no run should know: of [`Canary::RunRemembers`].
+    static RUNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+fn mixed(hash: u64, now: Ps, what: u64) -> u64 {
+    let mixed = (hash ^ what ^ now.ps().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// A connection in a run.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) name: String,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Its lines, in travel order.
+    pub(crate) path: Vec<usize>,
+    pub(crate) contract: TrafficContract,
+    pub(crate) is_open: bool,
+    /// The source of its PDUs.
+    pub(crate) sender: Option<usize>,
+    /// Cells that switches have discarded.
+    pub(crate) discarded: u64,
+    pub(crate) tally: Tally,
+}
+
+/// A scenario that runs.
+#[derive(Debug)]
+pub struct World {
+    pub(super) queue: EventQueue<Event>,
+    pub(super) now: Ps,
+    /// From here on everything is open, and the scenario's time counts.
+    pub(super) opened: Ps,
+    pub(super) lines: Vec<Line>,
+    pub(super) places: Vec<Place>,
+    pub(super) ports: Vec<Vec<(usize, usize)>>,
+    /// Lines to switches whose next arrival is in the queue.
+    pub(super) scheduled: Vec<bool>,
+    pub(super) switches: Vec<Switch>,
+    pub(super) stations: Vec<Station>,
+    pub(super) connections: Vec<Connection>,
+    pub(super) sources: Vec<Source>,
+    pub(super) content: Content,
+    pub(super) options: Options,
+    pub(super) events: u64,
+    /// More than can happen.
+    pub(super) events_max: u64,
+    pub(super) woken: Vec<usize>,
+    pub(super) violation: Option<Violation>,
+    /// Cells offered to switches, for the canaries.
+    pub(super) offered: u64,
+    /// Of all that was done, in order.
+    pub(super) hash: u64,
+    /// When each host's clients run again.
+    pub(super) host_stalls: Vec<Ps>,
+}
+
+impl World {
+    /// Puts the first events in.
+    pub(super) fn begin(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
+        for host in 0..self.stations.len() {
+            self.wake_station(host, Ps::ZERO);
+        }
+        for (n, source) in (0..).zip(&self.sources) {
+            if let Some(at) = source.due() {
+                self.queue.push(at, Event::Source(n));
+            }
+        }
+        self.schedule_incidents(scenario)
+    }
+
+    /// Runs until nothing is left to happen, or more has happened than can.
+    pub fn run(&mut self) {
+        while let Some((at, event)) = self.queue.pop() {
+            self.now = at;
+            self.events += 1;
+            if self.events > self.events_max {
+                let text = format!("{} events, and no end", self.events);
+                return self.violate(Violation::new("I18", at, text));
+            }
+            match event {
+                Event::Source(source) => self.source(source as usize),
+                Event::Arrival(line) => self.arrivals(line as usize),
+                Event::Step(host) => self.step(host as usize),
+                Event::Client(host, client) => self.client(host as usize, client as usize),
+                Event::Incident(incident) => self.incident(incident),
+            }
+        }
+    }
+
+    /// Keeps the first thing that is wrong.
+    pub(super) fn violate(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// Closes whatever is open.
+    pub(super) fn close(&mut self) {
+        for host in 0..self.stations.len() {
+            let mut open: Vec<u32> = self.stations[host].by_connection.keys().copied().collect();
+            if self.options.canary == Some(Canary::CloseForgotten) {
+                open.pop();
+            }
+            for connection in open {
+                self.stations[host].close(connection);
+            }
+            self.wake_station(host, self.now);
+        }
+    }
+
+    /// Takes note of something that happened, for the hash.
+    pub(super) fn note(&mut self, what: u64) {
+        self.hash = mixed(self.hash, self.now, what);
+    }
+
+    /// Whether nothing happens before `at`.
+    fn is_quiet_until(&self, at: Ps) -> bool {
+        !self.options.one_by_one && self.queue.next_time().is_none_or(|next| at < next)
+    }
+
+    /// A source's cells, as long as nothing else happens before; where nobody shares its line, to
+    /// the end of the PDU.
+    fn source(&mut self, n: usize) {
+        if self.sources[n].is_by_adapter() {
+            return self.submit(n);
+        }
+        let line = self.sources[n].line;
+        let was_empty = self.lines[line].in_flight() == 0;
+        let mut now = self.now;
+        loop {
+            let source = &mut self.sources[n];
+            let sent = source.sent;
+            let cell = source.take_cell(&self.content);
+            self.send(line, now, &cell);
+            let source = &self.sources[n];
+            if source.sent > sent {
+                let connection = &mut self.connections[source.connection as usize];
+                if connection.is_open {
+                    connection.tally.sent(sent, now);
+                }
+            }
+            let source = &self.sources[n];
+            let Some(due) = source.due() else { break };
+            let goes_on = source.is_alone && source.is_inside() && !self.options.one_by_one;
+            if !goes_on && !self.is_quiet_until(due) {
+                self.queue.push(due, Event::Source(n as u32));
+                break;
+            }
+            now = due;
+        }
+        if was_empty || !matches!(self.places[line], Place::Switch { .. }) {
+            self.announce(line);
+        }
+    }
+
+    /// A cell goes onto a line.
+    fn send(&mut self, line: usize, ready: Ps, cell: &Octets) {
+        let Some(bug) = self.options.canary else {
+            self.lines[line].send(ready, cell);
+            return;
+        };
+        let line = &mut self.lines[line];
+        let mut cell = *cell;
+        let strikes = line.counts().sent % 300 == 299;
+        match bug {
+            Canary::LineLoses if strikes => return line.lose(),
+            Canary::LineDamages if strikes => cell[20] ^= 4,
+            _ => {}
+        }
+        line.send(ready, &cell);
+        if bug == Canary::LineRepeats && strikes {
+            line.repeat();
+        }
+    }
+
+    /// Cells were put on a line: whoever waits at its end is told.
+    pub(super) fn announce(&mut self, line: usize) {
+        let Some(at) = self.lines[line].next_arrival() else {
+            return;
+        };
+        let place = self.places[line];
+        match place {
+            Place::Switch { .. } if self.scheduled[line] => {}
+            Place::Switch { .. } => {
+                self.scheduled[line] = true;
+                self.queue.push(at, Event::Arrival(line as u32));
+            }
+            Place::Host { .. } if self.is_lost(Canary::StepLost) => {}
+            Place::Host { host } => self.wake_station(host, at),
+        }
+    }
+
+    /// Whether this time something is lost that should not be.
+    fn is_lost(&mut self, bug: Canary) -> bool {
+        if self.options.canary != Some(bug) {
+            return false;
+        }
+        self.offered += 1;
+        self.offered % 200 > 100
+    }
+
+    /// A host's adapter has something to do at `at`.
+    pub(super) fn wake_station(&mut self, host: usize, at: Ps) {
+        let station = &mut self.stations[host];
+        if station.due.is_some_and(|due| due <= at) {
+            return;
+        }
+        // Steps that were made up for lie in the past, and so can what they sent.
+        let at = station.step_at(at.max(self.now));
+        if station.due.is_none_or(|due| at < due) {
+            station.due = Some(at);
+            self.queue.push(at, Event::Step(host as u32));
+        }
+    }
+
+    /// Cells reach a switch, as long as nothing else happens before.
+    fn arrivals(&mut self, line: usize) {
+        let Place::Switch { switch, input } = self.places[line] else {
+            return;
+        };
+        self.scheduled[line] = false;
+        let mut now = self.now;
+        while let Some(flying) = self.lines[line].take(now) {
+            let switch = &mut self.switches[switch];
+            let mut flying = flying;
+            match self.options.canary {
+                Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
+                Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
+                    self.lines[line].exchange(&mut flying);
+                }
+                _ => {}
+            }
+            if let Some(route) = switch.route(input, &flying.octets) {
+                let next = route.line as usize;
+                let kept = switch.output(route.output).offer(
+                    flying.at,
+                    route.flow,
+                    &flying.octets,
+                    &mut self.lines[next],
+                );
+                if kept {
+                    self.announce(next);
+                } else {
+                    self.connections[route.flow as usize].discarded += 1;
+                    self.note(u64::from(route.flow));
+                }
+            }
+            let Some(at) = self.lines[line].next_arrival() else {
+                return;
+            };
+            if !self.is_quiet_until(at) {
+                self.scheduled[line] = true;
+                self.queue.push(at, Event::Arrival(line as u32));
+                return;
+            }
+            now = at;
+        }
+    }
+
+    fn step(&mut self, host: usize) {
+        let now = self.now;
+        let station = &mut self.stations[host];
+        if station.due != Some(now) {
+            // It was put forward.
+            return;
+        }
+        station.due = None;
+        let at = station.step_at(now);
+        if at > now {
+            return self.wake_station(host, at);
+        }
+        let mut woken = std::mem::take(&mut self.woken);
+        station.catch_up(now, &mut self.lines, &mut woken);
+        station.step(now, &mut self.lines, &mut woken);
+        self.after_step(host, woken);
+    }
+
+    /// What follows from steps of a host: cells on its lines, clients to be run, the next step.
+    pub(super) fn after_step(&mut self, host: usize, mut woken: Vec<usize>) {
+        let station = &self.stations[host];
+        let next = station.next_step(self.now, &self.lines);
+        let stats = station.adapter.stats();
+        let seen = stats.cells_received ^ stats.events << 24 ^ stats.cells_transmitted << 44;
+        let discarded = stats.cells_discarded.total();
+        self.note(seen);
+        self.note(discarded);
+        if self.options.canary == Some(Canary::RunRemembers) {
+            self.note(RUNS.with(|runs| runs.replace(runs.get() + 1)));
+        }
+        if self.options.canary == Some(Canary::WakeUpInvented) {
+            woken.push(0);
+        }
+        for client in woken.drain(..) {
+            if self.is_lost(Canary::WakeUpLost) {
+                continue;
+            }
+            let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns);
+            self.wake_client(host, client, self.now.plus(wake_up));
+        }
+        self.woken = woken;
+        for port in 0..self.ports[host].len() {
+            self.announce(self.ports[host][port].1);
+        }
+        if let Some(at) = next {
+            self.wake_station(host, at);
+        }
+    }
+
+    /// A client runs at `at`, or when its host lets it.
+    pub(super) fn wake_client(&mut self, host: usize, client: usize, at: Ps) {
+        let at = at.max(self.host_stalls[host]);
+        let woken = &mut self.stations[host].clients[client];
+        if !std::mem::replace(&mut woken.is_woken, true) {
+            self.queue
+                .push(at, Event::Client(host as u32, client as u32));
+        }
+    }
+
+    /// A client reads what its events tell of.
+    fn client(&mut self, host: usize, client: usize) {
+        if self.now < self.host_stalls[host] {
+            let at = self.host_stalls[host];
+            self.queue
+                .push(at, Event::Client(host as u32, client as u32));
+            return;
+        }
+        let station = &mut self.stations[host];
+        station.runs += 1;
+        station.takes_events(self.now, client);
+        let reader = &mut station.clients[client];
+        reader.is_woken = false;
+        let lost = reader.has_lost();
+        let mut told: Vec<VcId> = Vec::new();
+        while let Some(event) = reader.next_event() {
+            if tells_of_pdus(&event) && told.last() != Some(&event.vc) {
+                told.push(event.vc);
+            }
+        }
+        if lost {
+            let own = station.endpoints.values();
+            let own = own.filter(|endpoint| endpoint.client == client);
+            told = own.map(|endpoint| endpoint.vc).collect();
+        }
+        for vc in told {
+            self.read(host, vc);
+        }
+    }
+
+    /// Reads all that one VC has.
+    pub(super) fn read(&mut self, host: usize, vc: VcId) {
+        let now = self.now;
+        let station = &mut self.stations[host];
+        let Some(endpoint) = station.endpoints.get_mut(&vc) else {
+            return;
+        };
+        let number = endpoint.connection;
+        let Connection { sender, tally, .. } = &mut self.connections[number as usize];
+        let sender = sender.map(|sender| &self.sources[sender]);
+        while let Some(found) = endpoint.next(&self.content) {
+            tally.cells += u64::from(found.cells);
+            tally.octets += found.len as u64;
+            tally.tagged += u64::from(found.tagged);
+            if let Some(pdu) = found.number {
+                let len = sender.map(|sender| usize::from(sender.sdu_len(pdu)));
+                tally.misfits += u64::from(len != Some(found.len));
+                tally.found(pdu, now);
+                self.hash = mixed(self.hash, now, u64::from(number) << 40 ^ pdu);
+            } else {
+                tally.strangers += 1;
+            }
+            if self.options.canary == Some(Canary::ReaderKeeps) {
+                continue;
+            }
+            let taken = endpoint.is_judged_by(&mut station.judge);
+            if let (Err(text), None) = (taken, &station.violation) {
+                station.violation = Some(Violation::new("I5", now, text));
+            }
+            endpoint.release(found);
+        }
+    }
+
+    /// A writer hands an SDU over.
+    fn submit(&mut self, n: usize) {
+        let connection = self.sources[n].connection;
+        let host = self.connections[connection as usize].from;
+        let mut woken = std::mem::take(&mut self.woken);
+        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
+        let number = self.sources[n].begun;
+        let len = self.sources[n].sdu_len(number);
+        let submitted = self.stations[host].submit(&self.content, connection, number, len);
+        if submitted {
+            self.sources[n].submitted();
+            let to = &mut self.connections[connection as usize];
+            if to.is_open {
+                to.tally.sent(number, self.now);
+            }
+        } else {
+            self.sources[n].postpone();
+        }
+        if let Some(due) = self.sources[n].due() {
+            self.queue.push(due, Event::Source(n as u32));
+        }
+        self.after_step(host, woken);
+    }
+}

@@ -1,0 +1,358 @@
+//! An experiment as pure data: what a run is a function of.
+
+use cellgate_core::Effect;
+use cellgate_core::adapter::Notification;
+use cellgate_core::wire::VpiVci;
+use serde::{Deserialize, Serialize};
+
+use super::QueueDiscard;
+
+/// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Where it came from; says nothing to the run.
+    #[serde(default)]
+    pub seed: u64,
+    /// Sources have sent their last cell when so much time has passed.
+    pub duration_ns: u64,
+    /// No fault happens from here on, and what conforms must arrive again. 0: there is no such
+    /// time.
+    #[serde(default)]
+    pub heal_ns: u64,
+    /// Hosts with an adapter.
+    pub hosts: Vec<HostSpec>,
+    /// Switches.
+    #[serde(default)]
+    pub switches: Vec<SwitchSpec>,
+    /// Links between them.
+    pub links: Vec<LinkSpec>,
+    /// Connections from host to host.
+    #[serde(default)]
+    pub connections: Vec<ConnectionSpec>,
+    /// Who sends on them.
+    #[serde(default)]
+    pub sources: Vec<SourceSpec>,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Vec<FaultSpec>,
+}
+
+/// A host: an adapter with a port for each of its links, and clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Its name.
+    pub name: String,
+    /// From one step of the adapter to the next.
+    #[serde(default = "step_ns")]
+    pub step_ns: u64,
+    /// Cells that a step takes from a port.
+    #[serde(default = "budget")]
+    pub budget: u16,
+    /// Cells that a port's receive FIFO holds.
+    #[serde(default = "fifo_cells")]
+    pub fifo_cells: u32,
+    /// Events that a client's queue holds: a power of two.
+    #[serde(default = "event_slots")]
+    pub event_slots: u32,
+    /// From an interrupt to its client's reading.
+    #[serde(default = "wake_up_ns")]
+    pub wake_up_ns: u64,
+    /// The longest stall that must not cost a conforming sender anything.
+    #[serde(default = "gap_max_ns")]
+    pub gap_max_ns: u64,
+    /// Cells that a line may deliver at once though they were sent one by one.
+    #[serde(default = "clump_cells")]
+    pub clump_cells: u16,
+}
+
+fn step_ns() -> u64 {
+    10_000
+}
+
+fn budget() -> u16 {
+    256
+}
+
+fn fifo_cells() -> u32 {
+    4_096
+}
+
+fn event_slots() -> u32 {
+    256
+}
+
+fn wake_up_ns() -> u64 {
+    20_000
+}
+
+fn gap_max_ns() -> u64 {
+    2_000_000
+}
+
+fn clump_cells() -> u16 {
+    1
+}
+
+impl HostSpec {
+    /// A host with the usual parameters.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            step_ns: step_ns(),
+            budget: budget(),
+            fifo_cells: fifo_cells(),
+            event_slots: event_slots(),
+            wake_up_ns: wake_up_ns(),
+            gap_max_ns: gap_max_ns(),
+            clump_cells: clump_cells(),
+        }
+    }
+}
+
+/// An output-queued switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchSpec {
+    /// Its name.
+    pub name: String,
+    /// Cells that wait at one output.
+    #[serde(default = "queue_cells")]
+    pub queue_cells: u32,
+    /// Whom an output discards.
+    #[serde(default)]
+    pub discard: QueueDiscard,
+}
+
+fn queue_cells() -> u32 {
+    256
+}
+
+impl SwitchSpec {
+    /// A switch with the usual parameters.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            queue_cells: queue_cells(),
+            discard: QueueDiscard::default(),
+        }
+    }
+}
+
+/// A link: two lines, one each way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Names of hosts or switches.
+    pub ends: [String; 2],
+    /// Bit/s each way, of cells of 53 octets.
+    #[serde(default = "bit_s")]
+    pub bit_s: u64,
+    /// How long a bit travels.
+    #[serde(default = "delay_ns")]
+    pub delay_ns: u64,
+}
+
+fn bit_s() -> u64 {
+    149_760_000
+}
+
+fn delay_ns() -> u64 {
+    5_000
+}
+
+impl LinkSpec {
+    /// A link of an STM-1's cell rate, a kilometre long.
+    pub fn between(one: &str, other: &str) -> Self {
+        Self {
+            ends: [one.into(), other.into()],
+            bit_s: bit_s(),
+            delay_ns: delay_ns(),
+        }
+    }
+}
+
+/// A connection, one way, by the shortest path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionSpec {
+    /// Its name.
+    pub name: String,
+    /// Name of the host that sends.
+    pub from: String,
+    /// Name of the host that receives.
+    pub to: String,
+    /// Its address on every line.
+    pub address: VpiVci,
+    /// The contract, as libatm writes it: `cbr,aal5:pcr=20000cps,max_sdu=1000`.
+    pub contract: String,
+    /// When the reader is told.
+    #[serde(default = "notification")]
+    pub notification: Notification,
+    /// Which client of the receiving host reads it.
+    #[serde(default)]
+    pub client: u16,
+    /// Whether the receiving host opens it. Cells of one that is not open are a stranger's.
+    #[serde(default = "yes")]
+    pub open: bool,
+}
+
+fn notification() -> Notification {
+    Notification::LastCell
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where cells come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSpec {
+    /// Name of the connection that it sends on.
+    pub connection: String,
+    /// When it sends.
+    pub traffic: Traffic,
+    /// Octets of its SDUs, in turn, each at least [`SourceSpec::SDU_MIN`].
+    pub sdus: Vec<u16>,
+    /// Its first cell is due so long after everything is open.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// It begins no PDU from here on; 0: before the scenario's end.
+    #[serde(default)]
+    pub stop_ns: u64,
+    /// Its SDUs go through the sending host's adapter, which shapes them; otherwise it puts cells
+    /// on the line, whatever the contract says.
+    #[serde(default)]
+    pub by_adapter: bool,
+    /// It is there to do harm: nothing is promised to its connection, and the others must not
+    /// notice it.
+    #[serde(default)]
+    pub hazard: bool,
+}
+
+impl SourceSpec {
+    /// Octets of the shortest SDU: it says whose it is.
+    pub const SDU_MIN: u16 = 12;
+}
+
+/// When a source sends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Traffic {
+    /// Cells at equal distances.
+    Paced {
+        /// Cells per second.
+        cell_s: u32,
+    },
+    /// As fast as the line goes.
+    Greedy,
+    /// Paced for a while, silent for a while.
+    OnOff {
+        /// Cells per second while it sends.
+        cell_s: u32,
+        /// So long it sends.
+        on_ns: u64,
+        /// So long it does not.
+        off_ns: u64,
+    },
+    /// Cells at equal distances, to one address after the other: nobody's.
+    Scan {
+        /// Cells per second.
+        cell_s: u32,
+    },
+    /// These cells.
+    Cells(Vec<TimedCell>),
+}
+
+/// A cell of a recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedCell {
+    /// From the source's start.
+    pub at_ns: u64,
+    /// Header without HEC, and payload: 104 hexadecimal digits.
+    #[serde(with = "crate::plan::hex")]
+    pub octets: Vec<u8>,
+}
+
+/// Something that goes wrong, at a cell or at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FaultSpec {
+    /// To the cell with this ordinal on one direction of a link.
+    Cell {
+        /// Number of the link.
+        link: usize,
+        /// From the link's second end to its first.
+        #[serde(default)]
+        back: bool,
+        /// Ordinal of the cell, from 0.
+        cell: u64,
+        /// What happens to it.
+        effect: Effect,
+    },
+    /// A host's adapter stands still.
+    AdapterStall {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// A host's clients are not run.
+    HostStall {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// The reader of a connection dies, and another opens it again.
+    ReaderCrash {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// How long nobody reads.
+        for_ns: u64,
+    },
+    /// A host's adapter dies with all its VCs, and another opens them again.
+    AdapterCrash {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long there is none.
+        for_ns: u64,
+    },
+    /// The reader of a connection writes a word where it may, and should not.
+    Write {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// Number of the word in what the client may write, modulo their number.
+        word: u64,
+        /// The value: hexadecimal digits.
+        #[serde(with = "digits")]
+        value: u64,
+    },
+}
+
+/// Numbers up to 2^64, which TOML has not.
+mod digits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &u64, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&format!("{value:x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(d)?;
+        u64::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,238 @@
+//! Sources: which cell or SDU is due, and when.
+
+use cellgate_core::contract::{CellRate, aal5_cells};
+use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
+
+use super::content::{Content, Pdu};
+use super::scenario::{SourceSpec, Traffic};
+use super::{Interval, Octets, Pace, Ps};
+
+/// A source in a run.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) connection: u32,
+    pub(crate) line: usize,
+    /// Nobody else puts cells on its line.
+    pub(crate) is_alone: bool,
+    address: VpiVci,
+    gaps: Gaps,
+    sdus: Vec<u16>,
+    /// When the next cell, or with an adapter the next SDU, is due.
+    due: Pace,
+    pub(crate) start: Ps,
+    stop: Ps,
+    by_adapter: bool,
+    /// PDUs begun.
+    pub(crate) begun: u64,
+    /// PDUs of which the last cell was sent.
+    pub(crate) sent: u64,
+    pub(crate) cells_sent: u64,
+    /// SDUs that had to wait for room at the adapter.
+    pub(crate) waited: u64,
+    pdu: Pdu,
+    next: usize,
+}
+
+/// What lies between two cells.
+#[derive(Debug)]
+enum Gaps {
+    Even(Interval),
+    OnOff {
+        cell: Interval,
+        on: Ps,
+        off: Ps,
+        until: Ps,
+    },
+    Scan(Interval),
+    Recorded(Vec<(Ps, Octets)>),
+}
+
+fn interval(cell_s: u32) -> Interval {
+    Interval::of_rate(CellRate::new(cell_s.max(1)).unwrap_or(CellRate::OC3))
+}
+
+impl Source {
+    /// A source that is due first at `start` and begins nothing from `stop` on, before a `line`
+    /// that needs `cell` for each cell.
+    pub(crate) fn new(
+        spec: &SourceSpec,
+        (connection, address): (u32, VpiVci),
+        (start, stop): (Ps, Ps),
+        (line, cell): (usize, Interval),
+        is_alone: bool,
+    ) -> Self {
+        let gaps = match &spec.traffic {
+            Traffic::Paced { cell_s } => Gaps::Even(interval(*cell_s)),
+            Traffic::Greedy => Gaps::Even(cell),
+            Traffic::OnOff {
+                cell_s,
+                on_ns,
+                off_ns,
+            } => Gaps::OnOff {
+                cell: interval(*cell_s),
+                on: Ps::from_ns(*on_ns),
+                off: Ps::from_ns(*off_ns),
+                until: start.plus(Ps::from_ns(*on_ns)),
+            },
+            Traffic::Scan { cell_s } => Gaps::Scan(interval(*cell_s)),
+            Traffic::Cells(cells) => Gaps::Recorded(
+                cells
+                    .iter()
+                    .map(|cell| (start.plus(Ps::from_ns(cell.at_ns)), with_hec(&cell.octets)))
+                    .collect(),
+            ),
+        };
+        let first = match &gaps {
+            Gaps::Recorded(cells) => cells.first().map_or(Ps::MAX, |(at, _)| *at),
+            _ => start,
+        };
+        Self {
+            connection,
+            line,
+            is_alone,
+            address,
+            gaps,
+            sdus: spec.sdus.clone(),
+            due: Pace::from(first),
+            start,
+            stop,
+            by_adapter: spec.by_adapter,
+            begun: 0,
+            sent: 0,
+            cells_sent: 0,
+            waited: 0,
+            pdu: Pdu::default(),
+            next: 0,
+        }
+    }
+
+    /// It sends twice as fast as it was told.
+    pub(crate) fn hurry(&mut self) {
+        if let Gaps::Even(gap) | Gaps::OnOff { cell: gap, .. } = &mut self.gaps {
+            *gap = gap.halved();
+        }
+    }
+
+    /// Whether it sends at one rate from its start to its stop.
+    pub(crate) fn is_steady(&self) -> bool {
+        matches!(self.gaps, Gaps::Even(_))
+    }
+
+    /// Cells of its longest PDU.
+    pub(crate) fn longest_pdu(&self) -> u64 {
+        let cells = self.sdus.iter().map(|sdu| aal5_cells((*sdu).into()));
+        cells.max().unwrap_or(0).into()
+    }
+
+    /// Whether SDUs go through the adapter.
+    pub(crate) fn is_by_adapter(&self) -> bool {
+        self.by_adapter
+    }
+
+    /// When the next cell or SDU is due; none: it is done. PDUs are finished.
+    pub(crate) fn due(&self) -> Option<Ps> {
+        let at = self.due.at();
+        (self.is_inside() || at < self.stop).then_some(at)
+    }
+
+    /// Octets of SDU `number`.
+    pub(crate) fn sdu_len(&self, number: u64) -> u16 {
+        let of = self.sdus.len().max(1) as u64;
+        let len = self.sdus.get((number % of) as usize);
+        len.copied().unwrap_or(SourceSpec::SDU_MIN)
+    }
+
+    /// Whether it is in the middle of a PDU.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.next < self.pdu.cells().len()
+    }
+
+    /// Takes the cell that is due.
+    pub(crate) fn take_cell(&mut self, content: &Content) -> Octets {
+        self.cells_sent += 1;
+        match &mut self.gaps {
+            Gaps::Scan(gap) => {
+                self.due.advance(*gap);
+                // Every address of a UNI in turn, with a stride that is prime to their number.
+                let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
+                empty_cell(VpiVci::from_bits(bits))
+            }
+            Gaps::Recorded(cells) => {
+                let turn = self.cells_sent as usize;
+                self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
+                cells[turn - 1].1
+            }
+            _ => self.take_cell_of_pdu(content),
+        }
+    }
+
+    fn take_cell_of_pdu(&mut self, content: &Content) -> Octets {
+        if self.next == self.pdu.cells().len() {
+            let len = self.sdu_len(self.begun);
+            let name = (self.connection, self.begun);
+            self.pdu.make(content, name, self.address, len);
+            self.begun += 1;
+            self.next = 0;
+        }
+        let cell = self.pdu.cells()[self.next];
+        self.next += 1;
+        self.sent += u64::from(self.next == self.pdu.cells().len());
+        self.advance(1);
+        cell
+    }
+
+    /// The SDU that is due was handed to the adapter.
+    pub(crate) fn submitted(&mut self) {
+        let cells = aal5_cells(self.sdu_len(self.begun).into());
+        self.begun += 1;
+        self.sent += 1;
+        self.cells_sent += u64::from(cells);
+        self.advance(cells);
+    }
+
+    /// The SDU that is due finds no room: it waits as long as it takes.
+    pub(crate) fn postpone(&mut self) {
+        self.waited += 1;
+        self.advance(aal5_cells(self.sdu_len(self.begun).into()));
+    }
+
+    fn advance(&mut self, cells: u32) {
+        match &mut self.gaps {
+            Gaps::Even(gap) | Gaps::Scan(gap) => {
+                (0..cells).for_each(|_| self.due.advance(*gap));
+            }
+            Gaps::OnOff {
+                cell,
+                on,
+                off,
+                until,
+            } => {
+                (0..cells).for_each(|_| self.due.advance(*cell));
+                while self.due.at() >= *until {
+                    self.due.wait_for(until.plus(*off));
+                    *until = until.plus(*off).plus((*on).max(Ps::new(1)));
+                }
+            }
+            Gaps::Recorded(_) => {}
+        }
+    }
+}
+
+fn with_hec(octets: &[u8]) -> Octets {
+    let mut cell = [0; CELL_LEN];
+    let (header, payload) = octets.split_at(octets.len().min(4));
+    cell[..header.len()].copy_from_slice(header);
+    let len = payload.len().min(CELL_LEN - 5);
+    cell[5..5 + len].copy_from_slice(&payload[..len]);
+    let [a, b, c, d, ..] = cell;
+    cell[4] = hec([a, b, c, d]);
+    cell
+}
+
+fn empty_cell(address: VpiVci) -> Octets {
+    let pti = Pti::User {
+        congested: false,
+        last: true,
+    };
+    with_hec(&Header::new(address, pti, false).emit())
+}

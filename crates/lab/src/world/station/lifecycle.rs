@@ -1,0 +1,158 @@
+//! What a host opens and closes, and how its adapter dies and begins again.
+
+use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal};
+use cellgate_core::contract::CellRate;
+
+use super::{Opening, Ordered, Station, board};
+use crate::board::{LabCommand, LabCompletion};
+use crate::judge::Judge;
+use crate::memory::LabRegion;
+use crate::mutants::LabAdapter;
+use crate::world::Ps;
+use crate::world::endpoint::{Client, Endpoint, Handles};
+use crate::world::line::{Line, address_of};
+
+impl Station {
+    pub(super) fn attach(&mut self) {
+        for client in 0..self.clients.len() {
+            let attachment = self.clients[client].memory.clone();
+            let ticket = self.ticket(Ordered::Attach(client));
+            self.clients[client].ticket = ticket;
+            if let Some(judge) = &mut self.judge {
+                judge.attaches(ticket, &attachment);
+            }
+            let command = LabCommand::Attach { ticket, attachment };
+            self.board.order(ticket, command);
+        }
+    }
+
+    fn ticket(&mut self, ordered: Ordered) -> u64 {
+        let ticket = self.tickets;
+        self.tickets += 1;
+        self.ordered.insert(ticket, ordered);
+        ticket
+    }
+
+    /// Opens a VC.
+    pub(crate) fn open(&mut self, opening: Opening) {
+        let region = LabRegion::for_request(opening.sizes, &opening.request);
+        let request = opening.request;
+        self.openings.insert(opening.connection, opening);
+        let ticket = self.ticket(Ordered::Open(Box::new((opening, Handles::of(&region)))));
+        if let Some(judge) = &mut self.judge {
+            if opening.lawless {
+                judge.let_go(ticket);
+            }
+            judge.opens(ticket, &request, opening.sizes, &region);
+        }
+        let command = LabCommand::Open {
+            ticket,
+            request,
+            region,
+        };
+        self.board.order(ticket, command);
+    }
+
+    /// Closes the VC of a connection.
+    pub(crate) fn close(&mut self, connection: u32) {
+        if let Some(vc) = self.by_connection.remove(&connection) {
+            self.endpoints.remove(&vc);
+            let ticket = self.ticket(Ordered::Close(connection));
+            if let Some(judge) = &mut self.judge {
+                judge.closes(ticket, vc);
+            }
+            self.board.order(ticket, LabCommand::Close { ticket, vc });
+        }
+    }
+
+    /// Opens again what was closed, if nobody has yet.
+    pub(crate) fn reopen(&mut self, connection: u32) {
+        let opens = |ordered: &Ordered| match ordered {
+            Ordered::Open(opened) => opened.0.connection == connection,
+            _ => false,
+        };
+        let is_open = self.by_connection.contains_key(&connection)
+            || self.ordered.values().any(opens)
+            || self.is_down;
+        if let Some(opening) = self.openings.get(&connection).filter(|_| !is_open) {
+            self.open(*opening);
+        }
+    }
+
+    /// The adapter dies, and all that it knew.
+    pub(crate) fn crash(&mut self) {
+        self.counts.buried += self.waiting();
+        self.is_down = true;
+        self.endpoints.clear();
+        self.by_connection.clear();
+        self.ordered.clear();
+    }
+
+    /// Another adapter begins, and its clients open everything again.
+    pub(crate) fn restart(&mut self, now: Ps, lines: &mut [Line]) -> Result<(), Refusal> {
+        let next = LabAdapter::new(self.config.clone(), now.time())?;
+        for wires in &self.ports {
+            while let Some(flying) = lines[wires.input].take(now) {
+                self.counts.overflowed += 1;
+                self.overflowed.push(address_of(&flying.octets));
+            }
+        }
+        self.past.push(std::mem::replace(&mut self.adapter, next));
+        self.closed.clear();
+        self.board = board(&self.config, self.options);
+        self.judge = (self.options.reference).then(|| Judge::new(&self.config, now.time()));
+        let event_slots = self.spec.event_slots;
+        for client in &mut self.clients {
+            let is_woken = client.is_woken;
+            *client = Client::new(event_slots);
+            client.is_woken = is_woken;
+        }
+        self.is_down = false;
+        (self.last, self.stalled_until) = (now, Ps::ZERO);
+        self.attach();
+        for opening in self.openings.clone().into_values() {
+            self.open(opening);
+        }
+        Ok(())
+    }
+
+    /// The rate by which a connection is policed here.
+    pub(crate) fn policed_rate(&self, connection: u32) -> Option<CellRate> {
+        let receive = self.openings.get(&connection)?.request.receive?;
+        let sustained = receive.sustained.map(|sustained| sustained.rate);
+        sustained.or(receive.rate)
+    }
+
+    pub(super) fn completed(&mut self, completion: &LabCompletion) {
+        match (self.ordered.remove(&completion.ticket), &completion.result) {
+            (Some(Ordered::Attach(client)), Ok(Outcome::Attached(index))) => {
+                self.clients[client].index = Some(*index);
+            }
+            (Some(Ordered::Open(opened)), Ok(Outcome::Vc(vc))) => {
+                let (opening, handles) = *opened;
+                let whose = (opening.connection, opening.client);
+                self.by_connection.insert(opening.connection, *vc);
+                let told = is_told(&opening.request) && !opening.lawless;
+                let endpoint = Endpoint::new(whose, *vc, completion.ticket, &handles, told);
+                self.endpoints.insert(*vc, endpoint);
+            }
+            (Some(Ordered::Close(connection)), Ok(Outcome::Closed(info))) => {
+                self.closed.push((connection, info.clone()));
+            }
+            (_, Err(refusal)) => self.refusals.push(*refusal),
+            _ => {}
+        }
+    }
+}
+
+/// Whether events tell of every PDU, sooner or later.
+fn is_told(request: &OpenRequest) -> bool {
+    let receive = request.receive.as_ref();
+    receive.is_some_and(|receive| match receive.notification {
+        Notification::EveryCell | Notification::LastCell | Notification::FirstAndLastCell => true,
+        Notification::Silent {
+            longest_delay_ns, ..
+        } => longest_delay_ns < u64::MAX,
+        Notification::FirstCell | Notification::Polled => false,
+    })
+}

@@ -1,0 +1,365 @@
+//! A host: the real adapter with its FIFOs, and its clients. It steps on a grid of its own; steps
+//! that could do nothing are left out.
+
+mod lifecycle;
+
+use std::collections::BTreeMap;
+
+use cellgate_core::adapter::{Config, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo};
+use cellgate_core::contract::CellRate;
+use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
+
+use crate::board::{LabBoard, Trace};
+use crate::judge::Judge;
+use crate::memory::RegionSizes;
+use crate::mutants::LabAdapter;
+use crate::world::build::Options;
+use crate::world::canary::Canary;
+use crate::world::content::Content;
+use crate::world::endpoint::{Client, Endpoint, Handles};
+use crate::world::line::{Line, address_of};
+use crate::world::scenario::HostSpec;
+use crate::world::{Ps, Violation};
+
+/// Cells that wait in a port's transmit FIFO.
+const TRANSMIT_FIFO: u64 = 64;
+
+/// The lines at a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wires {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    pub(crate) rate: CellRate,
+    /// Cells that it took in the last step.
+    pub(crate) space: usize,
+}
+
+/// A VC to be opened, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) connection: u32,
+    pub(crate) client: usize,
+    pub(crate) request: OpenRequest,
+    pub(crate) sizes: RegionSizes,
+    /// Its client writes what it should not.
+    pub(crate) lawless: bool,
+}
+
+/// What a command was given for.
+#[derive(Debug)]
+enum Ordered {
+    Attach(usize),
+    Open(Box<(Opening, Handles)>),
+    Close(u32),
+}
+
+/// What a host counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StationCounts {
+    /// Cells that found a receive FIFO full, or no adapter.
+    pub(crate) overflowed: u64,
+    /// Cells put into receive FIFOs.
+    pub(crate) arrived: u64,
+    /// Cells in FIFOs when their adapter died.
+    pub(crate) buried: u64,
+    pub(crate) steps: u64,
+    pub(crate) interrupts: u64,
+    /// Cells put on lines, answers to OAM cells too.
+    pub(crate) sent: u64,
+}
+
+/// A host in a run.
+#[derive(Debug)]
+pub(crate) struct Station {
+    pub(crate) spec: HostSpec,
+    config: Config,
+    options: Options,
+    ports: Vec<Wires>,
+    pub(crate) adapter: LabAdapter,
+    /// Adapters that have died.
+    pub(crate) past: Vec<LabAdapter>,
+    board: LabBoard,
+    pub(crate) judge: Option<Judge>,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) endpoints: BTreeMap<VcId, Endpoint>,
+    /// The VC of a connection.
+    pub(crate) by_connection: BTreeMap<u32, VcId>,
+    /// What is open, or is to be again.
+    openings: BTreeMap<u32, Opening>,
+    ordered: BTreeMap<u64, Ordered>,
+    tickets: u64,
+    pub(crate) refusals: Vec<Refusal>,
+    /// The last counters of VCs that were closed.
+    pub(crate) closed: Vec<(u32, VcInfo)>,
+    /// Addresses of cells that found a FIFO full.
+    pub(crate) overflowed: Vec<VpiVci>,
+    pub(crate) counts: StationCounts,
+    /// The step that is due.
+    pub(crate) due: Option<Ps>,
+    last: Ps,
+    stalled_until: Ps,
+    is_down: bool,
+    /// The last step took cells.
+    has_received: bool,
+    /// Times that clients have run.
+    pub(crate) runs: u64,
+}
+
+impl Station {
+    pub(crate) fn new(
+        spec: HostSpec,
+        ports: Vec<Wires>,
+        clients: usize,
+        vcs: u16,
+        options: Options,
+    ) -> Result<Self, Refusal> {
+        let config = Config {
+            form: HeaderForm::Uni,
+            vcs: vcs.max(1),
+            leaves: vcs.max(1),
+            attachments: clients.max(1) as u16,
+            ports: ports
+                .iter()
+                .map(|wires| PortConfig {
+                    format: CellFormat::WithHec,
+                    budget: spec.budget,
+                    discard_unread: false,
+                    line_rate: wires.rate,
+                })
+                .collect(),
+            gap_max_ns: spec.gap_max_ns,
+            clump_cells: spec.clump_cells,
+            overload_cells: 0,
+        };
+        let now = Ps::ZERO.time();
+        let mut station = Self {
+            adapter: LabAdapter::new(config.clone(), now)?,
+            past: Vec::new(),
+            board: board(&config, options),
+            judge: options.reference.then(|| Judge::new(&config, now)),
+            violation: None,
+            clients: (0..clients)
+                .map(|_| Client::new(spec.event_slots))
+                .collect(),
+            ports,
+            endpoints: BTreeMap::new(),
+            by_connection: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            tickets: 0,
+            refusals: Vec::new(),
+            closed: Vec::new(),
+            overflowed: Vec::new(),
+            counts: StationCounts::default(),
+            due: None,
+            last: Ps::ZERO,
+            stalled_until: Ps::ZERO,
+            is_down: false,
+            has_received: false,
+            runs: 0,
+            config,
+            options,
+            spec,
+        };
+        station.attach();
+        Ok(station)
+    }
+
+    /// Whether a VC is open here, or will be.
+    pub(crate) fn has_openings(&self) -> bool {
+        !self.openings.is_empty()
+    }
+
+    /// Commands that have not ended.
+    pub(crate) fn orders(&self) -> usize {
+        self.ordered.len()
+    }
+
+    /// The first step that is not before `at`.
+    pub(crate) fn step_at(&self, at: Ps) -> Ps {
+        let at = at.max(self.stalled_until);
+        at.max(self.last.plus(Ps::new(1)))
+            .round_up(Ps::from_ns(self.spec.step_ns))
+    }
+
+    /// The adapter stands still until then.
+    pub(crate) fn stall(&mut self, until: Ps) {
+        self.stalled_until = self.stalled_until.max(until);
+    }
+
+    /// The adapter looks at its ports at every instant of its grid. The steps that were left out
+    /// would have told it that they were empty: the last two before `now` are made up for.
+    pub(crate) fn catch_up(&mut self, now: Ps, lines: &mut [Line], woken: &mut Vec<usize>) {
+        let step = Ps::from_ns(self.spec.step_ns);
+        let next = now.round_up(step);
+        for back in [2, 1] {
+            let at = Ps::new(next.ps().saturating_sub(back * step.ps()));
+            if at > self.last && at < now && at >= self.stalled_until {
+                self.step(at, lines, woken);
+            }
+        }
+    }
+
+    /// One step of the adapter; `woken` gets the clients that were interrupted.
+    pub(crate) fn step(&mut self, now: Ps, lines: &mut [Line], woken: &mut Vec<usize>) {
+        if self.is_down {
+            return;
+        }
+        self.last = now;
+        self.counts.steps += 1;
+        self.fill_fifos(now, lines);
+        if let Some(judge) = &mut self.judge {
+            judge.begin(now.time());
+        }
+        let received = self.adapter.stats().cells_received;
+        self.adapter.step(now.time(), &mut self.board);
+        self.has_received = self.adapter.stats().cells_received > received;
+        let mut trace = std::mem::take(&mut self.board.trace);
+        for did in &trace {
+            match did {
+                Trace::Interrupted(index) => {
+                    self.counts.interrupts += 1;
+                    let mut clients = self.clients.iter();
+                    woken.extend(clients.position(|client| client.index == Some(*index)));
+                }
+                Trace::Transmitted { port, cells, .. } => {
+                    let output = self.ports[usize::from(port.0)].output;
+                    for cell in cells.as_chunks::<CELL_LEN>().0 {
+                        lines[output].send(now, cell);
+                        self.counts.sent += 1;
+                    }
+                }
+                Trace::Completed(completion) => self.completed(completion),
+                _ => {}
+            }
+        }
+        if self.judge.is_some() {
+            self.judged(now, trace);
+        } else {
+            trace.clear();
+            self.board.trace = trace;
+        }
+    }
+
+    fn judged(&mut self, now: Ps, trace: Vec<Trace>) {
+        let Some(judge) = &mut self.judge else { return };
+        let space = |port: usize| self.ports[port].space;
+        let end = judge.end(now.time(), trace, &mut self.board, space);
+        self.note(now, end);
+    }
+
+    /// Keeps the first difference between the adapter and the reference.
+    fn note(&mut self, now: Ps, judged: Result<(), String>) {
+        if let (Err(text), None) = (judged, &self.violation) {
+            let text = format!("host {}: {text}", self.spec.name);
+            self.violation = Some(Violation::new("I5", now, text));
+        }
+    }
+
+    /// Cells that are there go into the FIFOs.
+    fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
+        let bug = self.options.canary;
+        for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
+            let line = &mut lines[wires.input];
+            while let Some(flying) = line.take(now) {
+                let is_full = self.board.waiting(port) >= self.spec.fifo_cells as usize;
+                if is_full {
+                    self.counts.overflowed += 1;
+                    self.overflowed.push(address_of(&flying.octets));
+                    continue;
+                }
+                self.counts.arrived += 1;
+                if bug != Some(Canary::FifoLoses) || !self.counts.arrived.is_multiple_of(500) {
+                    self.board.put(port, flying.octets);
+                }
+            }
+            let backlog = lines[wires.output].backlog(now);
+            wires.space = TRANSMIT_FIFO.saturating_sub(backlog) as usize;
+            self.board.set_space(port, wires.space);
+        }
+    }
+
+    /// When the adapter has something to do next, if nothing comes.
+    pub(crate) fn next_step(&self, now: Ps, lines: &[Line]) -> Option<Ps> {
+        if self.is_down {
+            return None;
+        }
+        let mut ports = (0..self.ports.len() as u8).map(PortIndex);
+        // Answers to OAM cells leave in the step after, and have no deadline.
+        let busy = self.has_received
+            || self.board.has_orders()
+            || ports.any(|port| self.board.waiting(port) > 0)
+            || self.clients.iter().any(Client::has_rung);
+        if busy {
+            return Some(self.step_at(now));
+        }
+        let wires = self.ports.iter();
+        let arrivals = wires.filter_map(|wires| lines[wires.input].next_arrival());
+        let deadline = self.adapter.next_deadline();
+        let deadline = deadline.map(|time| Ps::from_ns(time.ns()));
+        arrivals.chain(deadline).min().map(|at| self.step_at(at))
+    }
+
+    /// Cells in the receive FIFOs.
+    pub(crate) fn waiting(&self) -> u64 {
+        let ports = (0..self.ports.len() as u8).map(PortIndex);
+        ports.map(|port| self.board.waiting(port) as u64).sum()
+    }
+
+    /// All adapters that this host has had.
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = &LabAdapter> + Clone {
+        self.past.iter().chain(std::iter::once(&self.adapter))
+    }
+
+    /// Cells that the reference has compared.
+    pub(crate) fn judged_cells(&self) -> u64 {
+        self.judge.as_ref().map_or(0, Judge::cells)
+    }
+
+    /// A client is about to take its events.
+    pub(crate) fn takes_events(&mut self, now: Ps, client: usize) {
+        let ticket = self.clients[client].ticket;
+        if let Some(judge) = &mut self.judge {
+            let taken = judge.takes_events(ticket);
+            self.note(now, taken);
+        }
+    }
+
+    /// Hands an SDU of a connection over and rings. False: there is no room, or no such VC.
+    pub(crate) fn submit(
+        &mut self,
+        content: &Content,
+        connection: u32,
+        number: u64,
+        len: u16,
+    ) -> bool {
+        let Some(vc) = self.by_connection.get(&connection) else {
+            return false;
+        };
+        let Some(endpoint) = self.endpoints.get_mut(vc) else {
+            return false;
+        };
+        if !endpoint.submit(content, number, len) {
+            return false;
+        }
+        let client = &mut self.clients[endpoint.client];
+        let rung = client.ring(Some(*vc));
+        if let Some(judge) = &mut self.judge {
+            judge.submitted(*vc, endpoint.submitted().to_vec());
+            for vc in rung {
+                judge.rang(client.ticket, vc);
+            }
+        }
+        true
+    }
+}
+
+fn board(config: &Config, options: Options) -> LabBoard {
+    let board = LabBoard::new(config.ports.len(), options.planted);
+    if options.reference {
+        board
+    } else {
+        board.terse()
+    }
+}

@@ -1,0 +1,344 @@
+//! An output-queued switch: each output has one buffer and a rule for whom to discard.
+
+use std::collections::VecDeque;
+
+use cellgate_core::wire::{Header, HeaderForm, Pti, VpiVci};
+use serde::{Deserialize, Serialize};
+
+use super::Ps;
+use super::line::{Line, Octets};
+
+/// Whom an output discards when its buffer fills.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueDiscard {
+    /// Cells that find the buffer full.
+    #[default]
+    Shared,
+    /// The same, and cells of a VC that has so many in it.
+    PerVc {
+        /// Cells.
+        quota: u32,
+    },
+    /// Partial packet discard: after a lost cell, the rest of its PDU but the last cell.
+    Ppd,
+    /// Early packet discard: PDUs that begin when so many cells wait; and partial packet discard.
+    Epd {
+        /// Cells.
+        threshold: u32,
+    },
+}
+
+/// Cells at an output, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputCounts {
+    /// Put into the buffer.
+    pub queued: u64,
+    /// Discarded, for want of room or as the rest of a PDU.
+    pub discarded: u64,
+    /// The most that waited at once.
+    pub most: u64,
+}
+
+/// What an output remembers of a VC.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Cells in the buffer.
+    queued: u32,
+    /// In the middle of a PDU.
+    inside: bool,
+    discarding: Option<Rest>,
+}
+
+/// What is discarded of a PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// All but the last cell, which keeps the PDUs apart.
+    ButLast,
+    /// All.
+    All,
+}
+
+/// One output: a buffer before a line. When a cell leaves follows from when it came; the buffer
+/// is looked at only when one comes.
+#[derive(Debug)]
+pub struct Output {
+    discard: QueueDiscard,
+    room: usize,
+    flows: Vec<Flow>,
+    /// When each waiting cell has left, and whose it is.
+    waiting: VecDeque<(Ps, u32)>,
+    counts: OutputCounts,
+}
+
+impl Output {
+    /// A buffer of `room` cells, the one that is leaving included, for so many VCs.
+    pub fn new(discard: QueueDiscard, room: u32, flows: usize) -> Self {
+        Self {
+            discard,
+            room: room as usize,
+            flows: vec![Flow::default(); flows],
+            waiting: VecDeque::new(),
+            counts: OutputCounts::default(),
+        }
+    }
+
+    /// A cell of a VC comes for `line`. Cells come in the order of time. Whether it was kept.
+    pub fn offer(&mut self, now: Ps, flow: u32, octets: &Octets, line: &mut Line) -> bool {
+        while let Some((_, flow)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
+            if let Some(flow) = self.flows.get_mut(flow as usize) {
+                flow.queued -= 1;
+            }
+        }
+        let keeps = self.keeps(flow, octets);
+        if keeps {
+            let left = line.send(now, octets);
+            self.waiting.push_back((left, flow));
+            if let Some(flow) = self.flows.get_mut(flow as usize) {
+                flow.queued += 1;
+            }
+            self.counts.queued += 1;
+            self.counts.most = self.counts.most.max(self.waiting.len() as u64);
+        } else {
+            self.counts.discarded += 1;
+        }
+        keeps
+    }
+
+    fn keeps(&mut self, flow: u32, octets: &Octets) -> bool {
+        let is_full = self.waiting.len() >= self.room;
+        let fill = self.waiting.len() as u32;
+        let Some(flow) = self.flows.get_mut(flow as usize) else {
+            return !is_full;
+        };
+        let [a, b, c, d, ..] = *octets;
+        let is_last = match Header::parse([a, b, c, d]).pti() {
+            Pti::User { last, .. } => last,
+            // These are of no PDU.
+            _ => return !is_full,
+        };
+        let is_first = !flow.inside;
+        flow.inside = !is_last;
+        match self.discard {
+            QueueDiscard::Shared => return !is_full,
+            QueueDiscard::PerVc { quota } => return !is_full && flow.queued < quota,
+            QueueDiscard::Epd { threshold } if is_first && fill >= threshold => {
+                flow.discarding = Some(Rest::All);
+            }
+            QueueDiscard::Epd { .. } | QueueDiscard::Ppd => {}
+        }
+        let discarding = flow.discarding;
+        if is_last {
+            flow.discarding = None;
+        } else if is_full && discarding.is_none() {
+            flow.discarding = Some(Rest::ButLast);
+        }
+        match discarding {
+            Some(Rest::All) => false,
+            Some(Rest::ButLast) => is_last && !is_full,
+            None => !is_full,
+        }
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> OutputCounts {
+        self.counts
+    }
+}
+
+/// Where cells of a VC go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Which of the outputs.
+    pub output: u32,
+    /// The line behind it.
+    pub line: u32,
+    /// The VC's number there.
+    pub flow: u32,
+}
+
+/// Routes by the bits of an address: open addressing, at most half full.
+#[derive(Debug, Default)]
+struct Routes {
+    slots: Vec<Option<(u32, Route)>>,
+    len: usize,
+}
+
+impl Routes {
+    /// Where an address is, or where it would be.
+    fn slot(&self, bits: u32) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = bits.wrapping_mul(0x9e37_79b1) as usize >> 7 & mask;
+        while self.slots[slot].is_some_and(|(other, _)| other != bits) {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn find(&self, bits: u32) -> Option<Route> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        self.slots[self.slot(bits)].map(|(_, route)| route)
+    }
+
+    /// False if there is one already.
+    fn insert(&mut self, bits: u32, route: Route) -> bool {
+        if 2 * (self.len + 1) > self.slots.len() {
+            let slots = (4 * (self.len + 1)).next_power_of_two();
+            let before = std::mem::replace(&mut self.slots, vec![None; slots]);
+            for (bits, route) in before.into_iter().flatten() {
+                let slot = self.slot(bits);
+                self.slots[slot] = Some((bits, route));
+            }
+        }
+        let slot = self.slot(bits);
+        let is_free = self.slots[slot].is_none();
+        self.slots[slot].get_or_insert((bits, route));
+        self.len += usize::from(is_free);
+        is_free
+    }
+}
+
+/// A switch: which input and address leads to which output.
+#[derive(Debug, Default)]
+pub struct Switch {
+    /// For each input.
+    routes: Vec<Routes>,
+    outputs: Vec<Output>,
+    unrouted: u64,
+}
+
+impl Switch {
+    /// A switch with so many inputs.
+    pub fn new(inputs: usize) -> Self {
+        Self {
+            routes: (0..inputs).map(|_| Routes::default()).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// One more output; its number.
+    pub fn add_output(&mut self, output: Output) -> u32 {
+        self.outputs.push(output);
+        (self.outputs.len() - 1) as u32
+    }
+
+    /// One more VC. False if its address is taken on this input.
+    pub fn add_route(&mut self, input: usize, address: VpiVci, route: Route) -> bool {
+        self.routes[input].insert(address.bits(), route)
+    }
+
+    /// Where a cell goes. None: nowhere, and it is counted.
+    pub fn route(&mut self, input: usize, octets: &Octets) -> Option<Route> {
+        let [a, b, c, d, ..] = *octets;
+        let address = Header::parse([a, b, c, d]).address(HeaderForm::Uni);
+        let route = self.routes[input].find(address.bits());
+        self.unrouted += u64::from(route.is_none());
+        route
+    }
+
+    /// An output.
+    pub fn output(&mut self, output: u32) -> &mut Output {
+        &mut self.outputs[output as usize]
+    }
+
+    /// The counters of the outputs.
+    pub fn counts(&self) -> impl Iterator<Item = OutputCounts> {
+        self.outputs.iter().map(Output::counts)
+    }
+
+    /// Cells of addresses without a route.
+    pub fn unrouted(&self) -> u64 {
+        self.unrouted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offers PDUs of `cells` cells of two VCs at once; which cells of VC 0 were kept.
+    fn kept(discard: QueueDiscard, room: u32, cells: u8) -> String {
+        let mut line = Line::new(149_760_000, Ps::ZERO);
+        let mut output = Output::new(discard, room, 2);
+        let mut kept = String::new();
+        for n in 0..cells {
+            let pti = Pti::User {
+                congested: false,
+                last: n == cells - 1,
+            };
+            let mut octets = [0; 53];
+            octets[..4].copy_from_slice(&Header::new(VpiVci::default(), pti, false).emit());
+            for flow in [1, 0] {
+                let keeps = output.offer(Ps::ZERO, flow, &octets, &mut line);
+                if flow == 0 {
+                    kept.push(if keeps { '#' } else { '.' });
+                }
+            }
+        }
+        let counts = output.counts();
+        assert_eq!(counts.queued + counts.discarded, 2 * u64::from(cells));
+        assert!(counts.most <= room.into());
+        kept
+    }
+
+    #[test]
+    fn each_rule_discards_whom_it_says() {
+        assert_eq!(kept(QueueDiscard::Shared, 6, 4), "###.");
+        assert_eq!(kept(QueueDiscard::Shared, 100, 4), "####");
+        assert_eq!(kept(QueueDiscard::PerVc { quota: 2 }, 100, 4), "##..");
+        // VC 1 comes first and takes the last place.
+        assert_eq!(kept(QueueDiscard::Ppd, 5, 4), "##..");
+        assert_eq!(kept(QueueDiscard::Epd { threshold: 1 }, 100, 4), "....");
+        assert_eq!(kept(QueueDiscard::Epd { threshold: 2 }, 100, 4), "####");
+    }
+
+    #[test]
+    fn every_route_is_found_and_no_other() {
+        let mut routes = Routes::default();
+        let route = |flow| Route {
+            output: 0,
+            line: 0,
+            flow,
+        };
+        assert_eq!(routes.find(0), None);
+        for n in 0..1_000 {
+            assert!(routes.insert(n * 4_096, route(n)));
+        }
+        assert!(!routes.insert(4_096, route(7)));
+        for n in 0..1_000 {
+            assert_eq!(routes.find(n * 4_096), Some(route(n)));
+            assert_eq!(routes.find(n * 4_096 + 1), None);
+        }
+    }
+
+    #[test]
+    fn the_buffer_empties_as_cells_leave() {
+        let mut line = Line::new(424, Ps::ZERO);
+        let mut output = Output::new(QueueDiscard::Shared, 1, 1);
+        let second = 1_000_000_000_000;
+        let offers = [0, 1, second - 1, second].map(Ps::new);
+        let kept = offers.map(|at| output.offer(at, 0, &[0; 53], &mut line));
+        assert_eq!(kept, [true, false, false, true]);
+    }
+
+    #[test]
+    fn an_address_without_a_route_is_counted() {
+        let mut switch = Switch::new(1);
+        let address = VpiVci::new(0, 32).expect("an address");
+        let route = Route {
+            output: 0,
+            line: 0,
+            flow: 0,
+        };
+        assert!(switch.add_route(0, address, route) && !switch.add_route(0, address, route));
+        let mut octets = [0; 53];
+        assert_eq!(switch.route(0, &octets), None);
+        octets[2] = 2;
+        assert_eq!(
+            (switch.route(0, &octets), switch.unrouted()),
+            (Some(route), 1)
+        );
+    }
+}

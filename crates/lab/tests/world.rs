@@ -1,0 +1,247 @@
+//! The deterministic world, end to end: sources, lines, switches, the real adapter, readers that
+//! check every octet.
+
+use cellgate_core::wire::VpiVci;
+use cellgate_lab::world::scenario::{
+    ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
+};
+use cellgate_lab::world::{
+    Failure, Options, Outcome, QueueDiscard, World, check, check_determinism, check_isolation,
+    scenario_of, world_kills,
+};
+use cellgate_lab::{print_table, shrink};
+
+fn connection(name: &str, from: &str, to: &str, vci: u16, contract: &str) -> ConnectionSpec {
+    ConnectionSpec {
+        name: name.into(),
+        from: from.into(),
+        to: to.into(),
+        address: VpiVci::new(0, vci).expect("an address"),
+        contract: contract.into(),
+        notification: cellgate_core::adapter::Notification::LastCell,
+        client: 0,
+        open: true,
+    }
+}
+
+fn source(connection: &str, traffic: Traffic, sdus: &[u16]) -> SourceSpec {
+    SourceSpec {
+        connection: connection.into(),
+        traffic,
+        sdus: sdus.into(),
+        start_ns: 0,
+        stop_ns: 0,
+        by_adapter: false,
+        hazard: false,
+    }
+}
+
+/// Sources at `a` and `b`, a switch, readers at `c`.
+fn star(connections: Vec<ConnectionSpec>, sources: Vec<SourceSpec>) -> Scenario {
+    Scenario {
+        duration_ns: 20_000_000,
+        hosts: ["a", "b", "c"].map(HostSpec::named).into(),
+        switches: vec![SwitchSpec::named("s")],
+        links: ["a", "b", "c"]
+            .map(|host| LinkSpec::between(host, "s"))
+            .into(),
+        connections,
+        sources,
+        ..Scenario::default()
+    }
+}
+
+fn run(scenario: &Scenario, options: Options) -> Outcome {
+    let mut world = World::new(scenario, options).expect("a sane scenario");
+    world.run();
+    world.outcome(scenario.duration_ns)
+}
+
+#[test]
+fn what_conforms_arrives_octet_for_octet() {
+    let contract = "cbr,aal5:pcr=20000cps,max_sdu=1000,cdvt=100us";
+    let scenario = star(
+        vec![
+            connection("one", "a", "c", 32, contract),
+            connection("two", "b", "c", 33, contract),
+        ],
+        vec![
+            source(
+                "one",
+                Traffic::Paced { cell_s: 20_000 },
+                &[1000, 12, 40, 41],
+            ),
+            source("two", Traffic::Paced { cell_s: 19_999 }, &[500]),
+        ],
+    );
+    let outcome = run(&scenario, Options::default());
+    println!("{outcome:#?}");
+    for (name, connection) in &outcome.connections {
+        assert!(connection.sent_pdus > 30, "{name}");
+        assert_eq!(connection.delivered_pdus, connection.sent_pdus, "{name}");
+        assert_eq!(connection.lost_pdus + connection.strange_pdus, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_greedy_source_fills_its_line_exactly() {
+    let scenario = star(
+        vec![connection("one", "a", "c", 32, "ubr,aal5:max_sdu=40")],
+        vec![source("one", Traffic::Greedy, &[40])],
+    );
+    let one = &run(&scenario, Options::default()).connections["one"];
+    // One cell each 424 / 149.76 us, the first at once.
+    assert_eq!(one.sent_cells, 20_000 * 14_976 / 42_400 + 1);
+    assert_eq!(one.delivered_pdus, one.sent_cells);
+}
+
+/// Two sources that together have twice the line's rate; PDUs that come through.
+fn crowded(discard: QueueDiscard) -> u64 {
+    let mut scenario = star(
+        vec![
+            connection("one", "a", "c", 32, "ubr,aal5:max_sdu=1500"),
+            connection("two", "b", "c", 33, "ubr,aal5:max_sdu=1500"),
+        ],
+        vec![
+            // Of different rates: in step, one of them would always find the room that there is.
+            source("one", Traffic::Paced { cell_s: 353_000 }, &[1500]),
+            source("two", Traffic::Paced { cell_s: 331_777 }, &[1500]),
+        ],
+    );
+    scenario.switches[0].discard = discard;
+    let outcome = run(&scenario, Options::default());
+    let connections = outcome.connections.values();
+    connections
+        .map(|connection| connection.delivered_pdus)
+        .sum()
+}
+
+#[test]
+fn discarding_whole_pdus_saves_those_that_are_left() {
+    let [shared, partial, early] = [
+        QueueDiscard::Shared,
+        QueueDiscard::Ppd,
+        QueueDiscard::Epd { threshold: 128 },
+    ]
+    .map(crowded);
+    println!("shared {shared}, partial {partial}, early {early}");
+    // 7,064 cells leave the switch in 20 ms: 220 PDUs of 32 cells.
+    assert!(shared < 60 && early > 210, "{shared} {early}");
+    assert!(
+        shared < partial && partial < early,
+        "{shared} {partial} {early}"
+    );
+}
+
+#[test]
+fn random_scenarios_are_right() {
+    let (mut cells, mut judged) = (0, 0);
+    for seed in 0..seeds() {
+        let outcome = check(&scenario_of(seed), judged_options());
+        let outcome = outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        cells += outcome.cells;
+        judged += outcome.judged_cells;
+    }
+    // A judge of nothing would be content as well.
+    println!("{} seeds: {cells} cells, {judged} judged", seeds());
+    assert!(judged > 500 * seeds());
+}
+
+/// Seeds of the ordinary tests; `CELLGATE_SEEDS` overrides it.
+fn seeds() -> u64 {
+    let given = std::env::var("CELLGATE_SEEDS").ok();
+    given.map_or(30, |text| {
+        text.parse().expect("CELLGATE_SEEDS is a number of seeds")
+    })
+}
+
+fn judged_options() -> Options {
+    Options {
+        reference: true,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn trains_and_single_cells_and_every_run_are_the_same() {
+    for seed in 0..seeds().div_ceil(3) {
+        let scenario = scenario_of(seed);
+        assert_eq!(scenario, scenario_of(seed));
+        check_determinism(&scenario, Options::default())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+#[test]
+fn hazards_take_nothing_from_those_that_conform() {
+    for seed in 0..seeds().div_ceil(3) {
+        check_isolation(&scenario_of(seed), Options::default())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+#[test]
+fn every_bug_within_reach_is_found() {
+    let kills = world_kills(0..150, |_| {});
+    println!("{}", print_table(&kills));
+    let alive = kills.iter().filter(|kill| kill.seed.is_none());
+    let alive: Vec<&str> = alive.map(|kill| kill.bug.as_str()).collect();
+    assert!(kills.len() >= 50 && alive.is_empty(), "survived: {alive:?}");
+}
+
+#[test]
+fn a_failing_scenario_is_made_small() {
+    // It says that it keeps its contract, and sends at four times the rate.
+    let mut scenario = scenario_of(3);
+    let contract = "cbr,aal5:pcr=5000cps,max_sdu=400";
+    let to = "reader0";
+    scenario
+        .connections
+        .push(connection("liar", "sender0", to, 999, contract));
+    let traffic = Traffic::Paced { cell_s: 20_000 };
+    scenario.sources.push(source("liar", traffic, &[400]));
+    let fails = |scenario: &Scenario| match check(scenario, Options::default()) {
+        Err(Failure::Violation(violation)) => violation.text.contains("liar"),
+        _ => false,
+    };
+    assert!(fails(&scenario));
+    let small = shrink(&scenario, 1_000, fails);
+    let names = small
+        .sources
+        .iter()
+        .map(|source| source.connection.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["liar"]);
+    assert!(small.faults.is_empty() && small.connections.len() == 1);
+}
+
+#[test]
+fn what_makes_no_world_is_told() {
+    let contract = "cbr,aal5:pcr=5000cps,max_sdu=400";
+    let sane = || {
+        star(
+            vec![connection("one", "a", "c", 32, contract)],
+            vec![source("one", Traffic::Greedy, &[400])],
+        )
+    };
+    type Spoil = fn(&mut Scenario);
+    let cases: [(&str, Spoil); 8] = [
+        ("two of the name", |s| s.hosts[1].name = "a".into()),
+        ("nothing has the name", |s| s.connections[0].to = "x".into()),
+        ("no path", |s| s.links.truncate(2)),
+        ("connection \"one\":", |s| {
+            s.connections[0].contract = "x".into()
+        }),
+        ("12 octets", |s| s.sources[0].sdus = vec![11]),
+        ("at most the", |s| s.sources[0].sdus = vec![401]),
+        ("two sources", |s| s.sources.push(s.sources[0].clone())),
+        ("bit_s is 0", |s| s.links[0].bit_s = 0),
+    ];
+    for (expected, spoil) in cases {
+        let mut scenario = sane();
+        spoil(&mut scenario);
+        match World::new(&scenario, Options::default()) {
+            Ok(_) => panic!("{expected}: it made a world"),
+            Err(error) => assert!(error.to_string().contains(expected), "{error}"),
+        }
+    }
+}
