@@ -3,7 +3,7 @@
 
 mod netns;
 
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use netns::{Namespace, joined};

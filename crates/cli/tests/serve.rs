@@ -1,10 +1,17 @@
 //! `cellgate serve` and `cellgate config` as a user runs them.
 
+mod daemon;
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use cellgate_host::client::Control;
+use cellgate_host::sys::allowed_cpus;
+use daemon::{Scheduled, threads};
+use rustix::process::{Pid, Signal, geteuid, kill_process, test_kill_process};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -114,4 +121,176 @@ fn a_running_daemon_shows_what_makes_it_again() {
     assert!(daemon.0.wait().unwrap().success());
     assert!(!Path::new(&socket).exists());
     assert_eq!(show().status.code(), Some(4));
+}
+
+impl Daemon {
+    /// Starts one, and waits until it is ready: what it has said.
+    fn start(words: &[&str], config: &str) -> (Self, Vec<String>) {
+        let binary = [env!("CARGO_BIN_EXE_cellgate"), "serve", "-c", config];
+        let words = [words, &binary].concat();
+        let mut program = Command::new(words[0]);
+        program.args(&words[1..]).stderr(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        while said
+            .last()
+            .is_none_or(|line: &String| !line.ends_with(": ready"))
+        {
+            match lines.next() {
+                Some(line) => said.push(line.unwrap()),
+                None => break,
+            }
+        }
+        std::thread::spawn(move || lines.count());
+        (Self(child), said)
+    }
+}
+
+/// The adapter's process, and the VCs that it has.
+fn adapter(directory: &Directory) -> Option<(u32, usize)> {
+    let mut control = Control::at(Path::new(&directory.path("adapter.sock"))).ok()?;
+    let vcs = control.enumerate().ok()?.vcs.len();
+    Some((control.hello().pid, vcs))
+}
+
+/// What the line of a thread says of it: `fifo N` or `nice N`, then `on CPU ...`.
+fn is_as_told(thread: &Scheduled, said: &[String], name: &str) {
+    let begin = format!("cellgate: {name}: ");
+    let line = said.iter().find_map(|line| line.strip_prefix(&begin));
+    let line = line.unwrap_or_else(|| panic!("nothing is said of {name}: {said:?}"));
+    let class = match thread.fifo {
+        Some(priority) => format!("fifo {priority}, "),
+        None => format!("nice {}, ", thread.nice),
+    };
+    assert!(line.starts_with(&class), "{line}: it is {thread:?}");
+}
+
+#[test]
+fn threads_have_the_classes_that_are_told() {
+    let directory = Directory::new("threads");
+    let state = directory.path("state");
+    let text = format!("[server]\nstate_dir = {state:?}\n[adapter]\nports = 2\n");
+    let config = directory.write("config.toml", &text);
+    let (daemon, said) = Daemon::start(&[], &config);
+    let own = threads(daemon.0.id());
+    let (service, interrupt) = (&own["cg-service"], &own["cg-interrupt"]);
+    is_as_told(service, &said, "service");
+    is_as_told(interrupt, &said, "pseudo-interrupts");
+    assert_eq!(service.fifo, None, "nobody is starved by requests");
+    let control = Control::at(&Path::new(&state).join("adapter.sock")).unwrap();
+    let scheduling = control.hello().scheduling.clone();
+    let firmware = &threads(control.hello().pid)["cg-firmware"];
+    let untouched = scheduling.rt_runtime_us == Some(-1);
+    let privileged = geteuid().is_root() && scheduling.notes.is_empty();
+    if let (Some(cpu), 2..) = (scheduling.pinned, allowed_cpus().len()) {
+        assert_eq!(firmware.cpus, cpu.to_string());
+        let beside =
+            |thread: &Scheduled| !thread.cpus.split([',', '-']).any(|n| *n == firmware.cpus);
+        assert!(beside(service) && beside(interrupt), "{own:?}");
+    }
+    if !privileged || allowed_cpus().len() < 2 {
+        return println!("skipped thread_classes: {:?}", scheduling.notes);
+    }
+    let expected = if untouched { Some(40) } else { None };
+    assert_eq!((firmware.fifo, firmware.nice), (expected, -20));
+    assert_eq!((interrupt.fifo, service.nice), (Some(20), -10), "{said:?}");
+    println!("ran thread_classes");
+}
+
+#[test]
+fn without_privilege_it_serves_and_says_what_is_missing() {
+    let directory = Directory::new("plain");
+    std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o777)).unwrap();
+    let state = directory.path("state");
+    let text = format!("[server]\nstate_dir = {state:?}\n[adapter]\nports = 2\n");
+    let config = directory.write("config.toml", &text);
+    let nobody = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--",
+    ];
+    let words = if geteuid().is_root() {
+        &nobody[..]
+    } else {
+        &[]
+    };
+    let probe = Command::new("setpriv")
+        .args(&nobody[1..])
+        .args([env!("CARGO_BIN_EXE_cellgate"), "--version"])
+        .output();
+    if !words.is_empty() && !probe.as_ref().is_ok_and(|probe| probe.status.success()) {
+        return println!("skipped thread_classes_plain: {probe:?}");
+    }
+    let (daemon, said) = Daemon::start(words, &config);
+    let own = threads(daemon.0.id());
+    for (name, thread) in [
+        ("service", "cg-service"),
+        ("pseudo-interrupts", "cg-interrupt"),
+    ] {
+        is_as_told(&own[thread], &said, name);
+        assert_eq!((own[thread].fifo, own[thread].nice), (None, 0), "{said:?}");
+        let missing = |line: &&String| line.contains(name) && line.contains("refused");
+        assert!(said.iter().any(|line| missing(&line)), "{said:?}");
+    }
+    let socket = Path::new(&state).join("control.sock");
+    let admin = cellgate::Admin::at(&socket).unwrap();
+    let notes = admin.server().notes.join("; ");
+    for part in ["service: nice -10 refused", "nice -20 refused"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+    let open = cellgate::Connection::builder()
+        .socket(&socket)
+        .address("0.40");
+    let connection = open
+        .contract("cbr,aal5:pcr=1000cps,max_sdu=100")
+        .open()
+        .unwrap();
+    connection.send(b"it works").unwrap();
+    let mut buffer = [0; 100];
+    let received = connection.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..received.len], b"it works");
+    println!("ran thread_classes_plain");
+}
+
+#[test]
+fn an_adapter_that_stands_still_is_replaced() {
+    let directory = Directory::new("still");
+    let text = configuration(&directory.0);
+    let text = text.replace("ports = 2", "ports = 2\nsilence_max_ns = 3000000000");
+    let config = directory.write("config.toml", &text);
+    let (_daemon, _) = Daemon::start(&[], &config);
+    let (first, vcs) = adapter(&directory).expect("it listens");
+    assert_eq!(vcs, 1);
+    let signal = |signal| {
+        let pid = Pid::from_raw(first.cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+        pid
+    };
+    // For a while: nothing comes of it, unless the machine made more of it.
+    let from = Instant::now();
+    signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(300));
+    signal(Signal::CONT);
+    let short = from.elapsed() < Duration::from_secs(2);
+    std::thread::sleep(Duration::from_secs(1));
+    let after = adapter(&directory);
+    match short {
+        true => assert_eq!(after, Some((first, 1))),
+        false => return println!("skipped still_adapter: the machine stood still, too"),
+    }
+    let pid = signal(Signal::STOP);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // One that stands still answers nobody, and would have us wait.
+        let gone = test_kill_process(pid).is_err();
+        if gone && adapter(&directory).is_some_and(|(other, vcs)| other != first && vcs == 1) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it is not replaced");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    println!("ran still_adapter");
 }

@@ -6,15 +6,17 @@ mod netns;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, Command, Output, Stdio};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cellgate::Connection;
+use cellgate::{Admin, Connection, DeviceSpec, Error, Refused, Resource};
 use cellgate_core::upper::{Encapsulation, InAtmArp};
+use cellgate_host::client::Control;
 use cellgate_host::sys::enter_network_namespace;
-use daemon::{Daemon, await_line, octets};
+use daemon::{Daemon, octets, threads};
 use netns::{Namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,12 +32,16 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 166, 70, 1), Ipv4Addr::new(1
 
 /// Two daemons, each with the interface `wan` to the other, a pseudowire on this host.
 fn daemons() -> [Daemon; 2] {
+    daemons_with("")
+}
+
+fn daemons_with(more: &str) -> [Daemon; 2] {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     let ends = [71, 72].map(|side| format!("127.{side}.{high}.{}", low | 1));
     [0, 1].map(|side| {
         let contents = format!(
             "[adapter]\npin = false\nnice = 0\nlock_memory = false\nyield_when_idle = true\n\
-             memory_max = 268435456\n[[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
+             memory_max = 268435456\n{more}[[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
              local = \"{}:6635\"\npeer = \"{}:6635\"\nlabel_out = {}\nlabel_in = {}\nmtu = 1500\n",
             ends[side],
             ends[1 - side],
@@ -66,50 +72,56 @@ fn inside<T: Send + 'static>(
     })
 }
 
-/// A running `cellgate tun`, its device up.
-struct Tunnel {
-    child: Child,
-    said: JoinHandle<String>,
+/// Has a daemon carry a network device `cell0` of a namespace.
+fn begin(daemon: &Daemon, namespace: &Namespace, side: usize, words: &[&str]) {
+    let address = format!("{}/24", ADDRESSES[side]);
+    let output = add(daemon, namespace, &[words, &["address", &address]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let info: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(info["device"], "cell0");
 }
 
-impl Tunnel {
-    fn start(daemon: &Daemon, namespace: &Namespace, side: usize, encapsulation: &str) -> Self {
-        let address = format!("{}/24", ADDRESSES[side]);
-        let mut command = Command::new("ip");
-        command.args([
-            "netns",
-            "exec",
-            &namespace.0,
-            env!("CARGO_BIN_EXE_cellgate"),
-        ]);
-        command.arg("tun").arg("--socket").arg(daemon.socket());
-        command.args(["add", "cell0", "vc", "wan.0.100", "encap", encapsulation]);
-        command.args(["address", &address, "--json"]);
-        let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = pipes.spawn().expect("ip starts");
-        let stderr = child.stderr.take().expect("a pipe");
-        let said = await_line(stderr, "cell0: ");
-        Self { child, said }
-    }
+/// What the daemon's device is and has carried; none: there is none.
+fn shown(daemon: &Daemon) -> Option<Value> {
+    let shown = daemon.ok(&["tun", "show", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    shown["devices"]
+        .as_array()
+        .expect("a list")
+        .first()
+        .cloned()
+}
 
-    /// Its exit code, what it complained of and what it carried, as soon as it has ended.
-    fn ended(mut self) -> (Option<i32>, String, Value) {
-        let mut text = String::new();
-        let mut stdout = self.child.stdout.take().expect("a pipe");
-        stdout.read_to_string(&mut text).expect("text");
-        let code = self.child.wait().expect("a child").code();
-        let said = self.said.join().expect("a pipe is read");
-        let counts = serde_json::from_str(&text);
-        let counts = counts.unwrap_or_else(|error| panic!("{error}: {text} {said}"));
-        (code, said, counts)
-    }
+fn carried(daemon: &Daemon) -> Value {
+    shown(daemon).expect("a device")["carried"].clone()
+}
 
-    fn end(self) -> Value {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("a child");
-        let (code, said, counts) = self.ended();
-        assert_eq!((code, &*said), (Some(0), ""));
-        counts
+fn is_there(namespace: &Namespace) -> bool {
+    ip(&["-n", &namespace.0, "link", "show", "cell0"]).is_ok()
+}
+
+fn eventually<T>(complaint: &str, mut what: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(it) = what() {
+            return it;
+        }
+        assert!(Instant::now() < deadline, "{complaint}");
+        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// `cellgate tun add cell0` in a namespace.
+fn add(daemon: &Daemon, namespace: &Namespace, words: &[&str]) -> Output {
+    let mut command = Command::new("ip");
+    let binary = env!("CARGO_BIN_EXE_cellgate");
+    command.args(["netns", "exec", &namespace.0, binary]);
+    command.arg("tun").arg("--socket").arg(daemon.socket());
+    command
+        .args(["add", "cell0", "vc", "wan.0.100"])
+        .args(words);
+    command.arg("--json");
+    command.output().expect("ip starts")
 }
 
 /// RFC 1071.
@@ -123,9 +135,18 @@ fn checksum(octets: &[u8]) -> u16 {
 
 /// Echo requests one after the other; how many of `count` come back within a time each.
 fn ping(to: Ipv4Addr, count: u16) -> u16 {
+    echo(to, count, PATIENCE)
+}
+
+/// One, that may be lost.
+fn ping_within(to: Ipv4Addr, patience: Duration) -> u16 {
+    echo(to, 1, patience)
+}
+
+fn echo(to: Ipv4Addr, count: u16, patience: Duration) -> u16 {
     let icmp = Some(ipproto::ICMP);
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::RAW, icmp).unwrap();
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).unwrap();
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(patience)).unwrap();
     let to = std::net::SocketAddr::from((to, 0));
     let mut answered = 0;
     for number in 1..=count {
@@ -164,8 +185,10 @@ fn count(value: &Value) -> u64 {
 /// Both ways, and 5 MB by TCP: identical.
 fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
     let daemons = daemons();
-    let tunnels =
-        [0, 1].map(|side| Tunnel::start(&daemons[side], &namespaces[side], side, encapsulation));
+    for side in [0, 1] {
+        let words = ["encap", encapsulation];
+        begin(&daemons[side], &namespaces[side], side, &words);
+    }
     for side in [0, 1] {
         let ping = inside(&namespaces[side], move || ping(ADDRESSES[1 - side], 5));
         assert_eq!(ping.join().unwrap(), 5, "{encapsulation} from side {side}");
@@ -193,14 +216,18 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
         received.len()
     );
 
-    let [a, b] = tunnels;
-    let a = a.end();
-    // A device that somebody removes ends its command, too.
+    // What one has received, the other has sent before.
+    let [early, a, late] = [1, 0, 1].map(|side| carried(&daemons[side]));
+    let mtu = shown(&daemons[0]).expect("a device")["mtu_octets"].clone();
+    daemons[0].ok(&["tun", "del", "cell0"]);
+    assert!(!is_there(&namespaces[0]) && shown(&daemons[0]).is_none());
+    daemons[0].fails(1, &["tun", "del", "cell0"]);
+    // Somebody else can remove a device, too.
     ip(&["-n", &namespaces[1].0, "link", "del", "cell0"]).unwrap();
-    let (code, said, b) = b.ended();
-    assert_eq!(code, Some(1));
-    assert!(said.contains("network device"), "{said}");
-    let both = [(&a, &b, ADDRESSES[1]), (&b, &a, ADDRESSES[0])];
+    eventually("its worker stays", || {
+        shown(&daemons[1]).is_none().then_some(())
+    });
+    let both = [(&a, &late, ADDRESSES[1]), (&early, &a, ADDRESSES[0])];
     for (this, other, peer) in both {
         assert_eq!(count(&this["copies"]), 0, "{this}");
         assert_eq!(sum(&this["not_sent"]), 0, "{this}");
@@ -214,8 +241,8 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
         assert_eq!(to["peer"].as_str(), peer.as_deref(), "{this}");
     }
     // 5 MB in packets that fit.
-    let least = 5_000_000 / count(&a["mtu_octets"]);
-    assert!(count(&b["received_pdus"]) > least, "{b}");
+    let least = 5_000_000 / count(&mtu);
+    assert!(count(&late["received_pdus"]) > least, "{late}");
 }
 
 #[test]
@@ -252,16 +279,27 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
         .socket(raw.socket())
         .address("wan.0.100");
     let connection = builder.contract("ubr,aal5:max_sdu=9188").open().unwrap();
-    let tunnel = Tunnel::start(&device, &namespace, 1, "ipoa-llcsnap");
+    begin(&device, &namespace, 1, &["encap", "ipoa-llcsnap"]);
 
-    let asked = InAtmArp::request(ADDRESSES[1]);
-    assert_eq!(next_atmarp(&connection), *asked.emit());
+    // Nobody answers: it asks again.
+    let asked = InAtmArp::request(ADDRESSES[1]).emit();
+    let mut questions = 2;
+    for _ in 0..questions {
+        assert_eq!(next_atmarp(&connection), *asked);
+    }
     let question = InAtmArp::request(ADDRESSES[0]);
     let header = Encapsulation::IpoaLlcsnap.emit_atmarp().unwrap();
     let question_sdu = [&header[..], &question.emit()].concat();
     let answer = question.answer(ADDRESSES[1]).unwrap();
     connection.send(&question_sdu).unwrap();
-    assert_eq!(next_atmarp(&connection), *answer.emit());
+    loop {
+        let told = next_atmarp(&connection);
+        if told == *answer.emit() {
+            break;
+        }
+        assert_eq!(told, *asked);
+        questions += 1;
+    }
 
     let mut atmarp = question_sdu.clone();
     // ARP_REQUEST.
@@ -299,13 +337,12 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
         }
     }
 
-    let pid = Pid::from_raw(device.pid().cast_signed()).expect("a process");
-    kill_process(pid, Signal::TERM).expect("a child");
-    let (code, said, counts) = tunnel.ended();
-    assert_eq!(code, Some(1));
-    assert!(said.contains("the server ends"), "{said}");
+    let counts = eventually("the last packet is not counted", || {
+        let counts = carried(&device);
+        (count(&counts["not_sent"]["too_long"]) == 2).then_some(counts)
+    });
     let wanted = serde_json::json!({
-        "peer": ADDRESSES[0], "received": 2, "asked": 1, "answered": 2, "unanswered": 0,
+        "peer": ADDRESSES[0], "received": 2, "asked": questions, "answered": 2, "unanswered": 0,
     });
     assert_eq!(counts["inatmarp"], wanted);
     let refused = &counts["not_received"];
@@ -324,7 +361,219 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
     assert_eq!(count(&counts["not_sent"]["too_long"]), 2, "{counts}");
     assert_eq!(sum(&counts["not_sent"]), 2, "{counts}");
     assert_eq!(count(&counts["copies"]), 0, "{counts}");
+    // A server that ends takes its devices with it.
+    let pid = Pid::from_raw(device.pid().cast_signed()).expect("a process");
+    kill_process(pid, Signal::TERM).expect("a child");
+    eventually("the device stays", || (!is_there(&namespace)).then_some(()));
     println!("ran tun_inatmarp");
+}
+
+/// An echo request whose answer is waited for.
+fn ask(from: &Namespace, to: Ipv4Addr) -> JoinHandle<u16> {
+    inside(from, move || ping(to, 1))
+}
+
+#[test]
+fn a_device_outlives_its_server_and_its_adapter() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = match (namespace("tun-d"), namespace("tun-e")) {
+        (Ok(a), Ok(b)) => [a, b],
+        (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_kills: {reason}"),
+    };
+    let [mut near, far] = daemons();
+    let contract = "contract cbr,aal5:pcr=20000cps,max_sdu=1508";
+    let words: Vec<_> = format!("encap ipoa-llcsnap {contract}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    begin(&near, &namespaces[0], 0, &words);
+    begin(&far, &namespaces[1], 1, &words);
+    let to = ADDRESSES[1];
+    assert_eq!(ask(&namespaces[0], to).join().unwrap(), 1);
+    let number = |daemon: &Daemon| {
+        let mut admin = Admin::at(daemon.socket()).ok()?;
+        Some(admin.list().ok()?.first()?.number)
+    };
+    let before = number(&near);
+    assert!(before.is_some());
+    for _ in 0..3 {
+        near.kill();
+        // Nobody carries it, and the kernel keeps it in the device's queue.
+        let late = ask(&namespaces[0], to);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(is_there(&namespaces[0]) && !late.is_finished());
+        near.succeed();
+        assert_eq!(late.join().unwrap(), 1);
+        assert_eq!(number(&near), before, "it is another connection");
+        assert_eq!(ask(&namespaces[1], ADDRESSES[0]).join().unwrap(), 1);
+    }
+    let adapter = Control::at(&near.path("state/adapter.sock")).expect("it listens");
+    let pid = Pid::from_raw(adapter.hello().pid.cast_signed()).expect("a process");
+    kill_process(pid, Signal::KILL).expect("it runs");
+    drop(adapter);
+    eventually("nothing passes a new adapter", || {
+        let socket = near.path("state/adapter.sock");
+        let anew = Control::at(&socket).ok()?.hello().pid.cast_signed();
+        (anew != pid.as_raw_nonzero().get()).then_some(())
+    });
+    // What was on its way is lost with the adapter.
+    eventually("nothing passes a new adapter", || {
+        let answered = inside(&namespaces[0], move || {
+            ping_within(to, Duration::from_secs(1))
+        });
+        (answered.join().unwrap() == 1).then_some(())
+    });
+    // The new one keeps the device as the former did.
+    near.kill();
+    near.succeed();
+    assert_eq!(ask(&namespaces[0], to).join().unwrap(), 1);
+    near.ok(&["tun", "del", "cell0"]);
+    assert!(!is_there(&namespaces[0]));
+    assert_eq!(number(&near), None);
+    println!("ran tun_kills");
+}
+
+#[test]
+fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespace = match namespace("tun-f") {
+        Ok(namespace) => namespace,
+        Err(reason) => return println!("skipped tun_admission: {reason}"),
+    };
+    let [daemon, _] = daemons_with("[admission]\nworker_ppm = 50000\n");
+    let reserved = || {
+        let resources = Admin::at(daemon.socket()).unwrap().resources().unwrap();
+        let workers = |info: &cellgate::ResourceInfo| info.resource == Resource::WorkerCpu;
+        let found = resources.into_iter().find(workers);
+        found.map(|info| (info.reserved, info.capacity))
+    };
+    let (nothing, capacity) = reserved().expect("workers");
+    assert_eq!((nothing, capacity), (0, 50_000));
+    let refused = |words: &[&str], code: i32| {
+        let output = add(&daemon, &namespace, words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        // Its worker ends a moment later.
+        eventually("the device stays", || (!is_there(&namespace)).then_some(()));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let encap = ["encap", "ipoa-llcsnap"];
+    let with = |more: &[&'static str]| [&encap[..], more].concat();
+    // One cell a PDU.
+    let why = refused(&with(&["contract", "cbr,aal5:pcr=20000cps,max_sdu=40"]), 3);
+    assert!(why.contains("CPU time of the workers"), "{why}");
+    refused(&with(&["contract", "cbr,aal5:pcr=1000cps,max_sdu=20"]), 2);
+    refused(&with(&["contract", "ubr,aal0:max_sdu=52"]), 2);
+    refused(&with(&["contract", "nonsense"]), 2);
+    refused(
+        &with(&["contract", "ubr,aal5:max_sdu=1508", "mtu", "9000"]),
+        2,
+    );
+    refused(
+        &with(&["contract", "cbr,aal5:tx:pcr=9cps,max_sdu=99,rx:none"]),
+        1,
+    );
+    refused(&with(&["take"]), 1);
+    let admin = || Admin::at(daemon.socket()).unwrap();
+    assert_eq!(admin().list().unwrap(), []);
+    let contract = ["contract", "cbr,aal5:pcr=5000cps,max_sdu=1508"];
+    begin(&daemon, &namespace, 0, &[&encap[..], &contract].concat());
+    let one = reserved().expect("workers").0;
+    assert!(one > 0);
+    daemon.ok(&["tun", "del", "cell0"]);
+    eventually("its time does not come back", || {
+        (reserved().expect("workers").0 == 0).then_some(())
+    });
+    // A permanent connection is given back.
+    daemon.ok(&[
+        "vc",
+        "add",
+        "wan.0.100",
+        "contract",
+        "ubr,aal5:max_sdu=1508",
+    ]);
+    begin(&daemon, &namespace, 0, &with(&["take"]));
+    daemon.ok(&["tun", "del", "cell0"]);
+    eventually("the permanent connection stays in use", || {
+        let all = admin().list().unwrap();
+        (all.len() == 1 && all[0].pid.is_none()).then_some(())
+    });
+    println!("ran tun_admission");
+}
+
+#[test]
+fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespace = match namespace("tun-g") {
+        Ok(namespace) => namespace,
+        Err(reason) => return println!("skipped tun_classes: {reason}"),
+    };
+    let loops = "[[interface]]\nname = \"wan\"\nlink.memory.peer = \"wan\"\n";
+    let daemon = Daemon::start_by(&[], loops, None);
+    let worker = |contract: &str| {
+        let words = ["encap", "ipoa-llcsnap", "contract", contract];
+        begin(&daemon, &namespace, 0, &words);
+        let told = shown(&daemon).expect("a device")["scheduling"].clone();
+        let worker = threads(daemon.pid())["cg-worker"].clone();
+        daemon.ok(&["tun", "del", "cell0"]);
+        (told.as_str().expect("a text").to_owned(), worker)
+    };
+    let (told, guaranteed) = worker("cbr,aal5:pcr=5000cps,max_sdu=1508");
+    let (_, best_effort) = worker("ubr,aal5:max_sdu=1508");
+    assert_eq!(best_effort.fifo, None);
+    let class = match guaranteed.fifo {
+        Some(priority) => format!("fifo {priority}, on CPU "),
+        None => format!("nice {}, on CPU ", guaranteed.nice),
+    };
+    assert!(told.starts_with(&class), "{told}: it is {guaranteed:?}");
+    let adapter = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
+    let scheduling = &adapter.hello().scheduling;
+    let (Some(cpu), true) = (scheduling.pinned, scheduling.cpus.len() > 1) else {
+        return println!("skipped tun_classes: {scheduling}");
+    };
+    for thread in [&guaranteed, &best_effort] {
+        let mut cpus = thread.cpus.split([',', '-']);
+        assert!(cpus.all(|other| *other != cpu.to_string()), "{thread:?}");
+    }
+    let interrupt = &threads(daemon.pid())["cg-interrupt"];
+    match (guaranteed.fifo, interrupt.fifo) {
+        (Some(30), Some(20)) => println!("ran tun_classes"),
+        (None, None) => println!("skipped tun_classes: {told}"),
+        other => panic!("{other:?}: {told}"),
+    }
+}
+
+/// What calls itself a device and is none.
+#[test]
+fn descriptors_that_are_no_device_are_refused() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let [daemon, _] = daemons();
+    let mut admin = Admin::at(daemon.socket()).unwrap();
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let spec = |encapsulation: &str| DeviceSpec {
+        address: "wan.0.100".parse().unwrap(),
+        contract: Some("ubr,aal5".to_owned()),
+        encapsulation: encapsulation.to_owned(),
+    };
+    let mut refused = |encapsulation: &str, device: BorrowedFd<'_>| {
+        let added = admin.add_device(spec(encapsulation), device, socket.as_fd());
+        match added {
+            Err(Error::Refused(refused)) => refused,
+            other => panic!("{other:?}"),
+        }
+    };
+    for device in [null.as_fd(), socket.as_fd()] {
+        let why = refused("ipoa-llcsnap", device);
+        assert!(matches!(why, Refused::Descriptors(_)), "{why}");
+    }
+    if let Ok(bare) = std::fs::File::open("/dev/net/tun") {
+        let why = refused("ipoa-llcsnap", bare.as_fd());
+        assert!(matches!(why, Refused::Descriptors(_)), "{why}");
+    }
+    let why = refused("ethernet", null.as_fd());
+    assert!(matches!(why, Refused::Unsupported(_)), "{why}");
+    assert_eq!(shown(&daemon), None);
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod daemon;
 mod netns;
 
 use std::fs;
-use std::process::{Command, Output};
 
 use daemon::{Daemon, octets};
 use netns::{Namespace, joined};

@@ -3,8 +3,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cellgate_core::server::{
-    Address, Confirm, ConnectionInfo, Description, Indication, InterfaceInfo, InterfaceSpec,
-    PingFlow, Request, ResourceInfo,
+    Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
+    InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo,
 };
 
 use cellgate_shm::CountersView;
@@ -159,6 +159,54 @@ impl Admin {
     pub fn remove_interface(&mut self, name: &str) -> Result<(), Error> {
         let name = name.to_owned();
         self.done(Request::RemoveInterface { name })
+    }
+
+    /// Has a worker of the server carry a network device over a connection: the device's
+    /// descriptor, and that of any socket in the device's network namespace.
+    ///
+    /// # Errors
+    /// Admission refuses, or what the descriptors are of.
+    pub fn add_device(
+        &mut self,
+        spec: DeviceSpec,
+        device: BorrowedFd<'_>,
+        namespace: BorrowedFd<'_>,
+    ) -> Result<DeviceInfo, Error> {
+        let request = Request::AddDevice(spec);
+        match self.control.request(request, &[device, namespace])? {
+            (Confirm::Device(info), _) => Ok(info),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Ends a network device's worker and connection.
+    ///
+    /// # Errors
+    /// There is none, or it is not this user's.
+    pub fn remove_device(&mut self, name: &str) -> Result<(), Error> {
+        let name = name.to_owned();
+        self.done(Request::RemoveDevice { name })
+    }
+
+    /// The network devices, those of all users.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn devices(&mut self) -> Result<Vec<DeviceInfo>, Error> {
+        let mut all = Vec::new();
+        let mut from = 0;
+        loop {
+            match self.ask(Request::Devices { from })? {
+                Confirm::Devices { devices, next } => {
+                    all.extend(devices);
+                    match next {
+                        Some(next) if next > from => from = next,
+                        _ => return Ok(all),
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
     }
 
     /// Sends one OAM loopback cell (I.610), and waits for its return: the round trip.

@@ -1,6 +1,7 @@
 use core::fmt::Display;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::adapter::Notification;
@@ -16,6 +17,8 @@ pub struct Builder {
     address: String,
     contract: String,
     socket: Option<PathBuf>,
+    /// A socket that is connected already.
+    connected: Option<Arc<OwnedFd>>,
     notification: Option<Notification>,
     transmit_pdus: Option<u32>,
     receive_pdus: Option<u32>,
@@ -29,6 +32,7 @@ impl Default for Builder {
             address: String::new(),
             contract: "ubr,aal5".to_owned(),
             socket: None,
+            connected: None,
             notification: None,
             transmit_pdus: None,
             receive_pdus: None,
@@ -55,6 +59,13 @@ impl Builder {
     /// The server's control socket. Without: [`socket_path`].
     pub fn socket(mut self, path: impl AsRef<Path>) -> Self {
         self.socket = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// A socket of sequenced packets whose other end the server has: nobody is called. It is good
+    /// for one connection.
+    pub fn connected(mut self, socket: OwnedFd) -> Self {
+        self.connected = Some(Arc::new(socket));
         self
     }
 
@@ -141,8 +152,13 @@ impl Builder {
         capability: Option<BorrowedFd<'_>>,
         completions: bool,
     ) -> Result<Connection, Error> {
-        let path = self.socket.clone().unwrap_or_else(socket_path);
-        let mut control = Control::connect(&path, self.patience)?;
+        let mut control = match &self.connected {
+            Some(socket) => Control::over(socket.try_clone()?, self.patience)?,
+            None => {
+                let path = self.socket.clone().unwrap_or_else(socket_path);
+                Control::connect(&path, self.patience)?
+            }
+        };
         let confirmed = control.request(request, capability.as_slice())?;
         Connection::over(control, confirmed, self.tells(), completions)
     }

@@ -71,6 +71,11 @@ impl Control {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let address = SocketAddrUnix::new(path).map_err(no_server)?;
         connect(&socket, &address).map_err(no_server)?;
+        Self::over(socket, patience)
+    }
+
+    /// Says hello over a socket.
+    pub(crate) fn over(socket: OwnedFd, patience: Duration) -> Result<Self, Error> {
         let mut control = Self {
             socket,
             buffer: vec![0; MESSAGE_MAX],

@@ -53,7 +53,7 @@ pub use cellgate_core::contract::{CellRate, Credit, ServiceCategory, TrafficCont
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
     Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Description,
-    EndReason, Indication, InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Refused, Resource,
-    ResourceInfo, Shortage,
+    DeviceCounts, DeviceInfo, DeviceSpec, EndReason, InAtmArpCounts, Indication, InterfaceInfo,
+    InterfaceSpec, Link, Open, PingFlow, Refused, Resource, ResourceInfo, Shortage,
 };
 pub use cellgate_shm::CountersView;

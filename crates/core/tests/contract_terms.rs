@@ -69,6 +69,7 @@ const TRANSMIT: Transmit = Transmit {
     rate: None,
     cdvt_ns: 7,
     weight: 1,
+    peak: None,
     max_sdu: u16::MAX,
     interrupt_on_completion: false,
 };
@@ -122,6 +123,25 @@ fn texts_become_what_they_say_in_both_directions() {
                 ..GIVES_WAY
             }),
             Some(TRANSMIT),
+        ),
+        (
+            "ubr:tx:pcr=100,min_pcr=5,max_pcr=200,rx:none",
+            Aal::Aal5,
+            None,
+            Some(Transmit {
+                peak: rate(100),
+                weight: 5,
+                ..TRANSMIT
+            }),
+        ),
+        (
+            "ubr:tx:max_pcr=200,rx:none",
+            Aal::Aal5,
+            None,
+            Some(Transmit {
+                peak: rate(200),
+                ..TRANSMIT
+            }),
         ),
         ("cbr", Aal::Aal5, Some(RECEIVE), Some(shaped(line))),
         (
@@ -254,8 +274,6 @@ fn what_the_adapter_cannot_do_is_refused_with_the_reason() {
                 peak: 353_207,
             },
         ),
-        ("ubr:pcr=100", Unserved::ShapedBestEffort),
-        ("ubr:tx:max_pcr=100", Unserved::ShapedBestEffort),
         ("cbr,aal34:police=cell", Unserved::FramesByCell),
         ("cbr:police=cell", Unserved::FramesByCell),
         ("cbr,aal0:police=frame", Unserved::CellsByFrame),

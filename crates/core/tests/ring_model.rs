@@ -334,6 +334,64 @@ fn a_pdu_of_another_queue_is_not_taken_back() {
 }
 
 #[test]
+fn a_client_goes_on_where_another_has_left() {
+    let (from_adapter, from_client) = (File::new(16_384), File::new(16_384));
+    let mut adapter = Producer::<queue::Receive>::new(8);
+    let mut first = ReceiveQueue::new(8, 4_096, 3);
+    for position in 0..5 {
+        let octets = descriptor(position * 64, 60).emit();
+        assert!(adapter.push(&from_adapter, &from_client, &octets));
+    }
+    for _ in 0..2 {
+        let pdu = first.next(&from_client, &from_adapter).unwrap();
+        assert!(first.release(&from_client, pdu));
+    }
+    // Handed out, and not given back.
+    assert!(first.next(&from_client, &from_adapter).is_some());
+    let mut second = ReceiveQueue::resumed(8, 4_096, 3, &from_client);
+    for position in 2..5 {
+        let pdu = second.next(&from_client, &from_adapter).unwrap();
+        assert_eq!(pdu.offset(), position * 64);
+        assert!(second.release(&from_client, pdu));
+    }
+    assert_eq!(second.next(&from_client, &from_adapter), None);
+    assert_eq!(adapter.refresh(&from_client), 8);
+
+    let mut adapter = Consumer::<queue::Transmit>::new(8);
+    let mut first = TransmitQueue::new(8, 4_096, 7);
+    for _ in 0..3 {
+        let space = first.reserve(&from_adapter, 1_000).unwrap();
+        assert!(first.submit(&from_client, space, SduOptions::default()));
+    }
+    let mut slot = [0; 64];
+    let slot = &mut slot[..<queue::Transmit as Queue>::SLOT_LEN];
+    assert!(adapter.pop(&from_adapter, &from_client, slot));
+    let mut second = TransmitQueue::resumed(8, 4_096, 7, (&from_client, &from_adapter));
+    for unsent in (1..=2).rev() {
+        assert_eq!(second.reclaim(&from_adapter), unsent);
+        assert_eq!(
+            second.reserve(&from_adapter, 1),
+            None,
+            "it may lie in an SDU"
+        );
+        assert!(adapter.pop(&from_adapter, &from_client, slot));
+    }
+    for round in 4..20 {
+        let space = second.reserve(&from_adapter, 3_000).unwrap();
+        assert!(second.submit(&from_client, space, SduOptions::default()));
+        assert_eq!(second.submitted(), round);
+        assert!(adapter.pop(&from_adapter, &from_client, slot));
+        let sent = TransmitDescriptor::parse((&*slot).try_into().unwrap());
+        assert!(sent.len == 3_000 && sent.is_within(4_096), "{sent:?}");
+    }
+    assert_eq!((second.faults(), adapter.faults()), (0, 0));
+    // Words that cannot be: nothing was published.
+    from_client.store(<queue::Transmit as Queue>::HEAD, 1 << 40);
+    let mut third = TransmitQueue::resumed(8, 4_096, 7, (&from_client, &from_adapter));
+    assert!(third.reserve(&from_adapter, 4_096).is_some());
+}
+
+#[test]
 fn descriptors_that_name_no_octets_of_the_buffer_are_counted_and_given_back() {
     let (theirs, ours) = (File::new(SLOTS + 8 * 32), File::new(SLOTS));
     let mut producer = Producer::<queue::Receive>::new(8);

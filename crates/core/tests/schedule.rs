@@ -22,7 +22,7 @@ fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Class {
 }
 
 fn best_effort(weight: u32) -> Class {
-    Class::BestEffort { weight }
+    Class::BestEffort { weight, peak: None }
 }
 
 /// One OC-3 line whose VCs always have cells to send, and what left it.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Class, PortIndex, Schedule, VcIndex};
+use cellgate_core::adapter::{Class, PeakRate, PortIndex, Schedule, VcIndex};
 use cellgate_core::contract::CellRate;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -52,8 +52,11 @@ impl Pace {
 struct Vc {
     line: usize,
     class: Class,
+    /// Of a guaranteed rate, or of a peak.
     pace: Option<Pace>,
     active: bool,
+    /// Its turn came before its peak allowed a cell.
+    held: bool,
     /// The tick it is ordered by.
     key: u64,
     /// When it was put there, if that is known.
@@ -66,7 +69,11 @@ struct Line {
     burst: u32,
     base: u64,
     strata: Vec<VecDeque<usize>>,
-    credit: Vec<i64>,
+    /// Those of each stratum that were held, before the others.
+    returned: Vec<VecDeque<usize>>,
+    /// What each stratum has spent: for a cell 1 / its weight.
+    spent: Vec<u128>,
+    spent_last: u128,
 }
 
 struct Naive {
@@ -90,7 +97,9 @@ impl Naive {
                     burst,
                     base: 0,
                     strata: vec![VecDeque::new(); 32],
-                    credit: vec![0; 32],
+                    returned: vec![VecDeque::new(); 32],
+                    spent: vec![0; 32],
+                    spent_last: 0,
                 })
                 .collect(),
             orders: 0,
@@ -105,8 +114,21 @@ impl Naive {
     fn guaranteed(&self, line: usize) -> impl Iterator<Item = (usize, &Vc)> {
         self.vcs.iter().enumerate().filter_map(move |(index, vc)| {
             let vc = vc.as_ref()?;
-            (vc.line == line && vc.active && vc.pace.is_some()).then_some((index, vc))
+            (vc.line == line && vc.active && vc.is_guaranteed()).then_some((index, vc))
         })
+    }
+
+    /// The held VCs of a line, by when they may send.
+    fn held(&self, line: usize) -> Vec<(u64, usize)> {
+        let all = self.vcs.iter().enumerate();
+        let mut held: Vec<(u64, usize)> = all
+            .filter_map(|(index, vc)| {
+                let vc = vc.as_ref().filter(|vc| vc.line == line && vc.held)?;
+                Some((vc.pace.unwrap().next(), index))
+            })
+            .collect();
+        held.sort_unstable();
+        held
     }
 
     fn first_key(&self, line: usize) -> Option<u64> {
@@ -115,7 +137,7 @@ impl Naive {
 
     fn weight_of(&self, index: usize) -> u64 {
         match self.vcs[index].as_ref().unwrap().class {
-            Class::BestEffort { weight } => u64::from(weight.max(1)),
+            Class::BestEffort { weight, .. } => u64::from(weight.max(1)),
             Class::Guaranteed { .. } => unreachable!(),
         }
     }
@@ -138,7 +160,7 @@ impl Naive {
             return;
         }
         let line = vc.line;
-        if let Some(pace) = &mut vc.pace {
+        if let (true, Some(pace)) = (vc.is_guaranteed(), &mut vc.pace) {
             pace.floor(u128::from(now).saturating_sub(pace.tau));
             let tick = now.min(pace.next()) >> 10;
             if self.first_key(line).is_none() {
@@ -149,7 +171,9 @@ impl Naive {
         } else {
             vc.deficit = 0;
             let stratum = self.weight_of(index).ilog2() as usize;
-            self.lines[line].strata[stratum].push_back(index);
+            let line = &mut self.lines[line];
+            line.join(stratum);
+            line.strata[stratum].push_back(index);
         }
         self.vc(index).active = true;
     }
@@ -159,13 +183,13 @@ impl Naive {
             return;
         };
         vc.active = false;
-        let line = &mut self.lines[vc.line];
-        for (stratum, credit) in line.strata.iter_mut().zip(&mut line.credit) {
-            stratum.retain(|&other| other != index);
-            if stratum.is_empty() {
-                *credit = 0;
-            }
+        let held = core::mem::take(&mut vc.held);
+        let line = vc.line;
+        if vc.is_guaranteed() || held {
+            return;
         }
+        let stratum = self.weight_of(index).ilog2() as usize;
+        self.lines[line].leave(stratum, index);
     }
 
     fn modify(&mut self, now: u64, index: usize, class: Class) {
@@ -175,18 +199,17 @@ impl Naive {
         self.deactivate(index);
         let vc = self.vc(index);
         vc.class = class;
-        vc.pace = match (class, vc.pace) {
-            (Class::Guaranteed { rate, cdvt_ns }, Some(mut pace)) => {
-                pace.modify(rate, cdvt_ns);
-                Some(pace)
+        vc.pace = rate_of(class).map(|(rate, tau)| {
+            let mut pace = Pace::new(rate, tau);
+            match vc.pace {
+                Some(before) => {
+                    pace = before;
+                    pace.modify(rate, tau);
+                }
+                None => pace.floor(u128::from(now)),
             }
-            (Class::Guaranteed { rate, cdvt_ns }, None) => {
-                let mut pace = Pace::new(rate, cdvt_ns);
-                pace.floor(u128::from(now));
-                Some(pace)
-            }
-            (Class::BestEffort { .. }, _) => None,
-        };
+            pace
+        });
         if active {
             self.activate(now, index);
         }
@@ -197,11 +220,9 @@ impl Naive {
         self.vcs[index] = Some(Vc {
             line,
             class,
-            pace: match class {
-                Class::Guaranteed { rate, cdvt_ns } => Some(Pace::new(rate, cdvt_ns)),
-                Class::BestEffort { .. } => None,
-            },
+            pace: rate_of(class).map(|(rate, tau)| Pace::new(rate, tau)),
             active: false,
+            held: false,
             key: 0,
             order: None,
             deficit: 0,
@@ -246,14 +267,37 @@ impl Naive {
     fn stratum(&self, line: usize) -> Option<usize> {
         let line = &self.lines[line];
         (0..32)
-            .filter(|&stratum| !line.strata[stratum].is_empty())
-            .max_by_key(|&stratum| line.credit[stratum] + self.weight(line, stratum))
+            .filter(|&stratum| line.front(stratum).is_some())
+            .rev()
+            .min_by_key(|&stratum| line.spent[stratum])
     }
 
-    fn weight(&self, line: &Line, stratum: usize) -> i64 {
+    /// The best-effort VC whose turn it is, if nobody guaranteed is due.
+    fn turn(&mut self, now: u64, line: usize) -> Option<usize> {
+        for (_, index) in self.held(line).into_iter().filter(|held| held.0 <= now) {
+            self.vc(index).held = false;
+            let stratum = self.weight_of(index).ilog2() as usize;
+            let line = &mut self.lines[line];
+            line.join(stratum);
+            line.returned[stratum].push_back(index);
+        }
+        loop {
+            let stratum = self.stratum(line)?;
+            let index = self.lines[line].front(stratum)?;
+            let vc = self.vc(index);
+            if vc.pace.is_none_or(|pace| pace.next() <= now) {
+                return Some(index);
+            }
+            vc.held = true;
+            self.lines[line].leave(stratum, index);
+        }
+    }
+
+    fn weight(&self, line: &Line, stratum: usize) -> u64 {
         let weights = line.strata[stratum]
             .iter()
-            .map(|&index| self.weight_of(index) as i64);
+            .chain(&line.returned[stratum])
+            .map(|&index| self.weight_of(index));
         weights.sum()
     }
 
@@ -270,31 +314,62 @@ impl Naive {
         self.place(index);
     }
 
-    fn sent_best_effort(&mut self, now: u64, line: usize) {
+    fn sent_best_effort(&mut self, now: u64, line: usize, index: usize) {
         self.lines[line].slots.emit(now);
-        let turn = self.stratum(line).unwrap();
-        let total: i64 = (0..32).map(|s| self.weight(&self.lines[line], s)).sum();
-        let occupied: Vec<usize> = (0..32)
-            .filter(|&s| !self.lines[line].strata[s].is_empty())
-            .collect();
-        if occupied.len() > 1 {
-            for &stratum in &occupied {
-                let gain = self.weight(&self.lines[line], stratum);
-                let credit = &mut self.lines[line].credit[stratum];
-                *credit = (*credit + gain).clamp(-64 * total, 64 * total);
-            }
-            self.lines[line].credit[turn] -= total;
-        }
-        let index = self.lines[line].strata[turn][0];
+        let turn = self.weight_of(index).ilog2() as usize;
+        let weight = self.weight(&self.lines[line], turn);
+        let line_state = &mut self.lines[line];
+        line_state.spent_last = line_state.spent[turn];
+        line_state.spent[turn] += u128::from(u64::MAX / weight);
         let (weight, cell) = (self.weight_of(index), 1 << turn);
-        let deficit = &mut self.vc(index).deficit;
-        if *deficit < cell {
-            *deficit += weight;
+        let vc = self.vc(index);
+        if let Some(pace) = &mut vc.pace {
+            pace.emit(now);
         }
-        *deficit -= cell;
-        if *deficit < cell {
-            self.lines[line].strata[turn].rotate_left(1);
+        if vc.deficit < cell {
+            vc.deficit += weight;
         }
+        vc.deficit -= cell;
+        if vc.deficit < cell {
+            let line = &mut self.lines[line];
+            line.leave(turn, index);
+            line.strata[turn].push_back(index);
+        }
+    }
+}
+
+impl Vc {
+    fn is_guaranteed(&self) -> bool {
+        matches!(self.class, Class::Guaranteed { .. })
+    }
+}
+
+impl Line {
+    /// Who is first in a stratum.
+    fn front(&self, stratum: usize) -> Option<usize> {
+        let first = self.returned[stratum].front();
+        first.or(self.strata[stratum].front()).copied()
+    }
+
+    /// Somebody is about to come to a stratum.
+    fn join(&mut self, stratum: usize) {
+        if self.front(stratum).is_none() {
+            self.spent[stratum] = self.spent[stratum].max(self.spent_last);
+        }
+    }
+
+    /// Takes a VC out of its stratum.
+    fn leave(&mut self, stratum: usize, index: usize) {
+        self.strata[stratum].retain(|&other| other != index);
+        self.returned[stratum].retain(|&other| other != index);
+    }
+}
+
+/// What a class is shaped at.
+fn rate_of(class: Class) -> Option<(CellRate, u64)> {
+    match class {
+        Class::Guaranteed { rate, cdvt_ns } => Some((rate, cdvt_ns)),
+        Class::BestEffort { peak, .. } => peak.map(|peak| (peak.rate, peak.cdvt_ns)),
     }
 }
 
@@ -304,6 +379,7 @@ struct Storm {
     schedule: Schedule,
     naive: Naive,
     granted: u64,
+    peaked: u64,
     runs: u64,
     refused: u64,
 }
@@ -331,9 +407,12 @@ impl Storm {
             }
         } else {
             let magnitude = self.below(33);
-            Class::BestEffort {
-                weight: self.below(1 << magnitude) as u32,
-            }
+            let weight = self.below(1 << magnitude) as u32;
+            let peak = (self.below(2) > 0).then(|| PeakRate {
+                rate: self.rate(),
+                cdvt_ns: self.below(10_000_000),
+            });
+            Class::BestEffort { weight, peak }
         }
     }
 
@@ -418,7 +497,7 @@ impl Storm {
             self.refused += 1;
             if slot_due {
                 assert!(self.naive.none_first(self.now, line));
-                assert_eq!(self.naive.stratum(line), None);
+                assert_eq!(self.naive.turn(self.now, line), None);
                 self.naive.lines[line].slots.floor(u128::from(self.now));
             }
             self.check_deadline(line);
@@ -427,14 +506,14 @@ impl Storm {
         assert!(slot_due && (1..=max).contains(&grant.cells));
         let index = usize::from(grant.vc.0);
         let taken = 1 + self.below(u64::from(grant.cells)) as u32;
-        let best_effort = self.naive.vc(index).pace.is_none();
+        let best_effort = !self.naive.vc(index).is_guaranteed();
+        self.peaked += u64::from(best_effort && self.naive.vc(index).pace.is_some());
         for cell in 0..taken {
             assert!(self.naive.slot_due(self.now, line));
             if best_effort {
                 assert!(self.naive.none_first(self.now, line));
-                let turn = self.naive.stratum(line).unwrap();
-                assert_eq!(self.naive.lines[line].strata[turn][0], index);
-                self.naive.sent_best_effort(self.now, line);
+                assert_eq!(self.naive.turn(self.now, line), Some(index));
+                self.naive.sent_best_effort(self.now, line, index);
             } else {
                 assert!(self.naive.may_be_first(self.now, line, index));
                 if cell > 0 {
@@ -462,7 +541,10 @@ impl Storm {
         let guaranteed = self.naive.guaranteed(line);
         let first = guaranteed.map(|(_, vc)| vc.pace.unwrap().next()).min();
         // Within a tick the first may not be the earliest.
-        let latest = best_effort.or(first.map(|first| (first | 1023).max(slot)));
+        let first = first.map(|first| (first | 1023).max(slot));
+        let held = self.naive.held(line).first().map(|held| held.0.max(slot));
+        let later = [first, held].into_iter().flatten().min();
+        let latest = best_effort.or(later);
         assert_eq!(deadline.is_some(), latest.is_some());
         if let (Some(deadline), Some(latest)) = (deadline, latest) {
             assert!(deadline.ns() > self.now, "a deadline that has passed");
@@ -479,6 +561,7 @@ fn storm(seed: u64, start: u64, steps: u32) -> Storm {
         schedule: Schedule::new(&lines, 8, Storm::VCS),
         naive: Naive::new(&lines, 8, Storm::VCS),
         granted: 0,
+        peaked: 0,
         runs: 0,
         refused: 0,
     };
@@ -490,15 +573,16 @@ fn storm(seed: u64, start: u64, steps: u32) -> Storm {
 
 #[test]
 fn grants_what_a_scan_of_all_vcs_would() {
-    let (mut granted, mut runs, mut refused) = (0, 0, 0);
+    let (mut granted, mut peaked, mut runs, mut refused) = (0, 0, 0, 0);
     for seed in 0..12 {
         let storm = storm(seed, seed * 1_000_000_007, 20_000);
         granted += storm.granted;
+        peaked += storm.peaked;
         runs += storm.runs;
         refused += storm.refused;
     }
-    println!("{granted} grants, {runs} runs, {refused} refused");
-    assert!(granted > 50_000 && runs > 1_000 && refused > 50_000);
+    println!("{granted} grants, {peaked} to peaks, {runs} runs, {refused} refused");
+    assert!(granted > 50_000 && peaked > 5_000 && runs > 1_000 && refused > 50_000);
 }
 
 #[test]

@@ -87,7 +87,10 @@ fn own() {
         let (parts, fds) = open(&mut control, vci);
         let (mine, theirs) = pair().unwrap();
         let attachment = parts.attachment;
-        let keep = Ask::Keep { attachment };
+        let keep = Ask::Keep {
+            attachment,
+            record: None,
+        };
         control.ask(keep, &[mine.as_fd()]).unwrap();
         let fds: Vec<_> = fds.iter().chain([&theirs]).map(AsFd::as_fd).collect();
         let octets = serde_json::to_vec(&parts).unwrap();
@@ -283,7 +286,11 @@ fn what_was_kept_goes_with_its_attachment() {
     let (parts, _fds) = open(&mut starter, 200);
     let attachment = parts.attachment;
     let mut buffer = vec![0; MESSAGE_MAX];
-    let mut keep = |fds: &[BorrowedFd<'_>]| starter.ask(Ask::Keep { attachment }, fds);
+    let ask = |attachment| Ask::Keep {
+        attachment,
+        record: None,
+    };
+    let mut keep = |fds: &[BorrowedFd<'_>]| starter.ask(ask(attachment), fds);
     let hears_the_end = |socket: &OwnedFd, buffer: &mut [u8]| {
         matches!(receive(socket, buffer, true).unwrap(), Received::Closed)
     };
@@ -311,7 +318,7 @@ fn what_was_kept_goes_with_its_attachment() {
     let Answer::Attached { attachment, .. } = answer else {
         panic!("{answer:?}");
     };
-    let refused = starter.ask(Ask::Keep { attachment }, &[]);
+    let refused = starter.ask(ask(attachment), &[]);
     assert!(
         matches!(refused, Err(ClientError::Refused(ControlError::NotYours))),
         "{refused:?}"

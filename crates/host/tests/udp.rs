@@ -32,6 +32,8 @@ fn between(near: u8, far: u8, control_word: bool) -> UdpOptions {
         label_in: 1_000 + u32::from(far),
         control_word,
         mtu: 1_500,
+        pack: None,
+        timer_ns: 0,
     }
 }
 

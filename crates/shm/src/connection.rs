@@ -201,11 +201,9 @@ impl Region for ConnectionMemory {
 
 /// A client's receive queue under a name that no other of this process has: a PDU is good for the
 /// queue it came from only.
-fn receive_queue(geometry: &ConnectionGeometry, generation: u32) -> ReceiveQueue {
+fn identified(queue: ReceiveQueue) -> ReceiveQueue {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    let sizes = geometry.sizes();
-    ReceiveQueue::new(sizes.receive_slots, sizes.receive_len, generation)
-        .identified(NEXT.fetch_add(1, Ordering::Relaxed))
+    queue.identified(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The client's side of a connection's memory.
@@ -270,7 +268,11 @@ impl ClientMemory {
                 Some(buffer) => ReceiveMemory::over(buffer, own),
                 None => ReceiveMemory::none(),
             },
-            receive_queue: receive_queue(geometry, generation),
+            receive_queue: identified(ReceiveQueue::new(
+                sizes.receive_slots,
+                sizes.receive_len,
+                generation,
+            )),
             transmit_queue: TransmitQueue::new(
                 sizes.transmit_slots,
                 sizes.transmit_len,
@@ -283,12 +285,15 @@ impl ClientMemory {
     }
 
     /// The same memory whose descriptors carry `generation`: the adapter names the VC only after
-    /// the files were made. For memory that no PDU has gone through.
+    /// the files were made. Where another client has used it, this one goes on with its queues.
     pub fn named(mut self, geometry: &ConnectionGeometry, generation: u32) -> Self {
         let sizes = geometry.sizes();
-        self.receive_queue = receive_queue(geometry, generation);
-        self.transmit_queue =
-            TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, generation);
+        let (mine, peer) = (self.from_client.words(), self.from_adapter.words());
+        let (slots, len) = (sizes.receive_slots, sizes.receive_len);
+        let queue = ReceiveQueue::resumed(slots, len, generation, mine);
+        self.receive_queue = identified(queue);
+        let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
+        self.transmit_queue = TransmitQueue::resumed(slots, len, generation, (mine, peer));
         self
     }
 

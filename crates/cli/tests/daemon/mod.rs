@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses what it needs")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -207,6 +208,40 @@ impl Running {
             self.said.join().expect("a pipe is read"),
         )
     }
+}
+
+/// How a thread is scheduled, as the kernel says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    /// The priority of the class SCHED_FIFO; none: it is a common thread.
+    pub(crate) fifo: Option<u64>,
+    pub(crate) nice: i64,
+    pub(crate) cpus: String,
+}
+
+/// The threads of a process by their names.
+pub(crate) fn threads(pid: u32) -> BTreeMap<String, Scheduled> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let of = |task: std::io::Result<fs::DirEntry>| {
+        let path = task.ok()?.path();
+        // One that has ended meanwhile is none.
+        let [stat, status] = ["stat", "status"].map(|name| fs::read_to_string(path.join(name)));
+        let (stat, status) = (stat.ok()?, status.ok()?);
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        // proc(5): the third field is the first here.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let fifo = fields[41 - 3] == "1";
+        let cpus = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let scheduled = Scheduled {
+            fifo: fifo.then(|| fields[40 - 3].parse().expect("a priority")),
+            nice: fields[19 - 3].parse().expect("a nice value"),
+            cpus: cpus.expect("CPUs").trim().to_owned(),
+        };
+        Some((name.to_owned(), scheduled))
+    };
+    tasks.filter_map(of).collect()
 }
 
 /// Waits for a line with `word`; the rest is read aside.

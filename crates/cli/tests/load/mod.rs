@@ -1,6 +1,8 @@
 //! Conforming connections under way: writers that number their SDUs, readers that check every
 //! octet.
 
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

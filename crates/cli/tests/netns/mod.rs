@@ -5,7 +5,7 @@
 use std::process::{Command, Output};
 
 /// Runs `ip`.
-pub fn ip(arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
     let run = Command::new("ip").args(arguments).output();
     let Output { status, stderr, .. } = run.map_err(|error| format!("ip: {error}"))?;
     let said = String::from_utf8_lossy(&stderr);
@@ -16,11 +16,11 @@ pub fn ip(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// A network namespace, its loopback device up.
-pub struct Namespace(pub String);
+pub(crate) struct Namespace(pub(crate) String);
 
 impl Namespace {
     /// One whose name begins with `cg-NAME`.
-    pub fn make(name: &str) -> Result<Self, String> {
+    pub(crate) fn make(name: &str) -> Result<Self, String> {
         let namespace = Self(format!("cg-{name}-{}", std::process::id()));
         ip(&["netns", "add", &namespace.0])?;
         ip(&["-n", &namespace.0, "link", "set", "lo", "up"])?;
@@ -35,7 +35,7 @@ impl Drop for Namespace {
 }
 
 /// Two, joined by a pair of virtual Ethernet devices of MTU 1,500 with these addresses.
-pub fn joined(names: [&str; 2], addresses: [&str; 2]) -> Result<[Namespace; 2], String> {
+pub(crate) fn joined(names: [&str; 2], addresses: [&str; 2]) -> Result<[Namespace; 2], String> {
     let made = [Namespace::make(names[0])?, Namespace::make(names[1])?];
     let [left, right] = made.each_ref().map(|namespace| namespace.0.as_str());
     let pair = ["link", "add", "cell0", "mtu", "1500", "netns", left];

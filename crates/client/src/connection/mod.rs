@@ -154,14 +154,18 @@ impl Connection {
         let Confirm::Opened(opened) = confirm else {
             return Err(unexpected(&confirm));
         };
-        let (memory, attached) = memory::all(&opened, fds)?;
+        let (memory, mut attached) = memory::all(&opened, fds)?;
         let contract = memory::contract(&opened)?;
         let Memory {
             transmit,
             receive,
             capability,
         } = memory;
-        let transmit = Transmitter::new(transmit, &opened);
+        let mut transmit = Transmitter::new(transmit, &opened);
+        // Whoever had the connection before may not have come to this.
+        if transmit.unsent() > 0 {
+            attached.ring(opened.vc);
+        }
         let receive = Receiver::new(receive, &opened, &contract);
         let poller = Poller::new(control.as_fd(), attached.as_fd())?;
         let facts = Facts {

@@ -110,6 +110,9 @@ impl Server {
             }
             Request::Lease { pdus: 0, .. } => return Err(Refused::NoConnection),
             Request::Lease { .. } => Confirm::Done,
+            Request::AddDevice(_) | Request::RemoveDevice { .. } | Request::Devices { .. } => {
+                return Err(Refused::Unsupported("no workers".to_owned()));
+            }
         };
         Ok((confirm, Vec::new()))
     }
@@ -275,6 +278,10 @@ impl Server {
                 number,
                 address: vc.open.address.clone(),
                 contract: vc.opened.contract.clone(),
+                notification: None,
+                transmit_pdus: None,
+                receive_pdus: None,
+                completions: false,
                 guaranteed: true,
                 permanent: false,
                 uid: 0,
@@ -327,7 +334,7 @@ fn terms(contract: &TrafficContract, open: &Open) -> Result<Terms, Refused> {
             resource: Resource::TransmitBandwidth,
             needed: rate.cell_s().into(),
             free: LINE.into(),
-            quota: false,
+            quota: None,
             offer: Some(format!("cbr,aal5:pcr={LINE}")),
         }));
     }

@@ -56,7 +56,9 @@ pub struct Config {
     pub clump_cells: u16,
     /// Cells taken from a port, step after step, without finding it empty, after which the adapter
     /// is overloaded: until every port was found empty since, PDUs of best-effort VCs are refused
-    /// at their first cell, on all ports. 0: never.
+    /// at their first cell, on all ports. Each time that as many cells have been taken under
+    /// overload, best effort is let in for an eighth as many, 4,096 at most, so that its readers
+    /// progress. 0: never.
     #[serde(default)]
     pub overload_cells: u32,
 }
@@ -170,6 +172,10 @@ pub struct Transmit {
     pub cdvt_ns: u64,
     /// Best effort: weight of the share (the contract's MCR in cells/s, at least 1).
     pub weight: u32,
+    /// Best effort: the most that it may send, shaped cell by cell; none: whatever the line has
+    /// left.
+    #[serde(default)]
+    pub peak: Option<CellRate>,
     /// The largest SDU in octets.
     pub max_sdu: u16,
     /// Whether a completed PDU interrupts its client.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::loopback::Test;
 use super::reassembly::{Arrival, Reception};
-use super::schedule::Class;
+use super::schedule::{Class, PeakRate};
 use super::vc::{Bounds, Cold, Lease, Outgoing, Receiver, Sender, Tolerance, Vc};
 use super::{
     Aal, Adapter, AdapterState, Attachment, AttachmentIndex, Board, Command, Completion, Config,
@@ -187,7 +187,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         self.cold[at] = Some(Cold::new(vc, request, slot, self.tolerance(board)));
         self.skipped[at] = 0;
         if let Some(transmit) = &request.transmit {
-            self.schedule.open(index, request.port, class(transmit));
+            self.schedule
+                .open(index, request.port, class(transmit, board));
         }
         self.paths.open(port, address.vpi());
         self.clients.add_vc(request.attachment);
@@ -361,7 +362,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
         if let Some(transmit) = &request.transmit {
             vc.sender.configure(transmit);
-            self.schedule.modify(now, index, class(transmit));
+            self.schedule.modify(now, index, class(transmit, board));
         }
     }
 
@@ -659,7 +660,9 @@ fn check_contract(request: &OpenRequest) -> Result<(), Refusal> {
             .receive
             .is_none_or(|receive| receive.rate.is_some() || receive.sustained.is_none());
     let transmit = request.transmit.is_none_or(|transmit| {
-        max_sdu_ok(transmit.max_sdu) && (transmit.rate.is_some() || transmit.weight > 0)
+        let best_effort = transmit.weight > 0 && transmit.rate.is_none();
+        let guaranteed = transmit.rate.is_some() && transmit.peak.is_none();
+        max_sdu_ok(transmit.max_sdu) && (best_effort || guaranteed)
     });
     let some = request.receive.is_some() || request.transmit.is_some();
     let interleaving = request.aal.interleaving();
@@ -770,7 +773,10 @@ fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
     rate.map_or(0, |rate| rate.cell_s().into())
 }
 
-fn class(transmit: &Transmit) -> Class {
+fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
+    let peak = transmit
+        .peak
+        .filter(|_| !board.planted(Planted::PeakForgotten));
     match transmit.rate {
         Some(rate) => Class::Guaranteed {
             rate,
@@ -778,6 +784,10 @@ fn class(transmit: &Transmit) -> Class {
         },
         None => Class::BestEffort {
             weight: transmit.weight,
+            peak: peak.map(|rate| PeakRate {
+                rate,
+                cdvt_ns: transmit.cdvt_ns,
+            }),
         },
     }
 }

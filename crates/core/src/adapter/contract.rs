@@ -63,9 +63,6 @@ pub enum Unserved {
         /// Cells/s.
         peak: u32,
     },
-    /// A share is what is left, not a rate.
-    #[error("ubr: the adapter gives best effort a share of the line (min_pcr=), and no peak rate")]
-    ShapedBestEffort,
     /// AAL5 by cell starves whom it polices.
     #[error("police=cell is for aal0: aal5 and aal34 are policed by frame")]
     FramesByCell,
@@ -278,15 +275,13 @@ impl Context<'_> {
     fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, u64), Unserved> {
         let best_effort = self.contract.category == ServiceCategory::Ubr;
         self.sustained(descriptor)?;
-        if best_effort && self.peak(descriptor).is_some() {
-            return Err(Unserved::ShapedBestEffort);
-        }
         let max_sdu = self.max_sdu(descriptor)?;
         let rate = descriptor.sustained(self.assumptions.line);
         let transmit = Transmit {
             rate: (!best_effort).then_some(rate),
             cdvt_ns: self.cdvt_ns(descriptor),
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
+            peak: self.peak(descriptor).filter(|_| best_effort),
             max_sdu,
             interrupt_on_completion: false,
         };

@@ -41,6 +41,8 @@ pub struct Adapter<R, A> {
     pub(super) clients: Clients<A>,
     pub(super) schedule: Schedule,
     pub(super) ports: Vec<Port>,
+    /// Cells taken while best effort gives way, since it was last let in.
+    gave_way: u64,
     pub(super) stats: AdapterStats,
     pub(super) now: Time,
     #[serde(skip, default = "receive_fifo")]
@@ -79,6 +81,11 @@ fn receive_fifo() -> Vec<u8> {
 
 fn transmit_fifo() -> Vec<u8> {
     vec![0; TRANSMIT_BUDGET * CELL_LEN]
+}
+
+impl<R, A> Adapter<R, A> {
+    /// Cells for which best effort is let in under overload, at most: fewer than a FIFO holds.
+    const LET_IN_MAX: u32 = 4_096;
 }
 
 impl Config {
@@ -134,6 +141,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                     crowd: 0,
                 })
                 .collect(),
+            gave_way: 0,
             stats: AdapterStats::default(),
             now,
             fifo: receive_fifo(),
@@ -163,9 +171,31 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     /// Takes up to its budget of cells from each port.
     pub fn receive<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
         let overloaded = self.is_overloaded(board);
+        let before = self.stats.cells_received;
         for index in 0..self.ports.len() {
             self.receive_port(now, board, index, overloaded);
         }
+        self.gave_way = match overloaded {
+            true => self.gave_way + (self.stats.cells_received - before),
+            false => 0,
+        };
+        if overloaded
+            && self.gave_way >= self.config.overload_cells.into()
+            && !board.planted(Planted::OverloadUnrelenting)
+        {
+            self.relent();
+        }
+    }
+
+    /// Lets best effort in for a few cells, however long the overload lasts: its readers are to
+    /// progress.
+    fn relent(&mut self) {
+        let bound = self.config.overload_cells;
+        let until = bound.saturating_sub((bound / 8).clamp(1, Self::LET_IN_MAX));
+        for port in &mut self.ports {
+            port.crowd = port.crowd.min(until);
+        }
+        self.gave_way = 0;
     }
 
     /// Whether the steps before this one have left cells on some port for too long.

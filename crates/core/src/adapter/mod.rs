@@ -49,5 +49,5 @@ pub use discard::{CellOutcome, Discard, DiscardCounts};
 pub use event::{EVENT_LEN, Event, EventKind};
 pub use firmware::Adapter;
 pub use planted::Planted;
-pub use schedule::{Class, Grant, Schedule};
+pub use schedule::{Class, Grant, PeakRate, Schedule};
 pub use vc::RECEIVE_STATE_LEN;

@@ -112,6 +112,8 @@ planted! {
     TagReserveIgnored,
     /// OAM cells with a wrong CRC are believed.
     OamCrcNotChecked,
+    /// Best effort has no peak rate.
+    PeakForgotten,
     /// OAM cells are not policed.
     OamUnpoliced,
     /// Loopback cells that are answers are answered.
@@ -156,6 +158,8 @@ planted! {
     OverloadStays,
     /// An overloaded port is none to the others.
     OverloadOfOnePort,
+    /// Best effort is not let in until the overload ends.
+    OverloadUnrelenting,
     /// Guaranteed VCs are refused under overload, too.
     OverloadRefusesAll,
     /// A PDU refused under overload charges the contract.

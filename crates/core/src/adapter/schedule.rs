@@ -1,5 +1,6 @@
 //! When each cell leaves: guaranteed VCs on time, best effort in all the slots that they leave.
 
+mod held;
 mod line;
 mod list;
 mod robin;
@@ -28,7 +29,19 @@ pub enum Class {
     BestEffort {
         /// The share, relative to other VCs on the line: the contract's MCR. 0 counts as 1.
         weight: u32,
+        /// The most that it may send; none: whatever the line has left.
+        peak: Option<PeakRate>,
     },
+}
+
+/// The most that a best-effort VC may send, cell by cell: its cells conform to GCRA(1 / `rate`,
+/// `cdvt_ns`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PeakRate {
+    /// The rate.
+    pub rate: CellRate,
+    /// How much lateness the VC makes good.
+    pub cdvt_ns: u64,
 }
 
 /// Who may send now.
@@ -47,6 +60,7 @@ pub struct Grant {
 ///  activate --> guaranteed: Wheel, by theoretical time --.
 ///                                                        +--> grant --> sent --> deactivate
 ///  activate --> best effort: Robin, by weight -----------'     one line slot a cell
+///                          Held, until its peak allows
 /// ```
 ///
 /// A line has slots of 1 / line rate, exact. A slot in which nobody had anything to send is lost; a
@@ -55,7 +69,7 @@ pub struct Grant {
 /// served in
 /// the order of these times, to a resolution of 1,024 ns; every other slot goes to best effort.
 ///
-/// Work: every call is O(1) with one exception, written at [`Self::grant`]. Nothing is allocated
+/// Work: every call is O(1) with the exceptions written at [`Self::grant`]. Nothing is allocated
 /// after [`Self::new`]. Time must not run backwards; if it does, cells wait for it.
 /// Calls about VCs that are not open, or lines that do not exist, do nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +92,16 @@ const _: () = assert!(size_of::<Entry>() <= 64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Pace {
     Closed,
-    Guaranteed { rate: CellRate, shaper: Shaper },
-    BestEffort { weight: u32, deficit: u64 },
+    Guaranteed {
+        rate: CellRate,
+        shaper: Shaper,
+    },
+    BestEffort {
+        weight: u32,
+        deficit: u64,
+        /// Of its peak rate.
+        shaper: Option<Shaper>,
+    },
 }
 
 /// The list that an entry is in.
@@ -90,6 +112,25 @@ enum Place {
     Far(u16),
     Beyond,
     Robin,
+    Returned,
+    Held(u16),
+}
+
+impl Class {
+    /// The pace of a VC of this class, with this shaper for its rate.
+    fn pace(self, shaper: impl FnOnce(CellRate, u64) -> Shaper) -> Pace {
+        match self {
+            Self::Guaranteed { rate, cdvt_ns } => Pace::Guaranteed {
+                rate,
+                shaper: shaper(rate, cdvt_ns),
+            },
+            Self::BestEffort { weight, peak } => Pace::BestEffort {
+                weight: weight.max(1),
+                deficit: 0,
+                shaper: peak.map(|peak| shaper(peak.rate, peak.cdvt_ns)),
+            },
+        }
+    }
 }
 
 impl Entry {
@@ -100,12 +141,18 @@ impl Entry {
         line: PortIndex(0),
     };
 
-    /// When the next cell of a guaranteed VC is due.
+    /// When the next cell of a VC with a rate is due.
     #[inline(always)]
     fn next(&self) -> Time {
+        self.shaper().map_or(Time::ZERO, Shaper::next)
+    }
+
+    #[inline(always)]
+    fn shaper(&self) -> Option<&Shaper> {
         match &self.pace {
-            Pace::Guaranteed { shaper, .. } => shaper.next(),
-            Pace::BestEffort { .. } | Pace::Closed => Time::ZERO,
+            Pace::Guaranteed { shaper, .. } => Some(shaper),
+            Pace::BestEffort { shaper, .. } => shaper.as_ref(),
+            Pace::Closed => None,
         }
     }
 
@@ -126,7 +173,7 @@ impl Schedule {
         Self {
             lines: lines
                 .iter()
-                .map(|&rate| Line::new(rate, burst_cells))
+                .map(|&rate| Line::new(rate, burst_cells, vcs))
                 .collect(),
             entries: vec![Entry::CLOSED; vcs],
         }
@@ -142,20 +189,11 @@ impl Schedule {
             return;
         };
         entry.line = line;
-        entry.pace = match class {
-            Class::Guaranteed { rate, cdvt_ns } => Pace::Guaranteed {
-                rate,
-                shaper: Shaper::new(rate, cdvt_ns),
-            },
-            Class::BestEffort { weight } => Pace::BestEffort {
-                weight: weight.max(1),
-                deficit: 0,
-            },
-        };
+        entry.pace = class.pace(Shaper::new);
         line_state.reserve(entry.guaranteed());
     }
 
-    /// Changes the class of `vc`. Guaranteed cells that have left stay paid for; it keeps its cells
+    /// Changes the class of `vc`. Cells that have left at a rate stay paid for; it keeps its cells
     /// to send.
     pub fn modify(&mut self, now: Time, vc: VcIndex, class: Class) {
         let Some((entries, line)) = self.split(vc) else {
@@ -166,22 +204,18 @@ impl Schedule {
         let before = entry.guaranteed();
         line.remove(entries, vc);
         let entry = &mut entries[usize::from(vc.0)];
-        entry.pace = match (class, &entry.pace) {
-            (Class::Guaranteed { rate, cdvt_ns }, Pace::Guaranteed { shaper, .. }) => {
-                let mut shaper = *shaper;
+        let shaper = entry.shaper().copied();
+        entry.pace = class.pace(|rate, cdvt_ns| match shaper {
+            Some(mut shaper) => {
                 shaper.modify(rate, cdvt_ns);
-                Pace::Guaranteed { rate, shaper }
+                shaper
             }
-            (Class::Guaranteed { rate, cdvt_ns }, _) => {
+            None => {
                 let mut shaper = Shaper::new(rate, cdvt_ns);
                 shaper.catch_up(now);
-                Pace::Guaranteed { rate, shaper }
+                shaper
             }
-            (Class::BestEffort { weight }, _) => Pace::BestEffort {
-                weight: weight.max(1),
-                deficit: 0,
-            },
-        };
+        });
         line.release(before);
         line.reserve(entry.guaranteed());
         if active {
@@ -237,9 +271,11 @@ impl Schedule {
     /// charged: the caller sends some, says so with [`Self::sent`], and asks again until none. If
     /// the VC turns out to have nothing to send, the caller deactivates it.
     ///
-    /// Work: O(1) and O(`cells`), except that timers of guaranteed VCs more than 3 ms ahead are put
-    /// in order in advance by [`Self::sent`]; if no cell was sent for so long, the call does it for
-    /// the VCs due in the same millisecond.
+    /// Work: O(1) and O(`cells`), with two exceptions. A best-effort VC whose turn comes before its
+    /// peak rate allows a cell is put aside and taken back, in O(log n) each: once at most for each
+    /// cell that it has sent, in one call at most for all such VCs. And timers of guaranteed VCs
+    /// more than 3 ms ahead are put in order in advance by [`Self::sent`]; if no cell was sent for
+    /// so long, the call does it for the VCs due in the same millisecond.
     #[inline]
     pub fn grant(&mut self, now: Time, line: PortIndex, max_cells: u32) -> Option<Grant> {
         self.lines

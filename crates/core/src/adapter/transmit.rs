@@ -160,7 +160,7 @@ where
                 match begin(fold, vc, cold, self.board) {
                     Begin::Empty => {
                         empty += 1;
-                        self.board.charge(Work::Dequeue, 1);
+                        self.board.charge(Work::ParseEmptyTransmitQueues, 1);
                         self.schedule.deactivate(grant.vc);
                         continue;
                     }
@@ -194,6 +194,7 @@ where
                 let cells = vc.sender.outgoing.cells();
                 vc.sender.outgoing = Outgoing::None;
                 cold.stats.pdus_transmitted += 1;
+                self.board.charge(Work::Dequeue, 1);
                 self.complete(grant.vc, cells);
             }
         }
@@ -281,7 +282,11 @@ fn begin<F: Fold, R: Region, B: Board<Region = R>>(
     {
         return Begin::Invalid;
     }
-    board.charge(Work::Enqueue, 1);
+    let work = match sender.queue.available_seen() {
+        1 => Work::EnqueueToEmpty,
+        _ => Work::Enqueue,
+    };
+    board.charge(work, 1);
     let staging = region.stage(descriptor.offset, len);
     let clp = descriptor.clp && !board.planted(Planted::TransmitClpLost);
     let (uu, cpi) = if board.planted(Planted::TransmitUuLost) {

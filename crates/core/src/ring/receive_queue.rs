@@ -64,6 +64,20 @@ impl ReceiveQueue {
         }
     }
 
+    /// The client's side of a queue that another client has left: what it did not give back comes
+    /// again.
+    pub fn resumed<C: Words>(
+        slots: u32,
+        buffer_len: u32,
+        generation: u32,
+        from_client: &C,
+    ) -> Self {
+        Self {
+            queue: Consumer::resumed(slots, from_client),
+            ..Self::new(slots, buffer_len, generation)
+        }
+    }
+
     /// The same queue under a name of its own: PDUs of queues with other names are not its own.
     pub fn identified(self, identity: u64) -> Self {
         Self { identity, ..self }

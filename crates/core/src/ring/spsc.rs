@@ -62,6 +62,17 @@ impl<Q: Queue> Producer<Q> {
         }
     }
 
+    /// The producer of a queue that another has left, as its words tell: what was published is.
+    /// Words that cannot be make an empty queue. A fresh queue is as from [`Producer::new`].
+    pub fn resumed<W: Words, P: Words>(slots: u32, mine: &W, peer: &P) -> Self {
+        let (head, tail) = (mine.load(Q::HEAD), peer.load(Q::TAIL));
+        let published = head.wrapping_sub(tail) <= u64::from(slots);
+        Self {
+            head: if published { head } else { tail },
+            ..Self::starting_at(slots, tail)
+        }
+    }
+
     /// Slots of the queue.
     #[inline(always)]
     pub fn slots(&self) -> u32 {
@@ -190,6 +201,12 @@ impl<Q: Queue> Consumer<Q> {
             faults: 0,
             queue: PhantomData,
         }
+    }
+
+    /// The consumer of a queue that another has left, as its word tells: what was released is. A
+    /// fresh queue is as from [`Consumer::new`].
+    pub fn resumed<W: Words>(slots: u32, mine: &W) -> Self {
+        Self::starting_at(slots, mine.load(Q::TAIL))
     }
 
     /// Slots of the queue.

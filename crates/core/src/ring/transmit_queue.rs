@@ -73,6 +73,22 @@ impl TransmitQueue {
         }
     }
 
+    /// The client's side of a queue that another client has left. Where its SDUs lie is not known
+    /// any more: as long as the adapter has one of them, none is taken.
+    pub fn resumed<C: Words, A: Words>(
+        slots: u32,
+        buffer_len: u32,
+        generation: u32,
+        (from_client, from_adapter): (&C, &A),
+    ) -> Self {
+        Self {
+            queue: Producer::resumed(slots, from_client, from_adapter),
+            // A buffer's length before `read`: nothing fits.
+            write: u64::from(buffer_len),
+            ..Self::new(slots, buffer_len, generation)
+        }
+    }
+
     /// Borrows `len` octets for the next SDU; none if queue or buffer have no room (or never will:
     /// `len` 0 or above the buffer's length). A later call lends the same octets again unless the
     /// space was submitted.

@@ -134,7 +134,7 @@ const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 pub struct Admission {
     #[serde(skip)]
     config: AdmissionConfig,
-    /// The user without a quota beside root.
+    /// Beside root, the user without a quota unless it is given one.
     #[serde(skip)]
     server_uid: u32,
     lines: BTreeMap<PortIndex, Line>,
@@ -194,16 +194,17 @@ impl Admission {
     }
 
     fn quota(&self, user: u32) -> Quota {
-        if user == 0 || user == self.server_uid {
+        let own = self.config.quotas.get(&user).copied();
+        own.unwrap_or(if user == 0 || user == self.server_uid {
             Quota::NONE
         } else {
             self.config.quota
-        }
+        })
     }
 
     /// Takes `demand` on the interface of `port` for `user`, or nothing at all. The shortage is the
-    /// first of: each way's bandwidth, CPU, memory, connections; the machine's before the user's.
-    /// It offers nothing.
+    /// first of: each way's bandwidth, CPU, memory, connections; the user's quota before the
+    /// machine, so that others change nothing of what a user hears of its own. It offers nothing.
     pub fn admit(&mut self, user: u32, port: PortIndex, demand: Demand) -> Result<Grant, Shortage> {
         self.check(user, port, &demand)?;
         Ok(self.take(user, port, demand))
@@ -211,51 +212,40 @@ impl Admission {
 
     /// Whether [`admit`](Self::admit) would take it.
     pub fn check(&self, user: u32, port: PortIndex, demand: &Demand) -> Result<(), Shortage> {
-        let quota = self.quota(user);
-        let default = Demand::default();
-        let has = self.users.get(&user).unwrap_or(&default);
+        self.check_quota(user, demand)?;
         for direction in BOTH {
             self.check_bandwidth(port, direction, demand)?;
-            let (needed, has) = (demand.bandwidth(direction), has.bandwidth(direction));
-            let free = quota.cell_s.saturating_sub(has.guaranteed);
-            enough(bandwidth_of(direction), needed.guaranteed, free, true)?;
         }
         let config = &self.config;
         let adapter = u64::from(config.adapter_ppm);
         let adapter = adapter - self.kept_back(adapter);
-        let machine = [
-            (
-                Resource::AdapterCpu,
-                demand.adapter_ppm,
-                adapter,
-                self.total.adapter_ppm,
-            ),
-            (
-                Resource::WorkerCpu,
-                demand.worker_ppm,
-                config.worker_ppm.into(),
-                self.total.worker_ppm,
-            ),
-            (
-                Resource::Memory,
-                demand.memory,
-                config.memory,
-                self.total.memory,
-            ),
-            (
-                Resource::Connections,
-                demand.connections,
-                config.connections.into(),
-                self.total.connections,
-            ),
-        ];
-        for (resource, needed, capacity, taken) in machine {
-            enough(resource, needed, capacity.saturating_sub(taken), false)?;
+        for (resource, capacity) in [
+            (Resource::AdapterCpu, adapter),
+            (Resource::WorkerCpu, config.worker_ppm.into()),
+            (Resource::Memory, config.memory),
+            (Resource::Connections, config.connections.into()),
+        ] {
+            let free = capacity.saturating_sub(amount(&self.total, resource));
+            enough(resource, amount(demand, resource), free, None)?;
         }
-        let memory = quota.memory.saturating_sub(has.memory);
-        enough(Resource::Memory, demand.memory, memory, true)?;
-        let connections = u64::from(quota.connections).saturating_sub(has.connections);
-        enough(Resource::Connections, demand.connections, connections, true)
+        Ok(())
+    }
+
+    fn check_quota(&self, user: u32, demand: &Demand) -> Result<(), Shortage> {
+        let quota = self.quota(user);
+        let none = Demand::default();
+        let has = self.users.get(&user).unwrap_or(&none);
+        for (resource, capacity) in [
+            (Resource::TransmitBandwidth, quota.cell_s),
+            (Resource::ReceiveBandwidth, quota.cell_s),
+            (Resource::AdapterCpu, quota.adapter_ppm.into()),
+            (Resource::Memory, quota.memory),
+            (Resource::Connections, quota.connections.into()),
+        ] {
+            let free = capacity.saturating_sub(amount(has, resource));
+            enough(resource, amount(demand, resource), free, Some(user))?;
+        }
+        Ok(())
     }
 
     fn check_bandwidth(
@@ -278,9 +268,9 @@ impl Admission {
         // Of what is kept back each best-effort connection has a cell/s; more of them keep more.
         let free = line.cell_s.saturating_sub(taken.guaranteed);
         let crowd = free.saturating_sub(taken.best_effort);
-        enough(resource, needed.best_effort, crowd, false)?;
+        enough(resource, needed.best_effort, crowd, None)?;
         let free = free.saturating_sub(minimum.max(best_effort));
-        enough(resource, needed.guaranteed, free, false)
+        enough(resource, needed.guaranteed, free, None)
     }
 
     /// Takes `demand` whether it is there or not: it was promised by a server before this one.
@@ -414,7 +404,7 @@ fn amount(demand: &Demand, resource: Resource) -> u64 {
     }
 }
 
-fn enough(resource: Resource, needed: u64, free: u64, quota: bool) -> Result<(), Shortage> {
+fn enough(resource: Resource, needed: u64, free: u64, quota: Option<u32>) -> Result<(), Shortage> {
     // What asks for nothing is not refused where more is taken than there is.
     if needed <= free || needed == 0 {
         return Ok(());

@@ -19,7 +19,7 @@ pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
             resource: super::Resource::Memory,
             needed,
             free,
-            quota: false,
+            quota: None,
             offer: None,
         }),
         AdapterRefusal::NoReturn => Refused::NoReturn,

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::CpuLaw;
@@ -48,7 +50,7 @@ pub struct ServerAssumptions {
 }
 
 /// What there is to promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionConfig {
     /// What cells and PDUs cost the adapter's core.
@@ -69,8 +71,11 @@ pub struct AdmissionConfig {
     /// CPU time is reserved for SDUs of this many octets where a contract's largest is larger: a
     /// sender of short ones has more PDUs. None: for the largest.
     pub sdu_floor: Option<u16>,
-    /// What one user may have. The server's own user and root have none.
+    /// What one user may have who has no quota of its own. The server's own user and root may have
+    /// what there is.
     pub quota: Quota,
+    /// What single users may have instead, by number.
+    pub quotas: BTreeMap<u32, Quota>,
 }
 
 /// What one user may have.
@@ -83,6 +88,8 @@ pub struct Quota {
     pub memory: u64,
     /// Guaranteed cells/s, over all interfaces, each way.
     pub cell_s: u64,
+    /// Of the adapter's core, in millionths.
+    pub adapter_ppm: u32,
 }
 
 impl Quota {
@@ -91,6 +98,7 @@ impl Quota {
         connections: u32::MAX,
         memory: u64::MAX,
         cell_s: u64::MAX,
+        adapter_ppm: u32::MAX,
     };
 }
 

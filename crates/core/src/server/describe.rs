@@ -50,6 +50,11 @@ requests! {
         r#"{"ping":{"address":"wan.0.100","flow":"f5_segment","timeout_ns":1000000000}}"#;
     "monitor", Self::Monitor, r#""monitor""#;
     "counters", Self::Counters, r#""counters""#;
+    "add_device", Self::AddDevice(_),
+        r#"{"add_device":{"address":"wan.0.102","contract":"ubr","encapsulation":"ipoa-llcsnap"}}"#;
+    "remove_device", Self::RemoveDevice { .. },
+        r#"{"remove_device":{"name":"cell0"}}"#;
+    "devices", Self::Devices { .. }, r#"{"devices":{"from":0}}"#;
 }
 
 /// Each request, with an example.

@@ -1,4 +1,5 @@
 use core::net::SocketAddr;
+use core::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,12 @@ pub enum Link {
         control_word: bool,
         /// The longest IP packet in octets.
         mtu: u16,
+        /// Cells of a datagram at most; none: as many as fit the packet.
+        #[serde(default)]
+        pack: Option<NonZeroU16>,
+        /// How long a datagram that is not full waits for more cells, in nanoseconds: at most 10^9.
+        #[serde(default)]
+        timer_ns: u64,
     },
 }
 

@@ -125,7 +125,7 @@ impl Server {
     /// A server without interfaces, connections or an adapter.
     pub fn new(config: ServerConfig) -> Self {
         Self {
-            admission: Admission::new(config.admission, config.uid),
+            admission: Admission::new(config.admission.clone(), config.uid),
             config,
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -269,7 +269,7 @@ impl Server {
     /// Other limits, quotas, capacities and notes. What is promised stays promised; ports, user
     /// and memory of a running server stay.
     pub fn handle_config(&mut self, now: Time, config: ServerConfig) {
-        self.admission.configure(config.admission);
+        self.admission.configure(config.admission.clone());
         self.config = ServerConfig {
             pid: self.config.pid,
             uid: self.config.uid,
@@ -320,8 +320,14 @@ impl Server {
         }
     }
 
+    /// Who is at the other end of a control socket that has said hello.
+    pub fn greeted(&self, client: ClientId) -> Option<Peer> {
+        let client = self.clients.get(&client)?;
+        client.greeting_until.is_none().then_some(client.peer)
+    }
+
     /// Whether this user may do what concerns everybody.
-    pub(super) fn is_governor(&self, uid: u32) -> bool {
+    pub fn is_governor(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.uid
     }
 
@@ -381,6 +387,11 @@ impl Server {
             | Request::Ping { .. }
             | Request::Monitor
             | Request::Counters => self.dispatch(asker, request, capability),
+            // They are the host's, who takes them before they come here.
+            Request::AddDevice(_) | Request::RemoveDevice { .. } | Request::Devices { .. } => {
+                let none = "this server has no workers".to_owned();
+                self.confirm(asker, Err(Refused::Unsupported(none)));
+            }
         }
     }
 
@@ -508,10 +519,9 @@ impl Server {
         }
     }
 
-    /// Has a client's socket kept with the adapter; a worker ends with its server.
+    /// Has a client's socket, or what its worker carries, kept with the adapter.
     pub(super) fn keep(&mut self, client: ClientId, attachment: AttachmentIndex) {
-        let worker = |client: &Client| client.worker;
-        if !self.clients.get(&client).is_none_or(worker) {
+        if self.clients.contains_key(&client) {
             self.outputs.push_back(Output::Keep { client, attachment });
         }
     }

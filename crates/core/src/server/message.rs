@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, InterfaceInfo, InterfaceSpec, Refused};
+use super::{Address, DeviceInfo, DeviceSpec, InterfaceInfo, InterfaceSpec, Refused};
 use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
@@ -12,7 +12,8 @@ use crate::wire::OamFlow;
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
 
-/// Connections that one [`Confirm::Connections`] lists at most.
+/// Connections that one [`Confirm::Connections`] lists at most, and devices that one
+/// [`Confirm::Devices`] does.
 pub const LIST_MAX: usize = 16;
 
 /// From an application to the server.
@@ -145,6 +146,21 @@ pub enum Request {
     Monitor,
     /// The memory that the counters are shown in. Confirmed by [`Confirm::Counters`].
     Counters,
+    /// Has a worker of the server carry a network device over a connection of this user. Two
+    /// descriptors come along: the device's and any socket of its network namespace. Confirmed by
+    /// [`Confirm::Device`] as soon as the connection is open.
+    AddDevice(DeviceSpec),
+    /// Ends a worker with its connection and its hold on the device. Confirmed by
+    /// [`Confirm::Done`].
+    RemoveDevice {
+        /// The device's name.
+        name: String,
+    },
+    /// The network devices, those of all users. Confirmed by [`Confirm::Devices`].
+    Devices {
+        /// The first to list, by number.
+        from: u32,
+    },
 }
 
 /// A connection to open.
@@ -231,6 +247,15 @@ pub enum Confirm {
     Counters {
         /// Octets.
         len: u64,
+    },
+    /// A network device is carried.
+    Device(DeviceInfo),
+    /// A part of the list.
+    Devices {
+        /// By number.
+        devices: Vec<DeviceInfo>,
+        /// Where the next part begins, if there is one.
+        next: Option<u32>,
     },
 }
 
@@ -374,6 +399,14 @@ pub struct ConnectionInfo {
     pub address: Address,
     /// The contract in canonical form.
     pub contract: String,
+    /// As it was asked for ([`Open`]).
+    pub notification: Option<Notification>,
+    /// Likewise.
+    pub transmit_pdus: Option<u32>,
+    /// Likewise.
+    pub receive_pdus: Option<u32>,
+    /// Likewise.
+    pub completions: bool,
     /// Whether its rate is guaranteed.
     pub guaranteed: bool,
     /// Whether it stays without an application.

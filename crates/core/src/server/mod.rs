@@ -17,6 +17,7 @@ mod config;
 mod connection;
 mod counters;
 mod describe;
+mod device;
 mod interface;
 mod interfaces;
 pub mod lambda;
@@ -39,6 +40,7 @@ pub use config::{AdmissionConfig, Limits, Quota, ServerAssumptions, ServerConfig
 pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
+pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{InterfaceInfo, InterfaceSpec, Link};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;

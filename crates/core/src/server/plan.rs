@@ -286,7 +286,7 @@ impl Plan {
             .descriptor(direction)
             .filter(|_| !self.is_guaranteed())?;
         let most = match direction {
-            Direction::Transmit => None,
+            Direction::Transmit => self.terms.transmit.and_then(|transmit| transmit.peak),
             Direction::Receive => self.terms.receive.and_then(|receive| receive.rate),
         };
         Some(super::share::Claim {

@@ -58,7 +58,7 @@ impl fmt::Display for Resource {
 #[error(
     "not enough {resource}: {needed} {} needed, {free} free{}{}",
     resource.unit(),
-    if *.quota { " in the user's quota" } else { "" },
+    quota_of(*quota),
     offered(offer.as_deref())
 )]
 pub struct Shortage {
@@ -68,10 +68,14 @@ pub struct Shortage {
     pub needed: u64,
     /// What is free.
     pub free: u64,
-    /// The user's quota is the bound, not the machine.
-    pub quota: bool,
+    /// The user whose quota is the bound; none: the machine is.
+    pub quota: Option<u32>,
     /// A contract that would fit, if one would.
     pub offer: Option<String>,
+}
+
+fn quota_of(user: Option<u32>) -> String {
+    user.map_or_else(String::new, |uid| format!(" in the quota of user {uid}"))
 }
 
 fn offered(offer: Option<&str>) -> String {

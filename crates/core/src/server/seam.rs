@@ -222,7 +222,7 @@ pub enum Output {
         enclosed: Enclosed,
     },
     /// The socket is to be kept with the adapter, under the attachment of its connection, for a
-    /// server that takes the connection up.
+    /// server that takes the connection up; of a worker, what it carries.
     Keep {
         /// Whose.
         client: ClientId,

@@ -3,6 +3,7 @@
 mod admission;
 mod connections;
 mod law;
+mod quota;
 mod restart;
 mod shares;
 mod storm;

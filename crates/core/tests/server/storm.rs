@@ -36,7 +36,10 @@ impl Storm {
             4 => format!("vbr:pcr={rate},scr={},mbs=10,max_sdu={sdu}", 1 + rate / 3),
             5 => format!("cbr:max_sdu={sdu},tx:pcr={rate},rx:none"),
             6 => "abr".to_owned(),
-            7 => format!("ubr:max_sdu={sdu},rx:pcr={rate}"),
+            7 => {
+                let ways = ["rx:", "tx:", ""][self.below(3) as usize];
+                format!("ubr:max_sdu={sdu},{ways}pcr={rate}")
+            }
             _ => format!("ubr:min_pcr={rate},max_sdu={sdu}"),
         }
     }
@@ -230,10 +233,19 @@ impl Storm {
                 let guaranteed: u64 = guaranteed.iter().map(|rate| rate.1).sum();
                 let rest = admission.rest(*port, direction);
                 assert_eq!(u64::from(LINE) - guaranteed, rest, "seed {seed}");
-                let bounded = direction == Direction::Receive
-                    && shares
-                        .iter()
-                        .all(|(.., info)| info.contract.contains("rx:pcr"));
+                // The canonical form names a way only where the two differ.
+                let (tx, rx) = ("tx:pcr", "rx:pcr");
+                let bounded = shares.iter().all(|(.., info)| {
+                    let way = match direction {
+                        Direction::Transmit => tx,
+                        Direction::Receive => rx,
+                    };
+                    let contract = &info.contract;
+                    contract.contains(way)
+                        || contract.contains("pcr=")
+                            && !contract.contains(tx)
+                            && !contract.contains(rx)
+                });
                 let sum: u64 = shares.iter().map(|rate| rate.1).sum();
                 let exact = shares.is_empty() || bounded || sum == rest;
                 assert!(exact && sum <= rest, "seed {seed}: {sum} of {rest}");

@@ -72,7 +72,9 @@ pub(crate) fn config() -> ServerConfig {
                 connections: 40,
                 memory: 1 << 27,
                 cell_s: 300_000,
+                adapter_ppm: u32::MAX,
             },
+            quotas: BTreeMap::new(),
         },
         limits: Limits {
             clients: 24,

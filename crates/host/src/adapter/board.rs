@@ -243,7 +243,7 @@ impl HostBoard {
         self.wake_due();
         for port in &mut self.ports {
             if let Some(sender) = port.sender() {
-                sender.flush();
+                sender.end_step(self.now);
             }
         }
         self.steps = self.steps.wrapping_add(1);

@@ -106,6 +106,7 @@ mod tests {
                 rate: CellRate::new(10_000),
                 cdvt_ns: 1_000_000,
                 weight: 1,
+                peak: None,
                 max_sdu: 2_000,
                 interrupt_on_completion: true,
             }),

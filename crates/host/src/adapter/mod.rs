@@ -24,7 +24,7 @@ mod requests;
 mod service;
 mod start;
 mod take_up;
-mod wake;
+pub(crate) mod wake;
 mod wires;
 
 use std::path::PathBuf;

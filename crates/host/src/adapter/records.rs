@@ -114,7 +114,9 @@ pub(super) struct KeptAttachment {
     pub(super) files: Arc<Files>,
     pub(super) watch: Arc<OwnedFd>,
     /// Its owner's end of a socket, or whatever else it wants kept.
-    pub(super) descriptor: Option<Arc<OwnedFd>>,
+    pub(super) descriptors: Vec<Arc<OwnedFd>>,
+    /// Its owner's own words about them.
+    pub(super) record: Option<String>,
 }
 
 /// One end of a port and who has it.
@@ -263,7 +265,7 @@ pub(super) enum Enclosed {
     /// The same, and what becomes readable when the adapter wakes the client.
     Three(Arc<Files>, Arc<OwnedFd>),
     /// The same, and what was kept with them.
-    Four(Arc<Files>, Arc<OwnedFd>, Arc<OwnedFd>),
+    Kept(Arc<Files>, Arc<OwnedFd>, Vec<Arc<OwnedFd>>),
 }
 
 impl Enclosed {
@@ -278,12 +280,16 @@ impl Enclosed {
                 files.from_client.as_fd(),
                 fd.as_fd(),
             ],
-            Self::Four(files, fd, kept) => vec![
-                files.from_adapter.as_fd(),
-                files.from_client.as_fd(),
-                fd.as_fd(),
-                kept.as_fd(),
-            ],
+            Self::Kept(files, fd, kept) => {
+                let own = [
+                    files.from_adapter.as_fd(),
+                    files.from_client.as_fd(),
+                    fd.as_fd(),
+                ];
+                own.into_iter()
+                    .chain(kept.iter().map(|kept| kept.as_fd()))
+                    .collect()
+            }
         }
     }
 }

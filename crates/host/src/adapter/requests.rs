@@ -22,8 +22,8 @@ use super::records::{
 };
 use super::service::{CONNECTIONS_MAX, Service};
 use crate::control::{
-    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, PortReport, RECORD_MAX, ReceiveInto, VERSION,
-    pair,
+    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PortReport, RECORD_MAX, ReceiveInto,
+    VERSION, pair,
 };
 use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
 
@@ -92,7 +92,7 @@ impl Service {
                 attachment,
                 record,
             } => self.reattach(asker, vc, attachment, fds.first(), record)?,
-            Ask::Keep { attachment } => self.keep(asker, attachment, fds)?,
+            Ask::Keep { attachment, record } => self.keep(asker, attachment, fds, record)?,
             Ask::TakeUp => self.take_up(asker)?,
             Ask::Lease {
                 vc,
@@ -619,7 +619,8 @@ fn descriptors_of(ask: &Ask) -> RangeInclusive<usize> {
             ..
         } if region.receive_into == ReceiveInto::File => 1..=1,
         Ask::Join { .. } => 2..=2,
-        Ask::Reattach { .. } | Ask::Keep { .. } => 0..=1,
+        Ask::Reattach { .. } => 0..=1,
+        Ask::Keep { .. } => 0..=KEPT_MAX,
         _ => 0..=0,
     }
 }
@@ -627,9 +628,10 @@ fn descriptors_of(ask: &Ask) -> RangeInclusive<usize> {
 /// The record that comes along with a request.
 fn record_of(ask: &Ask) -> Option<&String> {
     match ask {
-        Ask::Open { record, .. } | Ask::Modify { record, .. } | Ask::Reattach { record, .. } => {
-            record.as_ref()
-        }
+        Ask::Open { record, .. }
+        | Ask::Modify { record, .. }
+        | Ask::Reattach { record, .. }
+        | Ask::Keep { record, .. } => record.as_ref(),
         _ => None,
     }
 }

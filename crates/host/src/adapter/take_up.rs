@@ -12,17 +12,20 @@ use crate::control::{Answer, ControlError, TakenUp};
 type Handled = Result<(), ControlError>;
 
 impl Service {
-    /// Keeps a descriptor with an attachment, or none.
+    /// Keeps descriptors with an attachment in place of those before, or none.
     pub(super) fn keep(
         &mut self,
         asker: Asker,
         index: AttachmentIndex,
         fds: Vec<OwnedFd>,
+        words: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, index)?;
         let record = self.attachments.get_mut(&index);
         let kept = record.and_then(|record| record.kept.as_mut());
-        kept.ok_or(ControlError::NotYours)?.descriptor = fds.into_iter().next().map(Arc::new);
+        let kept = kept.ok_or(ControlError::NotYours)?;
+        kept.descriptors = fds.into_iter().map(Arc::new).collect();
+        kept.record = words;
         self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
         Ok(())
     }
@@ -57,12 +60,10 @@ impl Service {
             attachment: *index,
             sizes: kept.sizes,
             files_generation: kept.files_generation,
+            record: kept.record.clone(),
         };
         let (files, watch) = (Arc::clone(&kept.files), Arc::clone(&kept.watch));
-        let enclosed = match &kept.descriptor {
-            Some(descriptor) => Enclosed::Four(files, watch, Arc::clone(descriptor)),
-            None => Enclosed::Three(files, watch),
-        };
+        let enclosed = Enclosed::Kept(files, watch, kept.descriptors.clone());
         Some((taken, enclosed))
     }
 

@@ -20,6 +20,9 @@ pub const VERSION: u32 = 2;
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
 
+/// Descriptors that one attachment keeps at most.
+pub const KEPT_MAX: usize = 2;
+
 /// VCs that one reply to [`Ask::Enumerate`] lists: with every counter at its longest, they fit a
 /// message (1.7 KiB each at most).
 pub const ENUMERATE_MAX: usize = 32;
@@ -108,12 +111,15 @@ pub enum Ask {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         record: Option<String>,
     },
-    /// Keeps the descriptor that comes along with an attachment that is itself kept, in place of
-    /// the one before; without a descriptor, keeps none. It goes with the attachment. Answered by
+    /// Keeps the descriptors that come along, at most [`KEPT_MAX`], with an attachment that is
+    /// itself kept, in place of those before. They go with the attachment. Answered by
     /// [`Answer::Done`].
     Keep {
         /// Which; one of this connection's, attached with `keep`.
         attachment: AttachmentIndex,
+        /// What they are, for whoever [takes them up](Ask::TakeUp); [`RECORD_MAX`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        record: Option<String>,
     },
     /// Makes this connection the owner of one attachment or VC that its owner has left behind, the
     /// attachments first; not for connections that [`Ask::Connect`] made. Answered by
@@ -318,8 +324,8 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakenUp {
-    /// An attachment. The three descriptors of [`Answer::Attached`] come along, and the one that
-    /// was kept with it, if one was.
+    /// An attachment. The three descriptors of [`Answer::Attached`] come along, and those that
+    /// were kept with it.
     Attachment {
         /// Which.
         attachment: AttachmentIndex,
@@ -327,6 +333,9 @@ pub enum TakenUp {
         sizes: AttachmentSizes,
         /// That the files' headers carry.
         files_generation: u32,
+        /// What was kept with the descriptors.
+        #[serde(default)]
+        record: Option<String>,
     },
     /// A VC, of an attachment that this connection has. The two descriptors of
     /// [`Answer::Opened`] come along.

@@ -17,13 +17,13 @@ pub(crate) enum TransmitEnd {
     Udp(Box<UdpSender>, Arc<Shown<UdpReport>>),
 }
 
-/// Counters for other threads. The firmware thread writes them if nobody is just reading, and never
+/// Counters for other threads. Their thread writes them if nobody is just reading, and never
 /// waits; what it could not show, it shows the next time.
 #[derive(Debug, Default)]
 pub(crate) struct Shown<T>(Mutex<T>);
 
 impl<T: Copy> Shown<T> {
-    fn publish(&self, counts: T) {
+    pub(crate) fn publish(&self, counts: T) {
         if let Ok(mut shown) = self.0.try_lock() {
             *shown = counts;
         }
@@ -102,13 +102,13 @@ impl TransmitEnd {
         };
     }
 
-    /// The step is over.
+    /// The step at `now` is over.
     #[inline(always)]
-    pub(crate) fn flush(&mut self) {
+    pub(crate) fn end_step(&mut self, now: Time) {
         if let Self::Udp(sender, _) = self
             && sender.staged() > 0
         {
-            sender.flush();
+            sender.end_step(now);
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) enum Purpose {
     Report,
     Gaps,
     Ports,
+    /// What was kept for a worker is let go.
+    LetGo(u32),
     /// Nobody waits for it.
     Nobody,
 }
@@ -51,6 +53,8 @@ pub(super) enum Told {
     State(Box<AdapterState>),
     /// How it does.
     Health(Health),
+    /// It holds nothing of the worker's device any more.
+    LetGo(u32),
     /// It has gone; why it did not start, if that is why.
     Lost(Option<ControlError>),
 }
@@ -86,6 +90,8 @@ pub(super) struct AdapterSide {
     ports: Vec<PortReport>,
     taking_up: Option<TakeUp>,
     told: VecDeque<Told>,
+    /// Looks in a row that found the last question unanswered.
+    unanswered: u32,
 }
 
 impl AdapterSide {
@@ -101,6 +107,7 @@ impl AdapterSide {
             ports: Vec::new(),
             taking_up: None,
             told: VecDeque::new(),
+            unanswered: 0,
         }
     }
 
@@ -111,6 +118,7 @@ impl AdapterSide {
         self.taking_up = process.is_none().then(TakeUp::default);
         self.process = process;
         self.link = Some(link);
+        self.unanswered = 0;
     }
 
     /// Something to poll, while there is an adapter; whether for writing too.
@@ -140,24 +148,55 @@ impl AdapterSide {
         self.begin_link();
     }
 
-    /// Has the adapter keep a socket.
-    pub(super) fn keep(&mut self, attachment: AttachmentIndex, socket: Arc<OwnedFd>) {
-        self.send(Purpose::Nobody, Ask::Keep { attachment }, vec![socket]);
+    /// Has the adapter keep descriptors, and what they are.
+    pub(super) fn keep(
+        &mut self,
+        attachment: AttachmentIndex,
+        fds: Vec<Arc<OwnedFd>>,
+        record: Option<String>,
+    ) {
+        let ask = Ask::Keep { attachment, record };
+        self.send(Purpose::Nobody, ask, fds);
     }
 
-    /// Asks how it does, unless an earlier answer is still due.
-    pub(super) fn look(&mut self) {
+    /// Has the adapter keep nothing with an attachment (none: there was none), for a worker that is
+    /// to end.
+    pub(super) fn let_go(&mut self, attachment: Option<AttachmentIndex>, worker: u32) {
+        match attachment.filter(|_| self.link.is_some()) {
+            Some(attachment) => {
+                let record = None;
+                let ask = Ask::Keep { attachment, record };
+                self.send(Purpose::LetGo(worker), ask, Vec::new());
+            }
+            None => self.told.push_back(Told::LetGo(worker)),
+        }
+    }
+
+    /// Takes it for dead.
+    pub(super) fn give_up(&mut self) {
+        self.lose(None);
+    }
+
+    /// Asks how it does, unless an earlier answer is still due; how many looks in a row it was,
+    /// with nothing from the firmware's thread in between.
+    pub(super) fn look(&mut self) -> u32 {
         let due =
             |purpose: &Purpose| matches!(purpose, Purpose::Report | Purpose::Ports | Purpose::Gaps);
         let link = self.link.as_ref();
-        if self.taking_up.is_some() || link.is_none_or(|link| link.awaits(due)) {
-            return;
+        if self.taking_up.is_some() || link.is_none() {
+            return 0;
         }
+        if link.is_some_and(|link| link.awaits(due)) {
+            self.unanswered += 1;
+            return self.unanswered;
+        }
+        self.unanswered = 0;
         let from = VcIndex(0);
         let restart_maxima = true;
         self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
         self.send(Purpose::Ports, Ask::Ports, Vec::new());
         self.send(Purpose::Gaps, Ask::Gaps { restart_maxima }, Vec::new());
+        0
     }
 
     /// Asks it to end.
@@ -202,6 +241,12 @@ impl AdapterSide {
         let name = name_of(fd)?;
         let found = self.vcs.values().find(|vc| vc.capability == name)?;
         Some(found.vc)
+    }
+
+    /// The capability of a VC.
+    pub(super) fn capability_of(&self, vc: VcId) -> Option<OwnedFd> {
+        let found = self.vcs.get(&vc.index).filter(|found| found.vc == vc)?;
+        found.from_client.try_clone().ok()
     }
 
     fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
@@ -263,7 +308,13 @@ impl AdapterSide {
     }
 
     fn lose(&mut self, why: Option<ControlError>) {
-        self.link = None;
+        let asked = self.link.take().map(AdapterLink::into_waiting);
+        for purpose in asked.into_iter().flatten() {
+            // What it held, it holds no more.
+            if let Purpose::LetGo(worker) = purpose {
+                self.told.push_back(Told::LetGo(worker));
+            }
+        }
         // Whoever is a child is gone or to go.
         self.process = None;
         self.hello = None;
@@ -271,11 +322,13 @@ impl AdapterSide {
         self.deferred.clear();
         self.attachments.clear();
         self.vcs.clear();
+        self.unanswered = 0;
         self.told.push_back(Told::Lost(why));
     }
 
     fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<OwnedFd>) {
         match (purpose, answer) {
+            (Purpose::LetGo(worker), _) => self.told.push_back(Told::LetGo(worker)),
             (Purpose::Hello, Ok(Answer::Hello(hello))) => self.greeted(Box::new(hello)),
             (Purpose::Hello, Ok(_)) => self.lose(None),
             (Purpose::Hello, Err(error)) => self.lose(Some(error)),
@@ -301,6 +354,7 @@ impl AdapterSide {
             (Purpose::TakeUp, answer) => self.taken_up(answer, fds),
             (Purpose::Listed, answer) => self.listed(answer),
             (Purpose::Report, Ok(Answer::State(state))) => {
+                self.unanswered = 0;
                 if let Some(from) = state.next {
                     self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
                 }
@@ -342,7 +396,7 @@ impl AdapterSide {
                     (TakenUp::Attachment { attachment, .. }, [a, b, watch, kept @ ..]) => {
                         let of = OfAttachment::new([a, b, watch]);
                         self.attachments.insert(*attachment, of);
-                        taking_up.attachment(taken, kept.first().cloned());
+                        taking_up.attachment(taken, kept.to_vec());
                     }
                     (TakenUp::Vc { vc, .. }, [a, b]) => {
                         self.vcs.insert(vc.index, OfVc::new(*vc, [a, b]));

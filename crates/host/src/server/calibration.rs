@@ -18,10 +18,14 @@ use cellgate_core::ring::{
 use cellgate_core::server::{Direction, Sample};
 use cellgate_core::wire::{CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci};
 use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::{read, write};
 use serde::{Deserialize, Serialize};
 
 use crate::client::memory_for;
 use crate::clock::thread_cpu_ns;
+use crate::control::pair;
 use crate::sys::allowed_cpus;
 
 /// Octets of the SDUs that are measured: one cell, a few, an Ethernet frame's worth, a large PDU.
@@ -33,6 +37,9 @@ const SLICES: usize = 100;
 /// Nanoseconds of CPU after which a size has slices enough, on a machine (or in a build) that is
 /// slow.
 const SIZE_NS_MAX: u64 = 35_000_000;
+/// Slices of each size for a worker, and packets of a slice: some 10 ms in all.
+const WORKER_SLICES: usize = 25;
+const WORKER_PACKETS: u32 = 32;
 /// Beyond any adapter's rate: nothing waits for its departure.
 const LINE: u32 = 400_000_000;
 /// From one step to the next, by the adapter's clock.
@@ -86,8 +93,10 @@ impl Machine {
 pub struct Calibration {
     /// Where.
     pub machine: Machine,
-    /// What.
+    /// What the adapter costs.
     pub samples: Vec<Sample>,
+    /// What a worker costs.
+    pub workers: Vec<Sample>,
 }
 
 impl Calibration {
@@ -103,8 +112,11 @@ impl Calibration {
         if let Some(kept) = kept.filter(|kept| kept.machine == machine) {
             return Ok((kept, None));
         }
-        let samples = measure()?;
-        let new = Self { machine, samples };
+        let new = Self {
+            machine,
+            samples: measure()?,
+            workers: measure_worker().map_err(wrong)?,
+        };
         let octets = serde_json::to_vec_pretty(&new).unwrap_or_default();
         Ok((new, super::files::replace(path, &octets).err()))
     }
@@ -133,6 +145,46 @@ pub fn measure() -> Result<Vec<Sample>, CalibrationError> {
             // The law needs a few of each.
             if slice >= 12 && thread_cpu_ns() - from > SIZE_NS_MAX {
                 break;
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// Measures what a packet costs the worker of a network device: the kernel's copy in and out, and
+/// being woken for each. What the kernel's TCP/IP does behind a device is not in it.
+///
+/// # Errors
+/// The kernel refuses.
+fn measure_worker() -> io::Result<Vec<Sample>> {
+    let (mine, theirs) = pair()?;
+    let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let data = epoll::EventData::new_u64(0);
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+    epoll::add(&watch, &theirs, data, flags)?;
+    let mut events = Vec::with_capacity(1);
+    let mut samples = Vec::with_capacity(SDUS.len() * 2 * WORKER_SLICES);
+    for sdu in SDUS {
+        let (packet, mut buffer) = (vec![1; sdu.into()], vec![0; sdu.into()]);
+        for slice in 0..WORKER_SLICES + 2 {
+            let from = thread_cpu_ns();
+            for _ in 0..WORKER_PACKETS {
+                write(&mine, &packet)?;
+                epoll::modify(&watch, &theirs, data, flags)?;
+                events.clear();
+                epoll::wait(&watch, spare_capacity(&mut events), None)?;
+                read(&theirs, &mut buffer[..])?;
+            }
+            let ns = (thread_cpu_ns() - from).max(1);
+            let sample = |direction| Sample {
+                direction,
+                sdu: sdu.into(),
+                cells: u64::from(WORKER_PACKETS * aal5_cells(sdu.into())),
+                pdus: WORKER_PACKETS.into(),
+                ns,
+            };
+            if slice >= 2 {
+                samples.extend([Direction::Transmit, Direction::Receive].map(sample));
             }
         }
     }
@@ -360,6 +412,7 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
             rate: Some(rate(LINE / 2)?),
             cdvt_ns: STEP_NS,
             weight: 1,
+            peak: None,
             max_sdu: sdu,
             interrupt_on_completion: false,
         }),
@@ -385,6 +438,16 @@ mod tests {
                 cost(200_000, 192) > cost(100_000, 192),
                 "a cell costs something"
             );
+        }
+    }
+
+    #[test]
+    fn the_law_of_a_worker_charges_for_packets() {
+        let law = CpuLaw::fit(&measure_worker().unwrap(), 25).unwrap();
+        for direction in [Direction::Transmit, Direction::Receive] {
+            let cost = |cells| law.reserve_ppm(direction, 100_000, cells);
+            assert!(cost(1) > 2 * cost(32), "a packet costs more than its cells");
+            assert!(cost(32) > 0);
         }
     }
 

@@ -7,14 +7,15 @@ use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Address, AdmissionConfig, CpuLaw, InterfaceSpec, Limits, Link, Open, Quota, ServerAssumptions,
+    Address, AdmissionConfig, CpuLaw, InterfaceSpec, Limits, Link, Open, ServerAssumptions,
     ServerConfig,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use serde::{Deserialize, Serialize};
 
+use super::QuotaSection;
 use crate::adapter::AdapterOptions;
-use crate::sys::SchedulingRequest;
+use crate::sys::{Cpus, SchedulingRequest};
 
 /// What a server is run with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct Config {
     pub adapter: AdapterSection,
     /// What there is to promise.
     pub admission: AdmissionSection,
-    /// What one user may have; the server's own user and root have no quota.
+    /// What users may have.
     pub quota: QuotaSection,
     /// Interfaces.
     #[serde(rename = "interface")]
@@ -96,6 +97,16 @@ pub struct AdapterSection {
     /// Cells taken from an interface without finding it empty after which best effort is refused
     /// (0: never).
     pub overload_cells: u32,
+    /// How long it may leave a question unanswered before it is taken for dead, in nanoseconds (0:
+    /// for ever).
+    pub silence_max_ns: u64,
+}
+
+impl AdapterSection {
+    /// The CPU that it will have for itself, where it may use `cpus`.
+    pub(super) fn cpu_of(&self, cpus: &Cpus) -> Option<usize> {
+        self.cpu.or(cpus.last()).filter(|_| self.pin)
+    }
 }
 
 impl Default for AdapterSection {
@@ -114,6 +125,7 @@ impl Default for AdapterSection {
             lock_memory: true,
             gap_max_ns: 30_000_000,
             overload_cells: 262_144,
+            silence_max_ns: 10_000_000_000,
         }
     }
 }
@@ -128,6 +140,9 @@ pub struct AdmissionSection {
     pub headroom_percent: u32,
     /// Of the adapter's core, in millionths, what there is to promise.
     pub adapter_ppm: u32,
+    /// Of one CPU, in millionths, what there is to promise to the workers together; none: 900,000
+    /// of each CPU beside the adapter's, 100,000 where there is none.
+    pub worker_ppm: Option<u32>,
     /// CPU time is reserved for SDUs of this many octets where a contract's largest is larger.
     pub sdu_floor: Option<u16>,
     /// CDVT where a contract gives none, in nanoseconds.
@@ -142,32 +157,10 @@ impl Default for AdmissionSection {
             best_effort_percent: 5,
             headroom_percent: 25,
             adapter_ppm: 1_000_000,
+            worker_ppm: None,
             sdu_floor: None,
             cdvt_ns: 1_000_000,
             wake_up_ns: 10_000_000,
-        }
-    }
-}
-
-/// What one user may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct QuotaSection {
-    /// Connections.
-    pub connections: u32,
-    /// Octets of memory.
-    pub memory: u64,
-    /// Guaranteed cells/s, over all interfaces, each way.
-    pub cell_s: u64,
-}
-
-impl Default for QuotaSection {
-    fn default() -> Self {
-        Self {
-            connections: 256,
-            memory: 256 << 20,
-            // As much as there is: who may use the socket may use the line.
-            cell_s: u32::MAX.into(),
         }
     }
 }
@@ -367,13 +360,13 @@ impl Config {
     }
 
     /// The configuration of the server proper.
-    pub(super) fn server_config(&self, law: CpuLaw, notes: Vec<String>) -> ServerConfig {
+    pub(super) fn server_config(&self, laws: Laws) -> ServerConfig {
         let (adapter, admission) = (&self.adapter, &self.admission);
         ServerConfig {
             server: concat!("cellgate ", env!("CARGO_PKG_VERSION")).to_owned(),
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
-            notes,
+            notes: Vec::new(),
             counters_len: None,
             ports: adapter.ports,
             attachment: AttachmentSizes {
@@ -391,19 +384,16 @@ impl Config {
                 clump_cells: CLUMP_CELLS,
             },
             admission: AdmissionConfig {
-                adapter_law: law,
+                adapter_law: laws.adapter,
                 adapter_ppm: admission.adapter_ppm,
-                worker_law: CpuLaw::default(),
-                worker_ppm: 0,
+                worker_law: laws.worker,
+                worker_ppm: admission.worker_ppm.unwrap_or(laws.worker_ppm),
                 memory: adapter.memory_max,
                 connections: adapter.vcs.into(),
                 best_effort_percent: admission.best_effort_percent,
                 sdu_floor: admission.sdu_floor,
-                quota: Quota {
-                    connections: self.quota.connections,
-                    memory: self.quota.memory,
-                    cell_s: self.quota.cell_s,
-                },
+                quota: self.quota.of_all(),
+                quotas: self.quota.of_users(),
             },
             limits: Limits {
                 interfaces: adapter.ports.into(),
@@ -411,6 +401,14 @@ impl Config {
             },
         }
     }
+}
+
+/// What PDUs cost, and what of the workers' CPUs there is to promise where nothing is configured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laws {
+    pub(super) adapter: CpuLaw,
+    pub(super) worker: CpuLaw,
+    pub(super) worker_ppm: u32,
 }
 
 /// Cells of the longest packet of a pseudowire at an MTU of 1,500.

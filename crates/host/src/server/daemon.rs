@@ -1,10 +1,12 @@
+mod devices;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::server::{
-    ClientId, CpuLaw, Enclosed, EndReason, FromServer, Indication, Output, Peer, Server,
+    ClientId, Enclosed, EndReason, FromClient, FromServer, Indication, Output, Peer, Server,
     ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
@@ -16,18 +18,24 @@ use sd_notify::NotifyState;
 
 use super::adapter::{AdapterSide, Told};
 use super::applications::{Applications, Heard as Word, MESSAGES_PER_TURN, is_hung_up};
+use super::config::Laws;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
 use super::take_up::Left;
+use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::control::Hello;
-use crate::sys::{Heard, Signals};
+use crate::sys::{Duty, Heard, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
 
 /// From one look at the adapter's counters to the next.
 const LOOK_NS: u64 = 250 * NS_PER_MS;
+/// What an adapter has to say its first words.
+const START_NS: u64 = 20_000 * NS_PER_MS;
+/// How long the service of what was taken up is real-time: applications that wait ask again.
+const URGENT_NS: u64 = 1_000 * NS_PER_MS;
 /// How long nobody is accepted after the kernel was out of descriptors.
 const ACCEPT_RETRY_NS: u64 = 10 * NS_PER_MS;
 /// Connections accepted at a time.
@@ -43,11 +51,12 @@ const END: Duration = Duration::from_secs(2);
 pub(super) struct Daemon {
     options: ServerOptions,
     places: Places,
-    law: CpuLaw,
+    laws: Laws,
     server: Server,
     adapter: AdapterSide,
     applications: Applications,
     operator: Operator,
+    workers: Workers,
     listener: OwnedFd,
     signals: Signals,
     /// What everybody may read, and its file.
@@ -60,17 +69,22 @@ pub(super) struct Daemon {
     respawn_ns: u64,
     next_look: Time,
     accept_from: Time,
+    /// Until when this thread is real-time.
+    urgent_until: Option<Time>,
     watchdog: Option<(Duration, Time)>,
     /// The configuration was brought about once: applications are let in.
     open: bool,
     /// The service manager knows that the present configuration was.
     ready: bool,
     end: Option<Heard>,
+    /// What threads of this process could not have.
+    notes: Vec<String>,
 }
 
 /// What a poll found.
 struct Ready {
     listener: bool,
+    workers: bool,
     heard: Vec<ClientId>,
 }
 
@@ -78,12 +92,13 @@ impl Daemon {
     pub(super) fn new(
         options: ServerOptions,
         places: Places,
-        law: CpuLaw,
+        laws: Laws,
         (adapter, listener, signals): (AdapterSide, OwnedFd, Signals),
+        (workers, notes): (Workers, Vec<String>),
         first: &Told,
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
-        let mut config = server_config(&options.config, law, first);
+        let mut config = server_config(&options.config, laws, &notes, first);
         let connections = u16::try_from(config.admission.connections).unwrap_or(u16::MAX);
         let made = CountersMemory::create(connections).map_err(std::io::Error::other);
         let (counters, file) = made.map_err(ServeError::of("counters"))?;
@@ -93,21 +108,24 @@ impl Daemon {
             server: Server::new(config),
             operator: Operator::new(options.config.clone()),
             applications: Applications::new(),
+            workers,
             adapter,
             listener,
             signals,
             counters: (counters, Arc::new(file)),
-            law,
+            laws,
             now,
             adapter_since: now,
             respawn: None,
             respawn_ns: 0,
             next_look: now,
             accept_from: now,
+            urgent_until: None,
             watchdog,
             open: false,
             ready: false,
             end: None,
+            notes,
             options,
             places,
         })
@@ -135,8 +153,9 @@ impl Daemon {
             for signal in self.signals.heard() {
                 self.signalled(signal);
             }
-            while let Some(told) = self.adapter.next() {
-                self.hear_adapter(told);
+            self.hear_all_of_adapter();
+            if ready.workers {
+                self.hear_workers();
             }
             for client in ready.heard {
                 self.hear(client);
@@ -145,6 +164,7 @@ impl Daemon {
                 self.accept();
             }
             self.do_what_is_due();
+            self.hear_all_of_adapter();
             for client in self.applications.flush(self.now) {
                 self.hung_up(client);
             }
@@ -171,6 +191,7 @@ impl Daemon {
                 false => PollFlags::empty(),
             },
         ));
+        fds.push(PollFd::new(self.workers.bell(), PollFlags::IN));
         let adapter = self.adapter.poll();
         if let Some((fd, sends)) = &adapter {
             let mut flags = PollFlags::IN;
@@ -182,6 +203,7 @@ impl Daemon {
             Err(error) => return Err(ServeError::of("poll")(error)),
         }
         let listener = fds[clients.len() + 1].revents();
+        let workers = fds[clients.len() + 2].revents();
         let found = |fd: &PollFd<'_>| {
             let wanted = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
             fd.revents().intersects(wanted)
@@ -189,6 +211,7 @@ impl Daemon {
         let heard = clients.iter().zip(&fds).filter(|(_, fd)| found(fd));
         Ok(Ready {
             listener: accepts && !listener.is_empty(),
+            workers: !workers.is_empty(),
             heard: heard.map(|(client, _)| *client).collect(),
         })
     }
@@ -201,6 +224,7 @@ impl Daemon {
             self.server.next_deadline(),
             self.applications.next_deadline(),
             self.watchdog.map(|(_, at)| at),
+            self.urgent_until,
             Some(self.accept_from).filter(|from| *from > self.now),
         ];
         let next = deadlines.into_iter().flatten().min();
@@ -255,8 +279,11 @@ impl Daemon {
                 return (!told).then_some(client);
             }
             Output::Keep { client, attachment } => {
-                if let Some(socket) = self.applications.socket(client) {
-                    self.adapter.keep(attachment, socket);
+                let socket = self.applications.socket(client);
+                if !self.keep_for_worker(client, attachment)
+                    && let Some(socket) = socket
+                {
+                    self.adapter.keep(attachment, vec![socket], None);
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
@@ -288,6 +315,14 @@ impl Daemon {
         for _ in 0..MESSAGES_PER_TURN {
             match self.applications.hear(client) {
                 Word::Message(message, fds) => {
+                    if let (FromClient::Request { id, request }, Some(peer)) =
+                        (&*message, self.server.greeted(client))
+                        && Self::is_about_devices(request)
+                    {
+                        let (id, request) = (*id, request.clone());
+                        self.about_devices((client, id), peer, request, fds);
+                        continue;
+                    }
                     let capability = fds.first().and_then(|fd| self.adapter.capability(fd));
                     self.server
                         .handle_message(self.now, client, *message, capability);
@@ -306,6 +341,12 @@ impl Daemon {
         self.settle();
     }
 
+    fn hear_all_of_adapter(&mut self) {
+        while let Some(told) = self.adapter.next() {
+            self.hear_adapter(told);
+        }
+    }
+
     fn hear_adapter(&mut self, told: Told) {
         let now = self.now;
         match told {
@@ -316,9 +357,13 @@ impl Daemon {
             Told::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();
                 self.say(&format!("adapter {}: taken up, {count} VCs", hello.pid));
+                self.urgent_until = Some(now.plus_ns(URGENT_NS));
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
+                self.settle();
+                self.resume_workers();
             }
+            Told::LetGo(number) => self.workers.stop(number),
             Told::Answer(ticket, answer) => self.server.handle_answer(now, ticket, answer),
             Told::State(state) => {
                 self.server.handle_report(now, &state);
@@ -342,10 +387,15 @@ impl Daemon {
 
     /// What another server left, with the application's socket if somebody is there.
     fn taken(&mut self, left: Left) -> TakenUp {
-        let socket = left.socket.and_then(std::sync::Arc::into_inner);
-        let client = socket
-            .filter(|socket| !is_hung_up(socket))
-            .and_then(|socket| self.applications.adopt(socket).ok());
+        let worker = left.vc.as_ref().filter(|taken| taken.record.worker);
+        let client = match worker {
+            Some(taken) => self.stand_in(taken, left.kept, left.record.as_deref()),
+            None => {
+                let mut kept = left.kept.into_iter().filter_map(Arc::into_inner);
+                let socket = kept.next().filter(|socket| !is_hung_up(socket));
+                socket.and_then(|socket| self.applications.adopt(socket).ok())
+            }
+        };
         TakenUp {
             client,
             attachment: left.attachment,
@@ -364,9 +414,17 @@ impl Daemon {
             self.server.handle_deadline(self.now);
             self.settle();
         }
+        if self
+            .urgent_until
+            .take_if(|until| *until <= self.now)
+            .is_some()
+        {
+            self.serve_as_usual();
+        }
         if self.next_look <= self.now {
             self.next_look = self.now.plus_ns(LOOK_NS);
-            self.adapter.look();
+            let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
+            self.judge_silence(unanswered_ns);
         }
         if self.respawn.is_some_and(|due| due <= self.now) {
             self.respawn = None;
@@ -379,10 +437,33 @@ impl Daemon {
         }
     }
 
+    fn serve_as_usual(&self) {
+        let adapter = self.adapter.hello();
+        let adapter = adapter.and_then(|hello| hello.scheduling.pinned);
+        self.places.duty(Duty::Service, adapter);
+    }
+
+    /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
+    /// this thread count: a machine that stood still as a whole says nothing of the adapter.
+    fn judge_silence(&mut self, unanswered_ns: u64) {
+        let max_ns = match self.adapter.hello() {
+            Some(_) => self.options.config.adapter.silence_max_ns,
+            None => START_NS,
+        };
+        if max_ns > 0 && unanswered_ns >= max_ns {
+            let ms = unanswered_ns / NS_PER_MS;
+            self.say(&format!("the adapter has not answered for {ms} ms"));
+            self.adapter.give_up();
+        }
+    }
+
     /// Tells the service manager how things are.
     fn tell_manager(&mut self) {
         if !self.ready && self.operator.is_done() {
             (self.open, self.ready) = (true, true);
+            if self.urgent_until.is_none() {
+                self.serve_as_usual();
+            }
             if let Some(path) = &self.places.socket {
                 self.say(&format!("applications find it at {}", path.display()));
             }
@@ -430,11 +511,12 @@ impl Daemon {
         }
         config.server = self.options.config.server.clone();
         config.adapter = self.options.config.adapter.clone();
-        self.law.headroom_percent = config.admission.headroom_percent;
+        self.laws.adapter.headroom_percent = config.admission.headroom_percent;
+        self.laws.worker.headroom_percent = config.admission.headroom_percent;
         self.options.config = config.clone();
-        let mut next = config.server_config(self.law, Vec::new());
+        let mut next = config.server_config(self.laws);
         if let Some(hello) = self.adapter.hello() {
-            fit(&mut next, hello);
+            fit(&mut next, &self.notes, hello);
         }
         self.server.handle_config(self.now, next);
         self.operator.change(config);
@@ -476,18 +558,19 @@ impl Daemon {
     }
 }
 
-fn server_config(config: &Config, law: CpuLaw, first: &Told) -> ServerConfig {
-    let mut made = config.server_config(law, Vec::new());
+fn server_config(config: &Config, laws: Laws, notes: &[String], first: &Told) -> ServerConfig {
+    let mut made = config.server_config(laws);
     if let Told::Ready(hello) | Told::TakenUp(hello, ..) = first {
-        fit(&mut made, hello);
+        fit(&mut made, notes, hello);
     }
     made
 }
 
 /// What the adapter has and could not have is as it says, not as it is configured: it may be
 /// another server's.
-fn fit(config: &mut ServerConfig, hello: &Hello) {
+fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
     config.notes.clone_from(&hello.scheduling.notes);
+    config.notes.extend_from_slice(notes);
     config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
     config.limits.interfaces = config.ports.into();
     config.admission.memory = hello.memory_max;

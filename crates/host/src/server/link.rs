@@ -60,6 +60,11 @@ impl<P> AdapterLink<P> {
         self.waiting.values().any(like)
     }
 
+    /// What nobody answers any more.
+    pub(super) fn into_waiting(self) -> impl Iterator<Item = P> {
+        self.waiting.into_values()
+    }
+
     /// Sends what the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), Gone> {
         while let Some((octets, fds)) = self.outgoing.front() {

@@ -293,6 +293,8 @@ fn udp_options(link: &Link) -> Option<UdpOptions> {
             label_in,
             control_word,
             mtu,
+            pack,
+            timer_ns,
         } => Some(UdpOptions {
             local,
             peer,
@@ -302,6 +304,8 @@ fn udp_options(link: &Link) -> Option<UdpOptions> {
             label_in,
             control_word,
             mtu,
+            pack,
+            timer_ns,
         }),
     }
 }

@@ -23,8 +23,10 @@ mod links;
 mod listener;
 mod operator;
 mod privileges;
+mod quota;
 mod start;
 mod take_up;
+mod workers;
 
 use std::io;
 use std::path::PathBuf;
@@ -33,10 +35,9 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{
-    AdapterSection, AdmissionSection, Config, ConfigError, QuotaSection, ServerSection,
-};
+pub use config::{AdapterSection, AdmissionSection, Config, ConfigError, ServerSection};
 pub use listener::state_dir_default;
+pub use quota::{QuotaSection, QuotaUser, UserQuota};
 pub use start::serve;
 
 /// What a server is started with.

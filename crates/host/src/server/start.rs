@@ -5,20 +5,29 @@ use std::time::Duration;
 
 use cellgate_core::server::CpuLaw;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::adapter::{AdapterSide, Told};
 use super::calibration::Calibration;
+use super::config::Laws;
 use super::daemon::Daemon;
 use super::links::Links;
 use super::listener::{dial, ensure_directory, listen_at, lock, state_dir_default};
 use super::privileges::{drop_to, group, user};
+use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::adapter::{AdapterProcess, allow_descriptors};
-use crate::sys::{Signals, activated_socket, name_thread, peer_credentials};
+use crate::sys::{
+    Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
+    take_duty,
+};
 
 /// How long an adapter may take to start.
 const START: Duration = Duration::from_secs(20);
+
+/// How long one that was killed may take to be gone.
+const END: Duration = Duration::from_secs(2);
 
 /// What a service manager tells its service, and not the service's children.
 const NOT_INHERITED: [&str; 6] = [
@@ -39,6 +48,8 @@ pub(super) struct Places {
     calibration: PathBuf,
     /// The links that there are.
     links: PathBuf,
+    /// All CPUs of this process.
+    cpus: Cpus,
     /// The state directory is this process's.
     _lock: File,
 }
@@ -52,15 +63,39 @@ pub(super) struct Places {
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
     let (places, listener) = settle(&options.config)?;
+    let expected = options.config.adapter.cpu_of(&places.cpus);
+    let service = places.duty(Duty::Service, expected);
+    if places.adapter.exists() {
+        places.duty(Duty::TakeUp, expected);
+    }
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
-    let law = law(&options, &places)?;
+    let laws = laws(&options, &places)?;
     let links = Links::new(options.config.port(), places.links.clone());
     let mut adapter = AdapterSide::new(links);
     let first = first_adapter(&options, &places, &mut adapter)?;
-    let mut daemon = Daemon::new(options, places, law, (adapter, listener, signals), &first)?;
+    let cpu = match &first {
+        Told::Ready(hello) | Told::TakenUp(hello, ..) => hello.scheduling.pinned,
+        _ => None,
+    };
+    let (workers, interrupts) = Workers::start(places.cpus.clone(), cpu)?;
+    let mut notes = Vec::new();
+    for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
+        (options.say)(&format!("{thread}: {scheduling}"));
+        let of_thread = |note: &String| format!("{thread}: {note}");
+        notes.extend(scheduling.notes.iter().map(of_thread));
+    }
+    let parts = (adapter, listener, signals);
+    let mut daemon = Daemon::new(options, places, laws, parts, (workers, notes), &first)?;
     daemon.begin(first);
     daemon.run()
+}
+
+impl Places {
+    /// Has the calling thread do its duty on other CPUs than the adapter's.
+    pub(super) fn duty(&self, duty: Duty, adapter: Option<usize>) -> ThreadScheduling {
+        take_duty(duty, &self.cpus, adapter)
+    }
 }
 
 /// Makes the directory and the socket, and gives up what is needed for nothing else.
@@ -83,6 +118,7 @@ fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
     let socket = socket.unwrap_or_else(|| directory.join("control.sock"));
     let (listener, made) = match activated_socket() {
         Some(listener) => {
+            check_kind(&listener).map_err(ServeError::of("LISTEN_FDS"))?;
             rustix::io::ioctl_fionbio(&listener, true).map_err(ServeError::of("LISTEN_FDS"))?;
             (listener, None)
         }
@@ -99,18 +135,35 @@ fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
         adapter: directory.join("adapter.sock"),
         calibration: directory.join("calibration.json"),
         links: directory.join("links.json"),
+        cpus: Cpus::present(),
         _lock: lock,
     };
     Ok((places, listener))
 }
 
-fn law(options: &ServerOptions, places: &Places) -> Result<CpuLaw, ServeError> {
+/// Whether a socket that was passed on is one that applications can come by.
+fn check_kind(listener: &OwnedFd) -> std::io::Result<()> {
+    let packets = sockopt::socket_type(listener)? == SocketType::SEQPACKET;
+    match packets && sockopt::socket_acceptconn(listener)? {
+        true => Ok(()),
+        false => Err(std::io::Error::other(
+            "not a listening socket of sequenced packets (ListenSequentialPacket=)",
+        )),
+    }
+}
+
+fn laws(options: &ServerOptions, places: &Places) -> Result<Laws, ServeError> {
     let (calibration, problem) = Calibration::at(&places.calibration)?;
     if let Some(problem) = problem {
         (options.say)(&format!("the calibration is not kept: {problem}"));
     }
     let headroom = options.config.admission.headroom_percent;
-    Ok(CpuLaw::fit(&calibration.samples, headroom)?)
+    let beside = u32::try_from(places.cpus.count()).unwrap_or(1).max(1) - 1;
+    Ok(Laws {
+        adapter: CpuLaw::fit(&calibration.samples, headroom)?,
+        worker: CpuLaw::fit(&calibration.workers, headroom)?,
+        worker_ppm: (beside * 900_000).max(100_000),
+    })
 }
 
 /// The adapter that a former server has left, or a new one: what it said first.
@@ -168,7 +221,12 @@ pub(super) fn start_adapter(
         program.env_remove(name);
     }
     let wanted = options.config.adapter_options(&places.adapter);
-    let (process, socket) = AdapterProcess::start(program, &wanted).map_err(|error| {
+    // It gets the CPUs of the thread that starts it.
+    let own = Cpus::present();
+    places.cpus.use_only();
+    let started = AdapterProcess::start(program, &wanted);
+    own.use_only();
+    let (process, socket) = started.map_err(|error| {
         let error = std::io::Error::other(error.to_string());
         ServeError::of("the adapter's program")(error)
     })?;
@@ -185,5 +243,8 @@ fn end_whoever_listens(path: &Path) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         // If it has ended meanwhile, so much the better.
         let _ = kill_process(pid, Signal::KILL);
+        // Its end of this connection goes with what else it has, sockets that its successor needs.
+        let timeout = Timespec::try_from(END).ok();
+        let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], timeout.as_ref());
     }
 }

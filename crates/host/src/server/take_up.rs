@@ -8,10 +8,12 @@ use cellgate_core::server::{Record, TakenVc};
 
 use crate::control::TakenUp;
 
-/// What another server has left with the adapter: an attachment, its application's socket, and a
-/// VC of it.
+/// What another server has left with the adapter: an attachment, its application's socket or what
+/// its worker carries, and a VC of it.
 pub(super) struct Left {
-    pub(super) socket: Option<Arc<OwnedFd>>,
+    pub(super) kept: Vec<Arc<OwnedFd>>,
+    /// What these are, if they are no socket.
+    pub(super) record: Option<String>,
     pub(super) attachment: AttachmentIndex,
     pub(super) sizes: AttachmentSizes,
     pub(super) files_generation: u32,
@@ -23,7 +25,7 @@ pub(super) struct Left {
 pub(super) struct TakeUp {
     /// Requests that have found nothing left.
     ended: usize,
-    attachments: BTreeMap<AttachmentIndex, (TakenUp, Option<Arc<OwnedFd>>)>,
+    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<OwnedFd>>)>,
     vcs: Vec<TakenUp>,
     listed: BTreeMap<VcId, VcInfo>,
 }
@@ -32,7 +34,7 @@ impl TakeUp {
     /// Requests that are on their way at once.
     pub(super) const AT_ONCE: usize = 8;
 
-    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Option<Arc<OwnedFd>>) {
+    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<OwnedFd>>) {
         if let TakenUp::Attachment { attachment, .. } = taken {
             self.attachments.insert(attachment, (taken, kept));
         }
@@ -104,18 +106,20 @@ impl TakeUp {
     }
 
     fn left(&mut self, index: AttachmentIndex, vc: Option<TakenVc>) -> Option<Left> {
-        // The socket goes with the first VC: an application has one.
-        let (taken, socket) = self.attachments.get_mut(&index)?;
-        match *taken {
+        // What was kept goes with the first VC: an application has one.
+        let (taken, kept) = self.attachments.get_mut(&index)?;
+        match taken {
             TakenUp::Attachment {
                 attachment,
                 sizes,
                 files_generation,
+                record,
             } => Some(Left {
-                socket: socket.take(),
-                attachment,
-                sizes,
-                files_generation,
+                kept: std::mem::take(kept),
+                record: record.take(),
+                attachment: *attachment,
+                sizes: *sizes,
+                files_generation: *files_generation,
                 vc,
             }),
             _ => None,

@@ -7,6 +7,7 @@ mod activation;
 #[cfg(test)]
 pub(crate) mod allocations;
 mod cpu;
+mod duty;
 mod scheduling;
 mod signals;
 mod socket;
@@ -14,9 +15,10 @@ mod tun;
 
 pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
+pub use duty::{Cpus, Duty, ThreadScheduling, take_duty};
 pub use scheduling::{
-    Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, die_with_parent,
-    lock_memory, name_thread, pin_thread, schedule,
+    ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,
+    die_with_parent, lock_memory, name_thread, pin_thread, schedule,
 };
 pub use signals::{Heard, Signals};
 pub use socket::{

@@ -6,6 +6,11 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal, setprior
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
+use super::duty::set_policy;
+
+/// The firmware thread's priority in the class SCHED_FIFO, above all threads of the daemon.
+pub const ADAPTER_FIFO: i32 = 40;
+
 /// How the firmware thread is to be scheduled. Nothing of it is a condition: what cannot be had is
 /// told in [`Scheduling::notes`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +19,9 @@ pub struct SchedulingRequest {
     pub pin: bool,
     /// To this CPU; none: the last one allowed.
     pub cpu: Option<usize>,
-    /// Nice value to try; none: leave it.
+    /// Nice value to try; none: leave it. At -20, a thread that is pinned and never gives its CPU
+    /// away becomes real-time (SCHED_FIFO) where the kernel takes nothing off such threads
+    /// (`sched_rt_runtime_us` is -1); else it would be stopped for a part of each second.
     pub nice: Option<i32>,
     /// Give the CPU away after every idle step; none: only where there is one CPU.
     pub yield_when_idle: Option<bool>,
@@ -64,7 +71,7 @@ pub struct Scheduling {
     pub nice: i32,
     /// Nice value of the process's session, where the kernel shares CPUs out by sessions.
     pub session_nice: Option<i32>,
-    /// `other`, `fifo`, ... as the kernel says; it is never changed.
+    /// `other`, `fifo`, ... as the kernel says.
     pub policy: String,
     /// The kernel's `sched_rt_runtime_us`, if it can be read. It is never written.
     pub rt_runtime_us: Option<i64>,
@@ -163,7 +170,6 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
         rt_runtime_us: std::fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us")
             .ok()
             .and_then(|text| text.trim().parse().ok()),
-        policy: policy(),
         ..Scheduling::default()
     };
     got.yields = request.yield_when_idle.unwrap_or(got.cpus.len() <= 1);
@@ -184,9 +190,22 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
             got.notes.push(format!("nice {nice} refused: {error}"));
         }
     }
+    if wants_fifo(request, &got)
+        && let Err(error) = set_policy(libc::SCHED_FIFO, ADAPTER_FIFO)
+    {
+        got.notes
+            .push(format!("fifo {ADAPTER_FIFO} refused: {error}"));
+    }
+    got.policy = policy();
     got.session_nice = session_nice(request, &mut got.notes);
     got.nice = rustix::process::getpriority_process(None).unwrap_or(0);
     got
+}
+
+/// Whether a thread that asked for as much as there is, and got its CPU, becomes real-time.
+fn wants_fifo(request: &SchedulingRequest, got: &Scheduling) -> bool {
+    let untouched = got.rt_runtime_us == Some(-1);
+    untouched && got.pinned.is_some() && !got.yields && request.nice == Some(-20)
 }
 
 /// Begins a session of this process alone; terminals' signals do not reach it.
@@ -228,7 +247,7 @@ pub fn lock_memory(scheduling: &mut Scheduling) {
 
 fn policy() -> String {
     // SAFETY: the call takes a number and returns a number; 0 names the calling thread.
-    match unsafe { libc::sched_getscheduler(0) } {
+    match unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK {
         libc::SCHED_OTHER => "other".to_owned(),
         libc::SCHED_FIFO => "fifo".to_owned(),
         libc::SCHED_RR => "rr".to_owned(),
@@ -273,6 +292,45 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn only_a_pinned_spinner_that_the_kernel_would_not_stop_is_real_time() {
+        let request = SchedulingRequest::default();
+        let got = Scheduling {
+            pinned: Some(1),
+            rt_runtime_us: Some(-1),
+            ..Scheduling::default()
+        };
+        assert!(wants_fifo(&request, &got));
+        let nice = Some(-19);
+        assert!(!wants_fifo(
+            &SchedulingRequest {
+                nice,
+                ..request.clone()
+            },
+            &got
+        ));
+        for other in [
+            Scheduling {
+                pinned: None,
+                ..got.clone()
+            },
+            Scheduling {
+                yields: true,
+                ..got.clone()
+            },
+            Scheduling {
+                rt_runtime_us: Some(950_000),
+                ..got.clone()
+            },
+            Scheduling {
+                rt_runtime_us: None,
+                ..got
+            },
+        ] {
+            assert!(!wants_fifo(&request, &other), "{other:?}");
+        }
     }
 
     #[test]

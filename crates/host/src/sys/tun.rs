@@ -3,8 +3,9 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, makedev, open};
 use rustix::io::{readv, write};
+use rustix::net::sockopt::socket_type;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// What a network device's packets are.
@@ -26,7 +27,7 @@ pub struct Tun {
     device: OwnedFd,
     /// Any socket: it stands for the network namespace.
     namespace: OwnedFd,
-    request: libc::ifreq,
+    name: [libc::c_char; libc::IFNAMSIZ],
 }
 
 impl Tun {
@@ -52,17 +53,72 @@ impl Tun {
         Ok(Self {
             device,
             namespace,
-            request,
+            name: request.ifr_name,
         })
+    }
+
+    /// A device that another process has opened, by its descriptor, and that of any socket of its
+    /// network namespace. Both may be anything: they are looked at first.
+    ///
+    /// # Errors
+    /// The first is no network device's, or has none yet; the second is no socket.
+    pub fn adopt(device: OwnedFd, namespace: OwnedFd) -> io::Result<Self> {
+        let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
+        let found = fstat(&device)?;
+        let file = FileType::from_raw_mode(found.st_mode);
+        if file != FileType::CharacterDevice || found.st_rdev != makedev(10, 200) {
+            return Err(wrong("it is no descriptor of /dev/net/tun"));
+        }
+        if socket_type(&namespace).is_err() {
+            return Err(wrong("no socket of the device's network namespace"));
+        }
+        let mut request = empty_request();
+        ioctl(&device, libc::TUNGETIFF, &mut request)?;
+        fcntl_setfl(&device, OFlags::NONBLOCK)?;
+        Ok(Self {
+            device,
+            namespace,
+            name: request.ifr_name,
+        })
+    }
+
+    /// The same device and namespace for [`Tun::adopt`].
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.device.as_fd(), self.namespace.as_fd()]
+    }
+
+    /// What its packets are; none: neither.
+    pub fn kind(&self) -> Option<TunKind> {
+        let mut request = self.request();
+        ioctl(&self.device, libc::TUNGETIFF, &mut request).ok()?;
+        // SAFETY: the kernel has written the flags; any octets are a number.
+        let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+        match (flags & libc::IFF_TUN != 0, flags & libc::IFF_TAP != 0) {
+            _ if flags & libc::IFF_NO_PI == 0 || flags & libc::IFF_VNET_HDR != 0 => None,
+            (true, _) => Some(TunKind::Routed),
+            (_, true) => Some(TunKind::Bridged),
+            _ => None,
+        }
+    }
+
+    /// The longest packet that the kernel sends; none: it was moved to another namespace.
+    pub fn mtu(&self) -> Option<u32> {
+        let mut request = self.request();
+        ioctl(&self.namespace, libc::SIOCGIFMTU, &mut request).ok()?;
+        // SAFETY: the kernel has written the MTU; any octets are a number.
+        unsafe { request.ifr_ifru.ifru_mtu }.try_into().ok()
+    }
+
+    fn request(&self) -> libc::ifreq {
+        libc::ifreq {
+            ifr_name: self.name,
+            ..empty_request()
+        }
     }
 
     /// Its name.
     pub fn name(&self) -> String {
-        let octets = self
-            .request
-            .ifr_name
-            .iter()
-            .map(|octet| octet.cast_unsigned());
+        let octets = self.name.iter().map(|octet| octet.cast_unsigned());
         let octets: Vec<u8> = octets.take_while(|octet| *octet != 0).collect();
         String::from_utf8_lossy(&octets).into_owned()
     }
@@ -72,7 +128,7 @@ impl Tun {
     /// # Errors
     /// No privilege, or the kernel refuses the size.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
-        let mut request = self.request;
+        let mut request = self.request();
         ioctl(&self.namespace, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: the kernel has written the MTU; any octets are a number.
         if unsafe { request.ifr_ifru.ifru_mtu } == libc::c_int::from(mtu) {
@@ -87,7 +143,7 @@ impl Tun {
     /// # Errors
     /// No privilege.
     pub fn set_up(&self) -> io::Result<()> {
-        let mut request = self.request;
+        let mut request = self.request();
         ioctl(&self.namespace, libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: the kernel has written the flags; any octets are a number.
         let flags = unsafe { request.ifr_ifru.ifru_flags };
@@ -114,7 +170,7 @@ impl Tun {
         let host_bits = 32_u32.checked_sub(prefix.into());
         let host_bits = host_bits.ok_or(io::ErrorKind::InvalidInput)?;
         let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
-        let mut request = self.request;
+        let mut request = self.request();
         request.ifr_ifru.ifru_addr = sockaddr(address);
         ioctl(&self.namespace, libc::SIOCSIFADDR, &mut request)?;
         request.ifr_ifru.ifru_netmask = sockaddr(mask.into());
@@ -122,7 +178,7 @@ impl Tun {
     }
 
     fn set_ipv6(&self, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
-        let mut request = self.request;
+        let mut request = self.request();
         ioctl(&self.namespace, libc::SIOCGIFINDEX, &mut request)?;
         let mut wanted = libc::in6_ifreq {
             ifr6_addr: libc::in6_addr {
@@ -139,7 +195,7 @@ impl Tun {
 
     /// Its IPv4 address at this time; none: it has none, or was moved to another namespace.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
-        let mut request = self.request;
+        let mut request = self.request();
         ioctl(&self.namespace, libc::SIOCGIFADDR, &mut request).ok()?;
         // SAFETY: the kernel has written a socket address; any octets are numbers.
         let address = unsafe { request.ifr_ifru.ifru_addr };
@@ -170,6 +226,13 @@ impl Tun {
         Ok(())
     }
 
+    /// Whether somebody has removed the device.
+    pub fn is_removed(&self) -> bool {
+        let mut request = self.request();
+        let asked = ioctl(&self.device, libc::TUNGETIFF, &mut request);
+        asked.is_err_and(|error| Self::is_gone(&error))
+    }
+
     /// Whether an error of [`Tun::read`] or [`Tun::write`] says that the device is gone.
     pub fn is_gone(error: &io::Error) -> bool {
         error.raw_os_error() == Some(libc::EBADFD)
@@ -183,10 +246,15 @@ impl AsFd for Tun {
     }
 }
 
+/// A request about the device without a name.
+fn empty_request() -> libc::ifreq {
+    // SAFETY: all zeroes are names, numbers and no pointer.
+    unsafe { mem::zeroed() }
+}
+
 /// A request about the device `name`.
 fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all zeroes is a request about the device without a name.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let mut request = empty_request();
     // The last octet stays zero.
     let room = request.ifr_name.len() - 1;
     if name.is_empty() || name.len() > room || name.contains('\0') {

@@ -83,6 +83,7 @@ pub fn transmitting(max_sdu: u16) -> Transmit {
         rate: None,
         cdvt_ns: 0,
         weight: 1,
+        peak: None,
         max_sdu,
         interrupt_on_completion: true,
     }

@@ -181,6 +181,7 @@ fn segment(passes: u32) -> anyhow::Result<u64> {
         rate: None,
         cdvt_ns: 0,
         weight: 1,
+        peak: None,
         max_sdu: 8192,
         interrupt_on_completion: false,
     };

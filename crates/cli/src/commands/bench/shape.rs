@@ -52,6 +52,7 @@ fn guaranteed(cell_s: u32) -> anyhow::Result<Transmit> {
         rate: Some(CellRate::new(cell_s).context("a rate")?),
         cdvt_ns: CDVT_NS,
         weight: 1,
+        peak: None,
         max_sdu: SDU,
         interrupt_on_completion: false,
     })

@@ -66,6 +66,7 @@ fn sender(sdu: u16, line: CellRate, rate: Option<CellRate>) -> anyhow::Result<Ri
         rate,
         cdvt_ns: 5_000_000,
         weight: 1,
+        peak: None,
         max_sdu: sdu,
         interrupt_on_completion: false,
     };

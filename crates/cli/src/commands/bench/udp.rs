@@ -64,6 +64,8 @@ fn options(peer: SocketAddr) -> UdpOptions {
         label_in: 1_000,
         control_word: false,
         mtu: 1_500,
+        pack: None,
+        timer_ns: 0,
     }
 }
 

@@ -5,12 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use cellgate::{CellRate, InterfaceInfo, InterfaceSpec, Link};
 use clap::Subcommand;
 
+use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
 use crate::output::{Exit, print, print_json, table};
 
 /// RFC 7510.
 const MPLS_IN_UDP: u16 = 6635;
+/// Where none is given.
+const MTU: u16 = 1500;
 
 /// Interfaces: add, del, show.
 #[derive(clap::Args)]
@@ -29,7 +32,7 @@ enum Verb {
         name: String,
         /// type memory peer NAME [rate CELLS_S] | type udp local ADDR[:PORT] peer ADDR[:PORT]
         /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N] [control-word]
-        /// [rate CELLS_S]
+        /// [pack CELLS] [timer TIME] [rate CELLS_S]
         words: Vec<String>,
     },
     /// Removes one that has no connections
@@ -113,7 +116,9 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         label_out,
         label_in,
         control_word: words.flag("control-word"),
-        mtu: words.value("mtu")?.unwrap_or(1500),
+        mtu: words.value("mtu")?.unwrap_or(MTU),
+        pack: words.value("pack")?,
+        timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
     })
 }
 
@@ -158,16 +163,42 @@ fn list(all: &[InterfaceInfo]) -> String {
     table(&rows)
 }
 
+/// The words that make it again.
 fn link(link: &Link) -> String {
     match link {
         Link::Memory { peer } => format!("memory peer {peer}"),
         Link::Udp {
             local,
             peer,
+            source_port,
+            peer_source_port,
             label_out,
             label_in,
-            ..
-        } => format!("udp local {local} peer {peer} label {label_out}:{label_in}"),
+            control_word,
+            mtu,
+            pack,
+            timer_ns,
+        } => {
+            let mut words = format!("udp local {local} peer {peer} label {label_out}:{label_in}");
+            let mut say = |told: bool, word: String| {
+                if told {
+                    words += " ";
+                    words += &word;
+                }
+            };
+            say(*source_port != 0, format!("source-port {source_port}"));
+            let peers = peer_source_port.unwrap_or(0);
+            say(
+                peer_source_port.is_some(),
+                format!("peer-source-port {peers}"),
+            );
+            say(*mtu != MTU, format!("mtu {mtu}"));
+            say(*control_word, "control-word".to_owned());
+            let cells = pack.map_or(0, |pack| pack.get());
+            say(pack.is_some(), format!("pack {cells}"));
+            say(*timer_ns != 0, format!("timer {}", TimeWord(*timer_ns)));
+            words
+        }
     }
 }
 
@@ -206,6 +237,24 @@ mod tests {
     }
 
     #[test]
+    fn shows_a_link_as_the_words_that_make_it() {
+        let all = "type udp local 10.0.0.1:1 peer 10.0.0.2:2 label 100:101 source-port 5 \
+                   peer-source-port 6 mtu 900 control-word pack 8 timer 250us";
+        for text in [
+            all,
+            "type udp local [::1]:1 peer [::1]:2 label 16:16",
+            "type memory peer b",
+        ] {
+            let made = spec("a", &words(text)).unwrap().link;
+            assert_eq!(format!("type {}", link(&made)), text);
+        }
+        let Link::Udp { pack, timer_ns, .. } = spec("a", &words(all)).unwrap().link else {
+            panic!("a UDP link");
+        };
+        assert_eq!((pack.map(|pack| pack.get()), timer_ns), (Some(8), 250_000));
+    }
+
+    #[test]
     fn says_what_is_wrong() {
         for (text, part) in [
             ("", "type VALUE"),
@@ -215,6 +264,9 @@ mod tests {
             ("type memory peer b mtu 3", "`mtu` is not known"),
             ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
             ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
+            ("type udp local ::1 peer ::1 label 16 pack 0", "`pack 0`"),
+            ("type udp local ::1 peer ::1 label 16 timer 5", "250us"),
+            ("type memory peer b timer 5ms", "`timer` is not known"),
         ] {
             let error = spec("a", &words(text)).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -5,6 +5,7 @@ pub(crate) mod itf;
 mod monitor;
 pub(crate) mod perf;
 pub(crate) mod ping;
+mod quantity;
 pub(crate) mod recv;
 pub(crate) mod save;
 pub(crate) mod send;
@@ -124,7 +125,7 @@ mod tests {
             resource: Resource::Memory,
             needed: 2,
             free: 1,
-            quota: false,
+            quota: None,
             offer: None,
         };
         let contract = Refused::Contract {

@@ -8,7 +8,7 @@ use cellgate::Open;
 
 /// Print the server's interfaces and permanent connections as TOML, for `cellgate serve -c`
 ///
-/// Connections that applications have opened, and the sizes of queues, are not part of it.
+/// Connections that applications have opened are not part of it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -29,10 +29,10 @@ pub(crate) fn running(server: &Server) -> anyhow::Result<String> {
     let connections = permanent.map(|info| Open {
         address: info.address,
         contract: info.contract,
-        notification: None,
-        transmit_pdus: None,
-        receive_pdus: None,
-        completions: false,
+        notification: info.notification,
+        transmit_pdus: info.transmit_pdus,
+        receive_pdus: info.receive_pdus,
+        completions: info.completions,
     });
     let config = Config {
         interfaces,

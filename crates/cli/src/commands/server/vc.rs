@@ -1,8 +1,9 @@
 //! `cellgate vc`: the server's connections.
 
-use cellgate::{Connection, ConnectionInfo};
+use cellgate::{Connection, ConnectionInfo, Notification};
 use clap::Subcommand;
 
+use super::quantity::NotifyWord;
 use super::words::Words;
 use super::{Server, monitor, usage};
 use crate::output::{Exit, print, print_json, table};
@@ -18,11 +19,12 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Opens a permanent connection: ADDRESS contract TEXT [transmit-pdus N] [receive-pdus N]
+    /// Opens a permanent connection: ADDRESS contract TEXT [OPTIONS]
     Add {
         /// [interface.]vpi.vci
         address: String,
-        /// contract TEXT [transmit-pdus N] [receive-pdus N]
+        /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
+        /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
         words: Vec<String>,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
@@ -65,6 +67,10 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             if let Some(pdus) = usage(words.value("receive-pdus"))? {
                 builder = builder.receive_pdus(pdus);
             }
+            if let Some(NotifyWord(notification)) = usage(words.value("notify"))? {
+                builder = builder.notification(notification);
+            }
+            builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
             let contract = command.server.admin()?.add(&builder)?;
             print(&format!("{address} contract {contract}\n"))?;
@@ -145,11 +151,18 @@ fn in_full(info: &ConnectionInfo) -> String {
     } else {
         "best effort"
     };
+    let notify = NotifyWord(info.notification.unwrap_or(Notification::LastCell));
+    let pdus = |pdus: Option<u32>| pdus.map_or("by contract".to_owned(), |pdus| pdus.to_string());
+    let completions = if info.completions { "tell" } else { "silent" };
     let mut rows = vec![
         [info.address.to_string(), info.contract.clone()],
         ["promise".to_owned(), promise.to_owned()],
         ["transmit".to_owned(), rate(info.transmit)],
         ["receive".to_owned(), rate(info.receive)],
+        ["notify".to_owned(), notify.to_string()],
+        ["transmit PDUs".to_owned(), pdus(info.transmit_pdus)],
+        ["receive PDUs".to_owned(), pdus(info.receive_pdus)],
+        ["completions".to_owned(), completions.to_owned()],
         ["memory".to_owned(), format!("{} octets", info.memory)],
         [
             "adapter CPU".to_owned(),

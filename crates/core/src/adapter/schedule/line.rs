@@ -24,15 +24,26 @@ fn burst_ns(rate: CellRate, burst_cells: u32) -> u64 {
     Increment::of(rate).times_ns(u64::from(burst_cells.saturating_sub(1)))
 }
 
+/// How many cells, `max` at most and 1 at least, are due at `now`.
+#[inline(always)]
+fn due_cells(mut shaper: Shaper, now: Time, max: u32) -> u32 {
+    let mut cells = 0;
+    while cells < max && shaper.due(now) {
+        shaper.emit(now, 1);
+        cells += 1;
+    }
+    cells.max(1)
+}
+
 impl Line {
-    pub(super) fn new(rate: CellRate, burst_cells: u32) -> Self {
+    pub(super) fn new(rate: CellRate, burst_cells: u32, vcs: usize) -> Self {
         Self {
             slots: Shaper::new(rate, burst_ns(rate, burst_cells)),
             burst_cells,
             guaranteed_vcs: 0,
             guaranteed_cell_s: 0,
             wheel: Wheel::new(),
-            robin: Robin::EMPTY,
+            robin: Robin::new(vcs),
         }
     }
 
@@ -89,7 +100,7 @@ impl Line {
         match entries[usize::from(vc.0)].place {
             Place::Idle => {}
             Place::Near(_) | Place::Far(_) | Place::Beyond => self.wheel.remove(entries, vc),
-            Place::Robin => self.robin.remove(entries, vc),
+            Place::Robin | Place::Returned | Place::Held(_) => self.robin.remove(entries, vc),
         }
     }
 
@@ -112,11 +123,14 @@ impl Line {
             };
             return Some(Grant { vc, cells });
         }
-        if let Some(vc) = self.robin.first() {
-            let cells = if max_cells > 1 && self.robin.is_single() {
-                self.slots_due(now, max_cells)
-            } else {
-                1
+        if let Some(vc) = self.robin.first(entries, now) {
+            let cells = match &entries[usize::from(vc.0)].pace {
+                _ if max_cells == 1 || !self.robin.is_single() => 1,
+                Pace::BestEffort {
+                    shaper: Some(shaper),
+                    ..
+                } => self.slots_due(now, due_cells(*shaper, now, max_cells)),
+                _ => self.slots_due(now, max_cells),
             };
             return Some(Grant { vc, cells });
         }
@@ -127,13 +141,7 @@ impl Line {
     /// How many slots, `max` at most and 1 at least, are due at `now`.
     #[inline(always)]
     fn slots_due(&self, now: Time, max: u32) -> u32 {
-        let mut slots = self.slots;
-        let mut cells = 0;
-        while cells < max && slots.due(now) {
-            slots.emit(now, 1);
-            cells += 1;
-        }
-        cells.max(1)
+        due_cells(self.slots, now, max)
     }
 
     /// How many cells the VC that is due first has in a row: while it is due again at once, and
@@ -170,13 +178,24 @@ impl Line {
                 self.wheel.insert(entries, vc, next);
                 self.wheel.bring_near(entries, cells);
             }
-            (Place::Robin, Pace::BestEffort { .. }) => {
+            (Place::Robin | Place::Returned, Pace::BestEffort { shaper, .. }) => {
+                if let Some(shaper) = shaper {
+                    shaper.emit(now, cells);
+                }
                 for _ in 0..cells {
                     self.robin.sent(entries, vc);
                 }
             }
             // Nothing to put in order, but what left counts.
-            (_, Pace::Guaranteed { shaper, .. }) => shaper.emit(now, cells),
+            (Place::Held(_), _) => self.robin.charge_held(entries, now, vc, cells),
+            (
+                _,
+                Pace::Guaranteed { shaper, .. }
+                | Pace::BestEffort {
+                    shaper: Some(shaper),
+                    ..
+                },
+            ) => shaper.emit(now, cells),
             (_, Pace::BestEffort { .. } | Pace::Closed) => {}
         }
     }
@@ -186,6 +205,12 @@ impl Line {
         if !self.robin.is_empty() {
             return Some(slot);
         }
-        Some(self.wheel.next_deadline(entries)?.max(slot))
+        let guaranteed = self.wheel.next_deadline(entries);
+        let held = self.robin.held_until(entries);
+        let next = match (guaranteed, held) {
+            (Some(guaranteed), Some(held)) => guaranteed.min(held),
+            (guaranteed, held) => guaranteed.or(held)?,
+        };
+        Some(next.max(slot))
     }
 }

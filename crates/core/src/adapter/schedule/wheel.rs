@@ -95,7 +95,7 @@ impl Wheel {
                     self.beyond_from = u64::MAX;
                 }
             }
-            Place::Idle | Place::Robin => return,
+            Place::Idle | Place::Robin | Place::Returned | Place::Held(_) => return,
         }
         entries[usize::from(vc.0)].place = Place::Idle;
     }

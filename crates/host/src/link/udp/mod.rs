@@ -16,9 +16,10 @@
 //! A cell is copied out of its datagram once, into the adapter's FIFO, as on the `memory` link; the
 //! kernel's copy of the datagram comes before it.
 //!
-//! No packing timer: what a step transmits leaves with it, in as few datagrams as hold it. No
-//! encryption, no fragments, no congestion control (RFC 7510 section 5: for networks that are
-//! managed, and traffic that is shaped).
+//! What a step transmits leaves with it, in as few datagrams as hold it, but for a datagram that is
+//! not full: that one may wait for more cells, as long as the packing timer says. No encryption, no
+//! fragments, no congestion control (RFC 7510 section 5: for networks that are managed, and traffic
+//! that is shaped).
 
 mod receive;
 mod send;
@@ -27,6 +28,7 @@ mod socket;
 mod tests;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 use cellgate_core::wire::{CellMode, IpVersion, Label, Pseudowire, VpiVci, pseudowire};
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,13 @@ pub struct UdpOptions {
     pub control_word: bool,
     /// The longest IP packet, in octets: 68 to 65,535.
     pub mtu: u16,
+    /// Cells of a datagram at most; none: as many as fit.
+    #[serde(default)]
+    pub pack: Option<NonZeroU16>,
+    /// How long a datagram that is not full waits for more cells, in nanoseconds: at most
+    /// [`UdpOptions::TIMER_NS_MAX`].
+    #[serde(default)]
+    pub timer_ns: u64,
 }
 
 /// Why a pseudowire cannot be had.
@@ -66,6 +75,19 @@ pub enum UdpError {
     /// No cell fits.
     #[error("no cell fits an IP packet of {0} octets")]
     Mtu(u16),
+    /// So many cells do not fit.
+    #[error("an IP packet of {mtu} octets has {fit} cells, not {pack}")]
+    Pack {
+        /// Cells.
+        pack: u16,
+        /// Octets.
+        mtu: u16,
+        /// Cells.
+        fit: usize,
+    },
+    /// The timer is too long.
+    #[error("a timer of {0} ns: at most 1,000,000,000")]
+    Timer(u64),
     /// Its ends are of different versions of IP.
     #[error("{local} and {peer} are of different versions of IP")]
     Versions {
@@ -146,6 +168,9 @@ impl UdpDiscards {
 }
 
 impl UdpOptions {
+    /// The longest packing timer.
+    pub const TIMER_NS_MAX: u64 = 1_000_000_000;
+
     /// Octets before the first cell of a datagram.
     const fn header_len(&self) -> usize {
         cellgate_core::wire::LABEL_ENTRY_LEN + self.mode().header_len()
@@ -163,6 +188,12 @@ impl UdpOptions {
             // An N-to-one pseudowire uses none.
             address: VpiVci::from_bits(0),
         }
+    }
+
+    /// Cells of a full datagram.
+    fn packed(&self) -> usize {
+        let fit = self.cells_per_datagram();
+        self.pack.map_or(fit, |pack| fit.min(pack.get().into()))
     }
 
     /// Cells that fit a datagram, which is also the clump that the peer may send at once
@@ -187,8 +218,15 @@ impl UdpOptions {
             let (local, peer) = (self.local, self.peer);
             return Err(UdpError::Versions { local, peer });
         }
-        match self.cells_per_datagram() {
-            0 => Err(UdpError::Mtu(self.mtu)),
+        if self.timer_ns > Self::TIMER_NS_MAX {
+            return Err(UdpError::Timer(self.timer_ns));
+        }
+        match (self.cells_per_datagram(), self.pack.map(NonZeroU16::get)) {
+            (0, _) => Err(UdpError::Mtu(self.mtu)),
+            (fit, Some(pack)) if usize::from(pack) > fit => {
+                let mtu = self.mtu;
+                Err(UdpError::Pack { pack, mtu, fit })
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+use cellgate_core::Time;
 use cellgate_core::wire::pseudowire::Sequence;
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellMode, LABEL_ENTRY_LEN, Label, LabelEntry};
 use quinn_udp::Transmit;
@@ -21,6 +22,10 @@ pub struct UdpSender {
     mode: CellMode,
     sequence: Sequence,
     header_len: usize,
+    /// How long a datagram that is not full waits.
+    timer_ns: u64,
+    /// When the one that is not full was begun, if a step has ended since.
+    waits_since: Option<Time>,
     /// Cells of a full datagram.
     datagram_cells: usize,
     /// Octets of a full datagram.
@@ -30,8 +35,6 @@ pub struct UdpSender {
     batch_len: usize,
     /// Octets at the start of the batch that are sent already.
     sent: usize,
-    /// The kernel did not take the rest.
-    blocked: bool,
     staged: usize,
     counts: UdpReport,
 }
@@ -51,7 +54,7 @@ impl UdpSender {
     pub fn open(options: &UdpOptions) -> Result<Self, UdpError> {
         options.check()?;
         let label = Label::new(options.label_out).ok_or(UdpError::Label(options.label_out))?;
-        let (header_len, cells) = (options.header_len(), options.cells_per_datagram());
+        let (header_len, cells) = (options.header_len(), options.packed());
         let datagram_len = header_len + cells * CELL_LEN_NO_HEC;
         let datagrams = (Self::BATCH_LEN_MAX / datagram_len).clamp(1, Self::BATCH_DATAGRAMS_MAX);
         let batch_len = datagrams * datagram_len;
@@ -65,12 +68,13 @@ impl UdpSender {
                 false => Sequence::NONE,
             },
             header_len,
+            timer_ns: options.timer_ns,
+            waits_since: None,
             datagram_cells: cells,
             datagram_len,
             batch: Vec::with_capacity(batch_len),
             batch_len,
             sent: 0,
-            blocked: false,
             staged: 0,
             counts: UdpReport::default(),
         })
@@ -94,17 +98,8 @@ impl UdpSender {
         self.batch_len / self.datagram_len * self.datagram_cells
     }
 
-    /// Cells that are taken now: those of a batch, or if the kernel took nothing the last time,
-    /// those that fit the one that waits.
+    /// Cells that are taken now: those of a batch, less what waits in it.
     pub fn free(&self) -> usize {
-        match self.blocked {
-            false => self.capacity(),
-            true => self.room(),
-        }
-    }
-
-    /// Cells that fit the batch.
-    fn room(&self) -> usize {
         let left = self.batch_len - self.batch.len();
         let (datagrams, part) = (left / self.datagram_len, left % self.datagram_len);
         // A datagram that has been begun has its header.
@@ -112,7 +107,7 @@ impl UdpSender {
     }
 
     /// Puts contiguous cells of 52 octets into datagrams; how many found room. They are sent when a
-    /// batch is full, else by [`UdpSender::flush`].
+    /// batch is full, else by [`UdpSender::end_step`].
     pub fn send(&mut self, cells: &[u8]) -> usize {
         let (mut cells, _) = cells.as_chunks::<CELL_LEN_NO_HEC>();
         let wanted = cells.len();
@@ -139,19 +134,37 @@ impl UdpSender {
 
     /// Begins a datagram.
     fn begin(&mut self) {
+        self.waits_since = None;
         self.batch.extend_from_slice(&self.label);
         let header = self.mode.emit_header(self.sequence);
         self.batch.extend_from_slice(&header);
         self.sequence = self.sequence.next();
     }
 
+    /// Ends a step at `now`: sends all datagrams that are full, and the last one too if it has
+    /// waited for the timer.
+    pub fn end_step(&mut self, now: Time) {
+        let part = self.batch.len() % self.datagram_len;
+        let since = *self.waits_since.get_or_insert(now);
+        if part == 0 || now >= since.plus_ns(self.timer_ns) {
+            self.flush();
+        } else {
+            self.send_up_to(self.batch.len() - part);
+        }
+    }
+
     /// Sends all that was put into datagrams; whether the kernel took it. What it did not take for
     /// want of room is kept; what it refused is dropped and counted.
     pub fn flush(&mut self) -> bool {
-        while self.sent < self.batch.len() {
+        self.send_up_to(self.batch.len())
+    }
+
+    /// The same for the first `end` octets of the batch, whole datagrams.
+    fn send_up_to(&mut self, end: usize) -> bool {
+        while self.sent < end {
             let together = self.socket.state.max_gso_segments();
             let len = together.max(1).saturating_mul(self.datagram_len);
-            let rest = &self.batch[self.sent..];
+            let rest = &self.batch[self.sent..end];
             let contents = &rest[..len.min(rest.len())];
             let datagrams = contents.len().div_ceil(self.datagram_len);
             let cells = (contents.len() - datagrams * self.header_len) / CELL_LEN_NO_HEC;
@@ -171,7 +184,6 @@ impl UdpSender {
                     self.counts.sent_cells += cells;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.blocked = true;
                     return false;
                 }
                 // Segmentation is not to be had on this way out: one by one from here on.
@@ -186,9 +198,8 @@ impl UdpSender {
             self.sent += contents.len();
             self.staged -= cells as usize;
         }
-        self.batch.clear();
+        self.batch.drain(..end);
         self.sent = 0;
-        self.blocked = false;
         true
     }
 
@@ -206,5 +217,12 @@ impl UdpSender {
     pub(crate) fn publish(&self, counters: &QueueCounters) {
         counters.publish(self.counts.sent_cells, self.counts.sent_cells, 0);
         counters.publish_dropped(self.counts.dropped_cells);
+    }
+}
+
+impl Drop for UdpSender {
+    /// What waits leaves.
+    fn drop(&mut self) {
+        self.flush();
     }
 }

@@ -1,4 +1,5 @@
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
 use cellgate_core::Time;
@@ -37,6 +38,8 @@ fn options(control_word: bool, mtu: u16, v6: bool) -> UdpOptions {
         label_in: 1_001,
         control_word,
         mtu,
+        pack: None,
+        timer_ns: 0,
     }
 }
 
@@ -157,6 +160,71 @@ fn impossible_pseudowires_are_refused() {
         ..good
     };
     assert!(matches!(refused(options), UdpError::Kernel { .. }));
+}
+
+#[test]
+fn packs_no_more_than_it_is_told_and_waits_no_longer_than_its_timer() {
+    let good = options(false, 1_500, false);
+    let receiver = UdpReceiver::open(&good).unwrap();
+    let peer = receiver.local_address().unwrap();
+    let options = UdpOptions {
+        peer,
+        pack: NonZeroU16::new(4),
+        timer_ns: 1_000_000,
+        ..good
+    };
+    let mut sender = UdpSender::open(&options).unwrap();
+    let mut receiver = receiver;
+    let cells = random_cells(9, 40);
+    let mut cells = cells.chunks(52);
+    let mut expected = Vec::new();
+    // The end of each step in microseconds, the cells sent in it, and what it leaves: datagrams
+    // that have left in all, and cells that wait.
+    for (us, count, datagrams, waiting) in [
+        (0, 3, 0, 3),
+        (900, 0, 0, 3),
+        (950, 2, 1, 1),
+        (1_000, 0, 1, 1),
+        (1_949, 0, 1, 1),
+        (1_950, 0, 2, 0),
+        (1_960, 8, 4, 0),
+        (9_000, 1, 4, 1),
+        (9_999, 1, 4, 2),
+        (10_000, 0, 5, 0),
+        (10_001, 9, 7, 1),
+        (10_500, 4, 8, 1),
+        (11_001, 0, 8, 1),
+        (11_500, 0, 9, 0),
+    ] {
+        for cell in cells.by_ref().take(count) {
+            assert_eq!(sender.send(cell), 1);
+            expected.extend_from_slice(cell);
+        }
+        sender.end_step(Time::from_ns(us * 1_000));
+        let report = sender.report();
+        let found = (report.sent_datagrams, sender.staged());
+        assert_eq!(found, (datagrams, waiting), "{us} us");
+        assert_eq!(sender.free(), sender.capacity() - waiting);
+    }
+    // What waits leaves with the link.
+    sender.send(cells.next().unwrap());
+    sender.end_step(Time::from_ns(12_000_000));
+    assert_eq!(sender.staged(), 1);
+    expected.extend_from_slice(&random_cells(9, 40)[expected.len()..][..52]);
+    drop(sender);
+    assert!(take(&mut receiver, expected.len() / 52, 64) == expected);
+    let too_many = UdpOptions {
+        pack: NonZeroU16::new(29),
+        ..good
+    };
+    let too_long = UdpOptions {
+        timer_ns: UdpOptions::TIMER_NS_MAX + 1,
+        ..good
+    };
+    for (options, text) in [(too_many, "28 cells, not 29"), (too_long, "1000000001 ns")] {
+        let refused = UdpSender::open(&options).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains(text), "{refused}");
+    }
 }
 
 /// A datagram of label 1,001, and what follows it.
@@ -417,6 +485,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
             rate: None,
             cdvt_ns: 0,
             weight: 1,
+            peak: None,
             max_sdu: 2_000,
             interrupt_on_completion: false,
         }),

@@ -1,28 +1,24 @@
-//! `cellgate tun`: a network device over a connection.
+//! `cellgate tun`: network devices over connections.
 
-mod counts;
-mod worker;
-
+use std::io;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use anyhow::{Context, ensure};
-use cellgate::{Address, Connection, Error, TrafficContract};
+use cellgate::{Address, Admin, DeviceInfo, DeviceSpec, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
-use cellgate_host::sys::{Signals, Tun, TunKind};
+use cellgate_host::sys::{Tun, TunKind};
 use clap::Subcommand;
-use serde_json::json;
 
 use super::words::Words;
-use super::{Misuse, Server, usage};
+use super::{Server, usage};
 use crate::output::{Exit, print, print_json};
-use worker::Worker;
 
 /// Best effort; the largest SDU that RFC 2225 has by default.
 const CONTRACT: &str = "ubr,aal5:max_sdu=9188";
 
-/// A network device over a connection: add.
+/// Network devices over connections: add, del, show.
 #[derive(clap::Args)]
 pub(crate) struct Command {
     #[command(flatten)]
@@ -33,58 +29,101 @@ pub(crate) struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Makes one and carries its packets: NAME vc ADDRESS encap ENCAPSULATION
+    /// Makes one: NAME vc ADDRESS encap ENCAPSULATION
     ///
-    /// The device and the connection exist as long as the command runs: until it is interrupted.
-    /// Then it tells what it carried. To make a device needs CAP_NET_ADMIN; one that was made
-    /// persistent for a user (`ip tuntap add NAME mode tun user USER`) needs nothing.
-    ///
-    /// The kernel copies each packet between itself and the connection's memory; nothing else
-    /// does in this process.
+    /// It lies in this command's network namespace. To make it needs CAP_NET_ADMIN; one that was
+    /// made persistent for a user (`ip tuntap add NAME mode tun user USER`) needs nothing. A worker
+    /// of the server carries its packets from then on, and a successor of the server goes on with
+    /// it. The kernel copies each packet between itself and the connection's memory; nothing else
+    /// does.
     Add {
         /// The device's name
         name: String,
         /// vc ADDRESS encap ipoa-llcsnap|ipoa-vcmux|bridged-llcsnap|bridged-vcmux [mtu N]
         /// [address IP/PREFIX] [contract TEXT | take]
         words: Vec<String>,
-        /// What was carried as one JSON object
+        /// What there is as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ends one, with its connection
+    Del {
+        /// The device's name
+        name: String,
+    },
+    /// Lists them, and what they have carried
+    Show {
+        /// Only this one
+        name: Option<String>,
+        /// One JSON object
         #[arg(long)]
         json: bool,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
-    let Verb::Add { name, words, json } = &command.verb;
-    let wanted = usage(Wanted::read(words))?;
-    let signals = Signals::listen()?;
-    let connection = wanted.connect(&command.server)?;
-    let mtu = usage(wanted.mtu(&connection)?)?;
-    let device = wanted
-        .device(name, mtu)
-        .with_context(|| format!("network device {name}"))?;
-    let encapsulation = wanted.encapsulation;
-    let what = json!({
-        "device": device.name(),
-        "vc": connection.address(),
-        "contract": connection.contract(),
-        "encapsulation": encapsulation.name(),
-        "mtu_octets": mtu,
-    });
-    // For whoever waits for the device.
-    eprintln!(
-        "{}: {encapsulation} over {}, MTU {mtu}, under {}",
-        device.name(),
-        connection.address(),
-        connection.contract()
-    );
-    let mut worker = Worker::new(&connection, &device, encapsulation)?;
-    let ended = worker.run(&signals);
-    let counts = worker.counts();
-    match json {
-        true => print_json(&counts.json(what))?,
-        false => print(&counts.text(&device.name()))?,
+    match &command.verb {
+        Verb::Add { name, words, json } => {
+            let wanted = usage(Wanted::read(words))?;
+            let mut admin = command.server.admin()?;
+            let info = wanted.add(&mut admin, name)?;
+            match json {
+                true => print_json(&info)?,
+                false => print(&what(&info))?,
+            }
+        }
+        Verb::Del { name } => command.server.admin()?.remove_device(name)?,
+        Verb::Show { name, json } => {
+            let mut all = command.server.admin()?.devices()?;
+            if let Some(name) = name {
+                all.retain(|info| info.device == *name);
+                ensure!(!all.is_empty(), "no network device has the name {name}");
+            }
+            if *json {
+                print_json(&serde_json::json!({ "devices": all }))?;
+            } else {
+                let texts = all.iter().map(|info| what(info) + &carried(info));
+                print(&texts.collect::<String>())?;
+            }
+        }
     }
-    ended.map(|()| Exit::Ok)
+    Ok(Exit::Ok)
+}
+
+/// What a device is.
+fn what(info: &DeviceInfo) -> String {
+    let mtu = info.mtu_octets.map(|mtu| format!(", MTU {mtu}"));
+    format!(
+        "{}: {} over {}{}, under {}; {}\n",
+        info.device,
+        info.encapsulation,
+        info.vc,
+        mtu.unwrap_or_default(),
+        info.contract,
+        info.scheduling,
+    )
+}
+
+/// What it carried.
+fn carried(info: &DeviceInfo) -> String {
+    let (device, counts) = (&info.device, &info.carried);
+    let peer = counts.inatmarp.peer;
+    let peer = peer.map(|ip| format!(", {ip} at the other end"));
+    let mut text = format!(
+        "{device}: {} packets sent, {} received{}\n",
+        counts.sent_pdus,
+        counts.received_pdus,
+        peer.unwrap_or_default()
+    );
+    for (what, counts) in [
+        ("not sent", &counts.not_sent),
+        ("not received", &counts.not_received),
+    ] {
+        for (reason, n) in counts.iter().filter(|(_, n)| **n > 0) {
+            text += &format!("{device}: {n} {what}: {reason}\n");
+        }
+    }
+    text
 }
 
 /// What the words ask for.
@@ -112,6 +151,11 @@ impl Wanted {
             return Err("`take` uses the permanent connection's own contract".to_owned());
         }
         let contract = contract.unwrap_or_else(|| CONTRACT.to_owned());
+        // What is no contract at all, the server tells.
+        let parsed = contract.parse::<TrafficContract>();
+        if parsed.is_ok_and(|contract| !matches!(contract.aal, None | Some(Aal::Aal5))) {
+            return Err("RFC 2684 is for AAL5 only".to_owned());
+        }
         Ok(Self {
             vc,
             encapsulation,
@@ -121,39 +165,41 @@ impl Wanted {
         })
     }
 
-    fn connect(&self, server: &Server) -> anyhow::Result<Connection> {
-        let builder = Connection::builder()
-            .address(&self.vc)
-            .socket(server.path());
-        let connection = match &self.contract {
-            Some(contract) => builder.contract(contract).open()?,
-            None => builder.take()?,
+    /// Makes the device and has the server carry it.
+    fn add(&self, admin: &mut Admin, name: &str) -> anyhow::Result<DeviceInfo> {
+        let context = || format!("network device {name}");
+        let device = self.device(name).with_context(context)?;
+        let spec = DeviceSpec {
+            address: self.vc.clone(),
+            contract: self.contract.clone(),
+            encapsulation: self.encapsulation.name().to_owned(),
         };
-        let contract: TrafficContract = connection.contract().parse()?;
-        let is_aal5 = matches!(contract.aal, None | Some(Aal::Aal5));
-        ensure!(is_aal5, Misuse("RFC 2684 is for AAL5 only".to_owned()));
-        connection.receive_max_sdu().ok_or(Error::DoesNotReceive)?;
-        Ok(connection)
+        let [own, namespace] = device.descriptors();
+        let mut info = admin.add_device(spec, own, namespace)?;
+        // Nothing passes a device before it is up: the contract decides what it may be given.
+        let mtu = mtu(self.encapsulation, info.transmit_max_sdu, self.mtu);
+        let up = |mtu: u16| device.set_mtu(mtu).and_then(|()| device.set_up());
+        let begun = usage(mtu).map_err(anyhow::Error::from);
+        let begun = begun.and_then(|mtu| up(mtu).with_context(context));
+        if let Err(error) = begun {
+            // What is wrong is told all the same.
+            let _ = admin.remove_device(&info.device);
+            return Err(error);
+        }
+        info.mtu_octets = device.mtu();
+        Ok(info)
     }
 
-    /// The device's MTU.
-    fn mtu(&self, connection: &Connection) -> Result<Result<u16, String>, Error> {
-        let max_sdu = connection.transmit_max_sdu().ok_or(Error::DoesNotSend)?;
-        Ok(mtu(self.encapsulation, max_sdu, self.mtu))
-    }
-
-    /// The device, up.
-    fn device(&self, name: &str, mtu: u16) -> std::io::Result<Tun> {
+    /// The device, with its address.
+    fn device(&self, name: &str) -> io::Result<Tun> {
         let kind = match self.encapsulation.is_bridged() {
             true => TunKind::Bridged,
             false => TunKind::Routed,
         };
         let device = Tun::open(name, kind)?;
-        device.set_mtu(mtu)?;
         if let Some(Network { address, prefix }) = self.address {
             device.set_address(address, prefix)?;
         }
-        device.set_up()?;
         Ok(device)
     }
 }
@@ -232,6 +278,7 @@ mod tests {
                 "own contract",
             ),
             ("vc 0.100 encap ipoa-vcmux mut 3", "`mut` is not known"),
+            ("vc 0.100 encap ipoa-vcmux contract ubr,aal0", "AAL5 only"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

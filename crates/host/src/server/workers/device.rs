@@ -8,25 +8,30 @@
 //! One copy each way, which is the kernel's. Nothing allocates while packets move.
 
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
 use cellgate::{Connection, Error, Interest};
-use cellgate_core::upper::{Encapsulation, InAtmArp, Operation, Payload};
-use cellgate_host::sys::{Heard, Signals, Tun};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use cellgate_core::upper::{Encapsulation, InAtmArp, Inquiry, Operation, Payload};
 use rustix::io::Errno;
 
 use super::counts::Counts;
+use super::interrupts::{Bell, Line};
+use crate::clock::MonotonicClock;
+use crate::link::Shown;
+use crate::sys::Tun;
 
 /// Packets each way before the other way has its turn.
 const BURST: usize = 64;
 
-pub(super) struct Worker<'c> {
+/// Carries the packets of one device.
+pub(super) struct Device<'c> {
     connection: &'c Connection,
     device: &'c Tun,
     encapsulation: Encapsulation,
     max_sdu: usize,
     counts: Counts,
+    shown: &'c Shown<Counts>,
+    inquiry: Inquiry,
 }
 
 /// Why no more is sent for the time being.
@@ -40,75 +45,71 @@ enum Paused {
     NoRoom,
 }
 
-impl<'c> Worker<'c> {
+impl<'c> Device<'c> {
     pub(super) fn new(
         connection: &'c Connection,
         device: &'c Tun,
         encapsulation: Encapsulation,
+        shown: &'c Shown<Counts>,
     ) -> Result<Self, Error> {
         let max_sdu = connection.transmit_max_sdu().ok_or(Error::DoesNotSend)?;
+        connection.receive_max_sdu().ok_or(Error::DoesNotReceive)?;
         Ok(Self {
             connection,
             device,
             encapsulation,
             max_sdu: max_sdu.into(),
             counts: Counts::default(),
+            shown,
+            inquiry: Inquiry::new(MonotonicClock.now()),
         })
     }
 
-    /// What was carried.
-    pub(super) fn counts(&self) -> Counts {
+    /// Carries packets until the worker is to end.
+    pub(super) fn run(&mut self, line: &Line) -> Result<(), Error> {
+        line.watch(self.connection)?;
+        line.watch(self.device)?;
+        let ended = self.carry(line);
+        line.forget(self.connection);
+        line.forget(self.device);
+        self.show();
+        ended
+    }
+
+    fn carry(&mut self, line: &Line) -> Result<(), Error> {
+        while !line.bell().stops() {
+            let patience = self.ask()?;
+            let paused = self.send()?;
+            let more = self.receive()?;
+            self.show();
+            let mut interest = Interest::RECEIVE;
+            if paused == Paused::NoRoom {
+                interest = interest.or(Interest::send(self.max_sdu));
+            }
+            if more || paused == Paused::Turn || !self.connection.arm(interest)? {
+                continue;
+            }
+            line.arm(self.connection, true)?;
+            line.arm(self.device, paused == Paused::NoPacket)?;
+            if line.bell().wait(patience) & Bell::GONE != 0 && self.device.is_removed() {
+                return Err(io::Error::other("somebody has removed the network device").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Has others see what was carried.
+    fn show(&self) {
         let library = self.connection.counters();
-        Counts {
+        self.shown.publish(Counts {
             copies: library.send_copies + library.receive_copies,
             dismissed: library.dismissed,
             ..self.counts
-        }
-    }
-
-    /// Carries packets until somebody wants the command to end.
-    pub(super) fn run(&mut self, signals: &Signals) -> anyhow::Result<()> {
-        self.ask()?;
-        loop {
-            let paused = self.send()?;
-            let more = self.receive()?;
-            let mut interest = Interest::RECEIVE;
-            let mut packets = PollFlags::IN;
-            if paused == Paused::NoRoom {
-                interest = interest.or(Interest::send(self.max_sdu));
-                packets = PollFlags::empty();
-            }
-            let busy = more || paused == Paused::Turn;
-            let waits = !busy && self.connection.arm(interest)?;
-            if self.ended(signals, packets, waits)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits for something to do, if it is to; whether somebody wants the command to end.
-    fn ended(&self, signals: &Signals, packets: PollFlags, waits: bool) -> anyhow::Result<bool> {
-        let at_once = Timespec::default();
-        let timeout = if waits { None } else { Some(&at_once) };
-        let mut fds = [
-            PollFd::new(signals, PollFlags::IN),
-            PollFd::new(self.connection, PollFlags::IN),
-            PollFd::new(self.device, packets),
-        ];
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error).context("poll"),
-        }
-        let [signal, _, device] = fds.map(|fd| fd.revents());
-        if device.contains(PollFlags::ERR) {
-            bail!("somebody has removed the network device");
-        }
-        let asks = |heard: &Heard| *heard != Heard::Child;
-        Ok(!signal.is_empty() && signals.heard().iter().any(asks))
+        });
     }
 
     /// From the kernel to the connection, a burst at most.
-    fn send(&mut self) -> anyhow::Result<Paused> {
+    fn send(&mut self) -> Result<Paused, Error> {
         let headroom = self.encapsulation.headroom();
         for _ in 0..BURST {
             let mut space = match self.connection.try_reserve(self.max_sdu) {
@@ -121,7 +122,7 @@ impl<'c> Worker<'c> {
                     space.truncate(0);
                     return Ok(Paused::NoPacket);
                 }
-                read => read.context("reading from the network device")?,
+                read => read?,
             };
             let Some(packet) = packet.get(..read) else {
                 self.counts.too_long += 1;
@@ -140,14 +141,14 @@ impl<'c> Worker<'c> {
             match space.submit() {
                 Ok(()) => self.counts.sent += 1,
                 Err(Error::SpaceLost) => self.counts.memory_renewed += 1,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(Paused::Turn)
     }
 
     /// From the connection to the kernel, a burst at most; whether there may be more.
-    fn receive(&mut self) -> anyhow::Result<bool> {
+    fn receive(&mut self) -> Result<bool, Error> {
         for _ in 0..BURST {
             let pdu = match self.connection.try_next_pdu() {
                 Err(Error::WouldBlock(_)) => return Ok(false),
@@ -176,13 +177,21 @@ impl<'c> Worker<'c> {
         Ok(())
     }
 
-    /// Asks who is at the other end, once: who comes later asks in its turn, and so tells.
-    fn ask(&mut self) -> Result<(), Error> {
-        let ip = self.device.ipv4();
-        if let Some(question) = ip.map(InAtmArp::request) {
-            self.counts.asked += u64::from(self.say(&question)?);
+    /// Asks who is at the other end, if it is time to; how long until it is again.
+    fn ask(&mut self) -> Result<Option<Duration>, Error> {
+        let now = MonotonicClock.now();
+        if self.encapsulation.emit_atmarp().is_none() {
+            return Ok(None);
         }
-        Ok(())
+        if self.inquiry.is_due(now) {
+            // The device may have no address yet.
+            if let Some(question) = self.device.ipv4().map(InAtmArp::request) {
+                self.counts.asked += u64::from(self.say(&question)?);
+            }
+            self.inquiry.handle_asked(now);
+        }
+        let next = self.inquiry.next_deadline();
+        Ok(next.map(|next| Duration::from_nanos(next.since_ns(now))))
     }
 
     /// Learns and answers.
@@ -192,7 +201,10 @@ impl<'c> Worker<'c> {
             return Ok(());
         };
         self.counts.resolved += 1;
-        self.counts.peer = packet.sender.ip.or(self.counts.peer);
+        if let Some(ip) = packet.sender.ip {
+            self.inquiry.handle_told(ip);
+        }
+        self.counts.peer = self.inquiry.peer();
         if packet.operation == Operation::Request {
             let answer = self.device.ipv4().and_then(|ip| packet.answer(ip));
             let said = match answer {

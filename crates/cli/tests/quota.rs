@@ -1,0 +1,89 @@
+//! Quotas of two users before a daemon. What the machine lacks is skipped, and said.
+
+mod daemon;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use daemon::{Daemon, stderr};
+
+/// Users that no machine has.
+const POOR: u32 = 419_991;
+const OTHER: u32 = 419_992;
+
+/// A program that both can start, wherever the tests were built.
+fn program(daemon: &Daemon) -> PathBuf {
+    let program = daemon.path("cellgate");
+    fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("its permissions");
+    program
+}
+
+fn run_as(daemon: &Daemon, uid: u32, arguments: &[&str]) -> Output {
+    Command::new(daemon.path("cellgate"))
+        .args(arguments)
+        .env("CELLGATE_SOCKET", daemon.socket())
+        .stdin(Stdio::null())
+        .uid(uid)
+        .gid(uid)
+        .output()
+        .expect("it starts")
+}
+
+#[test]
+fn one_user_at_its_quota_does_not_hinder_another() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped quota_of_two_users: only root can be two users");
+        return;
+    }
+    let daemon = Daemon::start(&format!(
+        "socket_mode = \"0666\"\n[quota]\ncell_s = 300000\n\
+         [quota.{POOR}]\nconnections = 4\nmemory = 3000000\ncell_s = 20000\n\
+         [[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n"
+    ));
+    program(&daemon);
+    let add = |uid: u32, vci: u32, contract: &str| {
+        let address = format!("a.0.{vci}");
+        let output = run_as(&daemon, uid, &["vc", "add", &address, "contract", contract]);
+        (output.status.code(), stderr(&output))
+    };
+    let quota = format!("in the quota of user {POOR}");
+    let refused = |vci: u32, contract: &str, resource: &str| {
+        let (code, said) = add(POOR, vci, contract);
+        let named = said.contains(&quota) && said.contains(resource);
+        assert!(code == Some(3) && named, "{contract}: {code:?} {said}");
+    };
+    let small = "cbr,aal5:pcr=1000,max_sdu=1500";
+    assert_eq!(add(POOR, 40, "cbr,aal5:pcr=18000,max_sdu=1500").0, Some(0));
+    refused(41, "cbr,aal5:pcr=3000,max_sdu=1500", "transmit bandwidth");
+    refused(41, "cbr,aal5:pcr=1500,max_sdu=65535,dvt=40s", "memory");
+    for vci in 41..44 {
+        assert_eq!(add(POOR, vci, "ubr,aal5:max_sdu=40,rx:pcr=10").0, Some(0));
+    }
+    refused(44, "ubr,aal5:max_sdu=40,rx:pcr=10", "connections");
+    // The other has the rest of the line, and as many as it likes.
+    assert_eq!(
+        add(OTHER, 50, "cbr,aal5:pcr=250000,max_sdu=9180").0,
+        Some(0)
+    );
+    for vci in 51..61 {
+        assert_eq!(add(OTHER, vci, small), (Some(0), String::new()));
+    }
+    // Root has no quota; a user's connections are its own.
+    assert_eq!(add(0, 70, small).0, Some(0));
+    assert!(
+        !run_as(&daemon, POOR, &["vc", "del", "a.0.50"])
+            .status
+            .success()
+    );
+    assert!(
+        run_as(&daemon, POOR, &["vc", "del", "a.0.40"])
+            .status
+            .success()
+    );
+    assert_eq!(add(POOR, 40, "cbr,aal5:pcr=20000,max_sdu=1500").0, Some(0));
+    println!("ran quota_of_two_users");
+}

@@ -1,0 +1,98 @@
+//! `cellgate save`: a daemon started from what another one had shows the same.
+
+mod daemon;
+
+use daemon::Daemon;
+use serde_json::Value;
+
+const INTERFACES: [&str; 4] = [
+    "loop type memory peer loop rate 100000",
+    "half type memory peer nobody",
+    "wan type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 100:101 peer-source-port 7 mtu 900 \
+     control-word pack 8 timer 250us rate 50000",
+    "plain type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 102:103",
+];
+
+/// Every option of a connection, each in a state of its own.
+const CONNECTIONS: [&str; 8] = [
+    "loop.0.40 contract cbr,aal5:pcr=1000,max_sdu=100",
+    "loop.0.41 contract vbr,aal5:pcr=1000,scr=500,mbs=9,max_sdu=100,excess=tag transmit-pdus 7",
+    "loop.0.42 contract ubr,aal34:max_sdu=100,min_pcr=3 receive-pdus 9",
+    "loop.0.43 contract ubr,aal5:max_sdu=100,pcr=64kbps notify polled",
+    "loop.0.44 contract cbr,aal0:pcr=10 notify silent:5:3ms",
+    "wan.0.40 contract cbr,aal5:tx:pcr=10,max_sdu=100,cdvt=3ms,rx:none notify every-cell",
+    "wan.0.41 contract cbr,aal5:pcr=10,max_sdu=99,jitter=low notify first-and-last-cell \
+     no-completions",
+    "plain.0.40 contract cbr:pcr=10,max_sdu=98,police=buffer transmit-pdus 3 receive-pdus 4 \
+     notify first-cell no-completions",
+];
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// What `vc show` and `itf show` say, but for what differs from run to run: counters and numbers,
+/// and what a connection costs, which each daemon measures for itself.
+fn shown(daemon: &Daemon) -> (Vec<Value>, Vec<Value>, Vec<String>) {
+    let json = |object: &str, key: &str, passing: &[&str]| -> Vec<Value> {
+        let text = daemon.ok(&[object, "show", "--json"]);
+        let all: Value = serde_json::from_str(&text).expect("JSON");
+        let all = all[key].as_array().expect("a list").iter().cloned();
+        all.map(|mut one| {
+            let fields = one.as_object_mut().expect("an object");
+            for name in passing {
+                assert!(fields.remove(*name).is_some(), "{name}");
+            }
+            one
+        })
+        .collect()
+    };
+    let connections = json(
+        "vc",
+        "connections",
+        &["number", "stats", "cpu_reserved_ppm", "cpu_expected_ppm"],
+    );
+    let texts = connections.iter().map(|one| {
+        let address = one["address"].as_str().expect("an address");
+        let text = daemon.ok(&["vc", "show", address]);
+        let lines = text.lines().filter(|line| !line.starts_with("adapter CPU"));
+        // Columns are as wide as their widest entry.
+        let words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        words.collect::<Vec<_>>().join("\n")
+    });
+    let texts = texts.collect();
+    let interfaces = json("itf", "interfaces", &["dropped_cells", "port"]);
+    (interfaces, connections, texts)
+}
+
+#[test]
+fn a_daemon_started_from_what_was_saved_shows_the_same() {
+    let (saved, before) = {
+        let daemon = Daemon::start("[[interface]]\nname = \"lo\"\nlink.memory.peer = \"lo\"\n");
+        for interface in INTERFACES {
+            daemon.ok(&[&["itf", "add"], &words(interface)[..]].concat());
+        }
+        for connection in CONNECTIONS {
+            daemon.ok(&[&["vc", "add"], &words(connection)[..]].concat());
+        }
+        (daemon.ok(&["save"]), shown(&daemon))
+    };
+    assert_eq!(before.0.len(), 1 + INTERFACES.len());
+    assert_eq!(before.1.len(), CONNECTIONS.len());
+    let link = before.0.iter().find(|one| one["spec"]["name"] == "wan");
+    let link = &link.expect("it was added")["spec"]["link"]["udp"];
+    assert_eq!(
+        (link["pack"].as_u64(), link["timer_ns"].as_u64()),
+        (Some(8), Some(250_000))
+    );
+    let daemon = Daemon::start(&saved);
+    assert_eq!(shown(&daemon), before, "{saved}");
+    assert_eq!(daemon.ok(&["save"]), saved);
+    let listed = daemon.ok(&["itf", "show"]);
+    for words in [
+        "mtu 900 control-word pack 8 timer 250us",
+        "peer-source-port 7",
+    ] {
+        assert!(listed.contains(words), "{listed}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `cellgate sim`: the same run from a seed and from its file, exit codes, small failures.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sim(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_cellgate");
+    let mut command = Command::new(program);
+    command.arg("sim").args(args).output().expect("it runs")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_seed_and_its_file_are_the_same_run() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, tape) = (folder.join("plan.toml"), folder.join("tape.pcapng"));
+    let (plan, tape) = (plan.to_str().expect("UTF-8"), tape.to_str().expect("UTF-8"));
+    let first = sim(&["run", "--seed", "4", "--json", "--save", plan]);
+    assert_eq!(first.status.code(), Some(0), "{first:?}");
+    let again = sim(&["run", "--plan", plan, "--json", "--trace", tape]);
+    assert_eq!(text(&first), text(&again));
+    assert!(text(&first).contains("\"trace_hash\""), "{first:?}");
+    let mut decode = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+    let decoded = decode.args(["decode", tape]).output().expect("it runs");
+    assert!(decoded.status.success(), "{decoded:?}");
+}
+
+#[test]
+fn sweeps_and_double_runs_are_clean() {
+    let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
+    assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");
+    assert!(text(&sweep).starts_with("6 seeds"), "{sweep:?}");
+    let det = sim(&["det", "--seeds", "4"]);
+    assert_eq!(det.status.code(), Some(0), "{det:?}");
+}
+
+/// A source that says that it keeps its contract, and does not.
+const LIE: &str = r#"
+duration_ns = 20000000
+hosts = [{ name = "a" }, { name = "b" }]
+links = [{ ends = ["a", "b"] }]
+
+[[connections]]
+name = "liar"
+from = "a"
+to = "b"
+address = "0.32"
+contract = "cbr,aal5:pcr=5000cps,max_sdu=400"
+
+[[sources]]
+connection = "liar"
+traffic = { paced = { cell_s = 20000 } }
+sdus = [400]
+"#;
+
+#[test]
+fn what_is_wrong_has_an_exit_code_and_a_small_file() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (lie, small) = (folder.join("lie.toml"), folder.join("small.json"));
+    std::fs::write(&lie, LIE).expect("a file");
+    let (lie, small) = (lie.to_str().expect("UTF-8"), small.to_str().expect("UTF-8"));
+    let run = sim(&["run", "--plan", lie]);
+    assert_eq!(run.status.code(), Some(12), "{run:?}");
+    assert!(text(&run).starts_with("FAIL I6 --plan"), "{run:?}");
+    let shrunk = sim(&["shrink", "--plan", lie, "-o", small]);
+    assert_eq!(shrunk.status.code(), Some(12), "{shrunk:?}");
+    assert_eq!(sim(&["run", "--plan", small]).status.code(), Some(12));
+}
+
+#[test]
+fn what_makes_no_sense_is_told() {
+    for (args, code) in [
+        (&["run"][..], 2),
+        (&["run", "--seed", "1", "--plan", "x"], 2),
+        (&["run", "--plan", "/does/not/exist"], 1),
+        (&["sweep", "--seeds", "3..3"], 2),
+        (&["sweep", "--seeds", "3", "--budget", "1x"], 2),
+    ] {
+        assert_eq!(sim(args).status.code(), Some(code), "{args:?}");
+    }
+}

@@ -1,0 +1,283 @@
+//! A service manager's part, played by hand: readiness, reloads, the watchdog, a socket passed on.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use cellgate::Admin;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Long enough for anything on a busy machine; reached only by a failing test.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often the watchdog must be fed.
+const WATCHDOG: Duration = Duration::from_millis(400);
+
+/// A service manager: a directory, and the socket that its services tell it things by.
+struct Manager {
+    directory: PathBuf,
+    notified: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cellgate-systemd-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).expect("a directory");
+        let notified = UnixDatagram::bind(directory.join("notify")).expect("a socket");
+        Self {
+            directory,
+            notified,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn configuration(&self) -> String {
+        let state = self.path("state");
+        format!(
+            "[server]\nstate_dir = {state:?}\n[adapter]\npin = false\nnice = 0\n\
+             lock_memory = false\nyield_when_idle = true\nports = 2\n\
+             [[interface]]\nname = \"x\"\nlink.memory.peer = \"x\"\n\
+             [[connection]]\naddress = \"0.40\"\ncontract = \"aal5,cbr:pcr=1000,max_sdu=100\"\n"
+        )
+    }
+
+    /// A service in whose environment `more` is.
+    fn service(&self, more: &[(&str, &str)], listener: Option<OwnedFd>) -> Service {
+        let config = self.path("cellgate.toml");
+        if !config.exists() {
+            fs::write(&config, self.configuration()).expect("a file");
+        }
+        // What is passed on is descriptor 3; the process that it is for is named by its number.
+        let script = match listener {
+            Some(_) => "LISTEN_PID=${WHOSE:-$$} exec \"$0\" \"$@\" 3<&0 0</dev/null",
+            None => "exec \"$0\" \"$@\"",
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, env!("CARGO_BIN_EXE_cellgate"), "serve", "-c"])
+            .arg(&config)
+            .env("NOTIFY_SOCKET", self.path("notify"))
+            .envs(more.iter().copied())
+            .stdin(listener.map_or_else(Stdio::null, Stdio::from))
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("a shell");
+        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let said = std::thread::spawn(move || {
+            let lines = stderr.lines().map_while(Result::ok);
+            lines.collect::<Vec<_>>().join("\n")
+        });
+        Service {
+            child,
+            said: Some(said),
+        }
+    }
+
+    /// The next thing that a service tells; none: it tells nothing for so long.
+    fn told(&self, patience: Duration) -> Option<String> {
+        self.notified
+            .set_read_timeout(Some(patience))
+            .expect("a time");
+        let mut octets = [0; 4_096];
+        let len = self.notified.recv(&mut octets).ok()?;
+        Some(String::from_utf8_lossy(&octets[..len]).into_owned())
+    }
+
+    /// Waits until a service tells `what`.
+    fn await_told(&self, what: &str) {
+        loop {
+            let told = self.told(PATIENCE);
+            let told = told.unwrap_or_else(|| panic!("{what} is not told"));
+            if told.lines().any(|line| line == what) {
+                return;
+            }
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.path("state/control.sock")
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+struct Service {
+    child: Child,
+    said: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Service {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Ends it; what it has said.
+    fn end(mut self) -> String {
+        self.signal(Signal::TERM);
+        assert!(self.child.wait().expect("a child").success());
+        let said = self.said.take().expect("it is asked once");
+        said.join().expect("it does not panic")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // Without it its adapter would stay.
+            self.signal(Signal::CONT);
+            self.signal(Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Addresses of the connections there.
+fn connections(socket: &Path) -> Vec<String> {
+    let mut admin = Admin::at(socket).expect("the daemon is there");
+    let all = admin.list().expect("a list");
+    all.iter().map(|info| info.address.to_string()).collect()
+}
+
+#[test]
+fn ready_is_told_when_all_is_there_and_reloads_begin_and_end() {
+    let manager = Manager::new();
+    let service = manager.service(&[], None);
+    manager.await_told("READY=1");
+    assert_eq!(connections(&manager.socket()), ["x.0.40"]);
+    let more = "[[connection]]\naddress = \"0.41\"\ncontract = \"aal5,cbr:pcr=1,max_sdu=100\"\n";
+    let config = manager.configuration() + more;
+    fs::write(manager.path("cellgate.toml"), config).expect("a file");
+    service.signal(Signal::HUP);
+    manager.await_told("RELOADING=1");
+    manager.await_told("READY=1");
+    assert_eq!(connections(&manager.socket()), ["x.0.40", "x.0.41"]);
+    service.end();
+    manager.await_told("STOPPING=1");
+    // Nobody feeds a watchdog that there is not.
+    assert_eq!(manager.told(Duration::from_millis(1)), None);
+}
+
+#[test]
+fn the_watchdog_is_fed_until_the_service_thread_hangs() {
+    let manager = Manager::new();
+    let interval = WATCHDOG.as_micros().to_string();
+    let service = manager.service(&[("WATCHDOG_USEC", &interval)], None);
+    manager.await_told("READY=1");
+    for _ in 0..5 {
+        manager.await_told("WATCHDOG=1");
+    }
+    // A configuration that nobody writes: the service thread waits for it, the others go on.
+    let config = manager.path("cellgate.toml");
+    fs::remove_file(&config).expect("a file");
+    let mode = Mode::RUSR | Mode::WUSR;
+    mknodat(CWD, &config, FileType::Fifo, mode, 0).expect("a FIFO");
+    service.signal(Signal::HUP);
+    manager.await_told("RELOADING=1");
+    assert_eq!(manager.told(10 * WATCHDOG), None, "it does not hang");
+    let mut writer = fs::File::options()
+        .write(true)
+        .open(&config)
+        .expect("a reader waits");
+    writer
+        .write_all(manager.configuration().as_bytes())
+        .expect("it is read");
+    drop(writer);
+    manager.await_told("READY=1");
+    manager.await_told("WATCHDOG=1");
+    service.end();
+}
+
+#[test]
+fn a_watchdog_of_another_process_is_not_fed() {
+    let manager = Manager::new();
+    let interval = WATCHDOG.as_micros().to_string();
+    let environment = [("WATCHDOG_USEC", &*interval), ("WATCHDOG_PID", "1")];
+    let service = manager.service(&environment, None);
+    manager.await_told("READY=1");
+    assert_eq!(manager.told(4 * WATCHDOG), None);
+    service.end();
+}
+
+/// A socket as a service manager makes it.
+fn listener(path: &Path, kind: SocketType) -> OwnedFd {
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let socket = socket.expect("a socket");
+    bind(&socket, &SocketAddrUnix::new(path).expect("a path")).expect("a name");
+    listen(&socket, 16).expect("it listens");
+    socket
+}
+
+#[test]
+fn a_socket_that_is_passed_on_is_served_and_left_in_place() {
+    let manager = Manager::new();
+    let path = manager.path("passed.sock");
+    let passed = listener(&path, SocketType::SEQPACKET);
+    for _ in 0..2 {
+        let copy = passed.try_clone().expect("a descriptor");
+        let service = manager.service(&[("LISTEN_FDS", "1")], Some(copy));
+        // Who comes early waits.
+        assert_eq!(connections(&path), ["x.0.40"]);
+        manager.await_told("READY=1");
+        assert!(!manager.socket().exists());
+        service.end();
+        assert!(path.exists());
+    }
+    // One for another process is none of this one's.
+    let copy = passed.try_clone().expect("a descriptor");
+    let service = manager.service(&[("LISTEN_FDS", "1"), ("WHOSE", "1")], Some(copy));
+    manager.await_told("READY=1");
+    assert_eq!(connections(&manager.socket()), ["x.0.40"]);
+    service.end();
+}
+
+#[test]
+fn a_socket_of_the_wrong_kind_is_refused() {
+    let manager = Manager::new();
+    let stream = listener(&manager.path("stream.sock"), SocketType::STREAM);
+    let mut service = manager.service(&[("LISTEN_FDS", "1")], Some(stream));
+    assert!(!service.child.wait().expect("a child").success());
+    let said = service.said.take().expect("it is asked once");
+    let said = said.join().expect("it does not panic");
+    assert!(said.contains("ListenSequentialPacket"), "{said}");
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_units() {
+    let manager = Manager::new();
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/systemd");
+    let mut command = Command::new("systemd-analyze");
+    command.arg("verify");
+    for name in ["cellgate.service", "cellgate.socket"] {
+        let text = fs::read_to_string(units.join(name)).expect("a unit");
+        // The program need not be installed.
+        let program = env!("CARGO_BIN_EXE_cellgate");
+        let copy = manager.path(name);
+        fs::write(&copy, text.replace("/usr/bin/cellgate", program)).expect("a file");
+        command.arg(copy);
+    }
+    match command.output() {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{said}");
+            println!("ran systemd_units");
+        }
+        Err(error) => println!("skipped systemd_units: {error}"),
+    }
+}

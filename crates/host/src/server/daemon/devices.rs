@@ -1,0 +1,153 @@
+//! Requests about network devices, and what their workers tell.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use cellgate_core::adapter::AttachmentIndex;
+use cellgate_core::server::{ClientId, Confirm, FromServer, Peer, Refused, Request, TakenVc};
+use rustix::process::getpid;
+
+use super::super::workers::{Event, How, Outcome, Start};
+use super::Daemon;
+use crate::control::pair;
+
+impl Daemon {
+    /// Whether a request is about devices.
+    pub(super) fn is_about_devices(request: &Request) -> bool {
+        use Request::{AddDevice, Devices, RemoveDevice};
+        matches!(request, AddDevice(_) | RemoveDevice { .. } | Devices { .. })
+    }
+
+    /// Carries one of them out, for somebody who has said hello.
+    pub(super) fn about_devices(
+        &mut self,
+        asking: (ClientId, u64),
+        peer: Peer,
+        request: Request,
+        fds: Vec<OwnedFd>,
+    ) {
+        let governs = self.server.is_governor(peer.uid);
+        let outcome = match request {
+            Request::AddDevice(spec) => self.workers.add(asking, peer.uid, spec, fds),
+            Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
+            Request::Devices { from } => {
+                let devices = self.workers.list(from);
+                Ok(Outcome::Confirm(Box::new(devices)))
+            }
+            _ => Err(Refused::NotFound),
+        };
+        match outcome {
+            Ok(Outcome::Start(start)) => self.start_worker(start),
+            Ok(Outcome::LetGo(attachment, number)) => self.adapter.let_go(attachment, number),
+            Ok(Outcome::Confirm(confirm)) => self.confirm(asking, Ok(*confirm)),
+            Err(refused) => self.confirm(asking, Err(refused)),
+        }
+    }
+
+    fn confirm(&mut self, (client, id): (ClientId, u64), result: Result<Confirm, Refused>) {
+        let message = FromServer::Confirm { id, result };
+        let told = self
+            .applications
+            .tell(self.now, client, &message, Vec::new());
+        if !told {
+            self.hung_up(client);
+        }
+    }
+
+    /// A worker is an application of the server: it gets one end of a control socket.
+    fn start_worker(&mut self, Start { number, uid, how }: Start) {
+        let made = pair()
+            .map_err(std::io::Error::other)
+            .and_then(|(mine, theirs)| {
+                let (client, _) = self.applications.adopt(mine)?;
+                Ok((client, theirs))
+            });
+        match made {
+            Ok((client, theirs)) => {
+                let peer = this_process_as(uid);
+                self.server.handle_connect_worker(self.now, client, peer);
+                self.workers.begin(number, client, theirs, how);
+            }
+            Err(error) => self.worker_ended(number, Some(Refused::Kernel(error.to_string()))),
+        }
+        self.settle();
+    }
+
+    /// What workers have told.
+    pub(super) fn hear_workers(&mut self) {
+        for event in self.workers.told() {
+            match event {
+                Event::Opened(number, opened) => {
+                    self.say(&format!("worker of {opened}"));
+                    if let Some((asking, confirm)) = self.workers.opened(number, opened) {
+                        self.confirm(asking, Ok(confirm));
+                    }
+                }
+                Event::Ended(number, why) => self.worker_ended(number, why),
+            }
+        }
+    }
+
+    fn worker_ended(&mut self, number: u32, why: Option<Refused>) {
+        let Some(farewell) = self.workers.ended(number, why) else {
+            return;
+        };
+        if let Some(client) = farewell.client {
+            self.hung_up(client);
+        }
+        for (asking, result) in farewell.confirms {
+            self.confirm(asking, result);
+        }
+        if let Some(news) = farewell.news {
+            self.say(&news);
+        }
+    }
+
+    /// Has the adapter keep what a worker carries; whether `client` is one.
+    pub(super) fn keep_for_worker(
+        &mut self,
+        client: ClientId,
+        attachment: AttachmentIndex,
+    ) -> bool {
+        let Some((fds, record)) = self.workers.keep(client, attachment) else {
+            return false;
+        };
+        self.adapter.keep(attachment, fds, record);
+        true
+    }
+
+    /// Somebody at whose socket the connection of another server's worker is taken up, if its
+    /// device was kept.
+    pub(super) fn stand_in(
+        &mut self,
+        taken: &TakenVc,
+        kept: Vec<Arc<OwnedFd>>,
+        record: Option<&str>,
+    ) -> Option<(ClientId, Peer)> {
+        let kept = kept.into_iter().filter_map(Arc::into_inner).collect();
+        let (mine, theirs) = pair().ok()?;
+        let at = (&taken.record.address, taken.vc);
+        self.workers.take_up(record, kept, at, theirs)?;
+        let (client, _) = self.applications.adopt(mine).ok()?;
+        Some((client, this_process_as(taken.record.uid)))
+    }
+
+    /// Starts the workers of what was taken up.
+    pub(super) fn resume_workers(&mut self) {
+        while let Some((number, uid, address, vc)) = self.workers.next_left() {
+            let Some(capability) = self.adapter.capability_of(vc) else {
+                self.worker_ended(number, Some(Refused::NotFound));
+                continue;
+            };
+            let how = How::Resume(address, capability);
+            self.start_worker(Start { number, uid, how });
+        }
+    }
+}
+
+fn this_process_as(uid: u32) -> Peer {
+    Peer {
+        uid,
+        pid: getpid().as_raw_nonzero().get().cast_unsigned(),
+    }
+}

@@ -1,0 +1,371 @@
+//! Connections that need a worker of the server: network devices.
+//!
+//! ```text
+//!  service thread            worker, one per device             kernel
+//!  Workers ----- starts ---> Connection <--- Device ---> Tun <-------->
+//!     ^ ---- ends, lists       |   ^ ring      ^ wake-up   |
+//!     +--- opened, ended ------+   adapter     |           |
+//!                                  interrupts: waits for both
+//! ```
+//!
+//! A worker is an application of the server like any other: its control socket's other end is here.
+//! What it carries is kept by the adapter's process, so that a device outlives a server that dies,
+//! and its successor's worker goes on with it.
+
+mod counts;
+mod device;
+mod interrupts;
+mod thread;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use cellgate_core::adapter::{AttachmentIndex, VcId};
+use cellgate_core::server::{
+    Address, ClientId, Confirm, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
+};
+use cellgate_core::upper::Encapsulation;
+use cellgate_shm::wake_descriptor;
+use serde::{Deserialize, Serialize};
+
+use super::ServeError;
+use crate::adapter::wake::silence;
+use crate::link::Shown;
+use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
+use counts::Counts;
+use interrupts::{Bell, Interrupts, Line};
+pub(super) use thread::{Event, How, Opened};
+
+/// Workers at once.
+pub(super) const WORKERS_MAX: usize = 64;
+
+/// A request of an application, for its Confirm.
+pub(super) type Asking = (ClientId, u64);
+
+/// What is kept with the descriptors of a worker's device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    spec: DeviceSpec,
+    uid: u32,
+}
+
+/// A worker that is to be started, and the end of its control socket that the server gets.
+pub(super) struct Start {
+    pub(super) number: u32,
+    pub(super) uid: u32,
+    pub(super) how: How,
+}
+
+/// A worker.
+struct Worker {
+    spec: DeviceSpec,
+    encapsulation: Encapsulation,
+    uid: u32,
+    device: Arc<Tun>,
+    name: String,
+    line: Line,
+    slot: usize,
+    shown: Arc<Shown<Counts>>,
+    /// The server's end of its control socket.
+    client: Option<ClientId>,
+    attachment: Option<AttachmentIndex>,
+    opened: Option<Opened>,
+    /// Who waits for it to be open, and to have ended.
+    adding: Option<Asking>,
+    removing: Vec<Asking>,
+    /// Until its worker has the connection: the application's end of the socket that the
+    /// connection was taken up with.
+    stands_in: Option<OwnedFd>,
+}
+
+/// All workers.
+pub(super) struct Workers {
+    workers: BTreeMap<u32, Worker>,
+    last: u32,
+    interrupts: Interrupts,
+    cpus: Cpus,
+    /// The adapter's.
+    adapter: Option<usize>,
+    events: Receiver<Event>,
+    to_events: Sender<Event>,
+    bell: Arc<OwnedFd>,
+    /// Taken up, with no worker yet.
+    left: VecDeque<(u32, Address, VcId)>,
+}
+
+/// What a request comes to at once: something to start or to let go, or its end.
+pub(super) enum Outcome {
+    Start(Start),
+    /// Nobody else is to hold the device: what is kept under this attachment.
+    LetGo(Option<AttachmentIndex>, u32),
+    Confirm(Box<Confirm>),
+}
+
+impl Workers {
+    /// Starts the pseudo-interrupt thread; how it is scheduled.
+    pub(super) fn start(
+        cpus: Cpus,
+        adapter: Option<usize>,
+    ) -> Result<(Self, ThreadScheduling), ServeError> {
+        let (interrupts, scheduling) =
+            Interrupts::start(&cpus, adapter).map_err(ServeError::of("pseudo-interrupts"))?;
+        let bell = wake_descriptor().map_err(std::io::Error::other);
+        let bell = bell.map_err(ServeError::of("pseudo-interrupts"))?;
+        let (to_events, events) = channel();
+        let workers = Self {
+            workers: BTreeMap::new(),
+            last: 0,
+            interrupts,
+            cpus,
+            adapter,
+            events,
+            to_events,
+            bell: Arc::new(bell),
+            left: VecDeque::new(),
+        };
+        Ok((workers, scheduling))
+    }
+
+    /// Readable when a worker has told something.
+    pub(super) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+
+    /// What workers have told.
+    pub(super) fn told(&self) -> Vec<Event> {
+        silence(&self.bell);
+        self.events.try_iter().collect()
+    }
+
+    /// A device that somebody has brought along.
+    pub(super) fn add(
+        &mut self,
+        asking: Asking,
+        uid: u32,
+        spec: DeviceSpec,
+        fds: Vec<OwnedFd>,
+    ) -> Result<Outcome, Refused> {
+        let [device, namespace] = <[OwnedFd; 2]>::try_from(fds)
+            .map_err(|_| Refused::Descriptors("a device's are two".to_owned()))?;
+        let how = match &spec.contract {
+            Some(contract) => How::Open(spec.address.clone(), contract.clone()),
+            None => How::Take(spec.address.clone()),
+        };
+        let number = self.adopt((spec, uid), [device, namespace])?;
+        if let Some(worker) = self.workers.get_mut(&number) {
+            worker.adding = Some(asking);
+        }
+        Ok(Outcome::Start(Start { number, uid, how }))
+    }
+
+    /// Makes an entry of a device.
+    fn adopt(
+        &mut self,
+        (spec, uid): (DeviceSpec, u32),
+        [device, namespace]: [OwnedFd; 2],
+    ) -> Result<u32, Refused> {
+        let wrong = |why: String| Refused::Descriptors(why);
+        let encapsulation: Encapsulation = spec
+            .encapsulation
+            .parse()
+            .map_err(|error| Refused::Unsupported(format!("encapsulation: {error}")))?;
+        let device = Tun::adopt(device, namespace).map_err(|error| wrong(error.to_string()))?;
+        let kind = match encapsulation.is_bridged() {
+            true => TunKind::Bridged,
+            false => TunKind::Routed,
+        };
+        if device.kind() != Some(kind) {
+            let wanted = match kind {
+                TunKind::Bridged => "a TAP device",
+                TunKind::Routed => "a TUN device",
+            };
+            return Err(wrong(format!("{encapsulation} takes {wanted}")));
+        }
+        let name = device.name();
+        if self.workers.values().any(|worker| worker.name == name) {
+            return Err(wrong(format!("{name} is carried already")));
+        }
+        let free = |slot: &usize| self.workers.values().all(|worker| worker.slot != *slot);
+        let slot = (0..WORKERS_MAX).find(free).ok_or(Refused::TooMany)?;
+        self.last = self.last.checked_add(1).ok_or(Refused::TooMany)?;
+        let worker = Worker {
+            spec,
+            encapsulation,
+            uid,
+            device: Arc::new(device),
+            name,
+            line: self.interrupts.line(slot),
+            slot,
+            shown: Arc::default(),
+            client: None,
+            attachment: None,
+            opened: None,
+            adding: None,
+            removing: Vec::new(),
+            stands_in: None,
+        };
+        self.workers.insert(self.last, worker);
+        Ok(self.last)
+    }
+
+    /// Starts the worker of an entry; `socket` is its end of the control socket, `client` the
+    /// server's.
+    pub(super) fn begin(&mut self, number: u32, client: ClientId, socket: OwnedFd, how: How) {
+        let Some(worker) = self.workers.get_mut(&number) else {
+            return;
+        };
+        worker.client = Some(client);
+        let start = thread::Start {
+            number,
+            device: Arc::clone(&worker.device),
+            encapsulation: worker.encapsulation,
+            socket,
+            how,
+            line: worker.line.clone(),
+            shown: Arc::clone(&worker.shown),
+            cpus: self.cpus.clone(),
+            adapter: self.adapter,
+            events: self.to_events.clone(),
+            bell: Arc::clone(&self.bell),
+        };
+        if let Err(error) = thread::start(start) {
+            // It has told nothing yet, and the receiver is this.
+            let why = Some(Refused::Kernel(error.to_string()));
+            let _ = self.to_events.send(Event::Ended(number, why));
+            crate::adapter::wake::ring(&self.bell);
+        }
+    }
+
+    /// A device that another server has left, with its connection: the entry's number, and the
+    /// application's end of the socket that the connection is to be taken up with.
+    pub(super) fn take_up(
+        &mut self,
+        record: Option<&str>,
+        kept: Vec<OwnedFd>,
+        (address, vc): (&Address, VcId),
+        stands_in: OwnedFd,
+    ) -> Option<()> {
+        let Kept { spec, uid } = serde_json::from_str(record?).ok()?;
+        let kept = <[OwnedFd; 2]>::try_from(kept).ok()?;
+        let number = self.adopt((spec, uid), kept).ok()?;
+        self.workers.get_mut(&number)?.stands_in = Some(stands_in);
+        self.left.push_back((number, address.clone(), vc));
+        Some(())
+    }
+
+    /// The next that was taken up and has no worker yet.
+    pub(super) fn next_left(&mut self) -> Option<(u32, u32, Address, VcId)> {
+        let (number, address, vc) = self.left.pop_front()?;
+        let uid = self.workers.get(&number)?.uid;
+        Some((number, uid, address, vc))
+    }
+
+    /// What the adapter is to keep for the worker behind a control socket, under `attachment`.
+    pub(super) fn keep(
+        &mut self,
+        client: ClientId,
+        attachment: AttachmentIndex,
+    ) -> Option<(Vec<Arc<OwnedFd>>, Option<String>)> {
+        let worker = self.workers.values_mut();
+        let worker = { worker }.find(|worker| worker.client == Some(client))?;
+        worker.attachment = Some(attachment);
+        let kept = Kept {
+            spec: worker.spec.clone(),
+            uid: worker.uid,
+        };
+        let fds = worker
+            .device
+            .descriptors()
+            .map(|fd| fd.try_clone_to_owned());
+        // Without, the device ends with this server.
+        let fds = fds.into_iter().flatten().map(Arc::new).collect();
+        Some((fds, serde_json::to_string(&kept).ok()))
+    }
+
+    /// Begins to end a worker.
+    pub(super) fn remove(
+        &mut self,
+        asking: Asking,
+        (peer, governs): (Peer, bool),
+        name: &str,
+    ) -> Result<Outcome, Refused> {
+        let mine = |worker: &Worker| governs || worker.uid == peer.uid;
+        let mut workers = self.workers.iter_mut();
+        let found = workers.find(|(_, worker)| worker.name == name && mine(worker));
+        let (number, worker) = found.ok_or(Refused::NotFound)?;
+        worker.removing.push(asking);
+        Ok(Outcome::LetGo(worker.attachment, *number))
+    }
+
+    /// Nobody else holds the device any more.
+    pub(super) fn stop(&mut self, number: u32) {
+        if let Some(worker) = self.workers.get(&number) {
+            worker.line.bell().ring(Bell::STOP);
+        }
+    }
+
+    /// A worker has its connection: who waits for that.
+    pub(super) fn opened(&mut self, number: u32, opened: Opened) -> Option<(Asking, Confirm)> {
+        let worker = self.workers.get_mut(&number)?;
+        worker.spec.address = opened.vc.clone();
+        worker.opened = Some(opened);
+        worker.stands_in = None;
+        let asking = worker.adding.take()?;
+        Some((asking, Confirm::Device(self.info(number)?)))
+    }
+
+    /// A worker has ended: its control socket, and who is to be told what.
+    pub(super) fn ended(&mut self, number: u32, why: Option<Refused>) -> Option<Farewell> {
+        let worker = self.workers.remove(&number)?;
+        let ended = Refused::Kernel("the device's worker has ended".to_owned());
+        let refused = why.clone().unwrap_or(ended);
+        let added = worker.adding.map(|asking| (asking, Err(refused)));
+        let removed = worker.removing.iter();
+        let removed = removed.map(|asking| (*asking, Ok(Confirm::Done)));
+        let unasked = worker.adding.is_none() && worker.removing.is_empty();
+        Some(Farewell {
+            client: worker.client,
+            confirms: added.into_iter().chain(removed).collect(),
+            news: unasked.then(|| {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                format!("network device {} has ended{why}", worker.name)
+            }),
+        })
+    }
+
+    /// The devices from a number on.
+    pub(super) fn list(&self, from: u32) -> Confirm {
+        let mut open = self.workers.range(from..).map(|(number, _)| *number);
+        let mut infos = open.by_ref().filter_map(|number| self.info(number));
+        let devices = infos.by_ref().take(LIST_MAX).collect();
+        let next = infos.next().map(|info| info.number);
+        Confirm::Devices { devices, next }
+    }
+
+    fn info(&self, number: u32) -> Option<DeviceInfo> {
+        let worker = self.workers.get(&number)?;
+        let opened = worker.opened.as_ref()?;
+        Some(DeviceInfo {
+            number,
+            device: worker.name.clone(),
+            vc: opened.vc.clone(),
+            contract: opened.contract.clone(),
+            encapsulation: worker.encapsulation.name().to_owned(),
+            transmit_max_sdu: opened.transmit_max_sdu,
+            mtu_octets: worker.device.mtu(),
+            uid: worker.uid,
+            scheduling: opened.scheduling.to_string(),
+            carried: worker.shown.read().told(),
+        })
+    }
+}
+
+/// What is left to do when a worker has ended.
+pub(super) struct Farewell {
+    pub(super) client: Option<ClientId>,
+    pub(super) confirms: Vec<(Asking, Result<Confirm, Refused>)>,
+    pub(super) news: Option<String>,
+}

@@ -1,0 +1,116 @@
+//! The thread of a worker.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use cellgate::{Address, Connection, Error, Refused, TrafficContract};
+use cellgate_core::contract::{Aal, ServiceCategory};
+use cellgate_core::upper::Encapsulation;
+
+use super::counts::Counts;
+use super::device::Device;
+use super::interrupts::Line;
+use crate::adapter::wake::ring;
+use crate::link::Shown;
+use crate::sys::{Cpus, Duty, ThreadScheduling, Tun, name_thread, take_duty};
+
+/// Where a worker gets its connection from.
+pub(in super::super) enum How {
+    Open(Address, String),
+    Take(Address),
+    /// Another server's worker had it; the capability goes along.
+    Resume(Address, OwnedFd),
+}
+
+/// What a worker's connection is.
+pub(in super::super) struct Opened {
+    pub(super) vc: Address,
+    pub(super) contract: String,
+    pub(super) transmit_max_sdu: u16,
+    pub(super) scheduling: ThreadScheduling,
+}
+
+impl fmt::Display for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.vc, self.scheduling)
+    }
+}
+
+/// What a worker tells the service thread.
+pub(in super::super) enum Event {
+    Opened(u32, Opened),
+    /// It has given back all that it had; why it did not go on, if nobody asked it to end.
+    Ended(u32, Option<Refused>),
+}
+
+pub(super) struct Start {
+    pub(super) number: u32,
+    pub(super) device: Arc<Tun>,
+    pub(super) encapsulation: Encapsulation,
+    /// Its end of its control socket.
+    pub(super) socket: OwnedFd,
+    pub(super) how: How,
+    pub(super) line: Line,
+    pub(super) shown: Arc<Shown<Counts>>,
+    pub(super) cpus: Cpus,
+    pub(super) adapter: Option<usize>,
+    pub(super) events: Sender<Event>,
+    pub(super) bell: Arc<OwnedFd>,
+}
+
+/// Starts the thread.
+pub(super) fn start(start: Start) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name("worker".to_owned());
+    builder.spawn(move || {
+        name_thread("cg-worker");
+        let (number, events, bell) = (start.number, start.events.clone(), Arc::clone(&start.bell));
+        let why = run(start).err().map(refused);
+        // The service thread ends with the process only.
+        let _ = events.send(Event::Ended(number, why));
+        ring(&bell);
+    })?;
+    Ok(())
+}
+
+fn run(start: Start) -> Result<(), Error> {
+    let builder = Connection::builder().connected(start.socket);
+    let connection = match start.how {
+        How::Open(address, contract) => builder.address(address).contract(contract).open()?,
+        How::Take(address) => builder.address(address).take()?,
+        How::Resume(address, capability) => builder.address(address).reattach(capability)?,
+    };
+    let contract: TrafficContract = connection
+        .contract()
+        .parse()
+        .map_err(|_| Error::BadMessage("no contract".to_owned()))?;
+    if !matches!(contract.aal, None | Some(Aal::Aal5)) {
+        let reason = "RFC 2684 is for AAL5 only".to_owned();
+        return Err(Refused::Unsupported(reason).into());
+    }
+    let (encapsulation, shown) = (start.encapsulation, &*start.shown);
+    let mut device = Device::new(&connection, &start.device, encapsulation, shown)?;
+    let duty = match contract.category {
+        ServiceCategory::Ubr => Duty::BestEffort,
+        _ => Duty::RealTime,
+    };
+    let opened = Opened {
+        vc: connection.address(),
+        contract: connection.contract(),
+        transmit_max_sdu: connection.transmit_max_sdu().unwrap_or_default(),
+        scheduling: take_duty(duty, &start.cpus, start.adapter),
+    };
+    let _ = start.events.send(Event::Opened(start.number, opened));
+    ring(&start.bell);
+    device.run(&start.line)
+}
+
+/// As an application hears it.
+fn refused(error: Error) -> Refused {
+    match error {
+        Error::Refused(refused) => refused,
+        Error::DoesNotSend | Error::DoesNotReceive => Refused::Unsupported(error.to_string()),
+        other => Refused::Kernel(other.to_string()),
+    }
+}

@@ -1,0 +1,209 @@
+//! How the threads of the daemon share its CPUs: adapter > real-time workers > pseudo-interrupt >
+//! taking up > service > best effort.
+
+use std::fmt;
+
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// What a thread is for, the most urgent first. The adapter's thread is above all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Duty {
+    /// A worker whose connection's rate is guaranteed.
+    RealTime,
+    /// Wakes the workers.
+    Interrupt,
+    /// The service, while it takes up what another server has left, and for a moment beyond.
+    TakeUp,
+    /// Talks to applications and to the adapter.
+    Service,
+    /// A worker of a best-effort connection.
+    BestEffort,
+}
+
+impl Duty {
+    /// The priority of the class SCHED_FIFO; none: the thread is not to be real-time.
+    pub const fn fifo(self) -> Option<i32> {
+        match self {
+            Self::RealTime => Some(30),
+            Self::Interrupt => Some(20),
+            Self::TakeUp => Some(10),
+            Self::Service | Self::BestEffort => None,
+        }
+    }
+
+    /// The nice value where the thread is not real-time, above the adapter's -20; 0: that of the
+    /// process.
+    pub const fn nice(self) -> i32 {
+        match self {
+            Self::RealTime => -15,
+            Self::Interrupt => -12,
+            Self::TakeUp => -11,
+            Self::Service => -10,
+            Self::BestEffort => 0,
+        }
+    }
+}
+
+/// How a thread is scheduled in the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadScheduling {
+    /// The priority in the class SCHED_FIFO; none: it is not real-time.
+    pub fifo: Option<i32>,
+    /// Nice value.
+    pub nice: i32,
+    /// CPUs that it may run on.
+    pub cpus: Vec<usize>,
+    /// What was asked and could not be had, and why.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Display for ThreadScheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fifo {
+            Some(priority) => write!(f, "fifo {priority}")?,
+            None => write!(f, "nice {}", self.nice)?,
+        }
+        let cpus: Vec<_> = self.cpus.iter().map(ToString::to_string).collect();
+        write!(f, ", on CPU {}", cpus.join(" "))?;
+        for note in &self.notes {
+            write!(f, "; {note}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The CPUs of a thread.
+#[derive(Clone, Debug)]
+pub struct Cpus(Option<CpuSet>);
+
+impl Cpus {
+    /// Those of the calling thread.
+    pub fn present() -> Self {
+        Self(sched_getaffinity(None).ok())
+    }
+
+    /// How many; 0 if the kernel does not say.
+    pub fn count(&self) -> usize {
+        self.0.as_ref().map_or(0, |set| set.count() as usize)
+    }
+
+    /// The highest.
+    pub fn last(&self) -> Option<usize> {
+        let set = self.0.as_ref()?;
+        (0..CpuSet::MAX_CPU).rev().find(|&cpu| set.is_set(cpu))
+    }
+
+    /// All but one; none if there is no other.
+    pub fn without(&self, cpu: usize) -> Option<Self> {
+        let mut set = self.0?;
+        if cpu < CpuSet::MAX_CPU {
+            set.unset(cpu);
+        }
+        (set.count() > 0).then_some(Self(Some(set)))
+    }
+
+    /// Has the calling thread run on these alone.
+    pub fn use_only(&self) {
+        if let Some(set) = &self.0 {
+            // A thread that may run elsewhere works as well.
+            let _ = sched_setaffinity(None, set);
+        }
+    }
+}
+
+/// Gives the calling thread what its duty needs, as far as that can be had. It is real-time only
+/// where it can be kept off the adapter's CPU (`adapter`; none: the adapter is not pinned), for it
+/// would come before the adapter there. Threads and processes that it starts get nothing of it but
+/// the CPUs.
+pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadScheduling {
+    let mut got = ThreadScheduling::default();
+    let own = adapter.map(|cpu| cpus.without(cpu));
+    match &own {
+        Some(Some(own)) => own.use_only(),
+        _ => cpus.use_only(),
+    }
+    got.cpus = super::allowed_cpus();
+    if let Some(priority) = duty.fifo() {
+        let asked = match own {
+            Some(Some(_)) => set_policy(libc::SCHED_FIFO, priority).map_err(|e| e.to_string()),
+            Some(None) => Err("there is no CPU beside the adapter's".to_owned()),
+            None => Err("the adapter has no CPU of its own".to_owned()),
+        };
+        match asked {
+            Ok(()) => got.fifo = Some(priority),
+            Err(why) => got.notes.push(format!("not fifo {priority}: {why}")),
+        }
+    }
+    if got.fifo.is_none() {
+        // It may have been real-time before. What may not be had is what is not asked for.
+        let _ = set_policy(libc::SCHED_OTHER, 0);
+        // On Linux, process 0 is the calling thread alone.
+        let nice = duty.nice();
+        if nice != 0
+            && let Err(error) = setpriority_process(None, nice)
+        {
+            got.notes.push(format!("nice {nice} refused: {error}"));
+        }
+    }
+    got.nice = getpriority_process(None).unwrap_or(0);
+    got
+}
+
+/// The class of the calling thread, not that of threads and processes that it starts.
+pub(super) fn set_policy(policy: libc::c_int, priority: i32) -> std::io::Result<()> {
+    // SAFETY: all zeroes is a priority of 0, and of other parameters none.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    let policy = policy | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call reads its parameters; 0 names the calling thread.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duties_are_in_their_order() {
+        let order = [
+            Duty::RealTime,
+            Duty::Interrupt,
+            Duty::TakeUp,
+            Duty::Service,
+            Duty::BestEffort,
+        ];
+        assert!(order.is_sorted());
+        assert!(order.is_sorted_by_key(|duty| -duty.fifo().unwrap_or(0)));
+        assert!(order.is_sorted_by_key(|duty| duty.nice()));
+        assert!(Duty::RealTime.fifo() < Some(super::super::ADAPTER_FIFO));
+        assert!(Duty::RealTime.nice() > -20);
+    }
+
+    #[test]
+    fn nobody_is_real_time_where_the_adapter_may_run() {
+        std::thread::spawn(|| {
+            let cpus = Cpus::present();
+            let last = cpus.last().unwrap();
+            let unpinned = take_duty(Duty::RealTime, &cpus, None);
+            assert_eq!((unpinned.fifo, &*unpinned.notes[0]), {
+                (None, "not fifo 30: the adapter has no CPU of its own")
+            });
+            assert_eq!(unpinned.cpus, super::super::allowed_cpus());
+            let got = take_duty(Duty::RealTime, &cpus, Some(last));
+            match cpus.without(last) {
+                Some(_) => assert!(!got.cpus.contains(&last), "{got}"),
+                None => assert!(got.notes[0].contains("no CPU beside"), "{got}"),
+            }
+            assert_eq!(got.fifo.is_none(), !got.notes.is_empty(), "{got}");
+            // Back among the others, and on all CPUs.
+            let back = take_duty(Duty::BestEffort, &cpus, None);
+            assert_eq!((back.fifo, back.cpus.len()), (None, unpinned.cpus.len()));
+        })
+        .join()
+        .unwrap();
+    }
+}
