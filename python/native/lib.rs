@@ -1,0 +1,69 @@
+//! The lab for Python: texts in, texts out. What they mean is in the package around it.
+
+use cellgate_lab::experiments::{self, Experiment, Settings, Silent};
+use cellgate_lab::world::scenario::Scenario;
+use cellgate_lab::world::{Failure, Options, check};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(
+    _native,
+    Violation,
+    PyRuntimeError,
+    "An invariant of the lab does not hold."
+);
+
+fn value_error(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Runs a scenario (JSON) and gives its outcome (JSON).
+#[pyfunction]
+fn run_json(py: Python<'_>, scenario: &str) -> PyResult<String> {
+    let scenario: Scenario = serde_json::from_str(scenario).map_err(value_error)?;
+    // Other threads of Python go on meanwhile.
+    let outcome = py.detach(|| check(&scenario, Options::default()));
+    let outcome = outcome.map_err(|failure| match failure {
+        Failure::Scenario(error) => value_error(error),
+        Failure::Violation(violation) => Violation::new_err(violation.to_string()),
+    })?;
+    serde_json::to_string(&outcome).map_err(value_error)
+}
+
+/// The names of the papers' experiments.
+#[pyfunction]
+fn experiment_names() -> Vec<&'static str> {
+    experiments::all()
+        .iter()
+        .map(|experiment| experiment.name())
+        .collect()
+}
+
+/// Runs an experiment with some settings changed, and gives its outcome (JSON).
+#[pyfunction]
+fn experiment_json(
+    py: Python<'_>,
+    name: &str,
+    seed: u64,
+    changes: Vec<(String, String)>,
+) -> PyResult<String> {
+    let unknown = || value_error(format!("no experiment {name}"));
+    let experiment = experiments::find(name).ok_or_else(unknown)?;
+    let mut settings = Settings::new(experiment.parameters());
+    settings.seed = seed;
+    for (key, value) in changes {
+        settings.set(&key, &value).map_err(value_error)?;
+    }
+    let outcome = py.detach(|| experiment.run(&settings, &mut Silent));
+    let outcome = outcome.map_err(value_error)?;
+    serde_json::to_string(&outcome).map_err(value_error)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("Violation", module.py().get_type::<Violation>())?;
+    module.add_function(wrap_pyfunction!(run_json, module)?)?;
+    module.add_function(wrap_pyfunction!(experiment_names, module)?)?;
+    module.add_function(wrap_pyfunction!(experiment_json, module)?)
+}

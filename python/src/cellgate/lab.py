@@ -1,0 +1,81 @@
+"""Runs of one scenario, and of the papers' experiments."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from . import _native
+
+Scenario = Mapping[str, Any] | str | os.PathLike
+
+
+def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
+    """Runs a scenario and gives its outcome, as nested dictionaries.
+
+    ``scenario`` is a scenario as a dictionary, or the path of a TOML file. ``changes`` are made
+    before the run; a key says where, parts joined by ``.`` or ``__``, a part of a list being an
+    index or a name::
+
+        run("star.toml", duration_ns=10_000_000, sources__hazard__traffic__paced__cell_s=50_000)
+
+    Raises ``ValueError`` if the scenario makes no sense, ``Violation`` if something happened that
+    must not.
+    """
+    changed = change(load(scenario), changes)
+    return json.loads(_native.run_json(json.dumps(changed)))
+
+
+def experiment(name: str, seed: int = 1, **settings: Any) -> dict[str, Any]:
+    """Runs an experiment of the papers, as ``cellgate lab run NAME`` does: tables, figures,
+    checks and notes.
+
+    Raises ``ValueError`` for a name or a setting that it does not know.
+    """
+    changes = [(key, str(value)) for key, value in settings.items()]
+    return json.loads(_native.experiment_json(name, seed, changes))
+
+
+def experiments() -> list[str]:
+    """The names of the papers' experiments."""
+    return _native.experiment_names()
+
+
+def load(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as a dictionary of its own."""
+    if isinstance(scenario, Mapping):
+        return deepcopy(dict(scenario))
+    with open(scenario, "rb") as file:
+        return tomllib.load(file)
+
+
+def change(scenario: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``scenario``, changed in place."""
+    for key, value in changes.items():
+        *way, last = key.replace("__", ".").split(".")
+        place: Any = scenario
+        for part in way:
+            place = place[_index(place, part, key)]
+        place[_index(place, last, key, new=True)] = deepcopy(value)
+    return scenario
+
+
+def _index(place: Any, part: str, key: str, new: bool = False) -> str | int:
+    if isinstance(place, dict) and (new or part in place):
+        return part
+    if isinstance(place, list):
+        names = [name(entry) for entry in place]
+        if part in names:
+            return names.index(part)
+        if part.isdecimal() and int(part) < len(place):
+            return int(part)
+    raise ValueError(f"{key}: the scenario has no {part!r} there")
+
+
+def name(entry: Any) -> str | None:
+    """What an entry of a list goes by: its own name, or that of the connection it is about."""
+    if isinstance(entry, Mapping):
+        return entry.get("name", entry.get("connection"))
+    return None

@@ -1,0 +1,83 @@
+"""Many runs of one scenario, wherever an executor takes them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from itertools import product
+from typing import Any
+
+from .lab import Scenario, load, name, run
+
+Row = dict[str, Any]
+Grid = Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]]
+
+RUNS_PER_TASK = 16
+"""A run takes milliseconds: one at a time, most of the time would go into handing them over."""
+
+
+def sweep(scenario: Scenario, grid: Grid, executor: Executor | None = None) -> list[Row]:
+    """Runs a scenario for every point of ``grid``; rows for a data frame, in the grid's order.
+
+    ``grid`` gives the values of each change (all combinations are run, the last key fastest), or
+    the changes of each point::
+
+        sweep("star.toml", {"switches__s__queue_cells": [64, 256], "seed": range(100)})
+
+    A row has the changes of its point, and the outcome with the parts of a key joined by ``.``.
+    ``executor`` is anything that has ``submit`` as ``concurrent.futures.Executor`` has it, such as
+    ``Client.get_executor()`` of Dask; none: a pool of processes for this sweep. Rows are the same
+    whatever it is.
+    """
+    scenario = load(scenario)
+    tasks = [list(task) for task in _batched(points(grid), RUNS_PER_TASK)]
+    if executor is not None:
+        return _gather(scenario, tasks, executor)
+    with ProcessPoolExecutor() as pool:
+        return _gather(scenario, tasks, pool)
+
+
+def points(grid: Grid) -> list[dict[str, Any]]:
+    """The changes of each point of a grid."""
+    if not isinstance(grid, Mapping):
+        return [dict(point) for point in grid]
+    return [dict(zip(grid, values)) for values in product(*grid.values())]
+
+
+def _batched(items: list[Any], size: int) -> Iterator[list[Any]]:
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def _gather(scenario: dict, tasks: list[list[dict]], executor: Executor) -> list[Row]:
+    futures = [executor.submit(_rows, scenario, task) for task in tasks]
+    return _alike([row for future in futures for row in future.result()])
+
+
+def _alike(rows: list[Row]) -> list[Row]:
+    """An outcome names the reasons for which it discarded cells: 0 for the reasons of others."""
+    reasons = {key: 0 for row in rows for key in row if ".discarded_cells." in key}
+    return [row | {key: row.get(key, 0) for key in reasons} for row in rows]
+
+
+def _rows(scenario: dict, task: list[dict]) -> list[Row]:
+    return [row(scenario, point) for point in task]
+
+
+def row(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> Row:
+    """One run as a row."""
+    outcome = run(scenario, **changes)
+    # Hosts and switches are in the scenario's order: their rows go by name.
+    for kind in ("hosts", "switches"):
+        names = [name(entry) for entry in scenario.get(kind, [])]
+        outcome[kind] = dict(zip(names, outcome[kind]))
+    return dict(changes) | dict(_flat(outcome))
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    else:
+        yield key, value
+        return
+    for part, inner in parts:
+        yield from _flat(inner, f"{key}.{part}" if key else str(part))

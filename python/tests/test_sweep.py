@@ -1,0 +1,73 @@
+"""Sweeps: the same rows from every executor."""
+
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import cellgate
+
+STAR = Path(__file__).with_name("star.toml")
+GRID = {
+    "duration_ns": [500_000, 600_000],
+    "switches__s__queue_cells": [16, 64],
+    "sources__hazard__traffic__paced__cell_s": range(10_000, 260_000, 1_000),
+}
+
+
+class Serial(Executor):
+    """Runs what is submitted at once, in the caller's own thread."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+@pytest.fixture(scope="module")
+def serial():
+    return cellgate.sweep(STAR, GRID, Serial())
+
+
+def test_a_grid_has_all_combinations_in_order():
+    points = cellgate.points({"a": [1, 2], "b": "xy"})
+    assert points == [{"a": a, "b": b} for a in (1, 2) for b in "xy"]
+    assert cellgate.points(iter(points)) == points
+
+
+def test_a_row_has_its_changes_and_its_outcome(serial):
+    assert len(serial) == 1_000
+    first = serial[0]
+    assert first["switches__s__queue_cells"] == 16
+    outcome = cellgate.run(STAR, **{key: first[key] for key in GRID})
+    video = outcome["connections"]["video"]
+    assert first["connections.video.sdu_bit_s"] == video["sdu_bit_s"]
+    assert first["hosts.c.received_cells"] == outcome["hosts"][2]["received_cells"]
+    assert len({row["trace_hash"] for row in serial}) > 400, "points differ"
+
+
+def test_a_data_frame_takes_rows_as_they_are(serial):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(serial)
+    assert frame.shape == (1_000, len(serial[0]))
+    discarded = frame["hosts.c.discarded_cells.non_conforming"]
+    assert (discarded == 0).any() and (discarded > 0).any()
+    assert not frame.isna().any().any()
+
+
+def test_processes_and_threads_give_the_serial_rows(serial):
+    assert cellgate.sweep(STAR, GRID) == serial
+    with ThreadPoolExecutor(2) as threads:
+        assert cellgate.sweep(STAR, GRID, threads) == serial
+
+
+def test_a_dask_cluster_gives_the_serial_rows(serial):
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        assert cellgate.sweep(STAR, GRID, client.get_executor()) == serial
+
+
+def test_an_error_of_a_run_is_raised():
+    with pytest.raises(ValueError, match="nowhere"):
+        cellgate.sweep(STAR, {"connections__video__to": ["c", "nowhere"]}, Serial())
