@@ -21,7 +21,7 @@ pub struct Outcome {
     pub cells: u64,
     /// Cells whose fate the reference has compared.
     pub judged_cells: u64,
-    /// Of all that was done, in order: equal runs have equal ones.
+    /// Of all that was done, and when: equal runs have equal ones.
     pub trace_hash: u64,
     /// By name.
     pub connections: BTreeMap<String, ConnectionOutcome>,

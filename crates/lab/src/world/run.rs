@@ -37,9 +37,11 @@ thread_local! {
     static RUNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
+/// Adds something that happened to a hash: what happens at one time to several has no order.
 fn mixed(hash: u64, now: Ps, what: u64) -> u64 {
-    let mixed = (hash ^ what ^ now.ps().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
+    let mixed = (what ^ now.ps().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash.wrapping_add(mixed ^ mixed >> 32)
 }
 
 /// A connection in a run.
@@ -84,7 +86,7 @@ pub struct World {
     pub(super) violation: Option<Violation>,
     /// Cells offered to switches, for the canaries.
     pub(super) offered: u64,
-    /// Of all that was done, in order.
+    /// Of all that was done, and when.
     pub(super) hash: u64,
     /// When each host's clients run again.
     pub(super) host_stalls: Vec<Ps>,
@@ -316,8 +318,9 @@ impl World {
         let stats = station.adapter.stats();
         let seen = stats.cells_received ^ stats.events << 24 ^ stats.cells_transmitted << 44;
         let discarded = stats.cells_discarded.total();
-        self.note(seen);
-        self.note(discarded);
+        let who = (host as u64) << 56;
+        self.note(who ^ seen);
+        self.note(who ^ discarded << 1 ^ 1);
         if self.options.canary == Some(Canary::RunRemembers) {
             self.note(RUNS.with(|runs| runs.replace(runs.get() + 1)));
         }
