@@ -9,10 +9,9 @@ use cellgate_core::Time;
 use cellgate_core::server::{
     Confirm, FromClient, FromServer, Indication, Refused, Request, Response, VERSION,
 };
-use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
+use cellgate_shm::socket::{self, MESSAGE_MAX, Received, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::clock::now;
 use crate::{Error, ServerInfo};
@@ -67,10 +66,7 @@ impl Control {
             path: path.to_owned(),
             cause: errno.into(),
         };
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        let address = SocketAddrUnix::new(path).map_err(no_server)?;
-        connect(&socket, &address).map_err(no_server)?;
+        let socket = socket::dial(path).map_err(no_server)?;
         Self::over(socket, patience)
     }
 

@@ -1,14 +1,17 @@
 //! Control sockets: messages, and descriptors along with them, between processes.
 
+use std::fs::Permissions;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use rustix::cmsg_space;
 use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
-    sendmsg, socketpair,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    bind, connect, recvmsg, sendmsg, socket_with, socketpair,
 };
 
 /// The longest message in octets.
@@ -16,6 +19,9 @@ pub const MESSAGE_MAX: usize = 65_536;
 
 /// The most descriptors that travel with a message. The kernel closes those beyond.
 pub const FDS_MAX: usize = 8;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// What was received.
 #[derive(Debug)]
@@ -39,6 +45,37 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
         SocketFlags::CLOEXEC,
         None,
     )
+}
+
+/// Connects to whoever listens at `path`.
+///
+/// # Errors
+/// Nobody listens there, or this user may not.
+pub fn dial(path: &Path) -> Result<OwnedFd> {
+    let socket = unbound(SocketFlags::CLOEXEC)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Listens at `path`, for those whom the permissions `mode` let in; its group becomes `group`.
+/// Accepting does not wait.
+///
+/// # Errors
+/// Something is at `path` already, or its directory is not this user's to write.
+pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> std::io::Result<OwnedFd> {
+    let socket = unbound(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    // Nobody can connect before `listen`: by then the permissions are right.
+    if group.is_some() {
+        std::os::unix::fs::chown(path, None, group)?;
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn unbound(flags: SocketFlags) -> Result<OwnedFd> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
 }
 
 /// Takes the control connection that this process has inherited as its standard input, which is

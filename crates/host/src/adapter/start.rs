@@ -1,15 +1,11 @@
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
 use cellgate_core::adapter::{Adapter, Refusal};
-use cellgate_shm::wake_descriptor;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
-};
+use cellgate_shm::{socket, wake_descriptor};
 
 use super::board::{BoardChannels, HostBoard};
 use super::firmware::{self, Firmware};
@@ -28,7 +24,10 @@ use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 /// # Errors
 /// The configuration is refused, or the kernel is out of descriptors or threads.
 pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterError> {
-    let listener = options.listen.as_deref().map(listen_at).transpose()?;
+    let listener = options.listen.as_deref();
+    let listener = listener
+        .map(|path| socket::listen(path, 0o600, None))
+        .transpose()?;
     let (command_sender, commands) = sync_channel(COMMANDS_MAX);
     let (completion_sender, completions) = sync_channel(COMMANDS_MAX);
     let posted = Arc::new(AtomicU64::new(0));
@@ -131,18 +130,4 @@ impl Drop for RingAtEnd {
     fn drop(&mut self) {
         ring(&self.0);
     }
-}
-
-fn listen_at(path: &Path) -> Result<OwnedFd, std::io::Error> {
-    let socket = socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None,
-    )?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let only_me = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(path, only_me)?;
-    listen(&socket, 16)?;
-    Ok(socket)
 }

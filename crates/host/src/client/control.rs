@@ -11,8 +11,7 @@ use cellgate_core::ring::{
     PortGeometry, PortSizes,
 };
 use cellgate_core::wire::{OamFlow, VpiVci};
-use cellgate_shm::{Files, ReceiveBuffer};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use cellgate_shm::{Files, ReceiveBuffer, socket};
 
 use super::vc::Receiving;
 use super::{Attached, ClientError, OpenVc};
@@ -70,14 +69,7 @@ impl Control {
     /// # Errors
     /// As [`Control::new`].
     pub fn at(path: &Path) -> Result<Self, ClientError> {
-        let socket = socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Self::new(socket)
+        Self::new(socket::dial(path)?)
     }
 
     /// What the adapter said of itself when this connection began.

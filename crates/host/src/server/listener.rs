@@ -1,19 +1,14 @@
 //! Where applications find the server, and where it keeps what a successor needs.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use cellgate_shm::socket;
 use rustix::fs::{FlockOperation, flock};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
-};
 use rustix::process::geteuid;
-
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 128;
 
 /// The state directory of this user where none is configured.
 pub fn state_dir_default() -> PathBuf {
@@ -80,35 +75,10 @@ pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
         Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => {}
     }
-    let socket = socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None,
-    )?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Nobody can connect before `listen`: by then the permissions are right.
-    if group.is_some() {
-        std::os::unix::fs::chown(path, None, group)?;
-    }
-    fs::set_permissions(path, Permissions::from_mode(mode))?;
-    listen(&socket, BACKLOG)?;
-    Ok(socket)
+    socket::listen(path, mode, group)
 }
 
 /// Whether somebody listens at `path`.
 pub(super) fn is_listened_at(path: &Path) -> bool {
-    dial(path).is_ok()
-}
-
-/// Connects to whoever listens at `path`.
-pub(super) fn dial(path: &Path) -> io::Result<OwnedFd> {
-    let socket = socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    socket::dial(path).is_ok()
 }

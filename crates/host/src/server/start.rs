@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cellgate_core::server::CpuLaw;
+use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +14,7 @@ use super::calibration::Calibration;
 use super::config::Laws;
 use super::daemon::Daemon;
 use super::links::Links;
-use super::listener::{dial, ensure_directory, listen_at, lock, state_dir_default};
+use super::listener::{ensure_directory, listen_at, lock, state_dir_default};
 use super::privileges::{drop_to, group, user};
 use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
@@ -172,7 +173,7 @@ fn first_adapter(
     places: &Places,
     adapter: &mut AdapterSide,
 ) -> Result<Told, ServeError> {
-    if let Ok(socket) = dial(&places.adapter) {
+    if let Ok(socket) = socket::dial(&places.adapter) {
         adapter.begin(socket, None);
         match first_words(adapter)? {
             Told::Lost(why) => {
@@ -236,7 +237,7 @@ pub(super) fn start_adapter(
 
 /// An adapter that listens in this server's directory is nobody else's.
 fn end_whoever_listens(path: &Path) {
-    let Ok(socket) = dial(path) else {
+    let Ok(socket) = socket::dial(path) else {
         return;
     };
     let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
