@@ -12,7 +12,7 @@ use super::{Ps, Violation};
 pub(crate) const SETTLED: Ps = Ps::from_ns(5_000_000);
 
 /// Something that happens to hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Incident {
     /// An adapter stands still.
     AdapterStall(u32, Ps),

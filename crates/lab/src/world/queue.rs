@@ -1,6 +1,7 @@
-//! What happens next: a monotone radix heap. Equal times come out in the order they went in.
+//! What happens next: a monotone radix heap. What happens at one time has an order of its own.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::Ps;
 
@@ -8,33 +9,34 @@ use super::Ps;
 /// those that do not differ.
 const BUCKETS: usize = 65;
 
-/// Events by time. Nothing may be put in earlier than the last that was taken.
-///
-/// Whatever is equal in time lies in one bucket, in its order, wherever the buckets are divided:
-/// so no sequence number is needed.
+/// Events by time, and at one time by their own order: when they were put in does not matter.
+/// Nothing may be put in earlier than the last that was taken.
 #[derive(Debug)]
 pub struct EventQueue<T> {
     last: u64,
-    due: VecDeque<T>,
+    due: BinaryHeap<Reverse<T>>,
     later: [Vec<(u64, T)>; BUCKETS],
+    /// The earliest time in each bucket.
+    first: [u64; BUCKETS],
     /// A bit for each bucket that is not empty.
     filled: u128,
     len: usize,
 }
 
-impl<T> Default for EventQueue<T> {
+impl<T: Ord> Default for EventQueue<T> {
     fn default() -> Self {
         Self {
             last: 0,
-            due: VecDeque::new(),
+            due: BinaryHeap::new(),
             later: std::array::from_fn(|_| Vec::new()),
+            first: [u64::MAX; BUCKETS],
             filled: 0,
             len: 0,
         }
     }
 }
 
-impl<T> EventQueue<T> {
+impl<T: Ord> EventQueue<T> {
     /// Events waiting.
     pub fn len(&self) -> usize {
         self.len
@@ -53,11 +55,12 @@ impl<T> EventQueue<T> {
 
     fn put(&mut self, at: u64, event: T) {
         if at == self.last {
-            self.due.push_back(event);
+            self.due.push(Reverse(event));
             return;
         }
-        let bucket = u64::BITS - (at ^ self.last).leading_zeros();
-        self.later[bucket as usize].push((at, event));
+        let bucket = (u64::BITS - (at ^ self.last).leading_zeros()) as usize;
+        self.later[bucket].push((at, event));
+        self.first[bucket] = self.first[bucket].min(at);
         self.filled |= 1 << bucket;
     }
 
@@ -66,9 +69,8 @@ impl<T> EventQueue<T> {
         if !self.due.is_empty() {
             return Some(Ps::new(self.last));
         }
-        let first = self.later.get(self.filled.trailing_zeros() as usize)?;
-        let times = first.iter().map(|(at, _)| *at);
-        times.min().map(Ps::new)
+        let first = self.first.get(self.filled.trailing_zeros() as usize)?;
+        Some(Ps::new(*first))
     }
 
     /// Takes the next event.
@@ -77,6 +79,7 @@ impl<T> EventQueue<T> {
             let at = self.next_time()?.ps();
             let bucket = self.filled.trailing_zeros() as usize;
             self.filled &= !(1 << bucket);
+            self.first[bucket] = u64::MAX;
             self.last = at;
             // All of them go to earlier buckets, and its room stays.
             let mut moved = std::mem::take(&mut self.later[bucket]);
@@ -85,7 +88,7 @@ impl<T> EventQueue<T> {
             }
             self.later[bucket] = moved;
         }
-        let event = self.due.pop_front()?;
+        let Reverse(event) = self.due.pop()?;
         self.len -= 1;
         Some((Ps::new(self.last), event))
     }
@@ -96,20 +99,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_in_order_of_time_and_equal_times_in_the_order_they_came() {
+    fn takes_in_order_of_time_and_equal_times_in_their_own_order() {
         let mut queue = EventQueue::default();
         let mut expected = Vec::new();
         let mut state = 1_u64;
         let mut now = 0;
         let mut taken = Vec::new();
-        for n in 0..20_000_u64 {
+        for _ in 0..20_000 {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             // Many equal ones, some far away.
             let ahead = (state >> 60) << if state >> 33 & 15 == 0 { 40 } else { 2 };
-            queue.push(Ps::new(now + ahead), n);
-            expected.push((now + ahead, n));
+            let event = state >> 20;
+            queue.push(Ps::new(now + ahead), event);
+            expected.push((now + ahead, event));
             if state >> 40 & 1 == 0 {
                 let before = queue.next_time();
                 let (at, event) = queue.pop().expect("one was put in");
@@ -121,10 +125,19 @@ mod tests {
         while let Some((at, event)) = queue.pop() {
             taken.push((at.ps(), event));
         }
-        // Stable by time, for no event came after a later one was taken.
-        expected.sort_by_key(|(at, _)| *at);
+        // What was put in for a time that had come already was taken after what was there.
+        assert!(taken.is_sorted_by_key(|(at, _)| *at));
+        let mut left = queue;
+        expected.sort_unstable();
+        for (at, event) in &expected {
+            left.push(Ps::new(*at + (1 << 50)), *event);
+        }
+        let again = std::iter::from_fn(|| left.pop());
+        let again = again.map(|(at, event)| (at.ps() - (1 << 50), event));
+        assert!(again.eq(expected.iter().copied()));
+        taken.sort_unstable();
         assert_eq!(taken, expected);
-        assert!(queue.is_empty() && queue.next_time().is_none());
+        assert!(left.is_empty() && left.next_time().is_none());
     }
 
     #[test]

@@ -17,19 +17,19 @@ use super::tally::Tally;
 use super::topology::Place;
 use super::{EventQueue, Line, Octets, Ps, Violation};
 
-/// What can happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What can happen. At one time in this order, and by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
+    /// Something goes wrong, or right again.
+    Incident(Incident),
     /// A cell or an SDU of a source is due.
     Source(u32),
     /// A cell reaches the switch at the end of a line.
     Arrival(u32),
-    /// A host's adapter takes a step.
-    Step(u32),
     /// A client of a host runs.
     Client(u32, u32),
-    /// Something goes wrong, or right again.
-    Incident(Incident),
+    /// A host's adapter takes a step.
+    Step(u32),
 }
 
 thread_local! {
@@ -177,7 +177,9 @@ impl World {
             }
             let source = &self.sources[n];
             let Some(due) = source.due() else { break };
-            let goes_on = source.is_alone && source.is_inside() && !self.options.one_by_one;
+            // Faults end at a time: there, it matters when a cell was sent.
+            let is_sound = !self.lines[line].has_faults() && !self.options.one_by_one;
+            let goes_on = source.is_alone && source.is_inside() && is_sound;
             if !goes_on && !self.is_quiet_until(due) {
                 self.queue.push(due, Event::Source(n as u32));
                 break;
@@ -278,7 +280,8 @@ impl World {
                     self.announce(next);
                 } else {
                     self.connections[route.flow as usize].discarded += 1;
-                    self.note(u64::from(route.flow));
+                    // Of a train, each at its own time.
+                    self.hash = mixed(self.hash, flying.at, u64::from(route.flow));
                 }
             }
             let Some(at) = self.lines[line].next_arrival() else {
@@ -301,6 +304,9 @@ impl World {
             return;
         }
         station.due = None;
+        if station.is_down {
+            return;
+        }
         let at = station.step_at(now);
         if at > now {
             return self.wake_station(host, at);

@@ -99,7 +99,7 @@ pub(crate) struct Station {
     pub(crate) due: Option<Ps>,
     last: Ps,
     stalled_until: Ps,
-    is_down: bool,
+    pub(crate) is_down: bool,
     /// The last step took cells.
     has_received: bool,
     /// Times that clients have run.
