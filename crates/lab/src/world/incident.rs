@@ -32,6 +32,8 @@ pub(crate) enum Incident {
     Heal,
     /// From here on everything has to be right again.
     Settled,
+    /// What was sent has arrived: a run ends here, in trains and cell by cell.
+    End,
 }
 
 impl World {
@@ -47,6 +49,9 @@ impl World {
                 self.queue.push(at, Event::Incident(end));
             }
         }
+        let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
+        let end = end.plus(SETTLED);
+        self.queue.push(end, Event::Incident(Incident::End));
         if scenario.heal_ns > 0 {
             let heal = self.opened.plus(Ps::from_ns(scenario.heal_ns));
             self.queue.push(heal, Event::Incident(Incident::Heal));
@@ -91,6 +96,7 @@ impl World {
                     self.lines.iter_mut().for_each(super::Line::heal);
                 }
             }
+            Incident::End => {}
             Incident::Settled => {
                 for connection in &mut self.connections {
                     let sender = connection.sender.map(|sender| &self.sources[sender]);

@@ -61,7 +61,9 @@ pub struct Cpu<A: Activity> {
     ready: [VecDeque<usize>; LEVELS],
     /// Of the thread at the head of the last level.
     quantum: Ps,
-    asleep: EventQueue<usize>,
+    /// By how many had gone to sleep before, and by number.
+    asleep: EventQueue<(u64, usize)>,
+    sleeps: u64,
 }
 
 impl<A: Activity> Cpu<A> {
@@ -75,6 +77,7 @@ impl<A: Activity> Cpu<A> {
             ready: Default::default(),
             quantum: QUANTUM,
             asleep: EventQueue::default(),
+            sleeps: 0,
         }
     }
 
@@ -130,7 +133,7 @@ impl<A: Activity> Cpu<A> {
                 Some(at) if at > self.now => return at,
                 Some(_) => {}
             }
-            if let Some((_, id)) = self.asleep.pop() {
+            if let Some((_, (_, id))) = self.asleep.pop() {
                 self.ready[self.threads[id].level as usize].push_back(id);
             }
         }
@@ -171,7 +174,11 @@ impl<A: Activity> Cpu<A> {
                 thread.left = time;
                 return true;
             }
-            Step::Sleep(until) => self.asleep.push(until.max(self.now), id),
+            Step::Sleep(until) => {
+                self.sleeps += 1;
+                let until = until.max(self.now);
+                self.asleep.push(until, (self.sleeps, id));
+            }
             Step::End => {}
         }
         self.ready[level].pop_front();
