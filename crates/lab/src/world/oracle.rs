@@ -300,7 +300,7 @@ impl World {
         };
         let due = sent.saturating_sub(settled.from);
         let untouched = connection.discarded == settled.discarded;
-        // Of a PDU that a fault has cut short the reader may still hold cells: the next is lost with
+        // Of a PDU that a fault cut short the reader may still hold cells: the next is lost with
         // them, however late it comes.
         if untouched && settled.delivered + 1 < due {
             let came = settled.delivered;
