@@ -326,6 +326,16 @@ impl Server {
         client.greeting_until.is_none().then_some(client.peer)
     }
 
+    /// The number of the connection that a client has.
+    pub fn connection_of(&self, client: ClientId) -> Option<u32> {
+        self.clients.get(&client)?.connection
+    }
+
+    /// Whether a connection is there, if only to be closed.
+    pub fn has_connection(&self, number: u32) -> bool {
+        self.connections.contains_key(&number)
+    }
+
     /// Whether this user may do what concerns everybody.
     pub fn is_governor(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.uid

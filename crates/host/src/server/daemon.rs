@@ -57,6 +57,8 @@ pub(super) struct Daemon {
     applications: Applications,
     operator: Operator,
     workers: Workers,
+    /// Who waits for a connection's end, and what is said then.
+    parting: Vec<devices::Parting>,
     listener: OwnedFd,
     signals: Signals,
     /// What everybody may read, and its file.
@@ -109,6 +111,7 @@ impl Daemon {
             operator: Operator::new(options.config.clone()),
             applications: Applications::new(),
             workers,
+            parting: Vec::new(),
             adapter,
             listener,
             signals,
@@ -165,6 +168,7 @@ impl Daemon {
             }
             self.do_what_is_due();
             self.hear_all_of_adapter();
+            self.confirm_parted();
             for client in self.applications.flush(self.now) {
                 self.hung_up(client);
             }

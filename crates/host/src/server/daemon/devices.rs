@@ -11,6 +11,9 @@ use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::control::pair;
 
+/// A connection, who asked for its end, and what they are told.
+pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
+
 impl Daemon {
     /// Whether a request is about devices.
     pub(super) fn is_about_devices(request: &Request) -> bool {
@@ -92,14 +95,32 @@ impl Daemon {
         let Some(farewell) = self.workers.ended(number, why) else {
             return;
         };
+        let connection = farewell
+            .client
+            .and_then(|client| self.server.connection_of(client));
         if let Some(client) = farewell.client {
             self.hung_up(client);
         }
-        for (asking, result) in farewell.confirms {
-            self.confirm(asking, result);
-        }
+        let confirms = farewell.confirms.into_iter();
+        self.parting
+            .extend(confirms.map(|(asking, result)| (connection, asking, result)));
+        self.confirm_parted();
         if let Some(news) = farewell.news {
             self.say(&news);
+        }
+    }
+
+    /// Who had a device removed hears of it when its address is free again.
+    pub(super) fn confirm_parted(&mut self) {
+        let is_there = |connection: &Option<u32>| {
+            connection.is_some_and(|number| self.server.has_connection(number))
+        };
+        let parted: Vec<_> = self
+            .parting
+            .extract_if(.., |(connection, ..)| !is_there(connection))
+            .collect();
+        for (_, asking, result) in parted {
+            self.confirm(asking, result);
         }
     }
 
