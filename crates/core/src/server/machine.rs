@@ -331,9 +331,10 @@ impl Server {
         self.clients.get(&client)?.connection
     }
 
-    /// Whether a connection is there, if only to be closed.
-    pub fn has_connection(&self, number: u32) -> bool {
-        self.connections.contains_key(&number)
+    /// Whether a connection is there only until it is closed.
+    pub fn is_closing(&self, number: u32) -> bool {
+        let connection = self.connections.get(&number);
+        connection.is_some_and(|connection| connection.user.is_none() && !connection.permanent)
     }
 
     /// Whether this user may do what concerns everybody.

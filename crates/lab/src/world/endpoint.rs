@@ -109,6 +109,8 @@ pub(crate) struct Endpoint {
     transmit: TransmitQueue,
     /// Events tell of every PDU sooner or later.
     pub(crate) is_told: bool,
+    /// Its client writes what it likes into its own memory, and reads what comes of that.
+    pub(crate) is_lawless: bool,
     scratch: Vec<u8>,
 }
 
@@ -132,6 +134,7 @@ impl Endpoint {
             receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),
             transmit: TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, vc.generation),
             is_told,
+            is_lawless: false,
             scratch: Vec::new(),
         }
     }

@@ -370,7 +370,7 @@ impl World {
         let now = self.now;
         for station in &mut self.stations {
             for endpoint in station.endpoints.values_mut() {
-                if endpoint.faults() > 0 {
+                if endpoint.faults() > 0 && !endpoint.is_lawless {
                     let name = &self.connections[endpoint.connection as usize].name;
                     let text = format!("connection {name}: descriptors that cannot be");
                     return Err(Violation::new("I3", now, text));

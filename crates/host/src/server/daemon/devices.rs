@@ -112,12 +112,12 @@ impl Daemon {
 
     /// Who had a device removed hears of it when its address is free again.
     pub(super) fn confirm_parted(&mut self) {
-        let is_there = |connection: &Option<u32>| {
-            connection.is_some_and(|number| self.server.has_connection(number))
+        let is_closing = |connection: &Option<u32>| {
+            connection.is_some_and(|number| self.server.is_closing(number))
         };
         let parted: Vec<_> = self
             .parting
-            .extract_if(.., |(connection, ..)| !is_there(connection))
+            .extract_if(.., |(connection, ..)| !is_closing(connection))
             .collect();
         for (_, asking, result) in parted {
             self.confirm(asking, result);

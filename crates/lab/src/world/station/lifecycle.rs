@@ -133,7 +133,10 @@ impl Station {
                 let whose = (opening.connection, opening.client);
                 self.by_connection.insert(opening.connection, *vc);
                 let told = is_told(&opening.request) && !opening.lawless;
-                let endpoint = Endpoint::new(whose, *vc, completion.ticket, &handles, told);
+                let endpoint = Endpoint {
+                    is_lawless: opening.lawless,
+                    ..Endpoint::new(whose, *vc, completion.ticket, &handles, told)
+                };
                 self.endpoints.insert(*vc, endpoint);
             }
             (Some(Ordered::Close(connection)), Ok(Outcome::Closed(info))) => {
