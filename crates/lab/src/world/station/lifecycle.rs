@@ -133,10 +133,9 @@ impl Station {
                 let whose = (opening.connection, opening.client);
                 self.by_connection.insert(opening.connection, *vc);
                 let told = is_told(&opening.request) && !opening.lawless;
-                let endpoint = Endpoint {
-                    is_lawless: opening.lawless,
-                    ..Endpoint::new(whose, *vc, completion.ticket, &handles, told)
-                };
+                let ticket = completion.ticket;
+                let mut endpoint = Endpoint::new(whose, *vc, ticket, &handles, told);
+                endpoint.is_lawless = opening.lawless;
                 self.endpoints.insert(*vc, endpoint);
             }
             (Some(Ordered::Close(connection)), Ok(Outcome::Closed(info))) => {
