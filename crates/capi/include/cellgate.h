@@ -84,7 +84,8 @@ struct cg_counters {
     uint64_t dismissed;      /* PDUs beyond credit and tolerance */
 };
 
-/* cg_open(3). socket may be NULL: $CELLGATE_SOCKET, else /run/cellgate/control.sock. */
+/* cg_open(3). socket may be NULL: $CELLGATE_SOCKET, else /run/cellgate/control.sock, else, where that
+ * is not there, $XDG_RUNTIME_DIR/cellgate/control.sock. */
 int cg_open(cg_connection **connection, const char *socket, const char *address,
             const char *contract);
 int cg_take(cg_connection **connection, const char *socket, const char *address);
