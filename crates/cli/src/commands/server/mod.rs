@@ -31,7 +31,7 @@ pub(crate) use save::running;
 /// Which server.
 #[derive(Args)]
 pub(crate) struct Server {
-    /// The server's control socket [default: $CELLGATE_SOCKET, else the machine's, else this user's]
+    /// The server's control socket [default: $CELLGATE_SOCKET, the machine's, this user's]
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
 }
