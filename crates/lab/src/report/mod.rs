@@ -16,7 +16,7 @@ use serde::Serialize;
 pub use check::{Check, Claim, Class, Tolerance};
 pub use figure::{At, Axis, Figure, Look, Mark, Panel, Scale, Series};
 pub use html::{Section, page};
-pub use rational::{NotANumber, Rational, dec};
+pub use rational::{NotANumber, Rational, dec, grouped};
 pub use table::{Column, Entry, Table, Value};
 
 /// What came out of an experiment.

@@ -149,8 +149,8 @@ impl Rational {
 }
 
 /// `1234567` as `1,234,567`.
-pub(super) fn grouped(number: u128) -> String {
-    let digits = number.to_string();
+pub fn grouped(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {
@@ -276,6 +276,18 @@ impl Serialize for Rational {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_digits_by_thousands() {
+        for (n, text) in [
+            (0_u64, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (12_345_678, "12,345,678"),
+        ] {
+            assert_eq!(grouped(n), text);
+        }
+    }
 
     #[test]
     fn decimal_numbers_are_read_exactly_and_nothing_else_is() {

@@ -1,4 +1,6 @@
 //! Outcomes of experiments against their snapshots.
+// Each test binary compiles this for itself and uses a part of it.
+#![allow(dead_code)]
 
 use std::fs;
 use std::path::PathBuf;

@@ -5,13 +5,13 @@
 //! adapter discards unread. Their ratio of host CPU time per delivered PDU is what the flood costs
 //! the host, without what it does to the machine's caches and clock.
 
+use cellgate_lab::report::grouped;
 use serde::Serialize;
 
 use super::plan::{self, AT_CONTRACT, Hazard, Phase, STRANGER_PORT, Strange};
 use super::report::PhaseReport;
 use super::spread::Quartiles;
 use super::stage::Stage;
-use super::text::grouped;
 use super::verdict::Verdict;
 use super::{Show, TRIES_MAX};
 use crate::output::{self, Exit};

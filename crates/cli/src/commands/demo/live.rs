@@ -6,13 +6,14 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::adapter::AdapterState;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_lab::report::grouped;
 
 use super::host::Glance;
 use super::plan::{Phase, SDU};
 use super::report::per_second;
 use super::sender::Task;
 use super::stage::Stage;
-use super::text::{grouped, mbit, million};
+use super::text::{mbit, million};
 use crate::output;
 
 /// Somebody who looks while a phase runs.

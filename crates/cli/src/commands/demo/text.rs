@@ -1,21 +1,10 @@
 //! The report as people read it.
 
+use cellgate_lab::report::grouped;
+
 use super::plan::Connection;
 use super::report::{ConnectionReport, PhaseReport};
 use crate::output;
-
-/// Digits in groups of three.
-pub(super) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// 10^6 bit/s.
 pub(super) fn mbit(bit_s: u64) -> String {
@@ -153,21 +142,4 @@ pub(super) fn line(phase: &PhaseReport) -> String {
 
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_digits_by_thousands() {
-        for (n, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (12_345_678, "12,345,678"),
-        ] {
-            assert_eq!(grouped(n), text);
-        }
-    }
 }

@@ -1,8 +1,10 @@
 //! The verdict, in words for somebody who sees this for the first time.
 
+use cellgate_lab::report::grouped;
+
 use super::plan::HAZARD;
 use super::report::PhaseReport;
-use super::text::{grouped, million};
+use super::text::million;
 use crate::output::Exit;
 
 /// How a demo ended.

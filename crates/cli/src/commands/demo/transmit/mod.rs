@@ -11,6 +11,7 @@ use anyhow::ensure;
 use cellgate_core::adapter::AdapterState;
 use cellgate_core::contract::CellRate;
 use cellgate_host::gap::GapReport;
+use cellgate_lab::report::grouped;
 use serde::Serialize;
 
 use super::channel::Actor;
@@ -20,7 +21,7 @@ use super::report::per_second;
 use super::sender::Task;
 use super::spread::Quartiles;
 use super::stage::Stage;
-use super::text::{grouped, million};
+use super::text::million;
 use super::verdict::Verdict;
 use super::{Show, TRIES_MAX};
 use crate::output::{self, Exit};
