@@ -7,7 +7,7 @@ mod netns;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -255,6 +255,72 @@ fn linux_talks_to_itself_over_a_connection() {
         }
     }
     println!("ran tun_ping");
+}
+
+/// What the client of `iperf3` tells of a run of two seconds; no iperf3, no answer.
+fn iperf3(namespaces: &[Namespace; 2], more: &[&str]) -> Result<Value, String> {
+    let run = |namespace: &Namespace, words: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace.0, "iperf3"]);
+        command.args(words).stdout(Stdio::piped());
+        command
+    };
+    let said = run(&namespaces[0], &["--version"]).output();
+    if !said.is_ok_and(|output| output.status.success()) {
+        return Err("iperf3 is not installed".to_owned());
+    }
+    let mut server = run(&namespaces[1], &["-s", "-1", "-J"]).spawn().unwrap();
+    let to = ADDRESSES[1].to_string();
+    let words = [&["-c", &to, "-J", "-t", "2"][..], more].concat();
+    let told = eventually("no server", || {
+        let output = run(&namespaces[0], &words).output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        output.status.success().then_some(told)
+    });
+    server.wait().unwrap();
+    Ok(told)
+}
+
+#[test]
+fn iperf3_measures_what_the_contract_allows() {
+    const CELL_S: u64 = 100_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = match (namespace("tun-a"), namespace("tun-b")) {
+        (Ok(a), Ok(b)) => [a, b],
+        (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_iperf3: {reason}"),
+    };
+    let daemons = daemons();
+    let contract = format!("cbr,aal5:pcr={CELL_S}cps,max_sdu=1508");
+    for side in [0, 1] {
+        let words = ["encap", "ipoa-llcsnap", "contract", &contract];
+        begin(&daemons[side], &namespaces[side], side, &words);
+    }
+    for (kind, more) in [("TCP", &[][..]), ("UDP", &["-u", "-b", "20M"])] {
+        let told = match iperf3(&namespaces, more) {
+            Ok(told) => told,
+            Err(reason) => return println!("skipped tun_iperf3: {reason}"),
+        };
+        let end = &told["end"];
+        let (sent, received) = match kind {
+            "TCP" => (&end["sum_sent"], &end["sum_received"]),
+            _ => (&end["sum"], &end["sum"]),
+        };
+        let octets = count(&received["bytes"]);
+        let seconds = received["seconds"].as_f64().expect("a time");
+        println!(
+            "iperf3 {kind}: {:.2} of {:.2} x 10^6 bit/s that the cells carry; retransmits {}, \
+             lost {}",
+            octets as f64 * 8.0 / seconds / 1e6,
+            (CELL_S * 48 * 8) as f64 / 1e6,
+            sent["retransmits"],
+            end["sum"]["lost_packets"],
+        );
+        assert!(octets > 0 && octets <= count(&sent["bytes"]), "{end}");
+        // No more than the cells of the contract hold, and what its buffers held before.
+        let room = (CELL_S * 48) as f64 * (seconds + 0.5);
+        assert!(octets as f64 <= room, "{octets} octets in {seconds} s");
+    }
+    println!("ran tun_iperf3");
 }
 
 /// What of a connection is ATMARP; the kernel's own IPv6 beside it is left aside.

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cellgate_core::server::{
-    Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
+    AdapterInfo, Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
     InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo,
 };
 
@@ -129,6 +129,17 @@ impl Admin {
     pub fn resources(&mut self) -> Result<Vec<ResourceInfo>, Error> {
         match self.ask(Request::Resources)? {
             Confirm::Resources(resources) => Ok(resources),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// How the adapter has run, as the server saw it last.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn adapter(&mut self) -> Result<AdapterInfo, Error> {
+        match self.ask(Request::Adapter)? {
+            Confirm::Adapter(adapter) => Ok(adapter),
             other => Err(unexpected(&other)),
         }
     }

@@ -52,8 +52,8 @@ pub use cellgate_core::adapter::{Discard, DiscardCounts, Notification, VcStats};
 pub use cellgate_core::contract::{CellRate, Credit, ServiceCategory, TrafficContract};
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
-    Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot, Description,
-    DeviceCounts, DeviceInfo, DeviceSpec, EndReason, InAtmArpCounts, Indication, InterfaceInfo,
-    InterfaceSpec, Link, Open, PingFlow, Refused, Resource, ResourceInfo, Shortage,
+    AdapterInfo, Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot,
+    Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, InAtmArpCounts, Indication,
+    InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Refused, Resource, ResourceInfo, Shortage,
 };
 pub use cellgate_shm::CountersView;

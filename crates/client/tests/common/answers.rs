@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate::{
-    Address, Change, ConnectionInfo, Description, EndReason, Indication, InterfaceInfo,
-    InterfaceSpec, Link, Refused, Resource, ResourceInfo, Shortage,
+    AdapterInfo, Address, Change, ConnectionInfo, Description, EndReason, Indication,
+    InterfaceInfo, InterfaceSpec, Link, Refused, Resource, ResourceInfo, Shortage,
 };
 use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex, Terms};
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
@@ -80,6 +80,13 @@ impl Server {
                 Confirm::Done
             }
             Request::List { from } => self.list(from),
+            Request::Adapter => Confirm::Adapter(AdapterInfo {
+                seen_ns: Some(5),
+                gaps: 2,
+                gaps_total_ns: 300_000,
+                gap_longest_ns: 200_000,
+                gap_admitted_ns: 30_000_000,
+            }),
             Request::Resources => Confirm::Resources(vec![ResourceInfo {
                 resource: Resource::TransmitBandwidth,
                 interface: Some("a".to_owned()),

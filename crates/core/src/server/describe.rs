@@ -41,6 +41,7 @@ requests! {
         r#"{"delete":{"address":"wan.0.101"}}"#;
     "list", Self::List { .. }, r#"{"list":{"from":0}}"#;
     "resources", Self::Resources, r#""resources""#;
+    "adapter", Self::Adapter, r#""adapter""#;
     "interfaces", Self::Interfaces, r#""interfaces""#;
     "add_interface", Self::AddInterface(_),
         r#"{"add_interface":{"name":"wan","link":{"memory":{"peer":"wan"}}}}"#;

@@ -3,8 +3,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Admission, ClientId, Confirm, Enclosed,
-    FromClient, FromServer, Health, Indication, Output, Peer, Refused, Request, Response,
+    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, ClientId, Confirm,
+    Enclosed, FromClient, FromServer, Health, Indication, Output, Peer, Refused, Request, Response,
     ServerConfig, TakenInterface, TakenUp, Ticket, VERSION,
 };
 use crate::Time;
@@ -37,6 +37,8 @@ pub struct Server {
     pub(super) interfaces: BTreeMap<String, Interface>,
     /// None: there is no adapter.
     pub(super) home: Option<Home>,
+    /// How it has run.
+    pub(super) health: AdapterInfo,
     pub(super) tickets: BTreeMap<Ticket, Pending>,
     outputs: VecDeque<Output>,
     /// The last given.
@@ -132,6 +134,7 @@ impl Server {
             addresses: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             home: None,
+            health: AdapterInfo::default(),
             tickets: BTreeMap::new(),
             outputs: VecDeque::new(),
             last_ticket: 0,
@@ -238,7 +241,7 @@ impl Server {
 
     /// How adapter and links have done since the last call: guarantees at risk are told.
     pub fn handle_health(&mut self, now: Time, health: &Health) {
-        self.assess(health);
+        self.assess(now, health);
         self.run(now);
     }
 
@@ -394,6 +397,7 @@ impl Server {
             Request::Describe
             | Request::List { .. }
             | Request::Resources
+            | Request::Adapter
             | Request::Interfaces
             | Request::Ping { .. }
             | Request::Monitor

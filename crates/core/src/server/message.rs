@@ -122,6 +122,8 @@ pub enum Request {
     },
     /// What is reserved and what is free. Confirmed by [`Confirm::Resources`].
     Resources,
+    /// How the adapter has run. Confirmed by [`Confirm::Adapter`].
+    Adapter,
     /// The interfaces. Confirmed by [`Confirm::Interfaces`].
     Interfaces,
     /// Adds an interface; for the server's own user and root. Confirmed by [`Confirm::Done`].
@@ -235,6 +237,8 @@ pub enum Confirm {
     },
     /// What is reserved and free.
     Resources(Vec<ResourceInfo>),
+    /// What its gap detector saw.
+    Adapter(AdapterInfo),
     /// All interfaces.
     Interfaces(Vec<InterfaceInfo>),
     /// A loopback cell came back.
@@ -427,6 +431,23 @@ pub struct ConnectionInfo {
     pub cpu_expected_ppm: u32,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
+}
+
+/// How the adapter has run: what its gap detector saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterInfo {
+    /// When the server looked last, nanoseconds of `CLOCK_MONOTONIC`; none: not since it has this
+    /// adapter.
+    pub seen_ns: Option<u64>,
+    /// How often the adapter's thread stood still for longer than its threshold, since it began.
+    pub gaps: u64,
+    /// All that time, in nanoseconds.
+    pub gaps_total_ns: u64,
+    /// The longest, in nanoseconds, since this server has this adapter.
+    pub gap_longest_ns: u64,
+    /// Up to which length a gap costs nobody who conforms, in nanoseconds.
+    pub gap_admitted_ns: u64,
 }
 
 /// A resource that admission hands out.

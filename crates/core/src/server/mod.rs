@@ -45,8 +45,8 @@ pub use interface::{InterfaceInfo, InterfaceSpec, Link};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{
-    Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer, Indication,
-    LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
+    AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
+    Indication, LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
 };
 pub use refused::{Refused, Resource, Shortage};
 pub use seam::{

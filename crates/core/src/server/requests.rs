@@ -6,8 +6,8 @@ use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan, Share, parse};
 use super::{
-    AdapterAsk, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant, LIST_MAX, Open, Peer,
-    PingFlow, Refused, Request, Shortage,
+    AdapterAsk, AdapterInfo, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
+    LIST_MAX, Open, Peer, PingFlow, Refused, Request, Shortage,
 };
 use crate::adapter::{PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -100,7 +100,7 @@ impl Server {
         };
         let under_way = !connection.is_resting() || connection.opener.is_some();
         if under_way || self.work.settle.contains(&number) {
-            return connection.waiting.push((asker, request, capability));
+            return self.wait_for(number, (asker, request, capability));
         }
         if self.repeat(asker, number, &request) {
             return;
@@ -120,6 +120,13 @@ impl Server {
             _ => Err(Refused::NotFound),
         };
         self.end(asker, outcome);
+    }
+
+    /// Carries a request out again when nothing is under way at the connection, or it is gone.
+    fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<VcId>)) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.waiting.push(request);
+        }
     }
 
     /// Whether the request was carried out already: then it is confirmed once more.
@@ -181,6 +188,10 @@ impl Server {
                 let resources = self.admission.resources(|port| self.interface_name(port));
                 Ok(Some(Confirm::Resources(resources)))
             }
+            Request::Adapter => Ok(Some(Confirm::Adapter(AdapterInfo {
+                gap_admitted_ns: self.config.assumptions.gap_max_ns,
+                ..self.health.clone()
+            }))),
             Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),
             Request::AddInterface(_) | Request::RemoveInterface { .. } if !governs => {
                 Err(Refused::NotPermitted)
@@ -271,9 +282,17 @@ impl Server {
             ..open
         };
         let plan = self.circumstances(&open, port, worker).plan(&contract)?;
-        if let Some(number) = self.addresses.get(&(port, address.vc)) {
+        if let Some(number) = self.addresses.get(&(port, address.vc)).copied() {
+            if self.is_closing(number) {
+                let request = match permanent {
+                    true => Request::Add(open),
+                    false => Request::Open(open),
+                };
+                self.wait_for(number, (asker, request, None));
+                return Ok(None);
+            }
             let contract = open.contract;
-            return match permanent && self.is_added_by(*number, asker, peer) {
+            return match permanent && self.is_added_by(number, asker, peer) {
                 true => Ok(Some(Confirm::Added { contract })),
                 false => Err(Refused::AddressInUse),
             };

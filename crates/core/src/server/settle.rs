@@ -5,8 +5,10 @@ use super::machine::{Home, Pending, Server};
 use super::plan::{Plan, Share};
 use super::share::{Claim, divide};
 use super::{
-    AdapterAsk, AdapterRefusal, Change, Direction, Done, Enclosed, Health, Indication, Refused,
+    AdapterAsk, AdapterInfo, AdapterRefusal, Change, Direction, Done, Enclosed, Health, Indication,
+    Refused,
 };
+use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
 
@@ -325,7 +327,12 @@ impl Server {
         }
     }
 
-    pub(super) fn assess(&mut self, health: &Health) {
+    pub(super) fn assess(&mut self, now: Time, health: &Health) {
+        self.health.seen_ns = Some(now.ns());
+        self.health.gaps = health.gaps;
+        self.health.gaps_total_ns = health.gaps_total_ns;
+        let so_far = self.health.gap_longest_ns;
+        self.health.gap_longest_ns = so_far.max(health.gap_ns);
         let longest = self.config.assumptions.gap_max_ns;
         let late = (health.gap_ns > longest).then(|| {
             let gap_ns = health.gap_ns;
@@ -375,6 +382,7 @@ impl Server {
 
     pub(super) fn lose_adapter(&mut self) {
         self.home = None;
+        self.health = AdapterInfo::default();
         for pending in core::mem::take(&mut self.tickets).into_values() {
             if let Pending::Request(asker) = pending {
                 self.confirm(asker, Err(Refused::AdapterAway));

@@ -89,6 +89,10 @@ pub struct TakenInterface {
 pub struct Health {
     /// The longest time that the adapter's thread did not run, in nanoseconds.
     pub gap_ns: u64,
+    /// Gaps since the adapter began.
+    pub gaps: u64,
+    /// All of them together, in nanoseconds.
+    pub gaps_total_ns: u64,
     /// Of ports with a link.
     pub ports: Vec<PortHealth>,
 }

@@ -5,8 +5,8 @@ use cellgate_core::adapter::{
     AdapterState, AdapterStats, PortIndex, Refusal, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::server::{
-    AdapterRefusal, Change, Confirm, Enclosed, EndReason, FromClient, Health, Indication,
-    InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request, Response,
+    AdapterInfo, AdapterRefusal, Change, Confirm, Enclosed, EndReason, FromClient, Health,
+    Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request, Response,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -157,6 +157,42 @@ fn a_hang_up_in_every_state_cleans_up() {
             assert!(world.adapter.vcs.is_empty() && world.adapter.attachments.is_empty());
         }
     }
+}
+
+/// One who comes after an application that ended finds its address, whatever is left to do there.
+#[test]
+fn an_address_that_is_being_closed_is_waited_for() {
+    for answers in 0..2 {
+        for permanent in [false, true] {
+            let (mut world, _) = World::with_wan(config());
+            let client = world.opened(user(1), 100, CBR);
+            let (next, late) = (world.hello(user(2)), world.hello(user(3)));
+            world.hang_up(client);
+            let request = match permanent {
+                false => Request::Open(open(100, CBR)),
+                true => Request::Add(open(100, CBR)),
+            };
+            let first = world.send(next, request);
+            let second = world.send(late, Request::Open(open(100, UBR)));
+            for _ in 0..answers {
+                world.answer(0);
+            }
+            assert_eq!(world.unconfirmed[&next].len(), 1);
+            world.finish();
+            assert!(world.confirmed(next, first).is_ok());
+            let refused = world.confirmed(late, second);
+            assert_eq!(refused, Err(Refused::AddressInUse));
+        }
+    }
+    // Nor is it waited for in vain.
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    let next = world.hello(user(2));
+    world.hang_up(client);
+    let first = world.send(next, Request::Open(open(100, CBR)));
+    world.lose_adapter();
+    let away = world.confirmed(next, first);
+    assert_eq!(away, Err(Refused::AdapterAway));
 }
 
 #[test]
@@ -520,6 +556,11 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
     let guaranteed = world.opened(user(1), 100, CBR);
     let best_effort = world.opened(user(1), 101, UBR);
     world.indications(best_effort);
+    let info = |world: &mut World| match world.done(guaranteed, Request::Adapter) {
+        Ok(Confirm::Adapter(info)) => info,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(info(&mut world).seen_ns, None);
     let tell = |world: &mut World, gap_ns, up, dropped_cells| {
         let port = PortHealth {
             port: PortIndex(0),
@@ -528,7 +569,14 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         };
         let ports = vec![port];
         let now = world.now;
-        world.server.handle_health(now, &Health { gap_ns, ports });
+        let (gaps, gaps_total_ns) = (3, 4 * gap_ns);
+        let health = Health {
+            gap_ns,
+            gaps,
+            gaps_total_ns,
+            ports,
+        };
+        world.server.handle_health(now, &health);
         world.drain();
         let told = world.indications(guaranteed);
         assert_eq!(world.indications(best_effort), []);
@@ -544,6 +592,18 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
     assert_eq!(tell(&mut world, 0, true, 6), 1);
     assert_eq!(tell(&mut world, 0, true, 6), 0);
     assert_eq!(tell(&mut world, 0, false, 6), 1);
+    let all = AdapterInfo {
+        seen_ns: Some(world.now.ns()),
+        gaps: 3,
+        gaps_total_ns: 0,
+        gap_longest_ns: 90_000_000,
+        gap_admitted_ns: 30_000_000,
+    };
+    assert_eq!(info(&mut world), all);
+    // Another adapter's gaps are its own.
+    world.server.handle_adapter_lost(world.now);
+    world.drain();
+    assert_eq!(info(&mut world).gap_longest_ns, 0);
 }
 
 #[test]
@@ -554,7 +614,7 @@ fn every_request_is_described_by_an_example_that_can_be_read() {
     let Ok(Confirm::Description(all)) = described else {
         panic!("{described:?}");
     };
-    assert_eq!(all.len(), 22);
+    assert_eq!(all.len(), 23);
     for one in all {
         let read: FromClient = serde_json::from_str(&one.example).expect(&one.example);
         let FromClient::Request { request, .. } = read else {

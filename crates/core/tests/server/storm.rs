@@ -130,9 +130,14 @@ impl Storm {
                 }];
                 let gap_ns = u64::from(self.below(60_000_000));
                 let now = self.world.now;
-                self.world
-                    .server
-                    .handle_health(now, &Health { gap_ns, ports });
+                self.world.server.handle_health(
+                    now,
+                    &Health {
+                        gap_ns,
+                        ports,
+                        ..Health::default()
+                    },
+                );
                 self.world.drain();
             }
             _ => {

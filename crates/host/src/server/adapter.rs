@@ -364,6 +364,8 @@ impl AdapterSide {
             (Purpose::Gaps, Ok(Answer::Gaps(gaps))) => {
                 let health = Health {
                     gap_ns: gaps.max_ns,
+                    gaps: gaps.count,
+                    gaps_total_ns: gaps.total_ns,
                     ports: self.links.health(&self.ports),
                 };
                 self.told.push_back(Told::Health(health));

@@ -2,7 +2,7 @@
 
 mod openmetrics;
 
-use cellgate::{ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
+use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
 use serde::Serialize;
 
 use super::Server;
@@ -27,6 +27,7 @@ struct Stats {
     connections: Vec<ConnectionInfo>,
     interfaces: Vec<InterfaceInfo>,
     resources: Vec<ResourceInfo>,
+    adapter: AdapterInfo,
 }
 
 #[derive(Serialize)]
@@ -34,6 +35,7 @@ struct Json<'s> {
     server: &'s str,
     pid: u32,
     notes: &'s [String],
+    adapter: &'s AdapterInfo,
     resources: &'s [ResourceInfo],
     interfaces: &'s [InterfaceInfo],
     connections: &'s [ConnectionInfo],
@@ -46,6 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         connections: admin.list()?,
         interfaces: admin.interfaces()?,
         resources: admin.resources()?,
+        adapter: admin.adapter()?,
     };
     if args.openmetrics {
         print(&openmetrics::text(&stats))?;
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             server: &stats.server.server,
             pid: stats.server.pid,
             notes: &stats.server.notes,
+            adapter: &stats.adapter,
             resources: &stats.resources,
             interfaces: &stats.interfaces,
             connections: &stats.connections,
@@ -69,6 +73,7 @@ fn people(stats: &Stats) -> String {
     for note in &stats.server.notes {
         text += &format!("note: {note}\n");
     }
+    text += &gaps(&stats.adapter);
     let head = [
         "resource",
         "interface",
@@ -118,4 +123,18 @@ fn people(stats: &Stats) -> String {
         ]
     }));
     text + &table(&rows)
+}
+
+fn gaps(adapter: &AdapterInfo) -> String {
+    if adapter.seen_ns.is_none() {
+        return "adapter: not seen yet\n".to_owned();
+    }
+    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+    format!(
+        "adapter: {} gaps, {} in all, longest {}, {} allowed for\n",
+        adapter.gaps,
+        ms(adapter.gaps_total_ns),
+        ms(adapter.gap_longest_ns),
+        ms(adapter.gap_admitted_ns),
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cellgate::{ConnectionInfo, InterfaceInfo, ResourceInfo};
+use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo};
 
 use super::Stats;
 
@@ -20,6 +20,16 @@ type OfConnection = (
 enum Kind {
     Counter,
     Gauge,
+}
+
+impl Kind {
+    /// Its name, and what the names of its samples end with.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Counter => ("counter", "_total"),
+            Self::Gauge => ("gauge", ""),
+        }
+    }
 }
 
 /// A family of each connection: name, kind, unit (the last part of the name), help, value.
@@ -126,10 +136,45 @@ pub(super) fn text(stats: &Stats) -> String {
         &[("version", &stats.server.server)],
         1,
     );
+    adapter(&mut page, &stats.adapter);
     resources(&mut page, &stats.resources);
     interfaces(&mut page, &stats.interfaces);
     connections(&mut page, &stats.connections);
     page.text + "# EOF\n"
+}
+
+fn adapter(page: &mut Page, adapter: &AdapterInfo) {
+    if adapter.seen_ns.is_none() {
+        return;
+    }
+    let count = "cellgate_adapter_gaps";
+    page.family(count, "counter", "", "Times the adapter stood still.");
+    page.sample(&format!("{count}_total"), &[], adapter.gaps);
+    for (name, kind, help, ns) in [
+        (
+            "gap_time_nanoseconds",
+            Kind::Counter,
+            "How long the adapter stood still.",
+            adapter.gaps_total_ns,
+        ),
+        (
+            "gap_longest_nanoseconds",
+            Kind::Gauge,
+            "Longest time that the adapter stood still.",
+            adapter.gap_longest_ns,
+        ),
+        (
+            "gap_admitted_nanoseconds",
+            Kind::Gauge,
+            "Longest time allowed for.",
+            adapter.gap_admitted_ns,
+        ),
+    ] {
+        let name = format!("cellgate_adapter_{name}");
+        let (kind, suffix) = kind.words();
+        page.family(&name, kind, "nanoseconds", help);
+        page.sample(&format!("{name}{suffix}"), &[], ns);
+    }
 }
 
 /// A part of a resource: name, help, value.
@@ -200,10 +245,7 @@ fn interfaces(page: &mut Page, all: &[InterfaceInfo]) {
 fn connections(page: &mut Page, all: &[ConnectionInfo]) {
     for (name, kind, unit, help, value) in CONNECTION {
         let name = format!("cellgate_connection_{name}");
-        let (kind, suffix) = match kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
-        };
+        let (kind, suffix) = kind.words();
         page.family(&name, kind, unit, help);
         for info in all {
             let labels = Labels::of(info);
@@ -439,6 +481,11 @@ mod tests {
                 reserved: 2,
                 expected: 1,
             }],
+            adapter: AdapterInfo {
+                seen_ns: Some(1),
+                gaps: 4,
+                ..AdapterInfo::default()
+            },
         }
     }
 
@@ -446,7 +493,11 @@ mod tests {
     fn every_line_is_open_metrics() {
         let text = text(&stats());
         let of_connection = CONNECTION.len() + 2 * Discard::ALL.len();
-        assert_eq!(check(&text), Ok(1 + 3 + 3 + 2 * of_connection), "{text}");
+        assert_eq!(
+            check(&text),
+            Ok(1 + 4 + 3 + 3 + 2 * of_connection),
+            "{text}"
+        );
         let line = "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",\
                     uid=\"1000\",reason=\"non_conforming\"} 9\n";
         assert!(text.contains(line), "{text}");
