@@ -338,7 +338,7 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let namespace = match namespace("tun-c") {
         Ok(namespace) => namespace,
-        Err(reason) => return println!("skipped tun_inatmarp: {reason}"),
+        Err(reason) => return println!("skipped tun_atmarp: {reason}"),
     };
     let [raw, device] = daemons();
     let builder = Connection::builder()
@@ -431,7 +431,7 @@ fn who_is_there_is_asked_and_answered_and_what_does_not_fit_is_counted() {
     let pid = Pid::from_raw(device.pid().cast_signed()).expect("a process");
     kill_process(pid, Signal::TERM).expect("a child");
     eventually("the device stays", || (!is_there(&namespace)).then_some(()));
-    println!("ran tun_inatmarp");
+    println!("ran tun_atmarp");
 }
 
 /// An echo request whose answer is waited for.
@@ -572,7 +572,7 @@ fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let namespace = match namespace("tun-g") {
         Ok(namespace) => namespace,
-        Err(reason) => return println!("skipped tun_classes: {reason}"),
+        Err(reason) => return println!("skipped tun_class: {reason}"),
     };
     let loops = "[[interface]]\nname = \"wan\"\nlink.memory.peer = \"wan\"\n";
     let daemon = Daemon::start_by(&[], loops, None);
@@ -595,7 +595,7 @@ fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
     let adapter = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
     let scheduling = &adapter.hello().scheduling;
     let (Some(cpu), true) = (scheduling.pinned, scheduling.cpus.len() > 1) else {
-        return println!("skipped tun_classes: {scheduling}");
+        return println!("skipped tun_class: {scheduling}");
     };
     for thread in [&guaranteed, &best_effort] {
         let mut cpus = thread.cpus.split([',', '-']);
@@ -603,8 +603,8 @@ fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
     }
     let interrupt = &threads(daemon.pid())["cg-interrupt"];
     match (guaranteed.fifo, interrupt.fifo) {
-        (Some(30), Some(20)) => println!("ran tun_classes"),
-        (None, None) => println!("skipped tun_classes: {told}"),
+        (Some(30), Some(20)) => println!("ran tun_class"),
+        (None, None) => println!("skipped tun_class: {told}"),
         other => panic!("{other:?}: {told}"),
     }
 }
