@@ -282,7 +282,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     }
 
     /// The earliest time at which a step could do anything if no cell, doorbell or command comes:
-    /// for clocks that may be set forward.
+    /// for clocks that may be set forward. Answers to OAM cells are not in it: they leave in the
+    /// step after the one that took the cells, or as soon as a port has room.
     pub fn next_deadline(&self) -> Option<Time> {
         let lines = (0..self.ports.len()).map(|port| PortIndex(port as u8));
         lines
