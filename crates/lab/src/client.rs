@@ -7,7 +7,7 @@ use cellgate_core::adapter::{Aal, Attachment, AttachmentIndex, EVENT_LEN, Region
 use cellgate_core::ring::Words;
 use cellgate_core::ring::layout::{self, attachment, connection};
 
-use crate::memory::{LabAttachment, LabRegion, LabWords, RegionSizes, TRANSMIT_BUFFER_AT};
+use crate::memory::{Journal, LabAttachment, LabRegion, LabWords, RegionSizes, TRANSMIT_BUFFER_AT};
 use crate::reference::{Clients, ExpectedPdu, Submission};
 
 /// The memory of a connection, seen by its client.
@@ -42,6 +42,10 @@ struct Attached {
 pub(crate) struct LabClients {
     connections: BTreeMap<u64, Connection>,
     attached: BTreeMap<u64, Attached>,
+    /// What the adapter has written.
+    written: Journal,
+    /// Connections of which something else is expected than before, and new ones.
+    expected: Vec<u64>,
 }
 
 impl Clients for LabClients {
@@ -61,6 +65,8 @@ impl Clients for LabClients {
 
 impl LabClients {
     pub(crate) fn add_connection(&mut self, ticket: u64, region: &LabRegion) {
+        region.from_adapter().watch(&self.written, ticket);
+        self.expected.push(ticket);
         let connection = Connection {
             sizes: region.sizes(),
             from_adapter: region.from_adapter().clone(),
@@ -130,14 +136,29 @@ impl LabClients {
             ));
         }
         let difference = connection.content_difference(&pdu);
+        self.expected.push(pdu.memory);
         connection.unread.push_back(pdu);
         difference.filter(|_| number >= freed)
     }
 
-    /// Whether every connection but the `lawless` has as many PDUs as were found, and no more.
-    pub(crate) fn heads_difference(&self, lawless: &BTreeSet<u64>) -> Option<String> {
-        let lawful = self.connections.iter();
-        let mut lawful = lawful.filter(|(ticket, _)| !lawless.contains(ticket));
+    /// Connections whose indices the adapter may have changed, or should have, since the last call.
+    pub(crate) fn changed(&mut self) -> Vec<u64> {
+        let mut changed = std::mem::take(&mut self.expected);
+        self.written.drain_into(&mut changed);
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    /// Whether each of these connections but the `lawless` has as many PDUs as were found, and no
+    /// more.
+    pub(crate) fn heads_difference(
+        &self,
+        changed: &[u64],
+        lawless: &BTreeSet<u64>,
+    ) -> Option<String> {
+        let lawful = changed.iter().filter(|ticket| !lawless.contains(ticket));
+        let mut lawful = lawful.filter_map(|ticket| Some((ticket, self.connections.get(ticket)?)));
         lawful.find_map(|(ticket, connection)| {
             let head = connection.from_adapter.load(connection::RECEIVE_HEAD);
             let expected = connection.released + connection.unread.len() as u64;
@@ -287,6 +308,9 @@ impl Connection {
         let mut found = vec![0; pdu.sdu.len()];
         self.view.copy_out(start, &mut found[..first]);
         self.view.copy_out(0, &mut found[first..]);
+        if found == pdu.sdu {
+            return None;
+        }
         let at = found
             .iter()
             .zip(&pdu.sdu)
@@ -322,5 +346,47 @@ pub(crate) fn is_sendable(aal: Aal, sdu: &[u8], max_sdu: u16) -> bool {
     match aal {
         Aal::Aal0 => sdu.len() == 52,
         Aal::Aal5 | Aal::Aal34(_) => !sdu.is_empty() && sdu.len() <= usize::from(max_sdu),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_nobody_expects_is_found_in_the_step_that_writes_it() {
+        let sizes = RegionSizes {
+            receive_buffer: 4_096,
+            receive_slots: 4,
+            transmit_slots: 4,
+            transmit_len: 1_024,
+            stable: true,
+        };
+        let regions = [7, 8, 9].map(|ticket| (ticket, LabRegion::new(sizes)));
+        let mut clients = LabClients::default();
+        for (ticket, region) in &regions {
+            clients.add_connection(*ticket, region);
+        }
+        let lawless = BTreeSet::from([9]);
+        let mut look = || {
+            let changed = clients.changed();
+            let difference = clients.heads_difference(&changed, &lawless);
+            (changed, difference.is_some())
+        };
+        assert_eq!(look(), (vec![7, 8, 9], false));
+        assert_eq!(look(), (vec![], false));
+        let write = |n: usize, head| {
+            let words = regions[n].1.from_adapter();
+            words.store(connection::RECEIVE_HEAD, head);
+            words.copy_in(layout::SLOTS, &[1]);
+        };
+        // Of an adversary it is nobody's business.
+        write(2, 1);
+        assert_eq!(look(), (vec![9], false));
+        write(1, 1);
+        write(0, 0);
+        assert_eq!(look(), (vec![7, 8], true));
+        write(1, 0);
+        assert_eq!(look(), (vec![8], false));
     }
 }

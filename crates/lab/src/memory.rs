@@ -22,6 +22,40 @@ struct Shared {
     octets: RefCell<Vec<u8>>,
     adversary: RefCell<Option<Adversary>>,
     loads: Cell<u64>,
+    watcher: RefCell<Option<Watcher>>,
+}
+
+/// Which of several memories were written since somebody last asked. Clones are the same journal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    written: Rc<RefCell<Vec<u64>>>,
+    /// Times that somebody asked.
+    round: Rc<Cell<u64>>,
+}
+
+impl Journal {
+    /// Gives their names to `names`, each once.
+    pub(crate) fn drain_into(&self, names: &mut Vec<u64>) {
+        names.append(&mut self.written.borrow_mut());
+        self.round.set(self.round.get() + 1);
+    }
+}
+
+/// Who wants to know of writes, and by which name.
+struct Watcher {
+    journal: Journal,
+    name: u64,
+    /// The round in which it was told last.
+    told: Cell<Option<u64>>,
+}
+
+impl Watcher {
+    fn tell(&self) {
+        let round = Some(self.journal.round.get());
+        if self.told.replace(round) != round {
+            self.journal.written.borrow_mut().push(self.name);
+        }
+    }
 }
 
 thread_local! {
@@ -57,6 +91,7 @@ impl LabWords {
             octets: RefCell::new(vec![0; len]),
             adversary: RefCell::new(None),
             loads: Cell::new(0),
+            watcher: RefCell::new(None),
         });
         KNOWN.with(|known| known.borrow_mut().insert(id, Rc::downgrade(&shared)));
         Self { shared }
@@ -87,6 +122,21 @@ impl LabWords {
         self.shared.octets.borrow().clone()
     }
 
+    /// From here on every write is told to `journal`, under this name.
+    pub(crate) fn watch(&self, journal: &Journal, name: u64) {
+        *self.shared.watcher.borrow_mut() = Some(Watcher {
+            journal: journal.clone(),
+            name,
+            told: Cell::new(None),
+        });
+    }
+
+    fn written(&self) {
+        if let Some(watcher) = &*self.shared.watcher.borrow() {
+            watcher.tell();
+        }
+    }
+
     fn before_load(&self, offset: usize) {
         self.shared.loads.set(self.shared.loads.get() + 1);
         if let Some(adversary) = self.shared.adversary.borrow_mut().as_mut() {
@@ -106,6 +156,7 @@ impl Words for LabWords {
 
     fn store(&self, offset: usize, value: u64) {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
+        self.written();
         let mut octets = self.shared.octets.borrow_mut();
         octets[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
     }
@@ -113,6 +164,7 @@ impl Words for LabWords {
     fn fence(&self) {}
 
     fn copy_in(&self, offset: usize, octets: &[u8]) {
+        self.written();
         self.shared.octets.borrow_mut()[offset..offset + octets.len()].copy_from_slice(octets);
     }
 

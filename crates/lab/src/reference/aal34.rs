@@ -513,6 +513,7 @@ impl Reference {
         if let Some((cells, reason)) = failed {
             self.lose(index, cells, reason);
         }
+        self.count_held(index);
         let vc = self.vcs.get_mut(&index).expect("the caller found it");
         let port = vc.request.port;
         let (outcome, cells) = match &fate {
@@ -651,11 +652,12 @@ impl Reference {
         vc.stats.cells_discarded.add(reason, cells);
         vc.stats.pdus_discarded.add(reason, 1);
         self.discarded.add(reason, cells);
+        self.count_held(index);
     }
 
     /// PDUs that took too long are given up, after the cells of the step.
     pub(crate) fn expire_reassembly(&mut self) {
-        let indices: Vec<u16> = self.vcs.keys().copied().collect();
+        let indices: Vec<u16> = self.interleaved.iter().copied().collect();
         for index in indices {
             let now_ns = self.now_ns;
             let vc = self.vcs.get_mut(&index).expect("it was listed");

@@ -52,17 +52,31 @@ pub(crate) fn seal10(payload: &mut [u8; 48]) {
     [payload[46], payload[47]] = remainder10(payload).to_be_bytes();
 }
 
-/// Header error control of I.432.1.
+/// Header error control of I.432.1: what is left of header * x^8 after division by
+/// x^8 + x^2 + x + 1.
 pub(crate) fn hec(header: [u8; 4]) -> u8 {
-    // Long division of header * x^8 by x^8 + x^2 + x + 1.
-    let mut dividend = u64::from(u32::from_be_bytes(header)) << 8;
-    for i in (8..40).rev() {
-        if dividend >> i & 1 == 1 {
-            dividend ^= 0x107 << (i - 8);
-        }
-    }
-    dividend as u8 ^ 0x55
+    let divided = |left: u8, octet: u8| HEC_REMAINDERS[usize::from(left ^ octet)];
+    header.into_iter().fold(0, divided) ^ 0x55
 }
+
+/// The remainder of octet * x^8, bit by bit.
+static HEC_REMAINDERS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut octet = 0;
+    while octet < table.len() {
+        let mut dividend = (octet as u16) << 8;
+        let mut bit = 16;
+        while bit > 8 {
+            bit -= 1;
+            if dividend >> bit & 1 == 1 {
+                dividend ^= 0x107 << (bit - 8);
+            }
+        }
+        table[octet] = dividend as u8;
+        octet += 1;
+    }
+    table
+};
 
 /// The receiver of I.432.1.
 #[derive(Clone, Debug, Default)]

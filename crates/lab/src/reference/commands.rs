@@ -1,6 +1,6 @@
 //! What commands must bring.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::adapter::{
     Aal, AdapterState, Command, Config, Discard, Excess, Interleaving, OpenRequest, Outcome,
@@ -167,10 +167,9 @@ impl Reference {
                     self.vcs.len() >= usize::from(self.config.vcs),
                     Refusal::NoVc,
                 );
-                let leaf = |request: &OpenRequest| (request.port.0, request.address.bits() >> 14);
-                let leaves: BTreeSet<_> = self.vcs.values().map(|vc| leaf(&vc.request)).collect();
-                let full = leaves.len() >= usize::from(self.config.leaves);
-                refuse(full && !leaves.contains(&leaf(request)), Refusal::NoLeaf);
+                let full = self.leaves.len() >= usize::from(self.config.leaves);
+                let is_new = !self.leaves.contains_key(&leaf(request));
+                refuse(full && is_new, Refusal::NoLeaf);
             }
             Order::Modify(_, request, sizes) => {
                 refuse(named.is_none(), Refusal::StaleVc);
@@ -344,9 +343,35 @@ impl Reference {
             lease_expires_ns: 0,
             lawless: self.lawless == Some(ticket),
             stats: RefStats::default(),
+            counted: 0,
         };
         self.vcs.insert(index, vc);
+        self.enter(index);
         None
+    }
+
+    /// Enters a VC into the indices.
+    fn enter(&mut self, index: u16) {
+        let vc = &self.vcs[&index];
+        self.places.entry(place(vc)).or_default().insert(index);
+        *self.leaves.entry(leaf(&vc.request)).or_default() += 1;
+        *self.paths_of_vcs.entry(path(vc)).or_default() += 1;
+        if vc.interleaved.is_some() {
+            self.interleaved.insert(index);
+        }
+        self.users.insert(vc.memory, index);
+    }
+
+    /// Takes a VC out of the indices.
+    fn leave(&mut self, index: u16) {
+        let vc = &self.vcs[&index];
+        if let Some(slots) = self.places.get_mut(&place(vc)) {
+            slots.remove(&index);
+        }
+        one_less(&mut self.leaves, leaf(&vc.request));
+        one_less(&mut self.paths_of_vcs, path(vc));
+        self.interleaved.remove(&index);
+        self.users.remove(&vc.memory);
     }
 
     fn modify(
@@ -363,6 +388,8 @@ impl Reference {
         if id.index != vc.id.index || id.generation != generation {
             return Some(format!("brought {id:?}, expected generation {generation}"));
         }
+        self.leave(index);
+        let vc = self.vc(index);
         let old = std::mem::replace(&mut vc.buckets, fresh);
         vc.buckets.carry_over(&old);
         vc.id = id;
@@ -388,6 +415,7 @@ impl Reference {
             }
             self.given_back.insert(old, tail);
         }
+        self.enter(index);
         None
     }
 
@@ -402,10 +430,12 @@ impl Reference {
             vc.state = State::Discarding(Discard::Closed);
             self.discarded.add(Discard::Closed, held);
         }
+        self.count_held(index);
     }
 
     fn close(&mut self, index: u16, info: &VcInfo) -> Option<String> {
         self.lose_held(index);
+        self.leave(index);
         let vc = self.vcs.remove(&index)?;
         self.given_back.insert(vc.memory, vc.queue_tail);
         let same = info.vc == vc.id && info.request == vc.request;
@@ -444,6 +474,30 @@ impl Reference {
             (left, next) => return Some(format!("next {next:?}, left {:?}", left.map(|l| l.0))),
         }
         self.adapter_difference(&state.stats)
+    }
+}
+
+/// Where its cells come in: port, VPI and VCI.
+fn place(vc: &Vc) -> (u8, u16, u16) {
+    let (port, vpi) = path(vc);
+    (port, vpi, vc.request.address.vci())
+}
+
+fn path(vc: &Vc) -> (u8, u16) {
+    (vc.request.port.0, vc.request.address.vpi())
+}
+
+/// The block of addresses that an address is in.
+fn leaf(request: &OpenRequest) -> (u8, u32) {
+    (request.port.0, request.address.bits() >> 14)
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, u32>, key: K) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use cellgate_core::adapter::{Aal, Config, Outcome, PortIndex, Refusal};
 use cellgate_core::wire::{CellFormat, HeaderForm, OamFlow, VpiVci};
 
+use super::Reference;
 use super::bits::{Fields, hec, seal10};
 use super::oam::{self, LOOPBACK, UNUSED};
-use super::{Reference, Vc};
 use crate::plan::{Order, Twist};
 
 /// So many are out at once, and for so long.
@@ -208,11 +208,7 @@ impl Reference {
         refuse(!in_range, Refusal::BadParameter);
         refuse(self.loopbacks.len() >= OUT_MAX, Refusal::LoopbacksInUse);
         let route = Route::new(port, address, flow);
-        let here = |vc: &&Vc| {
-            let address = vc.request.address;
-            (vc.request.port, address.vpi(), address.vci()) == (port, route.vpi, route.vci)
-        };
-        let mut vcs = self.vcs.values().filter(here);
+        let mut vcs = self.at(port, route.vpi, route.vci);
         let receiver = vcs.clone().find(|vc| vc.request.receive.is_some());
         let looked_at = match (route.is_f4(), receiver) {
             (true, receiver) => receiver.is_none(),
@@ -247,8 +243,7 @@ impl Reference {
 
     /// Which paths are in use, after something has changed.
     pub(super) fn settle_paths(&mut self) {
-        let vcs = self.vcs.values();
-        let of_vcs = vcs.map(|vc| (vc.request.port.0, vc.request.address.vpi()));
+        let of_vcs = self.paths_of_vcs.keys().copied();
         let tested = self.loopbacks.iter().filter(|out| out.route.is_f4());
         let used: BTreeSet<(u8, u16)> = of_vcs
             .chain(tested.map(|out| (out.route.port.0, out.route.vpi)))

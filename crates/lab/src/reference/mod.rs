@@ -24,7 +24,7 @@ mod output;
 mod policer;
 mod receive;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
@@ -150,6 +150,8 @@ struct Vc {
     /// Its client is an adversary: what becomes of this VC is its own affair.
     lawless: bool,
     stats: RefStats,
+    /// Cells held, as last counted in the sum of all.
+    counted: u64,
 }
 
 /// [`VcStats`] without the transmit direction.
@@ -234,6 +236,15 @@ pub(crate) struct Reference {
     received_before: u64,
     ports: Vec<Port>,
     vcs: BTreeMap<u16, Vc>,
+    /// Their slots, by port, VPI and VCI.
+    places: BTreeMap<(u8, u16, u16), BTreeSet<u16>>,
+    /// How many there are in each block of addresses in use, and on each virtual path.
+    leaves: BTreeMap<(u8, u32), u32>,
+    paths_of_vcs: BTreeMap<(u8, u16), u32>,
+    /// Those of which several PDUs can be in progress.
+    interleaved: BTreeSet<u16>,
+    /// Their slots, by the memory they use.
+    users: BTreeMap<u64, u16>,
     generations: BTreeMap<u16, u32>,
     clients: BTreeMap<u16, Client>,
     /// Modifications that wait for the end of a PDU, by VC: ticket, and since when.
@@ -245,6 +256,8 @@ pub(crate) struct Reference {
     /// Memory that was given back, and the last tail believed there.
     given_back: BTreeMap<u64, u64>,
     received: u64,
+    /// Cells of PDUs in progress.
+    held: u64,
     unread: u64,
     delivered: u64,
     answered: u64,
@@ -277,6 +290,11 @@ impl Reference {
             received_before: 0,
             ports: vec![port; config.ports.len()],
             vcs: BTreeMap::new(),
+            places: BTreeMap::new(),
+            leaves: BTreeMap::new(),
+            paths_of_vcs: BTreeMap::new(),
+            interleaved: BTreeSet::new(),
+            users: BTreeMap::new(),
             generations: BTreeMap::new(),
             clients: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -284,6 +302,7 @@ impl Reference {
             paths: BTreeMap::new(),
             given_back: BTreeMap::new(),
             received: 0,
+            held: 0,
             unread: 0,
             delivered: 0,
             answered: 0,
@@ -350,9 +369,13 @@ impl Reference {
         })
     }
 
-    /// Cells of PDUs in progress, on all VCs.
-    pub(crate) fn held(&self) -> u64 {
-        self.vcs.values().map(Vc::held).sum()
+    /// Counts anew what one VC holds.
+    fn count_held(&mut self, index: u16) {
+        if let Some(vc) = self.vcs.get_mut(&index) {
+            let held = vc.held();
+            self.held = self.held - vc.counted + held;
+            vc.counted = held;
+        }
     }
 
     /// Cells of the PDU in progress on one VC.
@@ -377,8 +400,9 @@ impl Reference {
 
     /// The tail of a receive queue that was believed last.
     pub(crate) fn accepted_tail(&self, memory: u64) -> u64 {
-        let mut vcs = self.vcs.values();
-        let used = vcs.find(|vc| vc.memory == memory).map(|vc| vc.queue_tail);
+        let user = self.users.get(&memory);
+        let used = user.and_then(|index| self.vcs.get(index));
+        let used = used.map(|vc| vc.queue_tail);
         used.or_else(|| self.given_back.get(&memory).copied())
             .unwrap_or(0)
     }
@@ -408,7 +432,11 @@ impl Reference {
             ("cells_unread", self.unread, stats.cells_unread),
             ("cells_answered", self.answered, stats.cells_answered),
             ("cells_delivered", self.delivered, stats.cells_delivered),
-            ("cells_held", self.held(), stats.cells_held),
+            (
+                "cells_held",
+                self.vcs.values().map(Vc::held).sum(),
+                stats.cells_held,
+            ),
             ("events", self.events, stats.events),
             ("events_lost", self.events_lost, stats.events_lost),
         ];
@@ -440,7 +468,7 @@ impl Reference {
 
     fn check_conservation(&self) {
         let gone = self.delivered + self.discarded.total() + self.unread + self.answered;
-        let accounted = gone + self.held();
+        let accounted = gone + self.held;
         assert!(
             self.lawless.is_some() || self.received == accounted,
             "the reference itself loses cells"

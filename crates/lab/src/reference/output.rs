@@ -1,7 +1,7 @@
 //! What the adapter sends: every cell must be the next one of a PDU that a client handed over, and
 //! the cells of a VC with a rate, guaranteed or a peak, must conform where they leave.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::adapter::{Aal, Event, OpenRequest, PortIndex, VcId, VcStats};
 use cellgate_core::wire::{CellFormat, HeaderForm};
@@ -34,6 +34,8 @@ struct Sender {
     queue: VecDeque<Submission>,
     /// Cells of the front of `queue` that have left.
     sent: usize,
+    /// The payloads of all its cells, once one has left.
+    payloads: Vec<[u8; 48]>,
     policer: Option<Policer>,
     /// Descriptors whose last cell has left, or that are forged and were reached; and those told.
     done: u64,
@@ -51,7 +53,18 @@ struct Sender {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output {
     senders: BTreeMap<VcId, Sender>,
+    /// Those that may send, by port, VPI and VCI: no two have the same.
+    places: BTreeMap<(u8, u16, u16), VcId>,
+    /// Those of which something has left or was told since the last step, and new ones.
+    touched: BTreeSet<VcId>,
     pub(crate) cells: u64,
+}
+
+/// Where cells of a VC leave, if it sends.
+fn place(request: &OpenRequest) -> Option<(u8, u16, u16)> {
+    request.transmit?;
+    let address = request.address;
+    Some((request.port.0, address.vpi(), address.vci()))
 }
 
 /// Of what is shaped: guaranteed VCs, and best effort with a peak rate.
@@ -70,6 +83,7 @@ impl Output {
             request,
             queue: VecDeque::new(),
             sent: 0,
+            payloads: Vec::new(),
             policer: policer(&request),
             done: 0,
             told: 0,
@@ -79,11 +93,26 @@ impl Output {
             tags: [None; 2],
             lawless,
         };
+        self.insert(id, sender);
+    }
+
+    fn insert(&mut self, id: VcId, sender: Sender) {
+        let place = place(&sender.request);
+        self.places.extend(place.map(|place| (place, id)));
+        self.touched.insert(id);
         self.senders.insert(id, sender);
     }
 
+    fn remove(&mut self, id: VcId) -> Option<Sender> {
+        let sender = self.senders.remove(&id)?;
+        if let Some(place) = place(&sender.request) {
+            self.places.remove(&place);
+        }
+        Some(sender)
+    }
+
     pub(crate) fn modify(&mut self, old: VcId, new: VcId, request: OpenRequest) {
-        let Some(mut sender) = self.senders.remove(&old) else {
+        let Some(mut sender) = self.remove(old) else {
             return;
         };
         sender.policer = policer(&request);
@@ -94,11 +123,11 @@ impl Output {
             (sender.sent, sender.done, sender.told) = (0, 0, 0);
             sender.tags = [None; 2];
         }
-        self.senders.insert(new, sender);
+        self.insert(new, sender);
     }
 
     pub(crate) fn close(&mut self, id: VcId) {
-        self.senders.remove(&id);
+        self.remove(id);
     }
 
     pub(crate) fn submit(&mut self, id: VcId, submission: Submission) {
@@ -144,12 +173,7 @@ impl Output {
             CellFormat::WithHec => &octets[5..],
         };
         let fields = Fields::of(header, form == HeaderForm::Uni);
-        let Some((id, sender)) = self.senders.iter_mut().find(|(_, sender)| {
-            let address = sender.request.address;
-            sender.request.transmit.is_some()
-                && sender.request.port == port
-                && (address.vpi(), address.vci()) == (fields.vpi, fields.vci)
-        }) else {
+        let Some((id, sender)) = self.sender_at(port, fields) else {
             return Some(format!(
                 "{}.{} sends on no port {}",
                 fields.vpi, fields.vci, port.0
@@ -160,11 +184,19 @@ impl Output {
             .map(|text| format!("transmitted cell of {id:?} (port {}): {text}", port.0))
     }
 
+    /// Whose cells leave like this; it counts as touched.
+    fn sender_at(&mut self, port: PortIndex, fields: Fields) -> Option<(VcId, &mut Sender)> {
+        let id = *self.places.get(&(port.0, fields.vpi, fields.vci))?;
+        self.touched.insert(id);
+        Some((id, self.senders.get_mut(&id)?))
+    }
+
     /// A client was told that a PDU has left.
     pub(crate) fn completed(&mut self, event: &Event) -> Option<String> {
         let Some(sender) = self.senders.get_mut(&event.vc) else {
             return Some(format!("{:?} does not send", event.vc));
         };
+        self.touched.insert(event.vc);
         sender.told += 1;
         let wanted = sender
             .request
@@ -181,7 +213,10 @@ impl Output {
 
     /// After transmission: forged descriptors whose end was told are behind us.
     pub(crate) fn settle(&mut self) {
-        for sender in self.senders.values_mut() {
+        for id in &self.touched {
+            let Some(sender) = self.senders.get_mut(id) else {
+                continue;
+            };
             while sender.done < sender.told && sender.queue.front().is_some_and(|s| s.forged) {
                 sender.queue.pop_front();
                 sender.done += 1;
@@ -190,10 +225,17 @@ impl Output {
         }
     }
 
-    /// At the end of a step: every PDU that has left was told, and no other.
+    /// VCs of which something has left or was told since the last call, and new ones.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<VcId> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// At the end of a step: every PDU that has left was told, and no other. Of a VC that nothing
+    /// happened to, that has not changed.
     pub(crate) fn step_difference(&mut self) -> Option<String> {
         self.settle();
-        self.senders.iter().find_map(|(id, sender)| {
+        self.touched.iter().find_map(|id| {
+            let sender = self.senders.get(id)?;
             (sender.done != sender.told && !sender.lawless).then(|| {
                 format!(
                     "{id:?}: {} transmit descriptors are done, {} completions told",
@@ -250,15 +292,17 @@ impl Sender {
             Aal::Aal34(_) => cells_of_sdu(submission.sdu.len()),
         };
         let last = self.sent + 1 == cells;
-        let (pti, clp, expected) = match self.request.aal {
+        let (pti, clp) = match self.request.aal {
             Aal::Aal0 => {
                 let octet = submission.sdu[3];
-                (octet >> 1 & 7, octet & 1, submission.sdu[4..].to_vec())
+                self.payloads = submission.sdu[4..].as_chunks().0.to_vec();
+                (octet >> 1 & 7, octet & 1)
             }
             Aal::Aal5 => {
-                let pdu = pdu_of(submission, cells);
-                let payload = pdu[48 * self.sent..][..48].to_vec();
-                (u8::from(last), u8::from(submission.clp), payload)
+                if self.sent == 0 {
+                    self.payloads = pdu_of(submission, cells).as_chunks().0.to_vec();
+                }
+                (u8::from(last), u8::from(submission.clp))
             }
             Aal::Aal34(_) => {
                 // The tag is the adapter's choice, but not that of the PDU before.
@@ -270,8 +314,11 @@ impl Sender {
                 if before == tag {
                     return Some(format!("tag {tag:?} again"));
                 }
-                let cells = payloads(&submission.sdu, submission.mid(), tag.unwrap_or(0));
-                (0, u8::from(submission.clp), cells[self.sent].to_vec())
+                if self.sent == 0 {
+                    let tag = tag.unwrap_or(0);
+                    self.payloads = payloads(&submission.sdu, submission.mid(), tag);
+                }
+                (0, u8::from(submission.clp))
             }
         };
         if self.sent == 0 {
@@ -283,7 +330,11 @@ impl Sender {
                 "expected PTI {pti} CLP {clp} GFC 0, got {fields:?}"
             ));
         }
-        if payload != expected {
+        if self
+            .payloads
+            .get(self.sent)
+            .is_none_or(|expected| payload != expected)
+        {
             return Some(format!("cell {} of {cells}: other octets", self.sent));
         }
         self.sent += 1;

@@ -21,25 +21,26 @@ fn round_up_64(octets: u64) -> u64 {
 
 impl Reference {
     /// The adapter asked `port` for cells and got these. `emptied`: fewer than it asked for.
-    pub(crate) fn received(
+    pub(crate) fn received<'a>(
         &mut self,
         port: PortIndex,
-        cells: &[&[u8]],
+        cells: impl ExactSizeIterator<Item = &'a [u8]>,
         emptied: bool,
         clients: &dyn Clients,
     ) {
         let index = usize::from(port.0);
         let last_empty = self.ports[index].last_empty_ns;
         let earliest = last_empty.max(self.now_ns.saturating_sub(self.config.gap_max_ns));
-        self.received += cells.len() as u64;
+        let n = cells.len() as u64;
+        self.received += n;
         if self.config.ports[index].discard_unread {
-            self.unread += cells.len() as u64;
+            self.unread += n;
         } else {
             for octets in cells {
                 self.cell(port, octets, earliest, clients);
             }
         }
-        self.ports[index].crowd += cells.len() as u64;
+        self.ports[index].crowd += n;
         if emptied || self.config.ports[index].discard_unread {
             self.ports[index].crowd = 0;
         }
@@ -63,21 +64,27 @@ impl Reference {
             return self.nobodys(Discard::HecError, port, None);
         };
         let fields = Fields::of(header, self.config.form == HeaderForm::Uni);
-        let here = |vc: &&Vc| {
-            let request = &vc.request;
-            let address = (request.address.vpi(), request.address.vci());
-            address == (fields.vpi, fields.vci) && request.port == port
-        };
-        let mut vcs = self.vcs.values();
-        let receiver = vcs.find(|vc| here(vc) && vc.request.receive.is_some());
-        let mut vcs = self.vcs.values();
-        let transmitter = vcs.find(|vc| here(vc) && vc.request.aal != Aal::Aal0);
+        let vcs = self.at(port, fields.vpi, fields.vci);
+        let receiver = vcs.clone().find(|vc| vc.request.receive.is_some());
+        let transmitter = { vcs }.find(|vc| vc.request.aal != Aal::Aal0);
         let oam_of = transmitter.filter(|_| fields.pti >= 4);
-        match receiver.or(oam_of).map(|vc| vc.id.index.0) {
+        let index = receiver.or(oam_of).map(|vc| vc.id.index.0);
+        match index {
             Some(index) => self.cell_of_vc(index, header, fields, payload, earliest, clients),
             None if fields.is_filler() => self.nobodys(Discard::Idle, port, Some(fields)),
             None => self.cell_of_path(port, fields, payload, earliest),
         }
+    }
+
+    /// The VCs of an address: at most one receives, and at most one sends.
+    pub(super) fn at(
+        &self,
+        port: PortIndex,
+        vpi: u16,
+        vci: u16,
+    ) -> impl Iterator<Item = &Vc> + Clone {
+        let slots = self.places.get(&(port.0, vpi, vci));
+        slots.into_iter().flatten().map(|slot| &self.vcs[slot])
     }
 
     pub(super) fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
@@ -153,6 +160,7 @@ impl Reference {
                 self.discarded.add(reason, before + 1 - vc.held());
             }
         }
+        self.count_held(index);
         let cell = Judged {
             port,
             fields: Some(fields),
@@ -363,8 +371,10 @@ impl CellOfVc<'_> {
                 vc.stats.pdus_discarded.add(reason, 1);
                 REFUSED(reason)
             }
-            Ok((sdu, uu_cpi)) => {
+            Ok((len, uu_cpi)) => {
                 let room = 48 * partial.cells;
+                let mut sdu = std::mem::take(&mut partial.payload);
+                sdu.truncate(len);
                 let pdu = self.publish(vc, &partial, sdu, uu_cpi, room);
                 (CellOutcome::Delivered, Some(pdu))
             }
@@ -402,9 +412,9 @@ impl CellOfVc<'_> {
     }
 }
 
-/// The SDU of a finished PDU, its UU and CPI.
-fn check(partial: &Partial) -> Result<(Vec<u8>, (u8, u8)), Discard> {
-    let (pdu, trailer) = partial.payload.split_at(partial.payload.len() - 8);
+/// Octets of the SDU in a finished PDU, its UU and CPI.
+fn check(partial: &Partial) -> Result<(usize, (u8, u8)), Discard> {
+    let trailer = &partial.payload[partial.payload.len() - 8..];
     let crc = u32::from_be_bytes([trailer[4], trailer[5], trailer[6], trailer[7]]);
     if crc32(&partial.payload[..partial.payload.len() - 4]) != crc {
         return Err(Discard::CrcError);
@@ -417,7 +427,7 @@ fn check(partial: &Partial) -> Result<(Vec<u8>, (u8, u8)), Discard> {
     if !fits || length > partial.max_sdu {
         return Err(Discard::LengthError);
     }
-    Ok((pdu[..length as usize].to_vec(), (trailer[0], trailer[1])))
+    Ok((length as usize, (trailer[0], trailer[1])))
 }
 
 /// An accepted PDU is charged for every cell it had, to the buckets that let it in.

@@ -234,19 +234,13 @@ impl Station {
                 _ => {}
             }
         }
-        if self.judge.is_some() {
-            self.judged(now, trace);
-        } else {
-            trace.clear();
-            self.board.trace = trace;
+        if let Some(judge) = &mut self.judge {
+            let space = |port: usize| self.ports[port].space;
+            let end = judge.end(now.time(), &mut trace, &mut self.board, space);
+            self.note(now, end);
         }
-    }
-
-    fn judged(&mut self, now: Ps, trace: Vec<Trace>) {
-        let Some(judge) = &mut self.judge else { return };
-        let space = |port: usize| self.ports[port].space;
-        let end = judge.end(now.time(), trace, &mut self.board, space);
-        self.note(now, end);
+        trace.clear();
+        self.board.trace = trace;
     }
 
     /// Keeps the first difference between the adapter and the reference.
