@@ -240,7 +240,9 @@ impl World {
     /// A host's adapter has something to do at `at`.
     pub(super) fn wake_station(&mut self, host: usize, at: Ps) {
         let station = &mut self.stations[host];
-        if station.due.is_some_and(|due| due <= at) {
+        // Steps lie on a grid: less than one later it is the same.
+        let step = Ps::from_ns(station.spec.step_ns);
+        if station.due.is_some_and(|due| due < at.plus(step)) {
             return;
         }
         // Steps that were made up for lie in the past, and so can what they sent.
