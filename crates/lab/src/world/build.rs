@@ -262,6 +262,12 @@ impl Builder<'_> {
         let names: BTreeMap<&str, usize> = (self.scenario.connections.iter().enumerate())
             .map(|(n, spec)| (spec.name.as_str(), n))
             .collect();
+        let mut on_line = vec![0; self.lines.len()];
+        for spec in &self.scenario.sources {
+            if let Some(connection) = names.get(spec.connection.as_str()) {
+                on_line[self.connections[*connection].path[0]] += 1;
+            }
+        }
         let mut sources = Vec::new();
         for spec in &self.scenario.sources {
             let name = &spec.connection;
@@ -282,7 +288,7 @@ impl Builder<'_> {
             let span = [spec.start_ns, stop_ns].map(|ns| opened.plus(Ps::from_ns(ns)));
             let address = self.scenario.connections[connection].address;
             let line = to.path[0];
-            let feeders = self.feeders(line);
+            let feeders = on_line[line] + usize::from(self.is_fed_by_adapter(line));
             sources.push(Source::new(
                 spec,
                 (connection as u32, address),
@@ -299,19 +305,12 @@ impl Builder<'_> {
         Ok(sources)
     }
 
-    /// Who puts cells on a host's line: sources, and the adapter if anything is open there.
-    fn feeders(&self, line: usize) -> usize {
-        let on_line = |spec: &&SourceSpec| {
-            let mut connections = self.connections.iter();
-            let connection = connections.find(|connection| connection.name == spec.connection);
-            connection.is_some_and(|connection| connection.path[0] == line)
-        };
-        let sources = self.scenario.sources.iter().filter(on_line).count();
-        let host = match self.topology.places[line ^ 1] {
-            Place::Host { host } => host,
-            Place::Switch { .. } => return sources,
-        };
-        sources + usize::from(self.stations[host].has_openings())
+    /// Whether an adapter puts cells on a line: if anything is open there.
+    fn is_fed_by_adapter(&self, line: usize) -> bool {
+        match self.topology.places[line ^ 1] {
+            Place::Host { host } => self.stations[host].has_openings(),
+            Place::Switch { .. } => false,
+        }
     }
 }
 

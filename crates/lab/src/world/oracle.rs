@@ -166,16 +166,10 @@ impl World {
         let spec = &scenario.connections[n];
         let (to, from) = (&spec.to, &spec.from);
         let mut standing = Standing::default();
-        for source in &scenario.sources {
-            let shares = scenario
-                .connections
-                .iter()
-                .zip(&self.connections)
-                .any(|(other, at)| {
-                    other.name == source.connection && at.path[0] == connection.path[0]
-                });
+        for (source, at) in scenario.sources.iter().zip(&self.sources) {
+            let shares = at.line == connection.path[0];
             standing.mixed |= shares && matches!(source.traffic, Traffic::Cells(_));
-            if source.connection == spec.name {
+            if at.connection as usize == n {
                 standing.conforms |= connection.sender.is_some() && !source.hazard;
             } else if source.hazard && shares {
                 standing.crowded = true;

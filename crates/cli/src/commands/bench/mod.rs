@@ -3,6 +3,7 @@
 mod client;
 mod discard;
 mod instructions;
+mod lab;
 mod measure;
 mod notify;
 mod peers;
@@ -47,6 +48,7 @@ enum Bench {
     Udp(Args),
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
+    Lab(lab::Args),
     Instructions(instructions::Args),
 }
 
@@ -70,6 +72,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
+        Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }
 }

@@ -85,6 +85,8 @@ enum Kind {
     Ratio,
     /// TSC cycles: holds on a quiet host only.
     Cycles,
+    /// A rate against the clock: so does this.
+    Rate,
     /// Counted.
     Count,
 }
@@ -174,6 +176,10 @@ impl Report {
 
     pub(super) fn cycles_at_most(&mut self, name: impl Into<String>, value: f64, bound: f64) {
         self.goal(name.into(), Kind::Cycles, value, Some(bound), None);
+    }
+
+    pub(super) fn rate_at_least(&mut self, name: impl Into<String>, value: f64, bound: f64) {
+        self.goal(name.into(), Kind::Rate, value, None, Some(bound));
     }
 
     pub(super) fn count_at_most(&mut self, name: impl Into<String>, value: f64, bound: f64) {
@@ -320,7 +326,7 @@ impl Goal {
     fn judge(&mut self, quick: bool, quiet: bool) {
         let judged = match self.kind {
             Kind::Ratio => !quick,
-            Kind::Cycles => !quick && quiet,
+            Kind::Cycles | Kind::Rate => !quick && quiet,
             Kind::Count => true,
         };
         let holds = self.at_most.is_none_or(|bound| self.value <= bound)
@@ -376,6 +382,8 @@ mod tests {
         assert!(verdict(Kind::Ratio, 2.1, true, true) == Verdict::NotJudged);
         assert!(verdict(Kind::Cycles, 2.1, false, false) == Verdict::NotJudged);
         assert!(verdict(Kind::Cycles, 2.1, false, true) == Verdict::Fail);
+        assert!(verdict(Kind::Rate, 2.1, false, false) == Verdict::NotJudged);
+        assert!(verdict(Kind::Rate, 2.1, false, true) == Verdict::Fail);
         assert!(verdict(Kind::Count, 2.1, true, false) == Verdict::Fail);
     }
 }
