@@ -15,12 +15,13 @@ pub(crate) fn section<'a>(toml: &'a str, name: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// The crates' manifests: path from the project's folder, text.
+/// The workspace's manifests, `crates/*/Cargo.toml`: path from the project's folder, text.
 pub(crate) fn manifests() -> Vec<(String, String)> {
     let manifests: Vec<_> = files_below(&root().join("crates"), "toml")
         .into_iter()
         .filter(|path| path.ends_with("Cargo.toml"))
         .map(|path| (relative(&path), read(&path)))
+        .filter(|(path, _)| path.split('/').count() == 3)
         .collect();
     assert!(!manifests.is_empty(), "no manifests");
     manifests
