@@ -38,7 +38,7 @@ impl Increment {
         }
     }
 
-    /// Whole increments in `ns` and `early` / rate nanoseconds; some number above 2^32 for any more.
+    /// Whole increments in `ns` and `early` / rate nanoseconds; above 2^32, some number above that.
     #[inline(always)]
     pub fn count(self, ns: u64, early: u32) -> u64 {
         let sum = ns.saturating_mul(self.rate.get().into());
