@@ -1,7 +1,7 @@
 //! GCRA by cell and by frame, against published sequences and exact rational references.
 
 use cellgate_core::Time;
-use cellgate_core::contract::{CellRate, FrameGcra, Gcra, Increment, aal5_cells};
+use cellgate_core::contract::{CellRate, FrameGcra, Gcra, Increment, Shaper, aal5_cells};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -201,6 +201,31 @@ fn cells_charged_at_once_are_charged_as_one_by_one() {
             at_once.charge(cells);
             (0..cells).for_each(|_| one_by_one.charge(1));
             assert_eq!(at_once, one_by_one, "{cell_s} {cells}");
+        }
+    }
+}
+
+#[test]
+fn as_many_cells_are_due_as_may_leave_one_by_one() {
+    let mut random = Pcg64Mcg::seed_from_u64(16);
+    for cell_s in [1, 7, 353_207, 999_999_937, 1_000_000_001, u32::MAX] {
+        let cell_ns = 1 + 1_000_000_000 / u64::from(cell_s);
+        for tolerance in [0, 1, 40 * cell_ns, u64::MAX] {
+            let mut shaper = Shaper::new(rate(cell_s), tolerance);
+            let mut now = 0;
+            for _ in 0..500 {
+                now += random.next_u64() % (20 * cell_ns);
+                let max = random.next_u32() % 300;
+                let mut one_by_one = shaper;
+                let mut cells = 0;
+                while cells < max && one_by_one.due(at(now)) {
+                    one_by_one.emit(at(now), 1);
+                    cells += 1;
+                }
+                let due = shaper.due_cells(at(now), max);
+                assert_eq!(due, cells, "{cell_s} {tolerance} {max}");
+                shaper = one_by_one;
+            }
         }
     }
 }

@@ -434,6 +434,25 @@ fn runs_change_nothing_but_the_number_of_grants() {
 }
 
 #[test]
+fn a_run_of_a_lone_vc_is_charged_as_its_cells_are() {
+    for weight in [1, 2, 3, 5, 1_000, u32::MAX] {
+        let rig = Rig::new(0, &[best_effort(weight), best_effort(7)]);
+        let [mut run, mut cells] = [rig.schedule.clone(), rig.schedule];
+        let mut random = Pcg64Mcg::seed_from_u64(weight.into());
+        for schedule in [&mut run, &mut cells] {
+            schedule.deactivate(VcIndex(1));
+        }
+        for i in 0..200 {
+            let now = Time::from_ns(i * MS);
+            let sent = 1 + random.next_u32() % 256;
+            run.sent(now, VcIndex(0), sent);
+            (0..sent).for_each(|_| cells.sent(now, VcIndex(0), 1));
+            assert_eq!(run, cells, "weight {weight}, {sent} cells");
+        }
+    }
+}
+
+#[test]
 fn a_lone_vc_gets_the_slots_that_are_due_in_one_run() {
     let mut rig = Rig::new(0, &[guaranteed(353_207, MS), best_effort(1)]);
     rig.run_until(MS, |_, _| {});

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{RECEIVE_STATE_LEN, Region};
+use cellgate_core::ring::layout::PDU_ALIGN;
 use cellgate_core::ring::{
     ConnectionGeometry, FileKind, ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue,
     Words,
@@ -191,6 +192,13 @@ impl Region for ConnectionMemory {
         let cold = &mut *self.cold;
         cold.from_client.copy_out(at, &mut cold.staging[..len]);
         &mut self.cold.staging
+    }
+
+    #[inline(always)]
+    fn prefetch_stage(&self, offset: u32) {
+        let at = self.cold.geometry.transmit_buffer_at() + offset as usize;
+        self.cold.from_client.prefetch(at);
+        self.cold.from_client.prefetch(at + PDU_ALIGN);
     }
 
     #[inline(always)]

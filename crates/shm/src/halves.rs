@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use cellgate_core::aal::Memory;
 use cellgate_core::ring::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue};
 
 use crate::map::{Map, SharedWords};
@@ -150,6 +151,7 @@ impl ClientReceive {
     #[inline]
     pub fn next_pdu(&mut self) -> Option<ReceivedPdu> {
         let half = &self.half;
+        half.shared.receive.prefetch(self.queue.next_offset());
         self.queue.next(&half.from_client, &half.from_adapter)
     }
 

@@ -80,21 +80,6 @@ impl SharedWords {
         unsafe { self.base.add(offset).as_ptr() }
     }
 
-    /// Asks the CPU to bring a cache line nearer. Offsets outside the memory are hints about
-    /// something else, and do nothing worse.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, offset: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let at = self.base.as_ptr().wrapping_add(offset);
-            // SAFETY: SSE is part of x86-64; the hint touches nothing, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
-    }
-
     #[inline(always)]
     fn check_writable(&self) {
         assert!(self.writable, "the memory is mapped read-only");
@@ -136,6 +121,20 @@ impl Words for SharedWords {
     #[inline(always)]
     fn fence(&self) {
         fence(Ordering::SeqCst);
+    }
+
+    /// Offsets outside the memory are hints about something else, and do nothing worse.
+    #[inline(always)]
+    fn prefetch(&self, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = self.base.as_ptr().wrapping_add(offset);
+            // SAFETY: SSE is part of x86-64; the hint touches nothing, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 use std::os::fd::AsFd;
 
 use cellgate_core::ring::{CellReceiver, CellSender, FileKind, PortGeometry};
+use rustix::fs::fstat;
 
 use crate::ShmError;
 use crate::map::Map;
@@ -12,6 +13,7 @@ pub struct PortSender {
     from_sender: Map,
     from_receiver: Map,
     cells: CellSender,
+    file: Option<u64>,
 }
 
 /// The receiving end of a memory link's port.
@@ -20,6 +22,13 @@ pub struct PortReceiver {
     from_sender: Map,
     from_receiver: Map,
     cells: CellReceiver,
+    file: Option<u64>,
+}
+
+/// What tells a port's files from all others that there are at the moment.
+fn file(files: &Files) -> Result<Option<u64>, ShmError> {
+    let stat = fstat(&files.from_adapter).map_err(ShmError::system("fstat"))?;
+    Ok(Some(stat.st_ino))
 }
 
 /// The maps of both files at one end: mine, theirs.
@@ -70,29 +79,41 @@ impl PortSender {
     /// Makes a port that this end sends into; the files are for the receiver.
     pub fn create(geometry: &PortGeometry, generation: u32) -> Result<(Self, Files), ShmError> {
         let (mine, theirs, files) = create(geometry, generation, FileKind::PortFromSender)?;
-        Ok((Self::over(geometry, mine, theirs), files))
+        Ok((Self::over(geometry, mine, theirs, file(&files)?), files))
     }
 
     /// Judges and maps a port that the receiver made.
     pub fn open(files: &Files, geometry: &PortGeometry, generation: u32) -> Result<Self, ShmError> {
         let (mine, theirs) = open(files, geometry, generation, FileKind::PortFromSender)?;
-        Ok(Self::over(geometry, mine, theirs))
+        Ok(Self::over(geometry, mine, theirs, file(files)?))
     }
 
     /// Both ends over heap memory, for tests without system calls.
     pub fn heap(geometry: &PortGeometry) -> (Self, PortReceiver) {
         let (from_sender, sent) = Map::heap(geometry.from_sender_len());
         let (from_receiver, received) = Map::heap(geometry.from_receiver_len());
-        let sender = Self::over(geometry, from_sender, received);
-        (sender, PortReceiver::over(geometry, from_receiver, sent))
+        let sender = Self::over(geometry, from_sender, received, None);
+        let receiver = PortReceiver::over(geometry, from_receiver, sent, None);
+        (sender, receiver)
     }
 
-    fn over(geometry: &PortGeometry, from_sender: Map, from_receiver: Map) -> Self {
+    fn over(
+        geometry: &PortGeometry,
+        from_sender: Map,
+        from_receiver: Map,
+        file: Option<u64>,
+    ) -> Self {
         Self {
             from_sender,
             from_receiver,
             cells: CellSender::new(geometry),
+            file,
         }
+    }
+
+    /// Whether `receiver` is the other end.
+    pub fn ends_at(&self, receiver: &PortReceiver) -> bool {
+        self.file.is_some() && self.file == receiver.file
     }
 
     /// Cells that the port takes now; looks at the receiver's word if fewer than `wanted` were
@@ -125,20 +146,26 @@ impl PortReceiver {
     /// Makes a port that this end receives from; the files are for the sender.
     pub fn create(geometry: &PortGeometry, generation: u32) -> Result<(Self, Files), ShmError> {
         let (mine, theirs, files) = create(geometry, generation, FileKind::PortFromReceiver)?;
-        Ok((Self::over(geometry, mine, theirs), files))
+        Ok((Self::over(geometry, mine, theirs, file(&files)?), files))
     }
 
     /// Judges and maps a port that the sender made.
     pub fn open(files: &Files, geometry: &PortGeometry, generation: u32) -> Result<Self, ShmError> {
         let (mine, theirs) = open(files, geometry, generation, FileKind::PortFromReceiver)?;
-        Ok(Self::over(geometry, mine, theirs))
+        Ok(Self::over(geometry, mine, theirs, file(files)?))
     }
 
-    fn over(geometry: &PortGeometry, from_receiver: Map, from_sender: Map) -> Self {
+    fn over(
+        geometry: &PortGeometry,
+        from_receiver: Map,
+        from_sender: Map,
+        file: Option<u64>,
+    ) -> Self {
         Self {
             from_sender,
             from_receiver,
             cells: CellReceiver::new(geometry),
+            file,
         }
     }
 

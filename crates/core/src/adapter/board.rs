@@ -43,6 +43,10 @@ pub trait Region {
     /// adapter's private staging, and returns all of that. CRC and cells are made from the copy.
     /// The caller keeps `offset + len <= transmit_len` and `len <= staging().len()`.
     fn stage(&mut self, offset: u32, len: usize) -> &mut [u8];
+    /// Asks for the first octets of what [`Region::stage`] is likely to copy next: a hint. `offset`
+    /// can be anything.
+    #[inline(always)]
+    fn prefetch_stage(&self, _offset: u32) {}
     /// Private memory of the adapter for one PDU on its way out.
     fn staging(&self) -> &[u8];
 }

@@ -8,6 +8,10 @@ use crate::ring::{Consumer, Doorbell, Producer, Words, queue};
 /// Doorbells answered in one step.
 const DOORBELLS_PER_STEP: u32 = 16;
 
+/// Clients whose doorbells are looked at in one step: each look is a load of a word that another
+/// process writes.
+const LOOKS_PER_STEP: usize = 16;
+
 /// How an event reaches its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
@@ -40,10 +44,12 @@ struct Client<A> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Clients<A> {
     slots: Vec<Option<Client<A>>>,
+    /// The slots that hold a client.
+    present: Vec<u16>,
     /// The earliest `silent_until` may be: no client needs a look before.
     look_at: Option<Time>,
-    /// Whose doorbell is answered next.
-    turn: u16,
+    /// Whose doorbells are looked at next, among `present`.
+    turn: usize,
 }
 
 impl<A: Attachment> Clients<A> {
@@ -51,6 +57,7 @@ impl<A: Attachment> Clients<A> {
         let slots = (0..attachments).map(|_| None).collect();
         Self {
             slots,
+            present: Vec::with_capacity(attachments.into()),
             look_at: None,
             turn: 0,
         }
@@ -77,6 +84,7 @@ impl<A: Attachment> Clients<A> {
             lost: 0,
             vcs: 0,
         });
+        self.present.push(free as u16);
         Ok(AttachmentIndex(free as u16))
     }
 
@@ -84,10 +92,13 @@ impl<A: Attachment> Clients<A> {
         match self.client(index) {
             None => Err(Refusal::NoAttachment),
             Some(client) if client.vcs > 0 => Err(Refusal::Busy),
-            Some(_) => self.slots[usize::from(index.0)]
-                .take()
-                .map(|client| client.memory)
-                .ok_or(Refusal::NoAttachment),
+            Some(_) => {
+                self.present.retain(|slot| *slot != index.0);
+                self.slots[usize::from(index.0)]
+                    .take()
+                    .map(|client| client.memory)
+                    .ok_or(Refusal::NoAttachment)
+            }
         }
     }
 
@@ -202,34 +213,36 @@ impl<A: Attachment> Clients<A> {
         self.look_at
     }
 
-    /// Takes up to 16 doorbells of the next client in turn that exists; calls `ring` with each.
+    /// Takes up to 16 doorbells of the next 16 clients in turn; calls `ring` with each. A step
+    /// answers one client at least, however many doorbells each of them has.
     #[inline(always)]
     pub(super) fn answer_doorbells(&mut self, mut ring: impl FnMut(AttachmentIndex, Doorbell)) {
-        let next = |slot: u16, count| if slot + 1 < count { slot + 1 } else { 0 };
-        let count = self.slots.len() as u16;
-        let mut turn = self.turn;
-        for _ in 0..count {
-            if self.slots[usize::from(turn)].is_some() {
+        let mut left = DOORBELLS_PER_STEP;
+        for _ in 0..self.present.len().min(LOOKS_PER_STEP) {
+            // Beyond the last, also where one of those before it has gone.
+            if self.turn >= self.present.len() {
+                self.turn = 0;
+            }
+            let slot = self.present[self.turn];
+            self.turn += 1;
+            let Some(Some(client)) = self.slots.get_mut(usize::from(slot)) else {
+                continue;
+            };
+            let memory = &client.memory;
+            // On its way while the head is looked at, which tells whether it is wanted.
+            memory.from_client().prefetch(client.doorbells.slot_at(0));
+            let waiting = client.doorbells.available(memory.from_client(), 1);
+            for _ in 0..waiting.min(left) {
+                let mut octets = [0; 8];
+                client
+                    .doorbells
+                    .pop(memory.from_adapter(), memory.from_client(), &mut octets);
+                ring(AttachmentIndex(slot), Doorbell::parse(&octets));
+            }
+            left -= waiting.min(left);
+            if left == 0 {
                 break;
             }
-            turn = next(turn, count);
-        }
-        self.turn = next(turn, count);
-        let Some(client) = self
-            .slots
-            .get_mut(usize::from(turn))
-            .and_then(Option::as_mut)
-        else {
-            return;
-        };
-        let memory = &client.memory;
-        let waiting = client.doorbells.available(memory.from_client(), 1);
-        for _ in 0..waiting.min(DOORBELLS_PER_STEP) {
-            let mut octets = [0; 8];
-            client
-                .doorbells
-                .pop(memory.from_adapter(), memory.from_client(), &mut octets);
-            ring(AttachmentIndex(turn), Doorbell::parse(&octets));
         }
     }
 }
@@ -247,5 +260,160 @@ impl<A> Client<A> {
         self.silent_until = None;
         stats.interrupts += 1;
         board.interrupt(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::ring::layout::SLOTS;
+
+    const SLOTS_OF_A_RING: u32 = 32;
+
+    /// Octets that both sides have.
+    #[derive(Clone)]
+    struct File(Rc<RefCell<Vec<u8>>>);
+
+    impl Words for File {
+        fn load(&self, offset: usize) -> u64 {
+            let mut word = [0; 8];
+            self.copy_out(offset, &mut word);
+            u64::from_le_bytes(word)
+        }
+
+        fn store(&self, offset: usize, value: u64) {
+            self.copy_in(offset, &value.to_le_bytes());
+        }
+
+        fn fence(&self) {}
+
+        fn copy_in(&self, offset: usize, octets: &[u8]) {
+            self.0.borrow_mut()[offset..offset + octets.len()].copy_from_slice(octets);
+        }
+
+        fn copy_out(&self, offset: usize, octets: &mut [u8]) {
+            octets.copy_from_slice(&self.0.borrow()[offset..offset + octets.len()]);
+        }
+    }
+
+    #[derive(Clone)]
+    struct Memory([File; 2]);
+
+    impl Attachment for Memory {
+        type Words = File;
+
+        fn from_adapter(&self) -> &File {
+            &self.0[0]
+        }
+
+        fn from_client(&self) -> &File {
+            &self.0[1]
+        }
+
+        fn event_slots(&self) -> u32 {
+            1
+        }
+
+        fn doorbell_slots(&self) -> u32 {
+            SLOTS_OF_A_RING
+        }
+    }
+
+    /// The clients of an adapter and their doorbells.
+    struct World {
+        clients: Clients<Memory>,
+        rings: Vec<(AttachmentIndex, Memory, Producer<queue::Doorbells>)>,
+    }
+
+    impl World {
+        fn new(attached: u16, attachments: u16) -> Self {
+            let mut world = Self {
+                clients: Clients::new(attachments),
+                rings: Vec::new(),
+            };
+            for _ in 0..attached {
+                let len = SLOTS + SLOTS_OF_A_RING as usize * 8;
+                let file = || File(Rc::new(RefCell::new(vec![0; len])));
+                let memory = Memory([file(), file()]);
+                let index = world.clients.attach(memory.clone()).ok().unwrap();
+                world
+                    .rings
+                    .push((index, memory, Producer::new(SLOTS_OF_A_RING)));
+            }
+            world
+        }
+
+        /// Whether there was room.
+        fn ring(&mut self, client: usize) -> bool {
+            let (_, memory, ring) = &mut self.rings[client];
+            let bell = Doorbell {
+                vc: client as u32,
+                generation: 1,
+            };
+            ring.push(memory.from_client(), memory.from_adapter(), &bell.emit())
+        }
+
+        /// Whose doorbells one step answers.
+        fn step(&mut self) -> Vec<u32> {
+            let mut answered = Vec::new();
+            self.clients
+                .answer_doorbells(|_, bell| answered.push(bell.vc));
+            answered
+        }
+    }
+
+    #[test]
+    fn a_step_looks_at_sixteen_clients_however_few_of_many_places_are_taken() {
+        let mut world = World::new(40, 1_024);
+        assert!((0..40).all(|client| world.ring(client)));
+        assert_eq!(world.step(), (0..16).collect::<Vec<_>>());
+        assert_eq!(world.step(), (16..32).collect::<Vec<_>>());
+        assert_eq!(world.step(), (32..40).collect::<Vec<_>>());
+        // The look went on with the first eight.
+        assert!(world.ring(8) && world.ring(7));
+        assert_eq!(world.step(), [8]);
+        assert!(world.step().is_empty());
+        assert_eq!(world.step(), [7]);
+    }
+
+    #[test]
+    fn nobody_waits_for_more_than_a_step_of_each_other_client() {
+        let mut world = World::new(5, 8);
+        let mut answered = [0; 5];
+        for _ in 0..100 {
+            // Four that never stop, and one.
+            for client in 0..4 {
+                while world.ring(client) {}
+            }
+            assert!(world.ring(4));
+            for _ in 0..5 {
+                let step = world.step();
+                assert!(step.len() <= DOORBELLS_PER_STEP as usize);
+                step.iter().for_each(|vc| answered[*vc as usize] += 1);
+            }
+        }
+        assert_eq!(answered[4], 100);
+        assert!(answered[..4].iter().all(|n| *n >= 1_500), "{answered:?}");
+    }
+
+    #[test]
+    fn clients_come_and_go_and_the_others_are_answered() {
+        let mut world = World::new(6, 8);
+        for gone in [5, 0, 3] {
+            let (index, ..) = world.rings[gone];
+            assert!(world.clients.detach(index).is_ok());
+            assert!(world.clients.detach(index).is_err());
+            world.step();
+        }
+        for client in [1, 2, 4] {
+            assert!(world.ring(client));
+        }
+        let mut answered = world.step();
+        answered.extend(world.step());
+        answered.sort_unstable();
+        assert_eq!(answered, [1, 2, 4]);
     }
 }

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::Time;
 use crate::aal::{aal0, aal5, aal34};
-use crate::ring::{TransmitDescriptor, Words};
+use crate::ring::layout::PDU_ALIGN;
+use crate::ring::{Queue, TransmitDescriptor, Words, queue};
 use crate::wire::{CellFormat, Header, Pti, VpiVci};
 
 /// PDUs begun on one port in one step: each costs a copy and a CRC of up to 65,535 octets.
@@ -42,6 +43,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             });
             match vcs.get(bell.vc as usize).and_then(Option::as_ref) {
                 Some(vc) if valid && vc.sender.enabled => {
+                    ask_for_next(vc);
                     schedule.activate(now, VcIndex(bell.vc as u16));
                 }
                 _ => stats.doorbell_faults += 1,
@@ -242,6 +244,16 @@ where
     }
 }
 
+/// Asks for all that beginning the next PDU of `vc` reads, so that its lines come from the client's
+/// core side by side and not one after the other.
+#[inline(always)]
+fn ask_for_next<R: Region>(vc: &Vc<R>) {
+    let memory = vc.region.from_client();
+    memory.prefetch(queue::Transmit::HEAD);
+    memory.prefetch(vc.sender.queue.slot_at(0));
+    vc.region.prefetch_stage(vc.sender.next_offset);
+}
+
 enum Begin {
     Empty,
     Invalid,
@@ -287,6 +299,7 @@ fn begin<F: Fold, R: Region, B: Board<Region = R>>(
         _ => Work::Enqueue,
     };
     board.charge(work, 1);
+    sender.next_offset = (descriptor.offset + descriptor.len).next_multiple_of(PDU_ALIGN as u32);
     let staging = region.stage(descriptor.offset, len);
     let clp = descriptor.clp && !board.planted(Planted::TransmitClpLost);
     let (uu, cpi) = if board.planted(Planted::TransmitUuLost) {

@@ -234,6 +234,8 @@ pub(super) struct Sender {
     pub(super) interrupt: bool,
     /// Of the AAL3/4 PDU before.
     pub(super) btag: u8,
+    /// Where in the transmit buffer the next SDU begins, if its client goes on behind the last.
+    pub(super) next_offset: u32,
 }
 
 /// A PDU that leaves cell by cell.
@@ -279,6 +281,7 @@ impl Sender {
             max_sdu: 0,
             interrupt: false,
             btag: 0,
+            next_offset: 0,
         };
         if let Some(transmit) = transmit {
             sender.configure(transmit);

@@ -38,6 +38,13 @@ impl Increment {
         }
     }
 
+    /// Whole increments in `ns` and `early` / rate nanoseconds; above 2^32, some number above that.
+    #[inline(always)]
+    pub fn count(self, ns: u64, early: u32) -> u64 {
+        let sum = ns.saturating_mul(self.rate.get().into());
+        sum.saturating_add(early.into()) / NS_PER_S
+    }
+
     /// Adds `cells` increments to a time that is kept rounded up: `time` less `early` / rate
     /// nanoseconds, `early` below the rate.
     #[inline(always)]

@@ -46,6 +46,20 @@ impl Shaper {
         self.next() <= now
     }
 
+    /// How many cells, `max` at most, may leave at `now` one after the other.
+    #[inline(always)]
+    pub fn due_cells(&self, now: Time, max: u32) -> u32 {
+        if !self.due(now) {
+            return 0;
+        }
+        let mut first = *self;
+        first.catch_up(now.minus_ns(self.cdvt_ns));
+        let behind_ns = now.since_ns(first.next);
+        let behind = self.increment.count(behind_ns, first.early);
+        // Behind by nothing, one is due.
+        behind.min(u64::from(max).saturating_sub(1)) as u32 + u32::from(max > 0)
+    }
+
     /// How much lateness may be made good, in nanoseconds.
     pub const fn cdvt_ns(&self) -> u64 {
         self.cdvt_ns

@@ -1,5 +1,6 @@
-use super::layout::{Queue, RECEIVE_DESCRIPTOR_LEN};
+use super::layout::{PDU_ALIGN, Queue, RECEIVE_DESCRIPTOR_LEN};
 use super::{Consumer, ReceiveDescriptor, Words, queue};
+use crate::wire::PAYLOAD_LEN;
 
 /// The client's side of a receive queue: PDUs in the order of their completion, given back in any
 /// order, reclaimed in theirs.
@@ -14,6 +15,8 @@ pub struct ReceiveQueue {
     generation: u32,
     identity: u64,
     bad_descriptors: u64,
+    /// Where in the receive buffer the next PDU is likely to begin.
+    next_offset: usize,
 }
 
 /// A PDU in the receive buffer. It stays there until it is given back.
@@ -61,6 +64,7 @@ impl ReceiveQueue {
             generation,
             identity: 0,
             bad_descriptors: 0,
+            next_offset: 0,
         }
     }
 
@@ -101,6 +105,8 @@ impl ReceiveQueue {
         from_adapter: &A,
     ) -> Option<ReceivedPdu> {
         for _ in 0..self.queue.slots() {
+            // On its way while the head is looked at, which tells whether it is wanted.
+            from_adapter.prefetch(self.queue.slot_at(self.outstanding));
             if self.is_empty(from_adapter) {
                 return None;
             }
@@ -110,6 +116,9 @@ impl ReceiveQueue {
             self.outstanding += 1;
             let descriptor = ReceiveDescriptor::parse(&octets);
             if let Some(offset) = self.offset(&descriptor) {
+                let octets = descriptor.cells as usize * PAYLOAD_LEN;
+                let end = (offset + octets).next_multiple_of(PDU_ALIGN);
+                self.next_offset = end % self.buffer_len as usize;
                 return Some(ReceivedPdu {
                     queue: self.identity,
                     index,
@@ -121,6 +130,12 @@ impl ReceiveQueue {
             self.give_back(from_client, index);
         }
         None
+    }
+
+    /// Where in the receive buffer the next PDU is likely to begin.
+    #[inline(always)]
+    pub fn next_offset(&self) -> usize {
+        self.next_offset
     }
 
     /// Gives a PDU back. Its space is the adapter's again as soon as all PDUs before it are given

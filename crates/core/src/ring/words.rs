@@ -11,6 +11,10 @@ pub trait Words {
     fn store(&self, offset: usize, value: u64);
     /// Orders every store before against every load after (sequentially consistent fence).
     fn fence(&self);
+    /// Asks for octets near `offset`, which are about to be read: a hint, without effect on what is
+    /// read.
+    #[inline(always)]
+    fn prefetch(&self, _offset: usize) {}
     /// Copies `octets` into the memory.
     fn copy_in(&self, offset: usize, octets: &[u8]);
     /// Copies octets out of the memory, each once.

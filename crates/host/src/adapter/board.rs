@@ -104,6 +104,8 @@ struct BoardPort {
     receive: Option<PortEnd>,
     faults: Option<Box<PortFaults>>,
     transmit: PortEnd,
+    /// The port of this board that receives what this one transmits.
+    leads_to: Option<usize>,
     full_since: Option<Time>,
 }
 
@@ -113,6 +115,7 @@ impl BoardPort {
             receive: None,
             faults: None,
             transmit: PortEnd::DeadLine(0, line),
+            leads_to: None,
             full_since: None,
         }
     }
@@ -305,20 +308,45 @@ impl HostBoard {
 
     /// Gives a port other ends. The counters of the former ones stand as they are.
     fn connect(&mut self, ticket: u64, port: PortIndex, ends: [Option<PortEnd>; 2]) {
-        let former = match self.ports.get_mut(usize::from(port.0)) {
+        let index = usize::from(port.0);
+        let former = match self.ports.get_mut(index) {
             Some(port) => {
                 port.publish(self.now);
                 port.full_since = None;
-                ends.map(|end| match end {
+                let former = ends.map(|end| match end {
                     Some(end @ PortEnd::Receive(..)) => port.receive.replace(end),
                     Some(PortEnd::Silence) => port.receive.take(),
                     Some(end) => Some(std::mem::replace(&mut port.transmit, end)),
                     None => None,
-                })
+                });
+                self.trace_links(index);
+                former
             }
             None => ends,
         };
         self.finish(HostCompletion::Port { ticket, former });
+    }
+
+    /// Finds out which links begin and end on this board, after the ends of a port have changed.
+    fn trace_links(&mut self, changed: usize) {
+        for from in 0..self.ports.len() {
+            let to = match self.ports[from].leads_to {
+                _ if from == changed => (0..self.ports.len()).find(|to| self.leads(from, *to)),
+                _ if self.leads(from, changed) => Some(changed),
+                was => was.filter(|to| *to != changed),
+            };
+            self.ports[from].leads_to = to;
+        }
+    }
+
+    /// Whether what port `from` transmits is received by port `to`.
+    fn leads(&self, from: usize, to: usize) -> bool {
+        match (&self.ports[from].transmit, &self.ports[to].receive) {
+            (PortEnd::Transmit(sender, _), Some(PortEnd::Receive(receiver, _))) => {
+                sender.ends_at(receiver)
+            }
+            _ => false,
+        }
     }
 
     /// Gives a port other faults, or none.
@@ -386,6 +414,12 @@ impl Board for HostBoard {
                 PortEnd::Receive(..) | PortEnd::Silence => {}
             }
             self.work.cells += count;
+            // They arrive now: this step receives them, not the next.
+            if let Some(to) = port.leads_to
+                && let Some(receiver) = self.ports.get_mut(to).and_then(BoardPort::receiver)
+            {
+                receiver.poll(self.now);
+            }
         }
     }
 
@@ -440,5 +474,114 @@ impl Board for HostBoard {
     fn complete(&mut self, completion: Completion<HostRegion, HostAttachment>) {
         let bell = self.settle(&completion);
         self.finish(HostCompletion::Adapter(completion, bell));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use cellgate_core::adapter::PortConfig;
+    use cellgate_core::contract::CellRate;
+    use cellgate_core::ring::{PortGeometry, PortSizes};
+    use cellgate_core::wire::{CELL_LEN_NO_HEC, HeaderForm};
+    use cellgate_shm::{Files, wake_descriptor};
+
+    use super::*;
+    use crate::adapter::memory::make_receive_port;
+    use crate::link::CellSender;
+
+    const CELL: [u8; CELL_LEN_NO_HEC] = [7; CELL_LEN_NO_HEC];
+    const FORMAT: CellFormat = CellFormat::NoHec;
+
+    fn board(ports: usize) -> HostBoard {
+        let port = PortConfig {
+            format: FORMAT,
+            budget: 8,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        };
+        let config = Config {
+            form: HeaderForm::Nni,
+            vcs: 1,
+            leaves: 1,
+            attachments: 1,
+            ports: vec![port; ports],
+            gap_max_ns: 0,
+            clump_cells: 1,
+            overload_cells: 0,
+        };
+        let (commands, completions) = (sync_channel(1), sync_channel(8));
+        let channels = BoardChannels {
+            commands: commands.1,
+            posted: Arc::default(),
+            completions: completions.0,
+            service: Arc::new(wake_descriptor().unwrap()),
+        };
+        let lines = (0..ports).map(|_| Arc::default()).collect();
+        HostBoard::new(&config, lines, channels)
+    }
+
+    /// A port that `to` receives from, and its files.
+    fn receive_from(board: &mut HostBoard, to: u8) -> Arc<Files> {
+        let (receiver, files) = make_receive_port(&geometry(), 1).unwrap();
+        let end = PortEnd::Receive(ReceiveEnd::Memory(receiver), Arc::default());
+        board.connect(0, PortIndex(to), [Some(end), None]);
+        files
+    }
+
+    fn transmit_into(board: &mut HostBoard, from: u8, files: &Files) {
+        let sender = CellSender::open(files, &geometry(), 1).unwrap();
+        let end = PortEnd::Transmit(TransmitEnd::Memory(sender), Arc::default());
+        board.connect(0, PortIndex(from), [None, Some(end)]);
+    }
+
+    fn geometry() -> PortGeometry {
+        let sizes = PortSizes {
+            cells: 8,
+            format: FORMAT,
+        };
+        PortGeometry::new(sizes).unwrap()
+    }
+
+    /// Cells that port `to` has in the step in which port `from` transmits one.
+    fn at_once(board: &mut HostBoard, from: u8, to: u8) -> usize {
+        board.poll();
+        board.begin(Time::from_ns(1));
+        board.transmit(PortIndex(from), FORMAT, &CELL);
+        let taken = board.receive(PortIndex(to), FORMAT, &mut [0; 8 * CELL_LEN_NO_HEC]);
+        board.end();
+        taken
+    }
+
+    #[test]
+    fn a_link_between_two_ports_of_a_board_takes_no_step() {
+        let mut board = board(3);
+        let files = receive_from(&mut board, 1);
+        transmit_into(&mut board, 0, &files);
+        assert_eq!(at_once(&mut board, 0, 1), 1);
+        // In whichever order the ends come.
+        let other = receive_from(&mut board, 2);
+        transmit_into(&mut board, 2, &other);
+        assert_eq!(at_once(&mut board, 2, 2), 1);
+        assert_eq!(at_once(&mut board, 0, 1), 1);
+    }
+
+    #[test]
+    fn what_others_send_waits_for_the_next_look_whoever_received_it_before() {
+        let mut board = board(2);
+        let files = receive_from(&mut board, 1);
+        transmit_into(&mut board, 0, &files);
+        // Port 1 receives from somebody else.
+        let others = receive_from(&mut board, 1);
+        let mut sender = CellSender::open(&others, &geometry(), 1).unwrap();
+        board.poll();
+        board.begin(Time::from_ns(1));
+        assert_eq!(sender.send(&CELL), 1);
+        board.transmit(PortIndex(0), FORMAT, &CELL);
+        let mut fifo = [0; 8 * CELL_LEN_NO_HEC];
+        assert_eq!(board.receive(PortIndex(1), FORMAT, &mut fifo), 0);
+        board.poll();
+        assert_eq!(board.receive(PortIndex(1), FORMAT, &mut fifo), 1);
     }
 }

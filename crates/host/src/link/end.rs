@@ -102,6 +102,14 @@ impl TransmitEnd {
         };
     }
 
+    /// Whether what is sent here is received there, by way of memory.
+    pub(crate) fn ends_at(&self, end: &ReceiveEnd) -> bool {
+        match (self, end) {
+            (Self::Memory(sender), ReceiveEnd::Memory(receiver)) => sender.ends_at(receiver),
+            _ => false,
+        }
+    }
+
     /// The step at `now` is over.
     #[inline(always)]
     pub(crate) fn end_step(&mut self, now: Time) {

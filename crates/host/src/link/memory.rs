@@ -86,6 +86,11 @@ impl CellSender {
         fits
     }
 
+    /// Whether `receiver` is the other end.
+    pub(crate) fn ends_at(&self, receiver: &CellReceiver) -> bool {
+        self.port.ends_at(&receiver.port)
+    }
+
     /// Cells ever sent.
     pub fn sent(&self) -> u64 {
         self.port.cells().sent()

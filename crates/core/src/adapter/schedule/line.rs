@@ -24,17 +24,6 @@ fn burst_ns(rate: CellRate, burst_cells: u32) -> u64 {
     Increment::of(rate).times_ns(u64::from(burst_cells.saturating_sub(1)))
 }
 
-/// How many cells, `max` at most and 1 at least, are due at `now`.
-#[inline(always)]
-fn due_cells(mut shaper: Shaper, now: Time, max: u32) -> u32 {
-    let mut cells = 0;
-    while cells < max && shaper.due(now) {
-        shaper.emit(now, 1);
-        cells += 1;
-    }
-    cells.max(1)
-}
-
 impl Line {
     pub(super) fn new(rate: CellRate, burst_cells: u32, vcs: usize) -> Self {
         Self {
@@ -129,7 +118,7 @@ impl Line {
                 Pace::BestEffort {
                     shaper: Some(shaper),
                     ..
-                } => self.slots_due(now, due_cells(*shaper, now, max_cells)),
+                } => self.slots_due(now, shaper.due_cells(now, max_cells).max(1)),
                 _ => self.slots_due(now, max_cells),
             };
             return Some(Grant { vc, cells });
@@ -141,7 +130,7 @@ impl Line {
     /// How many slots, `max` at most and 1 at least, are due at `now`.
     #[inline(always)]
     fn slots_due(&self, now: Time, max: u32) -> u32 {
-        due_cells(self.slots, now, max)
+        self.slots.due_cells(now, max).max(1)
     }
 
     /// How many cells the VC that is due first has in a row: while it is due again at once, and
@@ -182,9 +171,7 @@ impl Line {
                 if let Some(shaper) = shaper {
                     shaper.emit(now, cells);
                 }
-                for _ in 0..cells {
-                    self.robin.sent(entries, vc);
-                }
+                self.robin.sent(entries, vc, cells);
             }
             // Nothing to put in order, but what left counts.
             (Place::Held(_), _) => self.robin.charge_held(entries, now, vc, cells),

@@ -239,31 +239,63 @@ impl Robin {
             && self.strata[self.occupied.trailing_zeros() as usize].is_single()
     }
 
-    /// `vc`, which is in the round, sent a cell.
+    /// `vc`, which is in the round, sent `cells` cells, 1 at least.
     #[inline(always)]
-    pub(super) fn sent(&mut self, entries: &mut [Entry], vc: VcIndex) {
+    pub(super) fn sent(&mut self, entries: &mut [Entry], vc: VcIndex, cells: u32) {
         let entry = &mut entries[usize::from(vc.0)];
-        let Pace::BestEffort {
-            weight, deficit, ..
-        } = &mut entry.pace
-        else {
+        let Pace::BestEffort { weight, .. } = entry.pace else {
             return;
         };
-        let index = stratum_of(*weight);
-        let cell = 1_u64 << index;
-        if *deficit < cell {
-            *deficit += u64::from(*weight);
+        let stratum = &self.strata[stratum_of(weight)];
+        if entry.place == Place::Robin && stratum.list.is_single() {
+            self.charge(entry, cells);
+            return;
         }
-        *deficit -= cell;
-        let visit_ends = *deficit < cell;
+        for _ in 0..cells {
+            self.sent_one(entries, vc);
+        }
+    }
+
+    fn sent_one(&mut self, entries: &mut [Entry], vc: VcIndex) {
+        let entry = &mut entries[usize::from(vc.0)];
+        let Some((index, visit_ends)) = self.charge(entry, 1) else {
+            return;
+        };
         let returned = entry.place == Place::Returned;
         let stratum = &mut self.strata[index];
-        self.spent = stratum.spent;
-        stratum.spent = stratum.spent.saturating_add(stratum.cost.into());
         if visit_ends && (returned || !stratum.list.is_single()) {
             stratum.remove(entries, vc);
             entries[usize::from(vc.0)].place = Place::Robin;
             stratum.list.push_back(entries, vc);
         }
+    }
+
+    /// Charges `cells` cells, 1 at least, to a VC and its stratum: which that is, and whether the
+    /// visit ends with them. A visit begins when what is left of the quantum is no cell.
+    #[inline(always)]
+    fn charge(&mut self, entry: &mut Entry, cells: u32) -> Option<(usize, bool)> {
+        let Pace::BestEffort {
+            weight, deficit, ..
+        } = &mut entry.pace
+        else {
+            return None;
+        };
+        let index = stratum_of(*weight);
+        let cell = 1_u64 << index;
+        // At most 2^32 * 2^31.
+        let wanted = u64::from(cells) << index;
+        // One visit's quantum is at least a cell: a visit is begun when it is needed, no sooner.
+        let visits = match wanted.saturating_sub(*deficit) {
+            0 => 0,
+            missing if missing <= u64::from(*weight) => 1,
+            missing => missing.div_ceil((*weight).into()),
+        };
+        *deficit = *deficit + visits * u64::from(*weight) - wanted;
+        let stratum = &mut self.strata[index];
+        let cost = u128::from(stratum.cost);
+        let before = u128::from(cells - 1) * cost;
+        self.spent = stratum.spent.saturating_add(before);
+        stratum.spent = self.spent.saturating_add(cost);
+        Some((index, *deficit < cell))
     }
 }
