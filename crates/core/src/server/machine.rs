@@ -104,6 +104,9 @@ pub(super) struct Client {
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
     pub(super) wanted: Option<(Address, TrafficContract)>,
+    /// It was taken up: the numbers of its last Requests, of which those that the former server
+    /// left unread come twice.
+    read: Option<VecDeque<u64>>,
 }
 
 impl Client {
@@ -119,7 +122,24 @@ impl Client {
             monitors: false,
             may_have_closed: false,
             wanted: None,
+            read: Some(VecDeque::new()),
         }
+    }
+
+    /// Whether a Request with this number has come before. No more than `limit` can be unread when
+    /// a server dies.
+    fn has_read(&mut self, id: u64, limit: u32) -> bool {
+        let Some(read) = &mut self.read else {
+            return false;
+        };
+        if read.contains(&id) {
+            return true;
+        }
+        if read.len() >= limit as usize {
+            read.pop_front();
+        }
+        read.push_back(id);
+        false
     }
 }
 
@@ -178,6 +198,7 @@ impl Server {
             let client_state = Client {
                 worker,
                 greeting_until: Some(now.plus_ns(limits.hello_ns)),
+                read: None,
                 ..Client::taken_up(peer)
             };
             self.clients.insert(client, client_state);
@@ -195,7 +216,13 @@ impl Server {
         capability: Option<VcId>,
     ) {
         match message {
-            FromClient::Request { id, request } => self.request(client, id, request, capability),
+            FromClient::Request { id, request } => {
+                let limit = self.config.limits.waiting;
+                let state = self.clients.get_mut(&client);
+                if !state.is_some_and(|state| state.has_read(id, limit)) {
+                    self.request(client, id, request, capability);
+                }
+            }
             FromClient::Response { id, response } => self.response(client, id, response),
         }
         self.run(now);

@@ -22,8 +22,9 @@ pub const LIST_MAX: usize = 16;
 pub enum FromClient {
     /// Asks for something.
     Request {
-        /// Repeated by its Confirm. An application that hears [`Indication::Restarted`] before a
-        /// Confirm sends the Request again under the same number.
+        /// Repeated by its Confirm, and used once on a socket. An application that hears
+        /// [`Indication::Restarted`] before a Confirm sends the Request again under the same
+        /// number: the new server carries it out once, also where the first one is still unread.
         id: u64,
         /// What.
         request: Request,

@@ -1,7 +1,7 @@
 //! The adapter dies, or the server does.
 
 use cellgate_core::server::{
-    ClientId, Confirm, EndReason, Indication, Refused, Request, TakenInterface,
+    ClientId, Confirm, EndReason, FromClient, Indication, Refused, Request, TakenInterface,
 };
 
 use crate::world::{ROOT, World, address, config, open, user, wan};
@@ -299,6 +299,28 @@ fn a_request_sent_again_is_not_done_twice() {
         }
     }
     assert!(repeated > 12, "{repeated} cases only");
+}
+
+/// What the former server left unread on the socket comes before what is sent again.
+#[test]
+fn a_request_that_was_left_unread_is_not_done_twice() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    world.restart(0);
+    let requests = [Request::Close, Request::Open(open(101, CBR))];
+    let ids = requests.clone().map(|request| world.send(client, request));
+    world.finish();
+    for (id, request) in ids.into_iter().zip(requests) {
+        assert!(world.confirmed(client, id).is_ok());
+        let message = FromClient::Request { id, request };
+        world
+            .server
+            .handle_message(world.now, client, message, None);
+        // Confirmed once: `drain` complains of a second time.
+        world.drain();
+        world.finish();
+    }
+    assert_eq!(world.list(client)[0].address, address(101));
 }
 
 #[test]
