@@ -1,7 +1,7 @@
 //! The judge of an adapter whose clients act by themselves: it is told what they do, and looks at
 //! the same memory. Where both write a word, they write the same.
 
-use cellgate_core::adapter::{OpenRequest, VcId};
+use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId};
 
 use super::{Judge, none_or};
 use crate::memory::{LabAttachment, LabRegion, RegionSizes};
@@ -31,6 +31,33 @@ impl Judge {
     /// A VC is to be closed.
     pub(crate) fn closes(&mut self, ticket: u64, vc: VcId) {
         self.ordered(ticket, Order::Close(VcName::Raw(vc)), Some(vc));
+    }
+
+    /// A VC is to be changed, and gets other memory if some comes along.
+    pub(crate) fn modifies(
+        &mut self,
+        ticket: u64,
+        vc: VcId,
+        request: &OpenRequest,
+        region: Option<&LabRegion>,
+    ) {
+        if let Some(region) = region {
+            self.clients.add_connection(ticket, region);
+        }
+        let sizes = region.map(LabRegion::sizes);
+        let order = Order::Modify(VcName::Raw(vc), *request, sizes);
+        self.ordered(ticket, order, Some(vc));
+    }
+
+    /// A VC is to be handed to another client.
+    pub(crate) fn reattaches(&mut self, ticket: u64, vc: VcId, attachment: AttachmentIndex) {
+        let order = Order::Reattach(VcName::Raw(vc), attachment);
+        self.ordered(ticket, order, Some(vc));
+    }
+
+    /// A client is to be removed.
+    pub(crate) fn detaches(&mut self, ticket: u64, index: AttachmentIndex) {
+        self.ordered(ticket, Order::Detach(index), None);
     }
 
     /// The client that `ticket` has attached is about to take all its events.

@@ -12,6 +12,7 @@ use super::content::Content;
 use super::error::ScenarioError;
 use super::run::{Connection, World};
 use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
+use super::service::{ServerBug, Services};
 use super::source::Source;
 use super::station::{Opening, Station, Wires};
 use super::topology::{Place, Topology};
@@ -30,6 +31,8 @@ pub struct Options {
     pub planted: Option<Planted>,
     /// A bug in the world itself.
     pub canary: Option<Canary>,
+    /// A bug in every server.
+    pub server_bug: Option<ServerBug>,
     /// Cells move one by one even where nothing can tell the difference.
     pub one_by_one: bool,
 }
@@ -42,6 +45,7 @@ struct Builder<'a> {
     lines: Vec<Line>,
     stations: Vec<Station>,
     connections: Vec<Connection>,
+    services: Services,
 }
 
 impl World {
@@ -56,6 +60,7 @@ impl World {
             lines,
             stations: Vec::new(),
             connections: Vec::new(),
+            services: Services::of(scenario)?,
         };
         builder.connections()?;
         builder.stations()?;
@@ -64,6 +69,7 @@ impl World {
         let opened_ns = builder.stations.iter().map(steps).max().unwrap_or(0);
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
         let events_max = builder.events_max();
+        let service = builder.service();
         let Builder {
             topology,
             lines,
@@ -92,6 +98,7 @@ impl World {
             offered: 0,
             hash: 0,
             host_stalls: vec![Ps::ZERO; scenario.hosts.len()],
+            service,
         };
         world.begin(scenario)?;
         Ok(world)
@@ -126,7 +133,7 @@ impl Builder<'_> {
                 to,
                 path,
                 contract,
-                is_open: spec.open,
+                is_open: spec.open && !self.services.serves(to, n),
                 sender: None,
                 discarded: 0,
                 tally: super::tally::Tally::default(),
@@ -162,7 +169,8 @@ impl Builder<'_> {
                 }
             });
             let ports = ports.collect();
-            let station = Station::new(spec.clone(), ports, clients, vcs, self.options);
+            let served = self.services.room(host);
+            let station = Station::new(spec.clone(), ports, (clients, vcs), served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
             self.stations.push(station.map_err(refused)?);
         }
@@ -177,12 +185,12 @@ impl Builder<'_> {
             .collect();
         for (n, spec) in self.scenario.connections.iter().enumerate() {
             let Connection { from, to, .. } = self.connections[n];
-            if spec.open {
+            if self.connections[n].is_open {
                 let client = usize::from(spec.client);
                 let opening = self.opening(n, to, client, true)?;
                 self.stations[to].open(opening);
             }
-            if by_adapter.contains(&spec.name) {
+            if by_adapter.contains(&spec.name) && !self.services.serves(from, n) {
                 let opening = self.opening(n, from, 0, false)?;
                 self.stations[from].open(opening);
             }
@@ -236,6 +244,15 @@ impl Builder<'_> {
             },
             lawless: receives && self.is_attacked(&spec.name),
         })
+    }
+
+    fn service(&self) -> super::service::Service {
+        let rates = self.stations.iter().map(Station::rates);
+        let rates: Vec<Vec<CellRate>> = rates.collect();
+        let lines = (&self.topology.ports[..], &rates[..]);
+        let bug = self.options.server_bug;
+        self.services
+            .build(self.scenario, &self.connections, lines, bug)
     }
 
     /// More events than there can be: each line always busy, each host always stepping, many times.

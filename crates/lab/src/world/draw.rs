@@ -22,6 +22,9 @@ const CDVT: &str = "2ms";
 
 /// The scenario of a seed: equal seeds, equal scenarios.
 pub fn scenario_of(seed: u64) -> Scenario {
+    if let Some(scenario) = super::service::scenario_of(seed) {
+        return scenario;
+    }
     let mut draw = Draw::new(seed);
     let mut scenario = network(&mut draw);
     scenario.seed = seed;

@@ -139,6 +139,36 @@ impl Endpoint {
         }
     }
 
+    /// An end that another application has left.
+    pub(crate) fn resumed(
+        whose: (u32, usize),
+        vc: VcId,
+        memory: u64,
+        region: &Handles,
+        is_told: bool,
+    ) -> Self {
+        let sizes = region.sizes;
+        let from = (&region.from_client, &region.from_adapter);
+        let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
+        let buffer = (sizes.receive_slots, sizes.receive_buffer);
+        Self {
+            receive: ReceiveQueue::resumed(buffer.0, buffer.1, vc.generation, from.0),
+            transmit: TransmitQueue::resumed(slots, len, vc.generation, from),
+            ..Self::new(whose, vc, memory, region, is_told)
+        }
+    }
+
+    /// Whether there is room for an SDU.
+    pub(crate) fn has_room(&mut self, len: u16) -> bool {
+        let space = self.transmit.reserve(&self.from_adapter, len.into());
+        space.is_some()
+    }
+
+    /// Whether what was handed over has been sent.
+    pub(crate) fn has_sent_all(&mut self) -> bool {
+        self.transmit.reclaim(&self.from_adapter) == 0
+    }
+
     /// The next PDU; it stays where it is until it is given back.
     pub(crate) fn next(&mut self, content: &Content) -> Option<Found> {
         let pdu = self.receive.next(&self.from_client, &self.from_adapter)?;

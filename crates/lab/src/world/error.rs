@@ -29,6 +29,12 @@ pub enum ScenarioError {
     Unserved(String, Unserved),
     /// An adapter cannot be made, or refuses a connection.
     Refused(String, Refusal),
+    /// A host with applications has no server.
+    NoServer(String),
+    /// An application is at neither end of its connection.
+    NoEnd(String),
+    /// A fault of a reader that is an application of a server.
+    Served(String),
     /// A quantity is zero or too large.
     Quantity(String, &'static str),
 }
@@ -55,6 +61,18 @@ impl fmt::Display for ScenarioError {
             Self::Contract(name, error) => write!(f, "connection {name:?}: {error}"),
             Self::Unserved(name, error) => write!(f, "connection {name:?}: {error}"),
             Self::Refused(name, refusal) => write!(f, "host {name:?}: {refusal}"),
+            Self::NoServer(name) => write!(f, "host {name:?} has applications and no server"),
+            Self::NoEnd(name) => {
+                write!(
+                    f,
+                    "application {name:?}: its host is at no end of its connection"
+                )
+            }
+            Self::Served(name) => write!(
+                f,
+                "connection {name:?}: its reader is an application of a server, which crashes by a \
+                 call of its own"
+            ),
             Self::Quantity(name, what) => write!(f, "{name:?}: {what}"),
         }
     }

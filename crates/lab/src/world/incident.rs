@@ -65,10 +65,14 @@ impl World {
         match incident {
             Incident::AdapterStall(host, span) => {
                 self.stations[host as usize].stall(self.now.plus(span));
+                let gap_ns = self.stations[host as usize].spec.gap_max_ns;
+                self.adapter_is_stalled(host as usize, span, Ps::from_ns(gap_ns));
             }
             Incident::HostStall(host, span) => {
                 let until = &mut self.host_stalls[host as usize];
                 *until = (*until).max(self.now.plus(span));
+                let until = *until;
+                self.host_is_disturbed(host as usize, until);
             }
             Incident::ReaderDies(connection) => {
                 let host = self.connections[connection as usize].to;
@@ -80,7 +84,10 @@ impl World {
                 self.stations[host].reopen(connection);
                 self.wake_station(host, self.now);
             }
-            Incident::AdapterDies(host) => self.stations[host as usize].crash(),
+            Incident::AdapterDies(host) => {
+                self.stations[host as usize].crash();
+                self.service_loses_adapter(host as usize);
+            }
             Incident::AdapterBegins(host) => {
                 let host = host as usize;
                 if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
@@ -89,6 +96,7 @@ impl World {
                 }
                 self.stations[host].due = None;
                 self.wake_station(host, self.now.plus(Ps::new(1)));
+                self.service_finds_adapter(host);
             }
             Incident::Write(connection, word, value) => self.write(connection, word, value),
             Incident::Heal => {

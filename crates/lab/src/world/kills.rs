@@ -5,7 +5,7 @@ use std::ops::Range;
 use cellgate_core::adapter::Planted;
 
 use super::scenario::Scenario;
-use super::{Canary, Failure, Options, check, check_determinism, scenario_of};
+use super::{Canary, Failure, Options, ServerBug, check, check_determinism, scenario_of};
 use crate::mutants::Kill;
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
@@ -91,11 +91,21 @@ pub fn world_kills(seeds: Range<u64>, mut tell: impl FnMut(&Kill)) -> Vec<Kill> 
         };
         (format!("world: {bug:?}"), options)
     });
-    let kills = planted.chain(canaries).map(|(bug, options)| {
-        let kill = kill(bug, &scenarios, options);
-        tell(&kill);
-        kill
+    let servers = ServerBug::ALL.iter().map(|&bug| {
+        let options = Options {
+            server_bug: Some(bug),
+            ..Options::default()
+        };
+        (format!("server: {bug:?}"), options)
     });
+    let kills = planted
+        .chain(canaries)
+        .chain(servers)
+        .map(|(bug, options)| {
+            let kill = kill(bug, &scenarios, options);
+            tell(&kill);
+            kill
+        });
     kills.collect()
 }
 

@@ -39,12 +39,25 @@ impl World {
             self.pdus_are_there(scenario, connection, standing)?;
         }
         self.readers_sleep_only_on_empty_queues()?;
+        self.service_is_right(scenario)?;
         self.close();
         self.run();
         self.first_violation()?;
         self.stations
             .iter()
-            .try_for_each(|station| self.is_left_clean(station))
+            .try_for_each(|station| self.is_left_clean(station))?;
+        self.service_is_left_clean()
+    }
+
+    /// Whether nothing on its way has met a connection, and nobody crowds it.
+    pub(super) fn is_sound(&self, scenario: &Scenario, n: usize) -> bool {
+        let connection = &self.connections[n];
+        let address = scenario.connections[n].address;
+        let standing = self.standing(scenario, n);
+        let passed = connection.discarded == 0
+            && !self.stations[connection.to].overflowed.contains(&address);
+        let met = self.is_met(scenario, connection) || self.is_held(connection);
+        passed && !met && !standing.crowded
     }
 
     fn wrong(&self, invariant: &str, text: String) -> Violation {

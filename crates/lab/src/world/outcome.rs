@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::line::LineCounts;
 use super::run::{Connection, World};
 use super::station::Station;
-use super::{OutputCounts, Ps};
+use super::{OutputCounts, Ps, ServerOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub struct Outcome {
     pub switches: Vec<SwitchOutcome>,
     /// In the scenario's order, two for each link.
     pub lines: Vec<LineOutcome>,
+    /// By host, those that have one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: BTreeMap<String, ServerOutcome>,
 }
 
 /// What became of a connection's PDUs.
@@ -150,6 +153,7 @@ impl World {
             hosts: hosts.collect(),
             switches: switches.collect(),
             lines: self.lines.iter().map(|line| line.counts().into()).collect(),
+            servers: self.server_outcomes(),
         }
     }
 

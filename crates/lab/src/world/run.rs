@@ -10,6 +10,7 @@ use super::endpoint::tells_of_pdus;
 use super::error::ScenarioError;
 use super::incident::Incident;
 use super::scenario::Scenario;
+use super::service::{Gate, Service, ServiceEvent};
 use super::source::Source;
 use super::station::Station;
 use super::switch::Switch;
@@ -22,6 +23,8 @@ use super::{EventQueue, Line, Octets, Ps, Violation};
 pub(crate) enum Event {
     /// Something goes wrong, or right again.
     Incident(Incident),
+    /// Something happens to servers or applications.
+    Service(ServiceEvent),
     /// A cell or an SDU of a source is due.
     Source(u32),
     /// A cell reaches the switch at the end of a line.
@@ -90,6 +93,8 @@ pub struct World {
     pub(super) hash: u64,
     /// When each host's clients run again.
     pub(super) host_stalls: Vec<Ps>,
+    /// Servers and applications.
+    pub(super) service: Service,
 }
 
 impl World {
@@ -103,6 +108,7 @@ impl World {
                 self.queue.push(at, Event::Source(n));
             }
         }
+        self.begin_service(scenario.duration_ns);
         self.schedule_incidents(scenario)
     }
 
@@ -121,6 +127,7 @@ impl World {
                 Event::Step(host) => self.step(host as usize),
                 Event::Client(host, client) => self.client(host as usize, client as usize),
                 Event::Incident(incident) => self.incident(incident),
+                Event::Service(event) => self.service_event(event),
             }
         }
     }
@@ -133,7 +140,9 @@ impl World {
     /// Closes whatever is open.
     pub(super) fn close(&mut self) {
         for host in 0..self.stations.len() {
-            let mut open: Vec<u32> = self.stations[host].by_connection.keys().copied().collect();
+            let here = self.stations[host].by_connection.keys().copied();
+            let own = here.filter(|connection| !self.service.serves(host, *connection));
+            let mut open: Vec<u32> = own.collect();
             if self.options.canary == Some(Canary::CloseForgotten) {
                 open.pop();
             }
@@ -142,6 +151,7 @@ impl World {
             }
             self.wake_station(host, self.now);
         }
+        self.close_service();
     }
 
     /// Takes note of something that happened, for the hash.
@@ -321,6 +331,9 @@ impl World {
 
     /// What follows from steps of a host: cells on its lines, clients to be run, the next step.
     pub(super) fn after_step(&mut self, host: usize, mut woken: Vec<usize>) {
+        if !self.stations[host].answered.is_empty() {
+            self.adapter_has_answered(host);
+        }
         let station = &self.stations[host];
         let next = station.next_step(self.now, &self.lines);
         let stats = station.adapter.stats();
@@ -370,6 +383,11 @@ impl World {
             return;
         }
         let station = &mut self.stations[host];
+        if station.clients[client].index.is_none() {
+            // It has gone, or has died with its adapter.
+            station.clients[client].is_woken = false;
+            return;
+        }
         station.runs += 1;
         station.takes_events(self.now, client);
         let reader = &mut station.clients[client];
@@ -406,6 +424,7 @@ impl World {
             tally.octets += found.len as u64;
             tally.tagged += u64::from(found.tagged);
             if let Some(pdu) = found.number {
+                self.service.has_read(number, pdu);
                 let len = sender.map(|sender| usize::from(sender.sdu_len(pdu)));
                 tally.misfits += u64::from(len != Some(found.len));
                 tally.found(pdu, now);
@@ -432,8 +451,13 @@ impl World {
         self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
         let number = self.sources[n].begun;
         let len = self.sources[n].sdu_len(number);
-        let submitted = self.stations[host].submit(&self.content, connection, number, len);
-        if submitted {
+        let gate = self.gate(n);
+        if let Gate::SuspendedUntil(until) = gate {
+            self.sources[n].suspend(Ps::from_ns(until.ns()));
+        } else if gate == Gate::Open
+            && self.stations[host].submit(&self.content, connection, number, len)
+        {
+            self.has_sent(n, number);
             self.sources[n].submitted();
             let to = &mut self.connections[connection as usize];
             if to.is_open {

@@ -6,6 +6,7 @@ use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
 use super::QueueDiscard;
+pub use super::service::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,12 @@ pub struct Scenario {
     /// What goes wrong.
     #[serde(default)]
     pub faults: Vec<FaultSpec>,
+    /// Hosts' protocol servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerSpec>,
+    /// Programs that ask them for connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub applications: Vec<ApplicationSpec>,
 }
 
 /// A host: an adapter with a port for each of its links, and clients.

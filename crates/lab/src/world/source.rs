@@ -196,6 +196,11 @@ impl Source {
         self.advance(aal5_cells(self.sdu_len(self.begun).into()));
     }
 
+    /// The SDU that is due has no credit before `until`.
+    pub(crate) fn suspend(&mut self, until: Ps) {
+        self.due.wait_for(until);
+    }
+
     fn advance(&mut self, cells: u32) {
         match &mut self.gaps {
             Gaps::Even(gap) | Gaps::Scan(gap) => {

@@ -14,7 +14,7 @@ use crate::world::line::{Line, address_of};
 
 impl Station {
     pub(super) fn attach(&mut self) {
-        for client in 0..self.clients.len() {
+        for client in 0..self.own_clients {
             let attachment = self.clients[client].memory.clone();
             let ticket = self.ticket(Ordered::Attach(client));
             self.clients[client].ticket = ticket;
@@ -26,7 +26,7 @@ impl Station {
         }
     }
 
-    fn ticket(&mut self, ordered: Ordered) -> u64 {
+    pub(super) fn ticket(&mut self, ordered: Ordered) -> u64 {
         let ticket = self.tickets;
         self.tickets += 1;
         self.ordered.insert(ticket, ordered);
@@ -86,6 +86,7 @@ impl Station {
         self.endpoints.clear();
         self.by_connection.clear();
         self.ordered.clear();
+        self.answered.clear();
     }
 
     /// Another adapter begins, and its clients open everything again.
@@ -141,6 +142,7 @@ impl Station {
             (Some(Ordered::Close(connection)), Ok(Outcome::Closed(info))) => {
                 self.closed.push((connection, info.clone()));
             }
+            (Some(Ordered::Asked(asked)), _) => self.asked_for(asked, completion),
             (_, Err(refusal)) => self.refusals.push(*refusal),
             _ => {}
         }
@@ -148,7 +150,7 @@ impl Station {
 }
 
 /// Whether events tell of every PDU, sooner or later.
-fn is_told(request: &OpenRequest) -> bool {
+pub(super) fn is_told(request: &OpenRequest) -> bool {
     let receive = request.receive.as_ref();
     receive.is_some_and(|receive| match receive.notification {
         Notification::EveryCell | Notification::LastCell | Notification::FirstAndLastCell => true,

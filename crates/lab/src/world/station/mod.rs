@@ -1,6 +1,7 @@
 //! A host: the real adapter with its FIFOs, and its clients. It steps on a grid of its own; steps
 //! that could do nothing are left out.
 
+mod asked;
 mod lifecycle;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ use crate::world::endpoint::{Client, Endpoint, Handles};
 use crate::world::line::{Line, address_of};
 use crate::world::scenario::HostSpec;
 use crate::world::{Ps, Violation};
+
+use asked::AskedFor;
+pub(crate) use asked::{Answer, Brought, End};
 
 /// Cells that wait in a port's transmit FIFO.
 const TRANSMIT_FIFO: u64 = 64;
@@ -51,6 +55,7 @@ enum Ordered {
     Attach(usize),
     Open(Box<(Opening, Handles)>),
     Close(u32),
+    Asked(AskedFor),
 }
 
 /// What a host counted.
@@ -81,7 +86,10 @@ pub(crate) struct Station {
     board: LabBoard,
     pub(crate) judge: Option<Judge>,
     pub(crate) violation: Option<Violation>,
+    /// The scenario's, then those of applications of the server.
     pub(crate) clients: Vec<Client>,
+    /// How many the scenario has.
+    own_clients: usize,
     pub(crate) endpoints: BTreeMap<VcId, Endpoint>,
     /// The VC of a connection.
     pub(crate) by_connection: BTreeMap<u32, VcId>,
@@ -90,6 +98,10 @@ pub(crate) struct Station {
     ordered: BTreeMap<u64, Ordered>,
     tickets: u64,
     pub(crate) refusals: Vec<Refusal>,
+    /// How commands of the server have ended, for whoever carries them on.
+    pub(crate) answered: Vec<Answer>,
+    /// It has a server.
+    is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
     /// Addresses of cells that found a FIFO full.
@@ -110,15 +122,16 @@ impl Station {
     pub(crate) fn new(
         spec: HostSpec,
         ports: Vec<Wires>,
-        clients: usize,
-        vcs: u16,
+        (clients, vcs): (usize, u16),
+        served: Option<u16>,
         options: Options,
     ) -> Result<Self, Refusal> {
+        let applications = served.unwrap_or(0);
         let config = Config {
             form: HeaderForm::Uni,
-            vcs: vcs.max(1),
-            leaves: vcs.max(1),
-            attachments: clients.max(1) as u16,
+            vcs: vcs.max(1).saturating_add(applications),
+            leaves: vcs.max(1).saturating_add(applications),
+            attachments: (clients.max(1) as u16).saturating_add(applications),
             ports: ports
                 .iter()
                 .map(|wires| PortConfig {
@@ -142,6 +155,7 @@ impl Station {
             clients: (0..clients)
                 .map(|_| Client::new(spec.event_slots))
                 .collect(),
+            own_clients: clients,
             ports,
             endpoints: BTreeMap::new(),
             by_connection: BTreeMap::new(),
@@ -149,6 +163,8 @@ impl Station {
             ordered: BTreeMap::new(),
             tickets: 0,
             refusals: Vec::new(),
+            answered: Vec::new(),
+            is_served: served.is_some(),
             closed: Vec::new(),
             overflowed: Vec::new(),
             counts: StationCounts::default(),
@@ -168,7 +184,12 @@ impl Station {
 
     /// Whether a VC is open here, or will be.
     pub(crate) fn has_openings(&self) -> bool {
-        !self.openings.is_empty()
+        !self.openings.is_empty() || self.is_served
+    }
+
+    /// Cells per second of its lines.
+    pub(crate) fn rates(&self) -> Vec<CellRate> {
+        self.ports.iter().map(|wires| wires.rate).collect()
     }
 
     /// Commands that have not ended.

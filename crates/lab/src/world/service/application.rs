@@ -1,0 +1,259 @@
+//! A program with a control socket: what it has asked for, and what it uses.
+
+use std::collections::VecDeque;
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{Notification, VcId};
+use cellgate_core::contract::{
+    CellRate, Credit, Remainder, ServiceCategory, TrafficContract, UsageControl, UsageDecision,
+    aal5_cells,
+};
+use cellgate_core::server::{ClientId, Opened, Peer, Request};
+
+use cellgate_core::wire::VpiVci;
+
+use super::credit::{Ledger, is_of_rate};
+use super::scenario::ApplicationSpec;
+use crate::world::scenario::ConnectionSpec;
+
+/// A Request without a Confirm.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) id: u64,
+    /// None: the answer to an Indication of this number.
+    pub(crate) request: Option<Request>,
+    pub(crate) capability: Option<VcId>,
+}
+
+/// The connection that an application uses.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) vc: VcId,
+    pub(crate) contract: TrafficContract,
+    pub(crate) max_sdu: u16,
+    /// It is written and read.
+    pub(crate) in_use: bool,
+    /// None: no share yet.
+    usage: Option<UsageControl>,
+    /// What it has handed over by its present credit.
+    ledger: Option<Ledger>,
+}
+
+/// An application in a run.
+#[derive(Debug)]
+pub(crate) struct Application {
+    pub(crate) spec: ApplicationSpec,
+    pub(crate) host: usize,
+    /// Number of the port that its connection goes through.
+    pub(crate) port: usize,
+    /// Number of its connection.
+    pub(crate) connection: u32,
+    pub(crate) address: VpiVci,
+    pub(crate) notification: Notification,
+    /// It sends; else it receives.
+    pub(crate) sends: bool,
+    /// Cells per second of its line.
+    pub(crate) line: CellRate,
+    /// Its socket.
+    pub(crate) client: Option<ClientId>,
+    next_id: u64,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) held: Option<Held>,
+    /// A change of contract that waits until everything has been sent.
+    pub(crate) flushing: Option<Flush>,
+    /// Processes that it has been.
+    pub(crate) lives: u32,
+    pub(crate) counts: Counts,
+}
+
+/// What is asked when everything has been sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Flush {
+    Modify(String),
+    /// The Indication of this number is accepted.
+    Accept(u64),
+}
+
+/// What an application has asked and heard.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) confirmed: u64,
+    pub(crate) refused: u64,
+    pub(crate) suspended: u64,
+}
+
+/// Whether an SDU may be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// There is credit again at this time.
+    SuspendedUntil(Time),
+    Shut,
+}
+
+impl Application {
+    pub(crate) fn new(
+        spec: ApplicationSpec,
+        host: usize,
+        (connection, at, sends): (u32, &ConnectionSpec, bool),
+        (port, line): (usize, CellRate),
+    ) -> Self {
+        Self {
+            spec,
+            host,
+            port,
+            connection,
+            address: at.address,
+            notification: at.notification,
+            sends,
+            line,
+            client: None,
+            next_id: 0,
+            waiting: VecDeque::new(),
+            held: None,
+            flushing: None,
+            lives: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What the kernel says of it.
+    pub(crate) fn peer(&self, number: usize) -> Peer {
+        Peer {
+            uid: self.spec.uid,
+            pid: 1_000 + 100 * number as u32 + self.lives,
+        }
+    }
+
+    /// The next Request's number.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next_id += 1;
+        self.counts.requests += 1;
+        // Indications are numbered by the server, from 1 on.
+        self.next_id + (1 << 32)
+    }
+
+    /// The Request that a Confirm ends; none: it was confirmed already.
+    pub(crate) fn ended(&mut self, id: u64) -> Option<Waiting> {
+        let at = self.waiting.iter().position(|waiting| waiting.id == id)?;
+        self.waiting.remove(at)
+    }
+
+    /// Whether a change of its contract is under way.
+    pub(crate) fn is_changing(&self) -> bool {
+        let modifies =
+            |waiting: &Waiting| matches!(waiting.request, None | Some(Request::Modify { .. }));
+        self.flushing.is_some() || self.waiting.iter().any(modifies)
+    }
+
+    /// Uses the connection that was opened; what is wrong with it, if anything.
+    pub(crate) fn holds(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
+        self.flushing = None;
+        self.lets_go(now)?;
+        self.renews(now, opened)
+    }
+
+    /// Uses no connection any more; what was wrong with its pace, if anything.
+    pub(crate) fn lets_go(&mut self, now: Time) -> Result<(), String> {
+        let ledger = self.held.take().and_then(|held| held.ledger);
+        let excess = ledger.and_then(|ledger| ledger.excess(now));
+        excess.map_or(Ok(()), Err)
+    }
+
+    /// The contract is another.
+    pub(crate) fn renews(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
+        let contract = opened.contract.parse::<TrafficContract>();
+        let contract = contract.map_err(|error| format!("it has no contract: {error}"))?;
+        let max_sdu = match self.sends {
+            true => opened.transmit_max_sdu,
+            false => opened.receive_max_sdu,
+        };
+        let max_sdu = max_sdu.ok_or("the direction that was asked for is not there")?;
+        let (usage, ledger) = match self.held.take() {
+            Some(held) => (held.usage, held.ledger),
+            None => (None, None),
+        };
+        self.held = Some(Held {
+            vc: opened.vc,
+            contract,
+            max_sdu,
+            in_use: true,
+            usage,
+            ledger,
+        });
+        self.paces(now, opened.transmit_credit)?;
+        match (self.guaranteed(), opened.transmit_credit) {
+            (Some(rate), Some(credit)) if self.sends => {
+                let cells = aal5_cells(max_sdu.into());
+                let (rate, sdu) = (rate.cell_s().into(), max_sdu.into());
+                let is_right = is_of_rate(&credit, rate, cells.into(), sdu);
+                let text = || format!("{credit:?} is no credit of {rate} cells/s");
+                is_right.then_some(()).ok_or_else(text)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Another pace; what was wrong with the one before, if anything.
+    pub(crate) fn paces(&mut self, now: Time, credit: Option<Credit>) -> Result<(), String> {
+        let sends = self.sends;
+        let Some(held) = &mut self.held else {
+            return Ok(());
+        };
+        let before = held.ledger.take();
+        let left = before.as_ref().map_or((0, 0), |ledger| ledger.left(now));
+        let excess = before.and_then(|ledger| ledger.excess(now));
+        match (credit.filter(|_| sends), &mut held.usage) {
+            (Some(credit), Some(usage)) => usage.modify(credit),
+            (credit, usage) => {
+                let paced = |credit| UsageControl::new(now, credit, Remainder::Carried);
+                *usage = credit.map(paced);
+            }
+        }
+        let ledger = |credit| Ledger::new(now, credit, held.max_sdu, left);
+        held.ledger = credit.filter(|_| sends).map(ledger);
+        excess.map_or(Ok(()), Err)
+    }
+
+    /// Cells per second that its direction keeps up; none: best effort, or nothing.
+    pub(crate) fn guaranteed(&self) -> Option<CellRate> {
+        let held = self.held.as_ref().filter(|held| held.in_use)?;
+        if held.contract.category == ServiceCategory::Ubr {
+            return None;
+        }
+        let descriptor = match self.sends {
+            true => held.contract.transmit,
+            false => held.contract.receive,
+        };
+        Some(descriptor?.sustained(self.line))
+    }
+
+    /// Whether an SDU that there is room for may be handed over; if so, its credit is taken.
+    pub(crate) fn gate(&mut self, now: Time, len: u16) -> Gate {
+        if self.is_changing() {
+            return Gate::Shut;
+        }
+        let Some(held) = self.held.as_mut().filter(|held| held.in_use) else {
+            return Gate::Shut;
+        };
+        let Some(usage) = held.usage.as_mut().filter(|_| len <= held.max_sdu) else {
+            return Gate::Shut;
+        };
+        match usage.request(now, len.into()) {
+            UsageDecision::Transfer => Gate::Open,
+            UsageDecision::SuspendUntil(until) => {
+                self.counts.suspended += 1;
+                Gate::SuspendedUntil(until)
+            }
+        }
+    }
+
+    /// An SDU was handed over.
+    pub(crate) fn sent(&mut self, now: Time, octets: u16) {
+        let held = self.held.as_mut();
+        if let Some(ledger) = held.and_then(|held| held.ledger.as_mut()) {
+            ledger.sent(now, octets);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Bugs that the world can put between a server, its adapter and its applications.
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A bug in a server, its books, its take-up or its pace, as it looks from outside.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ServerBug {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl ServerBug {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+bugs! {
+    /// The books have a tenth more of each line than there is.
+    LineTooWide,
+    /// Nothing is kept for best effort.
+    BestEffortForgotten,
+    /// There is no bound on connections.
+    ConnectionsUnbounded,
+    /// A user's quota is not looked at.
+    QuotaIgnored,
+    /// A refusal offers a contract that would not fit.
+    OfferTooLarge,
+    /// A VC that was to be closed stays open.
+    VcNotClosed,
+    /// An attachment that was to be removed stays.
+    AttachmentNotRemoved,
+    /// A change of contract is confirmed, and the adapter does not hear of it.
+    ModifyForgotten,
+    /// What a VC guarantees at the adapter is more than was promised.
+    RateTooHigh,
+    /// What is left with a VC does not say what is reserved for it.
+    DemandNotKept,
+    /// What is left with a VC does not say which Request made it.
+    RequestNotKept,
+    /// An application's socket is not kept for a successor.
+    SocketNotKept,
+    /// A successor closes the first VC that it finds.
+    TakenVcClosed,
+    /// A successor does not take up the first VC that it finds.
+    VcNotTakenUp,
+    /// A successor tells applications nothing of itself.
+    RestartNotTold,
+    /// An application hears a generation that its VC had before.
+    StaleGeneration,
+    /// A Confirm gets lost.
+    ConfirmLost,
+    /// The credit of an interval is twice what it should be.
+    CreditDoubled,
+    /// A writer does not wait for its credit.
+    CreditIgnored,
+    /// Adapters that have died are not opened anything at again.
+    NothingReopened,
+}

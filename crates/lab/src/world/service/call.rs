@@ -1,0 +1,580 @@
+//! What applications ask, hear, and hand over.
+
+use cellgate_core::adapter::VcId;
+use cellgate_core::contract::TrafficContract;
+use cellgate_core::server::{
+    ClientId, Confirm, FromClient, FromServer, Indication, Open, Opened, Refused, Request,
+    Response, Shortage, VERSION,
+};
+
+use super::ServiceEvent;
+use super::application::{Flush, Gate, Waiting};
+use super::daemon::{Enclosure, Parcel, to_server};
+use super::scenario::Call;
+use super::setup::address_at;
+use crate::world::run::{Event, World};
+use crate::world::station::End;
+use crate::world::{Ps, Violation};
+
+/// From one try of an application to connect, or to see that everything has been sent, to the next.
+const RETRY: Ps = Ps::from_ns(200_000);
+
+/// What is promised of an SDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It must arrive.
+    Promised,
+    /// Its sender sends more than its reader is promised.
+    Exceeds,
+    Unpromised,
+}
+
+/// The direction of a contract that an application needs; what is none stays as it is.
+fn one_way(text: &str, sends: bool) -> String {
+    match text.parse::<TrafficContract>() {
+        Ok(contract) => {
+            let one = TrafficContract {
+                transmit: contract.transmit.filter(|_| sends),
+                receive: contract.receive.filter(|_| !sends),
+                ..contract
+            };
+            one.to_string()
+        }
+        Err(_) => text.into(),
+    }
+}
+
+impl World {
+    /// A call of an application is due.
+    pub(super) fn call(&mut self, n: usize, at: usize) {
+        let host = self.service.applications[n].host;
+        let call = self.service.applications[n].spec.calls[at].call.clone();
+        if call == Call::Crash {
+            return self.application_dies(n);
+        }
+        let is_connected = self.service.applications[n].client.is_some();
+        let served = self.service.hosts.get(&host);
+        let is_there = served.is_some_and(|served| served.server.is_some());
+        if !is_connected && !is_there {
+            let event = ServiceEvent::Call(n as u32, at as u32);
+            return self.queue.push(self.now.plus(RETRY), Event::Service(event));
+        }
+        if !is_connected {
+            self.connect(n);
+        }
+        let application = &self.service.applications[n];
+        let (port, sends) = (application.port, application.sends);
+        let connection = application.connection as usize;
+        let address = address_at(port, application.address);
+        let notification = application.notification;
+        let own = self.connections[connection].contract.to_string();
+        let open = |text: &str| Open {
+            address: address.clone(),
+            contract: one_way(text, sends),
+            notification: Some(notification),
+            transmit_pdus: None,
+            receive_pdus: Some(4),
+            completions: false,
+        };
+        let mut capability = None;
+        let request = match call {
+            Call::Open => Request::Open(open(&own)),
+            Call::OpenWith(text) => Request::Open(open(&text)),
+            Call::Modify(text) => {
+                return self.flush_first(n, Flush::Modify(one_way(&text, sends)));
+            }
+            Call::Close => {
+                self.stops_using(n);
+                self.lets_go(n);
+                Request::Close
+            }
+            Call::Add => Request::Add(open(&own)),
+            Call::Take => Request::Take { address },
+            Call::Reattach => {
+                capability = self.hands_on(n);
+                Request::Reattach { address }
+            }
+            Call::Delete => Request::Delete { address },
+            Call::Crash => return,
+        };
+        self.request(n, request, capability);
+    }
+
+    fn connect(&mut self, n: usize) {
+        let application = &mut self.service.applications[n];
+        let host = application.host;
+        application.lives += 1;
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.last_client += 1;
+        let client = ClientId(served.last_client);
+        served.clients.insert(client, n);
+        self.service.applications[n].client = Some(client);
+        self.post(host, to_server(client), Parcel::Connect);
+        self.request(n, Request::Hello { version: VERSION }, None);
+    }
+
+    pub(super) fn request(&mut self, n: usize, request: Request, capability: Option<VcId>) {
+        let application = &mut self.service.applications[n];
+        let (Some(client), host) = (application.client, application.host) else {
+            return;
+        };
+        let id = application.number();
+        application.waiting.push_back(Waiting {
+            id,
+            request: Some(request.clone()),
+            capability,
+        });
+        let said = Parcel::Said(FromClient::Request { id, request }, capability);
+        self.post(host, to_server(client), said);
+    }
+
+    /// Asks as soon as everything has been sent: nothing more is until it is confirmed.
+    fn flush_first(&mut self, n: usize, flush: Flush) {
+        self.service.applications[n].flushing = Some(flush);
+        self.flush(n);
+    }
+
+    pub(super) fn flush(&mut self, n: usize) {
+        let application = &self.service.applications[n];
+        let (host, connection) = (application.host, application.connection);
+        let Some(flush) = application.flushing.clone() else {
+            return;
+        };
+        let holds = self.service.holders.get(&(host, connection)) == Some(&n);
+        if holds && application.sends && !self.stations[host].has_sent_all(connection) {
+            let event = ServiceEvent::Flush(n as u32);
+            return self.queue.push(self.now.plus(RETRY), Event::Service(event));
+        }
+        self.service.applications[n].flushing = None;
+        match flush {
+            Flush::Modify(contract) => {
+                let receives = !self.service.applications[n].sends;
+                if receives {
+                    self.is_disturbed(connection, self.now);
+                }
+                self.request(n, Request::Modify { contract }, None);
+            }
+            Flush::Accept(id) => self.respond(n, id, Response::Accept),
+        }
+    }
+
+    fn respond(&mut self, n: usize, id: u64, response: Response) {
+        let application = &mut self.service.applications[n];
+        let (Some(client), host) = (application.client, application.host) else {
+            return;
+        };
+        if response == Response::Accept {
+            application.waiting.push_back(Waiting {
+                id,
+                request: None,
+                capability: None,
+            });
+        }
+        let said = Parcel::Said(FromClient::Response { id, response }, None);
+        self.post(host, to_server(client), said);
+    }
+
+    /// It does not write and read any more.
+    pub(super) fn stops_using(&mut self, n: usize) {
+        let application = &self.service.applications[n];
+        let key = (application.host, application.connection);
+        if self.service.holders.get(&key) != Some(&n) {
+            return;
+        }
+        self.service.holders.remove(&key);
+        let faults = self.stations[key.0].abandon(key.1);
+        if faults > 0 {
+            let name = &self.service.applications[n].spec.name;
+            let text = format!("application {name}: {faults} descriptors that cannot be");
+            self.violate(Violation::new("I19", self.now, text));
+        }
+        self.is_disturbed(key.1, self.now);
+    }
+
+    /// It has no connection any more.
+    pub(super) fn lets_go(&mut self, n: usize) {
+        let now = self.now.time();
+        let let_go = self.service.applications[n].lets_go(now);
+        self.is_paced(n, let_go);
+    }
+
+    /// I14: what was found wrong with an application's pace.
+    fn is_paced(&mut self, n: usize, paced: Result<(), String>) {
+        if let Err(text) = paced {
+            let text = format!(
+                "application {}: {text}",
+                self.service.applications[n].spec.name
+            );
+            self.violate(Violation::new("I14", self.now, text));
+        }
+    }
+
+    fn application_dies(&mut self, n: usize) {
+        self.stops_using(n);
+        self.lets_go(n);
+        let application = &mut self.service.applications[n];
+        application.waiting.clear();
+        application.flushing = None;
+        let host = application.host;
+        if let Some(client) = application.client.take() {
+            self.post(host, to_server(client), Parcel::HangUp);
+        }
+    }
+
+    /// Whoever has the connection hands its descriptor on, and uses it no more.
+    fn hands_on(&mut self, n: usize) -> Option<VcId> {
+        let application = &self.service.applications[n];
+        let key = (application.host, application.connection);
+        let before = *self.service.holders.get(&key)?;
+        self.stops_using(before);
+        let held = self.service.applications[before].held.as_mut()?;
+        held.in_use = false;
+        Some(held.vc)
+    }
+
+    /// An application's socket is closed at the other end.
+    pub(super) fn application_is_hung_up(&mut self, host: usize, client: ClientId) {
+        let Some(n) = self.application_at(host, client) else {
+            return;
+        };
+        self.stops_using(n);
+        self.lets_go(n);
+        let application = &mut self.service.applications[n];
+        application.client = None;
+        application.waiting.clear();
+        application.flushing = None;
+    }
+
+    fn application_at(&self, host: usize, client: ClientId) -> Option<usize> {
+        let mut all = self.service.applications.iter();
+        all.position(|one| one.host == host && one.client == Some(client))
+    }
+
+    /// An application hears something.
+    pub(super) fn application_hears(
+        &mut self,
+        host: usize,
+        client: ClientId,
+        message: FromServer,
+        enclosure: Option<Box<Enclosure>>,
+    ) {
+        let Some(n) = self.application_at(host, client) else {
+            return;
+        };
+        match message {
+            FromServer::Confirm { id, result } => {
+                let Some(waiting) = self.service.applications[n].ended(id) else {
+                    // It was sent twice, and confirmed before.
+                    return;
+                };
+                let counts = &mut self.service.applications[n].counts;
+                match &result {
+                    Ok(_) => counts.confirmed += 1,
+                    Err(_) => counts.refused += 1,
+                }
+                match result {
+                    Ok(confirm) => self.is_confirmed(n, &waiting, confirm, enclosure),
+                    Err(refused) => self.is_refused(n, &waiting, refused),
+                }
+            }
+            FromServer::Indication { id, indication } => {
+                self.is_indicated(n, id, indication, enclosure);
+            }
+        }
+    }
+
+    fn is_confirmed(
+        &mut self,
+        n: usize,
+        waiting: &Waiting,
+        confirm: Confirm,
+        enclosure: Option<Box<Enclosure>>,
+    ) {
+        match confirm {
+            Confirm::Opened(opened) => {
+                self.is_what_was_asked(n, waiting, &opened);
+                let used = !matches!(waiting.request, Some(Request::Open(_)));
+                self.uses(n, &opened, enclosure, used);
+            }
+            Confirm::Modified { opened, memory } => {
+                let application = &self.service.applications[n];
+                if application.held.as_ref().is_none_or(|held| !held.in_use) {
+                    // It was closed, or handed on, in the meantime.
+                    return;
+                }
+                if memory {
+                    return self.uses(n, &opened, enclosure, false);
+                }
+                let (now, connection) = (self.now.time(), application.connection);
+                if !application.sends {
+                    self.is_disturbed(connection, self.now);
+                }
+                let renewed = self.service.applications[n].renews(now, &opened);
+                self.is_paced(n, renewed);
+            }
+            Confirm::Closed { .. } => {
+                self.stops_using(n);
+                self.lets_go(n);
+            }
+            _ => {}
+        }
+    }
+
+    /// A connection is there, or has other memory: it is used from now on.
+    fn uses(&mut self, n: usize, opened: &Opened, enclosure: Option<Box<Enclosure>>, used: bool) {
+        let application = &self.service.applications[n];
+        let (host, connection, sends) =
+            (application.host, application.connection, application.sends);
+        let Some(enclosure) = enclosure else { return };
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        if enclosure.adapter_life != served.adapter_life {
+            // The adapter has died since; of the next it will be told.
+            return;
+        }
+        self.is_fresh(n, opened, enclosure.vc);
+        let mut woken = std::mem::take(&mut self.woken);
+        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
+        self.after_step(host, woken);
+        // What the memory before still holds comes first.
+        let before = self.stations[host].by_connection.get(&connection).copied();
+        if let (Some(vc), false) = (before, sends) {
+            self.read(host, vc);
+        }
+        let is_change = before.is_some();
+        if is_change {
+            self.replaces(n);
+        }
+        let end = End {
+            connection,
+            client: enclosure.client,
+            vc: enclosure.vc,
+            request: enclosure.request,
+            memory: enclosure.files.memory,
+            handles: enclosure.files.handles,
+            used,
+        };
+        self.stations[host].adopt(&end);
+        self.service.holders.insert((host, connection), n);
+        let now = self.now.time();
+        if !sends {
+            self.is_disturbed(connection, self.now);
+            if let Some(promise) = self
+                .service
+                .promises
+                .get_mut(&connection)
+                .filter(|_| !used && !is_change)
+            {
+                promise.begins_anew();
+            }
+        }
+        let holds = match is_change {
+            true => self.service.applications[n].renews(now, opened),
+            false => {
+                self.is_disturbed(connection, self.now);
+                self.service.applications[n].holds(now, opened)
+            }
+        };
+        self.is_paced(n, holds);
+        if !sends {
+            self.read(host, end.vc);
+        }
+    }
+
+    /// Its memory is given up for other memory.
+    fn replaces(&mut self, n: usize) {
+        let application = &self.service.applications[n];
+        let (host, connection) = (application.host, application.connection);
+        let faults = self.stations[host].abandon(connection);
+        if faults > 0 {
+            let name = &application.spec.name;
+            let text = format!("application {name}: {faults} descriptors that cannot be");
+            self.violate(Violation::new("I19", self.now, text));
+        }
+    }
+
+    fn is_refused(&mut self, n: usize, waiting: &Waiting, refused: Refused) {
+        let application = &self.service.applications[n];
+        let Refused::Admission(Shortage {
+            offer: Some(offer), ..
+        }) = refused
+        else {
+            return;
+        };
+        if !application.spec.accepts {
+            return;
+        }
+        match &waiting.request {
+            Some(Request::Open(open)) => {
+                let open = Open {
+                    contract: offer,
+                    ..open.clone()
+                };
+                self.request(n, Request::Open(open), None);
+            }
+            Some(Request::Modify { .. }) if application.held.is_some() => {
+                self.flush_first(n, Flush::Modify(offer));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_indicated(
+        &mut self,
+        n: usize,
+        id: u64,
+        indication: Indication,
+        enclosure: Option<Box<Enclosure>>,
+    ) {
+        match indication {
+            Indication::Ended(_) => {
+                self.stops_using(n);
+                self.lets_go(n);
+            }
+            Indication::Reopened(opened) => {
+                let is_held = self.service.applications[n].held.is_some();
+                if is_held {
+                    self.uses(n, &opened, enclosure, false);
+                }
+            }
+            Indication::Share {
+                transmit_credit, ..
+            } => {
+                let now = self.now.time();
+                let paced = self.service.applications[n].paces(now, transmit_credit);
+                self.is_paced(n, paced);
+            }
+            Indication::CanGrow { .. } => {
+                let application = &self.service.applications[n];
+                let accepts = application.spec.accepts;
+                if accepts && application.held.is_some() && application.flushing.is_none() {
+                    self.flush_first(n, Flush::Accept(id));
+                } else {
+                    self.respond(n, id, Response::Decline);
+                }
+            }
+            Indication::Restarted => self.asks_again(n),
+            _ => {}
+        }
+    }
+
+    /// There is a new server: what was not confirmed is asked once more.
+    fn asks_again(&mut self, n: usize) {
+        let application = &self.service.applications[n];
+        let (Some(client), host) = (application.client, application.host) else {
+            return;
+        };
+        for waiting in application.waiting.clone() {
+            let id = waiting.id;
+            let message = match waiting.request {
+                Some(request) => FromClient::Request { id, request },
+                None => FromClient::Response {
+                    id,
+                    response: Response::Accept,
+                },
+            };
+            let said = Parcel::Said(message, waiting.capability);
+            self.post(host, to_server(client), said);
+        }
+    }
+
+    /// Whether the SDU that is due at a source may be handed over.
+    pub(in crate::world) fn gate(&mut self, source: usize) -> Gate {
+        if self.service.is_empty() {
+            return Gate::Open;
+        }
+        let from = &self.sources[source];
+        let (connection, number) = (from.connection, from.begun);
+        let len = from.sdu_len(number);
+        let host = self.connections[connection as usize].from;
+        if !self.service.serves(host, connection) {
+            return Gate::Open;
+        }
+        let Some(&n) = self.service.holders.get(&(host, connection)) else {
+            return Gate::Shut;
+        };
+        if !self.stations[host].has_room(connection, len) {
+            return Gate::Shut;
+        }
+        let gate = self.service.applications[n].gate(self.now.time(), len);
+        match gate {
+            Gate::SuspendedUntil(_) if self.service.has(super::ServerBug::CreditIgnored) => {
+                Gate::Open
+            }
+            gate => gate,
+        }
+    }
+
+    /// An SDU of a source was handed over.
+    pub(in crate::world) fn has_sent(&mut self, source: usize, number: u64) {
+        let connection = self.sources[source].connection;
+        let host = self.connections[connection as usize].from;
+        let len = self.sources[source].sdu_len(number);
+        let Some(&n) = self.service.holders.get(&(host, connection)) else {
+            return;
+        };
+        self.service.applications[n].sent(self.now.time(), len);
+        let standing = self.standing_of(n, len);
+        let Some(promise) = self.service.promises.get_mut(&connection) else {
+            return;
+        };
+        match standing {
+            Standing::Promised => promise.makes(self.now, number),
+            Standing::Exceeds => promise.is_exceeded(),
+            Standing::Unpromised => {}
+        }
+    }
+
+    /// Whether both ends of a connection were admitted, with as much at the one as at the other.
+    fn standing_of(&self, sender: usize, len: u16) -> Standing {
+        let sender = &self.service.applications[sender];
+        let to = self.connections[sender.connection as usize].to;
+        let reader = self.service.holders.get(&(to, sender.connection));
+        let Some(reader) = reader.map(|n| &self.service.applications[*n]) else {
+            return Standing::Unpromised;
+        };
+        let Some(held) = &reader.held else {
+            return Standing::Unpromised;
+        };
+        match (sender.guaranteed(), reader.guaranteed()) {
+            (Some(rate), Some(policed)) if rate <= policed && len <= held.max_sdu => {
+                match reader.is_changing() {
+                    true => Standing::Unpromised,
+                    false => Standing::Promised,
+                }
+            }
+            _ => Standing::Exceeds,
+        }
+    }
+
+    /// Something happens to a connection that can cost PDUs, until `until`.
+    pub(super) fn is_disturbed(&mut self, connection: u32, until: Ps) {
+        if let Some(promise) = self.service.promises.get_mut(&connection) {
+            promise.is_broken(until);
+        }
+    }
+
+    /// An adapter stands still: what it sends comes late, what it receives is covered for a while.
+    pub(in crate::world) fn adapter_is_stalled(&mut self, host: usize, span: Ps, covered: Ps) {
+        let until = self.now.plus(span);
+        for (connection, promise) in &mut self.service.promises {
+            let at = &self.connections[*connection as usize];
+            if at.from == host || at.to == host && span > covered {
+                promise.is_broken(until);
+            }
+        }
+    }
+
+    /// The same for all connections that begin or end at a host.
+    pub(in crate::world) fn host_is_disturbed(&mut self, host: usize, until: Ps) {
+        for (connection, promise) in &mut self.service.promises {
+            let at = &self.connections[*connection as usize];
+            if at.from == host || at.to == host {
+                promise.is_broken(until);
+            }
+        }
+    }
+}

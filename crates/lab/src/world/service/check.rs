@@ -1,0 +1,498 @@
+//! What must hold of servers: books, refusals, take-up, and that nothing is left.
+
+use std::collections::BTreeMap;
+
+use cellgate_core::adapter::{PortIndex, VcId};
+use cellgate_core::contract::TrafficContract;
+use cellgate_core::server::{
+    AdapterAsk, Admission, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened,
+    Output, Refused, Request, Resource,
+};
+
+use super::application::{Application, Waiting};
+use super::daemon::{OPERATOR, Offered, Parcel, Served, ServerOutcome, to_server};
+use super::process::KeptVc;
+use super::setup::{SERVER_UID, interface_name};
+use crate::world::Violation;
+use crate::world::run::World;
+use crate::world::scenario::Scenario;
+
+/// Cells per second that a VC guarantees each way at the adapter.
+fn guaranteed(kept: &KeptVc) -> [u64; 2] {
+    let request = &kept.request;
+    let transmit = request.transmit.and_then(|transmit| transmit.rate);
+    let receive = request.receive.filter(|receive| receive.guaranteed);
+    let receive = receive.and_then(|receive| {
+        let sustained = receive.sustained.map(|sustained| sustained.rate);
+        sustained.or(receive.rate)
+    });
+    [transmit, receive].map(|rate| rate.map_or(0, |rate| rate.cell_s().into()))
+}
+
+const WAYS: [&str; 2] = ["transmit", "receive"];
+
+impl Served {
+    /// What of a line's cells per second can be promised.
+    fn capacity(&self, cell_s: u64) -> u64 {
+        cell_s - (cell_s * u64::from(self.spec.best_effort_percent)).div_ceil(100)
+    }
+
+    /// I15, at the adapter: what its VCs guarantee and take is there. What is wrong, if anything.
+    fn beyond_capacity(&self, lines: &[u64]) -> Option<String> {
+        let mut users: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        let mut ports = vec![[0; 2]; lines.len()];
+        let mut octets = 0;
+        for kept in self.process.vcs.values() {
+            let rates = guaranteed(kept);
+            let port = usize::from(kept.request.port.0);
+            let user = users.entry(kept.record.uid).or_default();
+            for way in 0..2 {
+                ports[port][way] += rates[way];
+                user[way] += rates[way];
+            }
+            octets += u64::from(kept.sizes.receive_len) + u64::from(kept.sizes.transmit_len);
+        }
+        for (port, (sums, line)) in ports.iter().zip(lines).enumerate() {
+            for (way, sum) in WAYS.iter().zip(sums) {
+                let capacity = self.capacity(*line);
+                if *sum > capacity {
+                    return Some(format!("port {port}: {way} {sum} cells/s of {capacity}"));
+                }
+            }
+        }
+        let quota = match self.spec.quota_cell_s {
+            0 => u64::MAX,
+            cell_s => cell_s,
+        };
+        let bound = users
+            .iter()
+            .filter(|(uid, _)| ![0, SERVER_UID].contains(*uid));
+        for (uid, sums) in bound {
+            if let Some(sum) = sums.iter().find(|sum| **sum > quota) {
+                return Some(format!("user {uid}: {sum} cells/s of {quota}"));
+            }
+        }
+        if octets > self.spec.memory {
+            return Some(format!("{octets} octets of {}", self.spec.memory));
+        }
+        let (count, most) = (self.process.vcs.len(), self.spec.connections);
+        (count > most as usize).then(|| format!("{count} connections of {most}"))
+    }
+
+    /// I15, I19: the books say what the adapter has. What is wrong, if anything.
+    fn out_of_books(&self, applications: &[Application]) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let list: Vec<ConnectionInfo> = server.connections().collect();
+        if list.len() != self.process.vcs.len() {
+            let (books, adapter) = (list.len(), self.process.vcs.len());
+            return Some(format!("{books} connections in the books, {adapter} VCs"));
+        }
+        let mut sums: BTreeMap<PortIndex, [u64; 2]> = BTreeMap::new();
+        for info in &list {
+            let mut vcs = self.process.vcs.iter();
+            let found = vcs.find(|(_, kept)| {
+                let port = usize::from(kept.request.port.0);
+                let interface = info.address.interface.as_ref();
+                kept.request.address == info.address.vc && interface == Some(&interface_name(port))
+            });
+            let address = &info.address;
+            let Some((vc, kept)) = found else {
+                return Some(format!("{address} is in the books, and no VC"));
+            };
+            let sum = sums.entry(kept.request.port).or_default();
+            for (way, rate) in [info.transmit, info.receive].iter().enumerate() {
+                let rate = rate.filter(|_| info.guaranteed);
+                let rate = rate.map_or(0, |rate| u64::from(rate.cell_s()));
+                let has = guaranteed(kept)[way];
+                if rate != has {
+                    let way = WAYS[way];
+                    return Some(format!(
+                        "{address}: {way} {rate} in the books, {has} cells/s"
+                    ));
+                }
+                sum[way] += rate;
+            }
+            if let Some(text) = self.is_nobodys(info, *vc, applications) {
+                return Some(text);
+            }
+        }
+        self.unbalanced(&list, &sums)
+    }
+
+    /// Whether a connection that is in use is used by nobody.
+    fn is_nobodys(
+        &self,
+        info: &ConnectionInfo,
+        vc: VcId,
+        applications: &[Application],
+    ) -> Option<String> {
+        let pid = info.pid?;
+        let uses = |n: &usize| {
+            let held = applications[*n].held.as_ref();
+            held.is_some_and(|held| held.vc == vc)
+        };
+        let is_used = self.clients.values().any(uses);
+        let address = &info.address;
+        (!is_used).then(|| format!("{address} is said to be used by process {pid}, and is not"))
+    }
+
+    /// Whether what is reserved is not the sum of what was promised.
+    fn unbalanced(
+        &self,
+        list: &[ConnectionInfo],
+        sums: &BTreeMap<PortIndex, [u64; 2]>,
+    ) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let port_of = |name: &str| {
+            let port = self.interfaces.iter().position(|one| one.name == name);
+            PortIndex(port.unwrap_or(0) as u8)
+        };
+        let interface =
+            |port: PortIndex| Some(self.interfaces.get(usize::from(port.0))?.name.as_str());
+        for one in server.admission().resources(interface) {
+            let on_port = one.interface.as_deref().map(port_of);
+            let sum = on_port
+                .and_then(|port| sums.get(&port))
+                .copied()
+                .unwrap_or_default();
+            let due = match one.resource {
+                Resource::TransmitBandwidth => sum[0],
+                Resource::ReceiveBandwidth => sum[1],
+                Resource::Memory => list.iter().map(|info| info.memory).sum(),
+                Resource::AdapterCpu => list.iter().map(|c| u64::from(c.cpu_reserved_ppm)).sum(),
+                Resource::Connections => list.len() as u64,
+                Resource::WorkerCpu => 0,
+            };
+            if one.reserved != due {
+                let (resource, reserved) = (one.resource, one.reserved);
+                return Some(format!("{resource}: {reserved} reserved, {due} promised"));
+            }
+        }
+        for (port, sum) in sums {
+            for (direction, sum) in [Direction::Transmit, Direction::Receive].iter().zip(sum) {
+                let line = self
+                    .interfaces
+                    .get(usize::from(port.0))
+                    .and_then(|one| one.line_rate);
+                let line = line.map_or(0, |rate| u64::from(rate.cell_s()));
+                let rest = server.admission().rest(*port, *direction);
+                if rest + sum != line {
+                    return Some(format!("{port:?}: {sum} promised, {rest} left of {line}"));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl World {
+    fn breaks(&mut self, invariant: &str, host: usize, text: &str) {
+        let name = &self.stations[host].spec.name;
+        let text = format!("server of {name}: {text}");
+        self.violate(Violation::new(invariant, self.now, text));
+    }
+
+    /// The books of a host's server.
+    pub(super) fn books(&self, host: usize) -> Option<Admission> {
+        let server = self.service.hosts.get(&host)?.server.as_ref()?;
+        Some(server.admission().clone())
+    }
+
+    /// I15: no more is promised than there is.
+    pub(super) fn promises_fit(&mut self, host: usize) {
+        let server = self
+            .service
+            .hosts
+            .get(&host)
+            .and_then(|one| one.server.as_ref());
+        let Some(server) = server else { return };
+        let all = server.admission().resources(|_| None);
+        if let Some(one) = all.iter().find(|one| one.reserved > one.capacity) {
+            let (resource, reserved, capacity) = (one.resource, one.reserved, one.capacity);
+            self.breaks(
+                "I15",
+                host,
+                &format!("{resource}: {reserved} of {capacity}"),
+            );
+        }
+    }
+
+    /// I15: the adapter guarantees no more than there is.
+    pub(super) fn guarantees_fit(&mut self, host: usize) {
+        let lines = self.lines_of(host);
+        let served = self.service.hosts.get(&host);
+        if let Some(text) = served.and_then(|served| served.beyond_capacity(&lines)) {
+            self.breaks("I15", host, &format!("its adapter has {text}"));
+        }
+    }
+
+    /// Cells per second of each port's line.
+    fn lines_of(&self, host: usize) -> Vec<u64> {
+        let ports = self.ports[host].iter();
+        let rate = |(_, output): &(usize, usize)| {
+            1_000_000_000_000 / self.lines[*output].cell().ps().max(1)
+        };
+        ports.map(rate).collect()
+    }
+
+    /// I15: a refusal leaves no trace, and what it offers would fit.
+    pub(super) fn judge_refusal(
+        &mut self,
+        host: usize,
+        client: ClientId,
+        asked: &FromClient,
+        before: &Admission,
+        outputs: &[Output],
+    ) {
+        let [
+            Output::Client {
+                message:
+                    FromServer::Confirm {
+                        id: confirmed,
+                        result: Err(refused),
+                    },
+                ..
+            },
+        ] = outputs
+        else {
+            return;
+        };
+        let FromClient::Request { id, request } = asked else {
+            return;
+        };
+        if id != confirmed {
+            return;
+        }
+        if self.books(host).as_ref() != Some(before) {
+            let text = format!("{request:?} was refused and left a trace: {refused}");
+            return self.breaks("I15", host, &text);
+        }
+        let Refused::Admission(shortage) = refused else {
+            return;
+        };
+        let (text, changes) = match request {
+            Request::Open(open) => (&open.contract, false),
+            Request::Modify { contract } => (contract, true),
+            _ => return,
+        };
+        let canonical = |text: &str| {
+            let contract = text.parse::<TrafficContract>().ok();
+            contract.map(|contract| contract.to_string())
+        };
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let offered = served.offered.remove(&client);
+        let is_broken = offered.is_some_and(|offered| {
+            let same = Some(offered.contract) == canonical(text) && offered.changes == changes;
+            same && offered.life == served.life && offered.books == *before
+        });
+        if let Some(contract) = shortage.offer.as_deref().and_then(canonical) {
+            served.counts.offered += 1;
+            let offered = Offered {
+                contract,
+                changes,
+                books: before.clone(),
+                life: served.life,
+            };
+            served.offered.insert(client, offered);
+        }
+        if is_broken {
+            let text = format!("it offered {text} and refuses it: {shortage}");
+            self.breaks("I15", host, &text);
+        }
+    }
+
+    /// I19: what an application uses is not closed behind its back.
+    pub(super) fn is_not_in_use(&mut self, host: usize, ask: &AdapterAsk) {
+        let AdapterAsk::Close { vc } = ask else {
+            return;
+        };
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        let uses = |n: &&usize| {
+            let one = &self.service.applications[**n];
+            let closes = |waiting: &Waiting| matches!(waiting.request, Some(Request::Close));
+            one.held
+                .as_ref()
+                .is_some_and(|held| held.vc == *vc && held.in_use)
+                && one.client.is_some()
+                && !one.waiting.iter().any(closes)
+                && !served.deleted.contains(&one.connection)
+        };
+        if let Some(n) = served.clients.values().find(uses) {
+            let name = &self.service.applications[*n].spec.name;
+            let text = format!("it closes {vc:?}, which application {name} uses");
+            self.breaks("I19", host, &text);
+        }
+    }
+
+    /// I15: what was opened is what was asked for.
+    pub(super) fn is_what_was_asked(&mut self, n: usize, waiting: &Waiting, opened: &Opened) {
+        let Some(Request::Open(open)) = &waiting.request else {
+            return;
+        };
+        let asked = open.contract.parse::<TrafficContract>();
+        let same = asked.is_ok_and(|asked| asked.to_string() == opened.contract);
+        if !same || opened.address != open.address {
+            let (asked, got) = (&open.contract, &opened.contract);
+            let host = self.service.applications[n].host;
+            self.breaks("I15", host, &format!("asked for {asked}, opened {got}"));
+        }
+    }
+
+    /// I19: an application hears no name that its VC does not have.
+    pub(super) fn is_fresh(&mut self, n: usize, opened: &Opened, vc: VcId) {
+        let host = self.service.applications[n].host;
+        if opened.vc != vc {
+            let text = format!("it speaks of {:?}, its files are of {vc:?}", opened.vc);
+            self.breaks("I19", host, &text);
+        }
+    }
+
+    /// When nothing is under way the books say what the adapter has.
+    pub(super) fn audit_at_rest(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let is_busy = served.server.is_none()
+            || !served.is_adapter_up
+            || served.process.waiting() > 0
+            || served.under_way() > 0;
+        if is_busy {
+            return;
+        }
+        served.counts.audits += 1;
+        if let Some(text) = served.out_of_books(&self.service.applications) {
+            self.breaks("I15", host, &text);
+        }
+    }
+
+    /// What must hold when nothing happens any more and everything is open still.
+    pub(in crate::world) fn service_is_right(
+        &mut self,
+        scenario: &Scenario,
+    ) -> Result<(), Violation> {
+        for one in &self.service.applications {
+            if let Some(waiting) = one.waiting.front() {
+                let (name, request) = (&one.spec.name, &waiting.request);
+                let text = format!("application {name}: {request:?} was never confirmed");
+                return Err(Violation::new("I18", self.now, text));
+            }
+        }
+        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
+        hosts.iter().for_each(|host| self.audit_at_rest(*host));
+        for n in 0..self.service.applications.len() {
+            let one = &self.service.applications[n];
+            let key = (one.host, one.connection);
+            let uses = one.held.as_ref().is_some_and(|held| held.in_use);
+            if uses && self.service.holders.get(&key) != Some(&n) {
+                let name = &one.spec.name;
+                let text = format!("application {name}: its connection was not opened again");
+                return Err(Violation::new("I19", self.now, text));
+            }
+        }
+        for (connection, promise) in &self.service.promises {
+            let is_sound = self.is_sound(scenario, *connection as usize);
+            if let (Some((first, missing)), true) = (promise.missing(), is_sound) {
+                let name = &self.connections[*connection as usize].name;
+                let text = format!("connection {name}: {missing} PDUs from {first} on are missing");
+                return Err(Violation::new("I6", self.now, text));
+            }
+        }
+        self.violation.clone().map_or(Ok(()), Err)
+    }
+
+    /// Applications go, one way or the other, and what is permanent is deleted.
+    pub(in crate::world) fn close_service(&mut self) {
+        for n in 0..self.service.applications.len() {
+            let Some(client) = self.service.applications[n].client else {
+                continue;
+            };
+            let host = self.service.applications[n].host;
+            let has_one = self.service.applications[n].held.is_some();
+            self.stops_using(n);
+            self.lets_go(n);
+            if has_one && n.is_multiple_of(2) {
+                self.request(n, Request::Close, None);
+            } else {
+                self.service.applications[n].client = None;
+                self.post(host, to_server(client), Parcel::HangUp);
+            }
+        }
+        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
+        for host in hosts {
+            let server = self
+                .service
+                .hosts
+                .get(&host)
+                .and_then(|one| one.server.as_ref());
+            let all: Vec<ConnectionInfo> =
+                server.map_or(Vec::new(), |server| server.connections().collect());
+            let permanent = all.into_iter().filter(|info| info.permanent);
+            for (id, info) in (1_000..).zip(permanent) {
+                let address = info.address;
+                let request = Request::Delete { address };
+                let message = FromClient::Request { id, request };
+                self.serve_any(host, |server, now| {
+                    server.handle_message(now, OPERATOR, message, None);
+                });
+            }
+        }
+    }
+
+    /// I12: nothing is open, promised or attached.
+    pub(in crate::world) fn service_is_left_clean(&self) -> Result<(), Violation> {
+        for (host, served) in &self.service.hosts {
+            let name = &self.stations[*host].spec.name;
+            let wrong = |text: String| {
+                let text = format!("server of {name}: {text}");
+                Err(Violation::new("I12", self.now, text))
+            };
+            let (vcs, clients) = (served.process.vcs.len(), served.process.attachments.len());
+            if vcs > 0 || clients > 1 {
+                return wrong(format!("{vcs} VCs and {clients} attachments are left"));
+            }
+            let mut empty = Admission::new(served.config.admission.clone(), served.config.uid);
+            for (port, one) in served.interfaces.iter().enumerate() {
+                let rate = one.line_rate.map_or(0, |rate| rate.cell_s());
+                empty.add_line(PortIndex(port as u8), rate);
+            }
+            let Some(server) = &served.server else {
+                return wrong("there is none".into());
+            };
+            if *server.admission() != empty {
+                return wrong(format!("promised still: {:?}", server.admission()));
+            }
+            if let Some(info) = server.connections().next() {
+                return wrong(format!("{} is left", info.address));
+            }
+        }
+        Ok(())
+    }
+
+    /// Servers in numbers, by host.
+    pub(in crate::world) fn server_outcomes(&self) -> BTreeMap<String, ServerOutcome> {
+        let mut all = BTreeMap::new();
+        for (host, served) in &self.service.hosts {
+            let mut counts = served.counts;
+            let here = self
+                .service
+                .applications
+                .iter()
+                .filter(|one| one.host == *host);
+            for one in here {
+                counts.requests += one.counts.requests;
+                counts.confirmed += one.counts.confirmed;
+                counts.refused += one.counts.refused;
+                counts.suspended += one.counts.suspended;
+            }
+            let promises = self.service.promises.iter();
+            let received = promises.filter(|(at, _)| self.connections[**at as usize].to == *host);
+            counts.kept_pdus = received.map(|(_, promise)| promise.kept).sum();
+            all.insert(self.stations[*host].spec.name.clone(), counts);
+        }
+        all
+    }
+}

@@ -1,0 +1,242 @@
+//! The process of a server, and the channels to and from it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId, VcIndex};
+use cellgate_core::server::{
+    AdapterAsk, Admission, ClientId, Enclosed, FromClient, FromServer, InterfaceSpec, Server,
+    ServerConfig, Ticket,
+};
+use serde::{Deserialize, Serialize};
+
+use super::process::{Files, Heard, Process};
+use super::scenario::ServerSpec;
+
+/// The operator's socket: whoever adds interfaces.
+pub(super) const OPERATOR: ClientId = ClientId(1);
+/// From the server to the process of the adapter.
+pub(super) const TO_ADAPTER: u32 = 0;
+/// Back.
+pub(super) const FROM_ADAPTER: u32 = 1;
+
+/// From an application to the server.
+pub(super) const fn to_server(client: ClientId) -> u32 {
+    2 * client.0
+}
+
+/// From the server to an application.
+pub(super) const fn to_client(client: ClientId) -> u32 {
+    2 * client.0 + 1
+}
+
+/// The application's socket that a channel belongs to.
+pub(super) const fn client_of(channel: u32) -> ClientId {
+    ClientId(channel / 2)
+}
+
+/// Who gets what comes on a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    Server,
+    Process,
+    Application,
+}
+
+pub(super) const fn reader_of(channel: u32) -> Reader {
+    match channel {
+        TO_ADAPTER => Reader::Process,
+        FROM_ADAPTER => Reader::Server,
+        _ if channel.is_multiple_of(2) => Reader::Server,
+        _ => Reader::Application,
+    }
+}
+
+/// Memory that goes along with a message to an application.
+#[derive(Clone, Debug)]
+pub(super) struct Enclosure {
+    pub(super) client: usize,
+    pub(super) vc: VcId,
+    pub(super) files: Files,
+    pub(super) request: OpenRequest,
+    /// Of which adapter.
+    pub(super) adapter_life: u32,
+}
+
+/// What travels.
+#[derive(Debug)]
+pub(super) enum Parcel {
+    /// A socket is connected.
+    Connect,
+    /// An application says something; a descriptor goes along, or not.
+    Said(FromClient, Option<VcId>),
+    /// An application has closed its socket.
+    HangUp,
+    /// The server says something.
+    Told(Box<FromServer>, Option<Box<Enclosure>>),
+    /// The other end of an application's socket is closed.
+    HungUp,
+    /// For the adapter of this life.
+    Ask(u32, Ticket, Box<AdapterAsk>),
+    /// Likewise: a socket is to be kept.
+    Keep(u32, ClientId, AttachmentIndex),
+    Answer(Box<Heard>),
+    /// The adapter has gone; for the server of this life.
+    Lost(u32),
+    /// There is one again.
+    Ready(u32),
+}
+
+/// What is on its way, in order.
+#[derive(Debug, Default)]
+pub(super) struct Channel {
+    pub(super) parcels: VecDeque<Parcel>,
+    /// Of these, those that have come and wait for a server.
+    pub(super) waiting: u32,
+}
+
+/// What a server offered instead of what it refused.
+#[derive(Debug)]
+pub(super) struct Offered {
+    /// The contract, in canonical form.
+    pub(super) contract: String,
+    /// As it was asked for.
+    pub(super) changes: bool,
+    /// The books at that time.
+    pub(super) books: Admission,
+    pub(super) life: u32,
+}
+
+/// A server in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerOutcome {
+    /// Requests of applications.
+    pub requests: u64,
+    /// Those that were carried out.
+    pub confirmed: u64,
+    /// Those that were not.
+    pub refused: u64,
+    /// Refusals that came with an offer.
+    pub offered: u64,
+    /// Commands for the adapter.
+    pub commands: u64,
+    /// Servers that have taken up what another had left.
+    pub take_ups: u64,
+    /// Connections that they found.
+    pub taken_up: u64,
+    /// Times that a writer was suspended until its next credit.
+    pub suspended: u64,
+    /// Times that the books were compared with what the adapter has.
+    pub audits: u64,
+    /// PDUs that were promised to arrive, and have; of connections that are received here.
+    pub kept_pdus: u64,
+}
+
+/// A host's server, and what is around it.
+#[derive(Debug)]
+pub(super) struct Served {
+    pub(super) spec: ServerSpec,
+    pub(super) config: ServerConfig,
+    pub(super) interfaces: Vec<InterfaceSpec>,
+    /// None: there is none.
+    pub(super) server: Option<Server>,
+    /// Servers so far.
+    pub(super) life: u32,
+    /// Adapters so far.
+    pub(super) adapter_life: u32,
+    pub(super) is_adapter_up: bool,
+    pub(super) process: Process,
+    /// The descriptors that the server has, of VCs.
+    pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
+    /// And of clients.
+    pub(super) attachments: BTreeMap<AttachmentIndex, usize>,
+    /// Whose sockets there are: applications by number.
+    pub(super) clients: BTreeMap<ClientId, usize>,
+    pub(super) channels: BTreeMap<u32, Channel>,
+    /// The last given.
+    pub(super) last_client: u32,
+    /// Commands that can find no room.
+    pub(super) refusable: u64,
+    pub(super) offered: BTreeMap<ClientId, Offered>,
+    /// Connections that somebody has had deleted.
+    pub(super) deleted: BTreeSet<u32>,
+    pub(super) counts: ServerOutcome,
+}
+
+impl Served {
+    pub(super) fn new(
+        spec: ServerSpec,
+        config: ServerConfig,
+        interfaces: Vec<InterfaceSpec>,
+    ) -> Self {
+        Self {
+            spec,
+            server: None,
+            life: 0,
+            adapter_life: 0,
+            is_adapter_up: true,
+            process: Process::default(),
+            vcs: BTreeMap::new(),
+            attachments: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            last_client: OPERATOR.0,
+            refusable: 0,
+            offered: BTreeMap::new(),
+            deleted: BTreeSet::new(),
+            counts: ServerOutcome::default(),
+            config,
+            interfaces,
+        }
+    }
+
+    /// Where a channel comes among those that have a message at the same time.
+    pub(super) fn rank(&self, channel: u32) -> u32 {
+        let mixed = (u64::from(channel) ^ self.spec.order).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as u32
+    }
+
+    /// Messages that have not come.
+    pub(super) fn under_way(&self) -> usize {
+        self.channels.values().map(|one| one.parcels.len()).sum()
+    }
+
+    /// The memory that goes along with a message. None: there is none such.
+    pub(super) fn enclosure(&self, enclosed: Enclosed) -> Option<Enclosure> {
+        let (vc, attachment) = match enclosed {
+            Enclosed::Connection { vc, attachment } => (vc, attachment),
+            Enclosed::Memory { vc } => {
+                let (_, _, request) = self.vcs.get(&vc.index)?;
+                (vc, request.attachment)
+            }
+            Enclosed::Nothing | Enclosed::Counters => return None,
+        };
+        let (name, files, request) = self.vcs.get(&vc.index)?;
+        Some(Enclosure {
+            client: *self.attachments.get(&attachment)?,
+            vc: (*name == vc).then_some(vc)?,
+            files: files.clone(),
+            request: OpenRequest {
+                attachment,
+                ..*request
+            },
+            adapter_life: self.adapter_life,
+        })
+    }
+
+    /// Sockets that the process of the adapter keeps, or is about to.
+    pub(super) fn kept(&self) -> BTreeSet<ClientId> {
+        let mut kept: BTreeSet<ClientId> = self.process.kept.values().copied().collect();
+        if !self.is_adapter_up {
+            return BTreeSet::new();
+        }
+        let under_way = self.channels.get(&TO_ADAPTER).into_iter();
+        for parcel in under_way.flat_map(|channel| &channel.parcels) {
+            if let Parcel::Keep(life, client, _) = parcel
+                && *life == self.adapter_life
+            {
+                kept.insert(*client);
+            }
+        }
+        kept
+    }
+}

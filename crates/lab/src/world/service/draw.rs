@@ -1,0 +1,384 @@
+//! From a seed to a scenario with servers.
+
+use cellgate_core::Effect;
+use cellgate_core::adapter::Notification;
+use cellgate_core::wire::VpiVci;
+
+use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+use crate::generate::Draw;
+use crate::world::incident::SETTLED;
+use crate::world::scenario::{
+    ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
+};
+
+/// Every so many seeds' scenario has servers.
+const ONE_IN: u64 = 4;
+/// Cells per second of the links.
+const LINE: u64 = 353_207;
+/// Tolerance that covers the switch's queue.
+const CDVT: &str = "2ms";
+
+/// The scenario of a seed, if it is one with servers.
+pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
+    if seed % ONE_IN != 2 {
+        return None;
+    }
+    let mut draw = Draw::new(seed);
+    let mut scenario = network(&mut draw);
+    scenario.seed = seed;
+    scenario.heal_ns = draw.between(8_000_000, 20_000_000);
+    scenario.duration_ns =
+        scenario.heal_ns + 2 * SETTLED.ns() + draw.between(4_000_000, 10_000_000);
+    servers(&mut draw, &mut scenario);
+    connections(&mut draw, &mut scenario);
+    hazard(&mut draw, &mut scenario);
+    faults(&mut draw, &mut scenario);
+    Some(scenario)
+}
+
+/// Two or three hosts around a switch, and one that does harm.
+fn network(draw: &mut Draw) -> Scenario {
+    let mut scenario = Scenario {
+        switches: vec![SwitchSpec::named("s")],
+        ..Scenario::default()
+    };
+    for n in 0..draw.between(2, 3) {
+        host(draw, &mut scenario, &format!("h{n}"));
+    }
+    host(draw, &mut scenario, "hazard");
+    scenario
+}
+
+fn host(draw: &mut Draw, scenario: &mut Scenario, name: &str) {
+    scenario.hosts.push(HostSpec {
+        step_ns: draw.pick(&[5_000, 10_000, 10_000, 20_000]),
+        budget: draw.pick(&[64, 128, 256]),
+        event_slots: draw.pick(&[4, 64, 256]),
+        wake_up_ns: draw.pick(&[0, 5_000, 20_000, 100_000]),
+        gap_max_ns: draw.pick(&[200_000, 2_000_000]),
+        ..HostSpec::named(name)
+    });
+    scenario.links.push(LinkSpec {
+        delay_ns: draw.pick(&[100, 5_000, 50_000]),
+        ..LinkSpec::between(name, "s")
+    });
+}
+
+fn servers(draw: &mut Draw, scenario: &mut Scenario) {
+    let names: Vec<String> = scenario
+        .hosts
+        .iter()
+        .map(|host| host.name.clone())
+        .collect();
+    for name in names.iter().filter(|name| *name != "hazard") {
+        scenario.servers.push(ServerSpec {
+            control_ns: draw.pick(&[1_000, 20_000, 20_000, 200_000]),
+            memory: draw.pick(&[200_000, 1 << 20, 64 << 20, 64 << 20]),
+            connections: draw.pick(&[2, 4, 64, 64]),
+            adapter_ppm: draw.pick(&[60_000, 1_000_000, 1_000_000]),
+            best_effort_percent: draw.pick(&[0, 2, 2, 50]),
+            quota_cell_s: draw.pick(&[0, 0, 60_000]),
+            order: draw.below(1 << 32),
+            crashes: spans(draw, 50, 3, (100_000, 3_000_000), scenario.heal_ns)
+                .into_iter()
+                .map(|(at_ns, for_ns)| CrashSpec { at_ns, for_ns })
+                .collect(),
+            refused: match draw.percent(25) {
+                true => (0..draw.between(1, 4)).map(|_| draw.below(24)).collect(),
+                false => Vec::new(),
+            },
+            ..ServerSpec::on(name)
+        });
+    }
+}
+
+/// Times before the healing, in `percent` of the scenarios.
+fn spans(
+    draw: &mut Draw,
+    percent: u64,
+    most: u64,
+    (least_ns, longest_ns): (u64, u64),
+    heal_ns: u64,
+) -> Vec<(u64, u64)> {
+    if !draw.percent(percent) {
+        return Vec::new();
+    }
+    let count = draw.between(1, most);
+    let span = |_| {
+        let for_ns = draw.between(least_ns, longest_ns);
+        (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
+    };
+    (0..count).map(span).collect()
+}
+
+/// Cells per second: mostly few enough for all, at times more than there are.
+fn rate(draw: &mut Draw) -> u64 {
+    match draw.below(10) {
+        0 => draw.between(LINE / 2, LINE + 1_000),
+        1 | 2 => draw.between(LINE / 8, LINE / 2),
+        _ => draw.between(2_000, LINE / 8),
+    }
+}
+
+fn contract(draw: &mut Draw, max_sdu: u16) -> String {
+    let rate = rate(draw);
+    let jitter = draw.pick(&["", "", ",jitter=low"]);
+    match draw.below(8) {
+        0 => format!("ubr,aal5:max_sdu={max_sdu}"),
+        1 => format!("ubr,aal5:min_pcr={rate}cps,max_sdu={max_sdu}"),
+        2 => format!(
+            "vbr,aal5:pcr={}cps,scr={rate}cps,mbs={},max_sdu={max_sdu},cdvt={CDVT}{jitter}",
+            2 * rate,
+            40 + u64::from(max_sdu) / 24,
+        ),
+        _ => format!("cbr,aal5:pcr={rate}cps,max_sdu={max_sdu},cdvt={CDVT}{jitter}"),
+    }
+}
+
+/// What no server should open.
+fn bad_contract(draw: &mut Draw) -> String {
+    let bad = [
+        "",
+        "nonsense",
+        "abr,aal5:pcr=1000cps,max_sdu=100",
+        "cbr,aal5:pcr=0cps,max_sdu=100",
+        "vbr,aal5:pcr=1000cps,max_sdu=100",
+        "cbr,aal5:pcr=1000cps,max_sdu=70000",
+        "cbr,aal5,police=cell:pcr=1000cps,max_sdu=100",
+        "cbr,aal5:pcr=4000000000cps,max_sdu=100",
+    ];
+    draw.pick(&bad).into()
+}
+
+fn connections(draw: &mut Draw, scenario: &mut Scenario) {
+    let hosts: Vec<String> = scenario
+        .servers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    // Calls that come at the same times race.
+    let grid = draw.pick(&[1, 1, 50_000, 1_000_000]);
+    for n in 0..draw.between(1, 6) {
+        let from = draw.below(hosts.len() as u64) as usize;
+        let to = (from + 1 + draw.below(hosts.len() as u64 - 1) as usize) % hosts.len();
+        let max_sdu = draw.pick(&[40, 88, 200, 500, 1_500]);
+        let name = format!("c{n}");
+        scenario.connections.push(ConnectionSpec {
+            name: name.clone(),
+            from: hosts[from].clone(),
+            to: hosts[to].clone(),
+            address: VpiVci::new(0, 32 + n as u16).unwrap_or_default(),
+            contract: contract(draw, max_sdu),
+            notification: match draw.below(4) {
+                0 => Notification::EveryCell,
+                1 => Notification::Silent {
+                    threshold: draw.pick(&[1, 3, 8]),
+                    longest_delay_ns: draw.pick(&[100_000, 500_000]),
+                },
+                _ => Notification::LastCell,
+            },
+            client: 0,
+            open: true,
+        });
+        for host in [from, to] {
+            applications(draw, scenario, &hosts[host], (&name, max_sdu), grid);
+        }
+        let traffic = match draw.percent(60) {
+            true => Traffic::Greedy,
+            false => Traffic::Paced {
+                cell_s: draw.between(1_000, LINE / 4) as u32,
+            },
+        };
+        scenario.sources.push(SourceSpec {
+            connection: name,
+            traffic,
+            sdus: match draw.percent(50) {
+                true => vec![max_sdu],
+                false => vec![max_sdu, 12 + max_sdu / 2 - 6, 12],
+            },
+            start_ns: draw.below(1_000_000),
+            stop_ns: 0,
+            by_adapter: true,
+            hazard: false,
+        });
+    }
+}
+
+/// Who asks for one end of a connection: mostly one program, at times one that goes for the same.
+fn applications(
+    draw: &mut Draw,
+    scenario: &mut Scenario,
+    host: &str,
+    (connection, max_sdu): (&str, u16),
+    grid: u64,
+) {
+    let heal_ns = scenario.heal_ns;
+    let at = |draw: &mut Draw, most: u64| draw.below(most / grid + 1) * grid;
+    let uid = draw.pick(&[1_000, 1_000, 1_001, 0]);
+    let mut application = ApplicationSpec {
+        name: format!("{connection}@{host}"),
+        host: host.into(),
+        connection: connection.into(),
+        uid,
+        accepts: draw.percent(50),
+        calls: vec![CallSpec {
+            at_ns: at(draw, 1_000_000),
+            call: Call::Open,
+        }],
+    };
+    let is_permanent = draw.percent(12);
+    if is_permanent {
+        let add = CallSpec {
+            at_ns: 0,
+            call: Call::Add,
+        };
+        application.calls[0].call = Call::Take;
+        application.calls.insert(0, add);
+    }
+    if draw.percent(60) {
+        for _ in 0..draw.between(1, 5) {
+            let at_ns = at(draw, heal_ns);
+            let calls = some_calls(draw, is_permanent, max_sdu);
+            let calls = calls.into_iter().map(|call| CallSpec { at_ns, call });
+            application.calls.extend(calls);
+        }
+    }
+    application.calls.sort_by_key(|call| call.at_ns);
+    if draw.percent(25) {
+        let call = match draw.below(3) {
+            0 => Call::Open,
+            1 => Call::Take,
+            _ => Call::Reattach,
+        };
+        let rival = ApplicationSpec {
+            name: format!("rival:{connection}@{host}"),
+            uid: draw.pick(&[uid, uid, 0, 1_002]),
+            calls: (0..draw.between(1, 3))
+                .map(|_| CallSpec {
+                    at_ns: at(draw, heal_ns),
+                    call: call.clone(),
+                })
+                .collect(),
+            ..application.clone()
+        };
+        scenario.applications.push(rival);
+    }
+    scenario.applications.push(application);
+}
+
+/// What a program does in a row, without waiting.
+fn some_calls(draw: &mut Draw, is_permanent: bool, max_sdu: u16) -> Vec<Call> {
+    let again = if is_permanent { Call::Take } else { Call::Open };
+    match draw.below(8) {
+        0 => vec![Call::Close, again],
+        1 => vec![Call::Crash, again],
+        2 => vec![Call::OpenWith(bad_contract(draw)), again],
+        3 => vec![again],
+        4 if is_permanent => vec![Call::Delete, Call::Add, Call::Take],
+        5 => vec![Call::Modify(bad_contract(draw)), again],
+        _ => vec![Call::Modify(contract(draw, max_sdu))],
+    }
+}
+
+/// Cells of strangers, and too many of a connection that is received.
+fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
+    if !draw.percent(40) {
+        return;
+    }
+    let hosts: Vec<String> = scenario
+        .servers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    let to = hosts[draw.below(hosts.len() as u64) as usize].clone();
+    let cell_s = draw.between(1_000, LINE / 4);
+    let contract = format!("cbr,aal5:pcr={}cps,max_sdu=200,cdvt={CDVT}", cell_s / 3);
+    scenario.connections.push(ConnectionSpec {
+        name: "flood".into(),
+        from: "hazard".into(),
+        to: to.clone(),
+        address: VpiVci::new(0, 100).unwrap_or_default(),
+        contract,
+        notification: Notification::LastCell,
+        client: 0,
+        open: true,
+    });
+    scenario.applications.push(ApplicationSpec {
+        name: "flooded".into(),
+        host: to,
+        connection: "flood".into(),
+        uid: 1_000,
+        accepts: false,
+        calls: vec![CallSpec {
+            at_ns: draw.below(1_000_000),
+            call: Call::Open,
+        }],
+    });
+    scenario.sources.push(SourceSpec {
+        connection: "flood".into(),
+        traffic: match draw.percent(30) {
+            true => Traffic::Scan {
+                cell_s: cell_s as u32,
+            },
+            false => Traffic::Paced {
+                cell_s: cell_s as u32,
+            },
+        },
+        sdus: vec![200, 40],
+        start_ns: draw.below(1_000_000),
+        stop_ns: 0,
+        by_adapter: false,
+        hazard: true,
+    });
+}
+
+/// What goes wrong beside the servers.
+fn faults(draw: &mut Draw, scenario: &mut Scenario) {
+    let heal_ns = scenario.heal_ns;
+    let hosts: Vec<String> = scenario
+        .servers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    let any = |draw: &mut Draw| hosts[draw.below(hosts.len() as u64) as usize].clone();
+    for (at_ns, for_ns) in spans(draw, 25, 3, (10_000, 1_500_000), heal_ns) {
+        let host = any(draw);
+        scenario.faults.push(FaultSpec::AdapterStall {
+            host,
+            at_ns,
+            for_ns,
+        });
+    }
+    for (at_ns, for_ns) in spans(draw, 20, 2, (100_000, 3_000_000), heal_ns) {
+        let host = any(draw);
+        scenario.faults.push(FaultSpec::HostStall {
+            host,
+            at_ns,
+            for_ns,
+        });
+    }
+    for (at_ns, for_ns) in spans(draw, 25, 2, (50_000, 1_000_000), heal_ns) {
+        let host = any(draw);
+        scenario.faults.push(FaultSpec::AdapterCrash {
+            host,
+            at_ns,
+            for_ns,
+        });
+    }
+    if draw.percent(25) {
+        for _ in 0..draw.between(1, 8) {
+            scenario.faults.push(FaultSpec::Cell {
+                link: draw.below(scenario.links.len() as u64) as usize,
+                back: draw.percent(50),
+                cell: draw.below(2_000),
+                effect: match draw.below(3) {
+                    0 => Effect::Lose,
+                    1 => Effect::Duplicate,
+                    _ => Effect::Flip {
+                        bit: draw.below(424) as u16,
+                    },
+                },
+            });
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Servers in the world: the real protocol server of a host, between the host's adapter and its
+//! applications.
+//!
+//! ```text
+//!   application  -- Request -->  [ Server ]  -- AdapterAsk -->  process  -- command -->  adapter
+//!    source, reader  <-- Confirm     |     <-- AdapterAnswer --  keeps VCs, records,
+//!        |                           |                           sockets of applications
+//!        +---- rings -----------------------------------------------------------> adapter
+//! ```
+//!
+//! Every message takes its time; a channel keeps its order, and of channels that have one at the
+//! same time the scenario says which comes first. A server can die at any time: what it had asked
+//! is carried out, nobody hears the answer, and its successor takes up what the process keeps.
+
+mod application;
+mod bug;
+mod call;
+mod check;
+mod credit;
+mod daemon;
+mod draw;
+mod process;
+mod promise;
+mod run;
+pub mod scenario;
+mod setup;
+mod spoil;
+
+use std::collections::BTreeMap;
+
+use application::Application;
+pub(crate) use application::Gate;
+pub use bug::ServerBug;
+use daemon::Served;
+pub use daemon::ServerOutcome;
+pub(crate) use draw::scenario_of;
+use promise::Promise;
+pub(crate) use setup::Services;
+
+/// What can happen to servers and applications. At one time in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ServiceEvent {
+    /// A host's server dies.
+    Dies(u32),
+    /// Another begins.
+    Begins(u32),
+    /// It looks whether what the one before had asked has been carried out.
+    TakesUp(u32),
+    /// A host's server looks how its adapter does.
+    Looks(u32),
+    /// A message of a host's channel arrives: host, rank, channel.
+    Parcel(u32, u32, u32),
+    /// A call of an application is due.
+    Call(u32, u32),
+    /// An application looks whether everything has been sent.
+    Flush(u32),
+}
+
+/// All servers and applications of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    /// Hosts with a server, by number.
+    hosts: BTreeMap<usize, Served>,
+    applications: Vec<Application>,
+    /// Which application uses the end of a connection: host, connection.
+    holders: BTreeMap<(usize, u32), usize>,
+    /// What must arrive, by connection.
+    promises: BTreeMap<u32, Promise>,
+    bug: Option<ServerBug>,
+}
+
+impl Service {
+    /// Whether there is no server.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.hosts.is_empty()
+    }
+
+    /// Whether a connection's end at a host is a server's.
+    pub(crate) fn serves(&self, host: usize, connection: u32) -> bool {
+        let mut applications = self.applications.iter();
+        applications.any(|one| one.host == host && one.connection == connection)
+    }
+
+    /// A PDU of a connection was read.
+    pub(crate) fn has_read(&mut self, connection: u32, number: u64) {
+        if let Some(promise) = self.promises.get_mut(&connection) {
+            promise.keeps(number);
+        }
+    }
+
+    fn has(&self, bug: ServerBug) -> bool {
+        self.bug == Some(bug)
+    }
+}

@@ -1,0 +1,57 @@
+//! What was admitted at both ends and conforms loses nothing.
+
+use std::collections::BTreeSet;
+
+use crate::world::Ps;
+use crate::world::incident::SETTLED;
+
+/// PDUs of one connection that must arrive.
+#[derive(Debug, Default)]
+pub(super) struct Promise {
+    due: BTreeSet<u64>,
+    /// Nothing is promised of what is handed over before.
+    from: Ps,
+    /// Whatever was cut short takes the next PDU with it.
+    passes_over: bool,
+    /// More was sent than the reader is promised, and it is policed for that still.
+    is_exceeded: bool,
+    /// PDUs that were promised, and have arrived.
+    pub(super) kept: u64,
+}
+
+impl Promise {
+    /// Something has happened that can cost PDUs, or will until `until`.
+    pub(super) fn is_broken(&mut self, until: Ps) {
+        self.due.clear();
+        self.from = self.from.max(until.plus(SETTLED));
+        self.passes_over = true;
+    }
+
+    /// PDU `number` is handed over.
+    pub(super) fn makes(&mut self, now: Ps, number: u64) {
+        if now >= self.from && !std::mem::take(&mut self.passes_over) && !self.is_exceeded {
+            self.due.insert(number);
+        }
+    }
+
+    /// More is sent than the reader is promised.
+    pub(super) fn is_exceeded(&mut self) {
+        self.due.clear();
+        self.is_exceeded = true;
+    }
+
+    /// The reader is another, and polices anew.
+    pub(super) fn begins_anew(&mut self) {
+        self.is_exceeded = false;
+    }
+
+    /// PDU `number` is there.
+    pub(super) fn keeps(&mut self, number: u64) {
+        self.kept += u64::from(self.due.remove(&number));
+    }
+
+    /// The first PDU that is missing, and how many are.
+    pub(super) fn missing(&self) -> Option<(u64, usize)> {
+        Some((*self.due.first()?, self.due.len()))
+    }
+}

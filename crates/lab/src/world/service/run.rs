@@ -1,0 +1,661 @@
+//! Servers in a run: they die and begin, are told and tell.
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
+use cellgate_core::server::{
+    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health, Output, Peer,
+    PortHealth, Request, Server, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
+};
+
+use super::daemon::{
+    FROM_ADAPTER, OPERATOR, Parcel, Reader, TO_ADAPTER, client_of, reader_of, to_client,
+};
+use super::process::{Heard, News, can_be_refused, region_sizes};
+use super::spoil::{is_lost, spoil, spoil_message};
+use super::{ServerBug, ServiceEvent};
+use crate::world::run::{Event, World};
+use crate::world::{Ps, Violation};
+
+/// From one look of a server at its adapter to the next.
+const LOOK: Ps = Ps::from_ns(4_000_000);
+/// From one look of a new server whether it can take up to the next.
+const PATIENCE: Ps = Ps::from_ns(50_000);
+
+impl World {
+    /// Puts the first events in.
+    pub(in crate::world) fn begin_service(&mut self, duration_ns: u64) {
+        let opened = self.opened;
+        let end = opened.plus(Ps::from_ns(duration_ns));
+        let mut events = Vec::new();
+        for (host, served) in &self.service.hosts {
+            let host = *host as u32;
+            events.push((opened, ServiceEvent::Begins(host)));
+            for crash in &served.spec.crashes {
+                let at = opened.plus(Ps::from_ns(crash.at_ns));
+                events.push((at, ServiceEvent::Dies(host)));
+                let at = at.plus(Ps::from_ns(crash.for_ns));
+                events.push((at, ServiceEvent::Begins(host)));
+            }
+            let mut at = opened.plus(LOOK);
+            while at < end {
+                events.push((at, ServiceEvent::Looks(host)));
+                at = at.plus(LOOK);
+            }
+        }
+        for (n, application) in (0..).zip(&self.service.applications) {
+            for (call, spec) in (0..).zip(&application.spec.calls) {
+                let at = opened.plus(Ps::from_ns(spec.at_ns));
+                events.push((at, ServiceEvent::Call(n, call)));
+            }
+        }
+        for (at, event) in events {
+            self.queue.push(at, Event::Service(event));
+        }
+    }
+
+    pub(in crate::world) fn service_event(&mut self, event: ServiceEvent) {
+        match event {
+            ServiceEvent::Dies(host) => self.server_dies(host as usize),
+            ServiceEvent::Begins(host) | ServiceEvent::TakesUp(host) => {
+                self.server_begins(host as usize);
+            }
+            ServiceEvent::Looks(host) => self.server_looks(host as usize),
+            ServiceEvent::Parcel(host, _, channel) => self.parcel(host as usize, channel),
+            ServiceEvent::Call(application, call) => {
+                self.call(application as usize, call as usize);
+            }
+            ServiceEvent::Flush(application) => self.flush(application as usize),
+        }
+    }
+
+    /// Something is on its way.
+    pub(super) fn post(&mut self, host: usize, channel: u32, parcel: Parcel) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let at = self.now.plus(Ps::from_ns(served.spec.control_ns));
+        let rank = served.rank(channel);
+        let to = served.channels.entry(channel).or_default();
+        to.parcels.push_back(parcel);
+        let event = ServiceEvent::Parcel(host as u32, rank, channel);
+        self.queue.push(at, Event::Service(event));
+    }
+
+    /// The first on a channel has come.
+    fn parcel(&mut self, host: usize, channel: u32) {
+        let reader = reader_of(channel);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let Some(to) = served.channels.get_mut(&channel) else {
+            return;
+        };
+        match reader {
+            // A program that is not run hears nothing yet.
+            Reader::Application if self.now < self.host_stalls[host] => {
+                let event = ServiceEvent::Parcel(host as u32, 0, channel);
+                return self
+                    .queue
+                    .push(self.host_stalls[host], Event::Service(event));
+            }
+            Reader::Server if served.server.is_none() && channel != FROM_ADAPTER => {
+                to.waiting += 1;
+                return;
+            }
+            _ => {}
+        }
+        let Some(parcel) = to.parcels.pop_front() else {
+            return;
+        };
+        self.hears(host, channel, parcel);
+        self.note((host as u64) << 48 ^ u64::from(channel) << 8 ^ 2);
+        self.audit_at_rest(host);
+    }
+
+    fn hears(&mut self, host: usize, channel: u32, parcel: Parcel) {
+        match parcel {
+            Parcel::Connect | Parcel::Said(..) | Parcel::HangUp => {
+                self.server_hears(host, client_of(channel), parcel);
+            }
+            Parcel::Told(message, enclosure) => {
+                self.application_hears(host, client_of(channel), *message, enclosure);
+            }
+            Parcel::HungUp => self.application_is_hung_up(host, client_of(channel)),
+            Parcel::Ask(life, ticket, ask) => self.process_hears(host, life, ticket, *ask),
+            Parcel::Keep(life, client, attachment) => self.keep(host, life, client, attachment),
+            Parcel::Answer(heard) => self.server_is_answered(host, *heard),
+            Parcel::Lost(life) => self.serve(host, life, |server, now| {
+                server.handle_adapter_lost(now);
+            }),
+            Parcel::Ready(life) => {
+                if !self.service.has(ServerBug::NothingReopened) {
+                    self.serve(host, life, |server, now| server.handle_adapter_ready(now));
+                }
+            }
+        }
+    }
+
+    /// The process of the adapter is to keep a socket.
+    fn keep(&mut self, host: usize, life: u32, client: ClientId, at: AttachmentIndex) {
+        let served = self.service.hosts.get_mut(&host);
+        let served = served.filter(|one| one.is_adapter_up && one.adapter_life == life);
+        let served = served.filter(|one| one.process.attachments.contains_key(&at));
+        if let Some(served) = served {
+            served.process.kept.insert(at, client);
+        }
+    }
+
+    /// Has the server of this life do something, and carries out what it wants.
+    pub(super) fn serve(&mut self, host: usize, life: u32, input: impl FnOnce(&mut Server, Time)) {
+        let now = self.now.time();
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let Some(server) = served.server.as_mut().filter(|_| served.life == life) else {
+            return;
+        };
+        input(server, now);
+        let mut outputs = Vec::new();
+        while let Some(output) = server.poll_output() {
+            outputs.push(output);
+        }
+        self.promises_fit(host);
+        for output in outputs {
+            self.carry_out(host, output);
+        }
+    }
+
+    /// The same for whichever server there is.
+    pub(super) fn serve_any(&mut self, host: usize, input: impl FnOnce(&mut Server, Time)) {
+        let life = self
+            .service
+            .hosts
+            .get(&host)
+            .map_or(0, |served| served.life);
+        self.serve(host, life, input);
+    }
+
+    fn server_hears(&mut self, host: usize, client: ClientId, parcel: Parcel) {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        let peer = served.clients.get(&client).map(|n| {
+            let application = &self.service.applications[*n];
+            application.peer(*n)
+        });
+        match parcel {
+            Parcel::Connect => {
+                let peer = peer.unwrap_or(Peer { uid: 0, pid: 0 });
+                self.serve_any(host, |server, now| {
+                    server.handle_connect(now, client, peer);
+                });
+            }
+            Parcel::HangUp => {
+                if let Some(served) = self.service.hosts.get_mut(&host) {
+                    served.clients.remove(&client);
+                }
+                self.serve_any(host, |server, now| server.handle_hang_up(now, client));
+            }
+            Parcel::Said(message, capability) => {
+                self.hears_request(host, client, message, capability);
+            }
+            _ => {}
+        }
+    }
+
+    /// A message of an application; a refusal must leave no trace.
+    fn hears_request(
+        &mut self,
+        host: usize,
+        client: ClientId,
+        message: FromClient,
+        capability: Option<VcId>,
+    ) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let number = served.clients.get(&client).copied();
+        if let FromClient::Request {
+            request: Request::Delete { .. },
+            ..
+        } = &message
+            && let Some(number) = number
+        {
+            let connection = self.service.applications[number].connection;
+            served.deleted.insert(connection);
+        }
+        let before = self.books(host);
+        let asked = message.clone();
+        let now = self.now.time();
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let Some(server) = &mut served.server else {
+            return;
+        };
+        server.handle_message(now, client, message, capability);
+        let mut outputs = Vec::new();
+        while let Some(output) = server.poll_output() {
+            outputs.push(output);
+        }
+        self.promises_fit(host);
+        if let Some(before) = before {
+            self.judge_refusal(host, client, &asked, &before, &outputs);
+        }
+        for output in outputs {
+            self.carry_out(host, output);
+        }
+    }
+
+    /// The operator's first words: the interfaces that are not there.
+    fn operator_begins(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        let links = &served.process.links;
+        let there = |name: &String| links.values().any(|link| link.name == *name);
+        let missing = served.interfaces.iter().filter(|one| !there(&one.name));
+        let hello = Request::Hello { version: VERSION };
+        let adds = missing.cloned().map(Request::AddInterface);
+        let requests: Vec<Request> = std::iter::once(hello).chain(adds).collect();
+        let peer = Peer { uid: 0, pid: 1 };
+        self.serve_any(host, |server, now| {
+            server.handle_connect(now, OPERATOR, peer);
+        });
+        for (id, request) in (1..).zip(requests) {
+            let message = FromClient::Request { id, request };
+            self.serve_any(host, |server, now| {
+                server.handle_message(now, OPERATOR, message, None);
+            });
+        }
+    }
+
+    fn carry_out(&mut self, host: usize, output: Output) {
+        match output {
+            Output::Adapter { ticket, ask } => self.ask(host, ticket, ask),
+            Output::Client {
+                client: OPERATOR, ..
+            } => {}
+            Output::Client {
+                client,
+                message,
+                enclosed,
+            } => self.tell(host, client, message, enclosed),
+            Output::Keep { client, attachment } => {
+                if self.service.has(ServerBug::SocketNotKept) {
+                    return;
+                }
+                let life = self.adapter_life(host);
+                self.post(host, TO_ADAPTER, Parcel::Keep(life, client, attachment));
+            }
+            Output::HangUp { client } => {
+                if let Some(served) = self.service.hosts.get_mut(&host) {
+                    served.clients.remove(&client);
+                }
+                self.post(host, to_client(client), Parcel::HungUp);
+            }
+        }
+    }
+
+    fn adapter_life(&self, host: usize) -> u32 {
+        let served = self.service.hosts.get(&host);
+        served.map_or(0, |served| served.adapter_life)
+    }
+
+    fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
+        self.is_not_in_use(host, &ask);
+        let life = self.adapter_life(host);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.counts.commands += 1;
+        if let Some(answer) = self
+            .service
+            .bug
+            .and_then(|bug| spoil(bug, &served.process, &mut ask))
+        {
+            let heard = Heard {
+                life: served.life,
+                ticket,
+                answer: Ok(answer),
+                news: News::None,
+            };
+            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+        }
+        let parcel = Parcel::Ask(life, ticket, Box::new(ask));
+        self.post(host, TO_ADAPTER, parcel);
+    }
+
+    fn tell(&mut self, host: usize, client: ClientId, mut message: FromServer, enclosed: Enclosed) {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        let enclosure = served.enclosure(enclosed);
+        if enclosure.is_none() && enclosed != Enclosed::Nothing {
+            // The real one hangs up, too.
+            return self.carry_out(host, Output::HangUp { client });
+        }
+        let number = served.clients.get(&client).copied();
+        if let (Some(bug), Some(number)) = (self.service.bug, number) {
+            if is_lost(bug, &message) {
+                return;
+            }
+            spoil_message(bug, &self.service.applications[number], &mut message);
+        }
+        let told = Parcel::Told(Box::new(message), enclosure.map(Box::new));
+        self.post(host, to_client(client), told);
+    }
+
+    /// What a server has asked reaches the process of the adapter.
+    fn process_hears(&mut self, host: usize, life: u32, ticket: Ticket, ask: AdapterAsk) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        if !served.is_adapter_up || served.adapter_life != life {
+            return;
+        }
+        let asker = served.life;
+        let ordinal = served.refusable;
+        served.refusable += u64::from(can_be_refused(&ask));
+        let is_refused = can_be_refused(&ask) && served.spec.refused.contains(&ordinal);
+        let answered = |answer| Heard {
+            life: asker,
+            ticket,
+            answer,
+            news: News::None,
+        };
+        if is_refused {
+            let heard = answered(Err(AdapterRefusal::Refused(Refusal::Busy)));
+            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+        }
+        let mut woken = std::mem::take(&mut self.woken);
+        let station = &mut self.stations[host];
+        station.catch_up(self.now, &mut self.lines, &mut woken);
+        match station.ask(&ask, region_sizes) {
+            Some((order, brought)) => {
+                served.process.ordered(order, (asker, ticket, ask), brought);
+            }
+            None => {
+                let heard = answered(served.process.carry_out(&ask));
+                self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+            }
+        }
+        self.after_step(host, woken);
+    }
+
+    /// The adapter has ended commands of a server.
+    pub(in crate::world) fn adapter_has_answered(&mut self, host: usize) {
+        let answered = std::mem::take(&mut self.stations[host].answered);
+        for answer in answered {
+            let Some(served) = self.service.hosts.get_mut(&host) else {
+                return;
+            };
+            if let Some(heard) = served.process.ended(answer) {
+                self.guarantees_fit(host);
+                self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+            }
+        }
+    }
+
+    fn server_is_answered(&mut self, host: usize, heard: Heard) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        if served.life != heard.life || served.server.is_none() {
+            return;
+        }
+        match heard.news {
+            News::Attachment(attachment, client) => {
+                served.attachments.insert(attachment, client);
+            }
+            News::NoAttachment(attachment) => {
+                served.attachments.remove(&attachment);
+            }
+            News::Vc(vc, files, request) => {
+                served.vcs.insert(vc.index, (vc, files, request));
+            }
+            News::None => {}
+        }
+        let Heard { ticket, answer, .. } = heard;
+        self.serve_any(host, |server, now| {
+            server.handle_answer(now, ticket, answer)
+        });
+    }
+
+    fn server_dies(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        if served.server.take().is_none() {
+            return;
+        }
+        let kept = served.kept();
+        served.life += 1;
+        served.vcs.clear();
+        served.attachments.clear();
+        served.offered.clear();
+        let lost: Vec<ClientId> = served.clients.keys().copied().collect();
+        for client in lost {
+            if !kept.contains(&client) {
+                self.loses_socket(host, client);
+            }
+        }
+    }
+
+    /// A socket that nobody keeps is closed with the process that had it.
+    fn loses_socket(&mut self, host: usize, client: ClientId) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let number = served.clients.remove(&client);
+        let channel = super::daemon::to_server(client);
+        served.channels.remove(&channel);
+        self.post(host, to_client(client), Parcel::HungUp);
+        let application = number.map(|n| &self.service.applications[n]);
+        let held = application.and_then(|one| one.held.as_ref().map(|held| (one, held)));
+        let is_adapter_up = self
+            .service
+            .hosts
+            .get(&host)
+            .is_some_and(|s| s.is_adapter_up);
+        if let (Some((one, held)), true) = (held, is_adapter_up)
+            && held.in_use
+            && one.client == Some(client)
+            && self.stations[host].info(held.vc).is_some()
+        {
+            let name = &one.spec.name;
+            let text = format!("application {name}: its socket went with the server");
+            self.violate(Violation::new("I19", self.now, text));
+        }
+    }
+
+    /// A server begins: with its adapter's first words, or when what the server before has asked
+    /// is done.
+    fn server_begins(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        if served.server.is_some() {
+            return;
+        }
+        let asked = served
+            .channels
+            .get(&TO_ADAPTER)
+            .map_or(0, |to| to.parcels.len());
+        if asked + served.process.waiting() > 0 || !served.is_adapter_up {
+            let event = Event::Service(ServiceEvent::TakesUp(host as u32));
+            return self.queue.push(self.now.plus(PATIENCE), event);
+        }
+        served.server = Some(Server::new(served.config.clone()));
+        if served.life == 0 {
+            served.life = 1;
+            self.serve_any(host, |server, now| server.handle_adapter_ready(now));
+        } else {
+            self.server_takes_up(host);
+        }
+        self.operator_begins(host);
+        self.channels_go_on(host);
+    }
+
+    fn server_takes_up(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let kept = served.kept();
+        let lost: Vec<ClientId> = served.clients.keys().copied().collect();
+        for client in lost.into_iter().filter(|client| !kept.contains(client)) {
+            self.loses_socket(host, client);
+        }
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        for (vc, kept) in &served.process.vcs {
+            let news = (*vc, kept.files.clone(), kept.request);
+            served.vcs.insert(vc.index, news);
+        }
+        let clients = served.process.attachments.iter();
+        let clients = clients.map(|(index, one)| (*index, one.client));
+        served.attachments = clients.collect();
+        let interfaces = served.process.links.iter();
+        let interfaces = interfaces.map(|(port, spec)| TakenInterface {
+            spec: spec.clone(),
+            port: *port,
+            up: true,
+        });
+        let interfaces = interfaces.collect();
+        served.counts.take_ups += 1;
+        served.counts.taken_up += served.process.vcs.len() as u64;
+        let mut taken = self.taken_up(host);
+        let first = taken.iter().position(|one| one.vc.is_some());
+        match (self.service.bug, first) {
+            (Some(ServerBug::VcNotTakenUp), Some(first)) => drop(taken.remove(first)),
+            (Some(ServerBug::TakenVcClosed), Some(first)) => {
+                let vc = taken[first].vc.as_ref().map(|taken| taken.vc);
+                if let Some(vc) = vc {
+                    self.ask(host, Ticket(u64::MAX), AdapterAsk::Close { vc });
+                }
+            }
+            _ => {}
+        }
+        self.serve_any(host, |server, now| server.take_up(now, interfaces, taken));
+    }
+
+    /// What the process of the adapter has: one for each VC, and for each attachment without one.
+    fn taken_up(&self, host: usize) -> Vec<TakenUp> {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return Vec::new();
+        };
+        let mut taken = Vec::new();
+        for (index, attachment) in &served.process.attachments {
+            let client = served.process.kept.get(index);
+            let client = client.and_then(|id| {
+                let n = *served.clients.get(id)?;
+                let one = &self.service.applications[n];
+                // Whoever has died in the meantime has hung up.
+                (one.client == Some(*id)).then(|| (*id, one.peer(n)))
+            });
+            let one = |vc| TakenUp {
+                client,
+                attachment: *index,
+                attachment_sizes: attachment.sizes,
+                attachment_generation: attachment.files_generation,
+                vc,
+            };
+            let before = taken.len();
+            for (vc, kept) in &served.process.vcs {
+                if kept.request.attachment == *index {
+                    taken.push(one(Some(TakenVc {
+                        vc: *vc,
+                        request: kept.request,
+                        sizes: kept.sizes,
+                        files_generation: kept.files.generation,
+                        record: kept.record.clone(),
+                    })));
+                }
+            }
+            if taken.len() == before {
+                taken.push(one(None));
+            }
+        }
+        taken
+    }
+
+    /// What has waited for a server comes at once.
+    fn channels_go_on(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let mut events = Vec::new();
+        for (channel, to) in &mut served.channels {
+            let waiting = std::mem::take(&mut to.waiting);
+            events.extend((0..waiting).map(|_| *channel));
+        }
+        for channel in events {
+            let rank = self
+                .service
+                .hosts
+                .get(&host)
+                .map_or(0, |served| served.rank(channel));
+            let event = ServiceEvent::Parcel(host as u32, rank, channel);
+            self.queue.push(self.now, Event::Service(event));
+        }
+    }
+
+    /// The counters of VCs, and how the adapter does.
+    fn server_looks(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        if !served.is_adapter_up {
+            return;
+        }
+        let station = &self.stations[host];
+        let vcs = served.process.vcs.keys();
+        let vcs: Vec<VcInfo> = vcs.filter_map(|vc| station.info(*vc)).collect();
+        let state = AdapterState {
+            time: self.now.time(),
+            stats: *station.adapter.stats(),
+            vcs,
+            next: None,
+        };
+        let ports = (0..served.interfaces.len()).map(|port| PortHealth {
+            port: PortIndex(port as u8),
+            up: true,
+            dropped_cells: 0,
+        });
+        let health = Health {
+            gap_ns: 0,
+            ports: ports.collect(),
+        };
+        self.serve_any(host, |server, now| {
+            server.handle_report(now, &state);
+            server.handle_health(now, &health);
+        });
+    }
+
+    /// A host's adapter has died: with it goes what its process kept.
+    pub(in crate::world) fn service_loses_adapter(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.process.clear();
+        served.is_adapter_up = false;
+        served.adapter_life += 1;
+        served.vcs.clear();
+        served.attachments.clear();
+        let life = served.life;
+        self.service.holders.retain(|(at, _), _| *at != host);
+        self.host_is_disturbed(host, self.now);
+        self.post(host, FROM_ADAPTER, Parcel::Lost(life));
+    }
+
+    /// Another has begun.
+    pub(in crate::world) fn service_finds_adapter(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.is_adapter_up = true;
+        let life = served.life;
+        self.post(host, FROM_ADAPTER, Parcel::Ready(life));
+    }
+}

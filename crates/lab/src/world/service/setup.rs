@@ -1,0 +1,245 @@
+//! From a scenario to servers and applications.
+
+use std::collections::BTreeMap;
+
+use cellgate_core::adapter::Interleaving;
+use cellgate_core::contract::CellRate;
+use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::server::{
+    Address, AdmissionConfig, Cost, Costs, CpuLaw, InterfaceSpec, Limits, Link, Quota,
+    ServerAssumptions, ServerConfig,
+};
+use cellgate_core::wire::VpiVci;
+
+use super::application::Application;
+use super::daemon::Served;
+use super::scenario::ServerSpec;
+use super::{Promise, ServerBug, Service};
+use crate::world::endpoint::DOORBELL_SLOTS;
+use crate::world::error::ScenarioError;
+use crate::world::run::Connection;
+use crate::world::scenario::{FaultSpec, HostSpec, Scenario};
+
+/// The user that servers run as.
+pub(super) const SERVER_UID: u32 = 900;
+
+/// The name of the interface on a port.
+pub(super) fn interface_name(port: usize) -> String {
+    format!("p{port}")
+}
+
+/// An address there.
+pub(super) fn address_at(port: usize, vc: VpiVci) -> Address {
+    Address {
+        interface: Some(interface_name(port)),
+        vc,
+    }
+}
+
+/// Which connections are whose, before there are hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    /// Applications of each host that has a server.
+    hosts: BTreeMap<usize, u16>,
+    /// Ends of connections that applications use: host, connection.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Services {
+    /// What is wrong with servers and applications is told.
+    pub(crate) fn of(scenario: &Scenario) -> Result<Self, ScenarioError> {
+        let mut services = Self::default();
+        let host_of = |name: &String| {
+            let host = scenario.hosts.iter().position(|host| host.name == *name);
+            host.ok_or_else(|| ScenarioError::Unknown(name.clone()))
+        };
+        for server in &scenario.servers {
+            if services.hosts.insert(host_of(&server.host)?, 0).is_some() {
+                return Err(ScenarioError::TwoOfAName(server.host.clone()));
+            }
+            if server.best_effort_percent > 100 || server.control_ns == 0 {
+                let what = "control_ns is not 0, best_effort_percent at most 100";
+                return Err(ScenarioError::Quantity(server.host.clone(), what));
+            }
+        }
+        for application in &scenario.applications {
+            let host = host_of(&application.host)?;
+            let count = services.hosts.get_mut(&host);
+            let count = count.ok_or_else(|| ScenarioError::NoServer(application.host.clone()))?;
+            *count = count.saturating_add(1);
+            let name = &application.connection;
+            let connection = scenario
+                .connections
+                .iter()
+                .position(|one| one.name == *name);
+            let connection = connection.ok_or_else(|| ScenarioError::Unknown(name.clone()))?;
+            let spec = &scenario.connections[connection];
+            if ![&spec.from, &spec.to].contains(&&application.host) {
+                return Err(ScenarioError::NoEnd(application.name.clone()));
+            }
+            services.ends.push((host, connection));
+        }
+        for fault in &scenario.faults {
+            if let FaultSpec::ReaderCrash { connection, .. } | FaultSpec::Write { connection, .. } =
+                fault
+                && let Some(at) = scenario
+                    .connections
+                    .iter()
+                    .position(|c| c.name == *connection)
+                && services.serves(host_of(&scenario.connections[at].to)?, at)
+            {
+                return Err(ScenarioError::Served(connection.clone()));
+            }
+        }
+        Ok(services)
+    }
+
+    /// Clients and VCs that a host's server may need; none: it has no server.
+    pub(crate) fn room(&self, host: usize) -> Option<u16> {
+        let applications = *self.hosts.get(&host)?;
+        // Whoever has died can still be attached while its successor is.
+        Some(applications.saturating_mul(3).saturating_add(4))
+    }
+
+    /// Whether applications use a connection's end at a host.
+    pub(crate) fn serves(&self, host: usize, connection: usize) -> bool {
+        self.ends.contains(&(host, connection))
+    }
+
+    /// The servers and the applications; `ports` are the lines of each host, with the rates of
+    /// those that lead away.
+    pub(crate) fn build(
+        &self,
+        scenario: &Scenario,
+        connections: &[Connection],
+        (ports, rates): (&[Vec<(usize, usize)>], &[Vec<CellRate>]),
+        bug: Option<ServerBug>,
+    ) -> Service {
+        let mut service = Service {
+            bug,
+            ..Service::default()
+        };
+        for spec in &scenario.servers {
+            let host = scenario
+                .hosts
+                .iter()
+                .position(|host| host.name == spec.host);
+            let host = host.unwrap_or(0);
+            let config = config(&scenario.hosts[host], spec, rates[host].len(), bug);
+            let lines = rates[host].iter().enumerate();
+            let interfaces = lines.map(|(port, rate)| interface(port, *rate, bug));
+            let served = Served::new(spec.clone(), config, interfaces.collect());
+            service.hosts.insert(host, served);
+        }
+        for (spec, (host, connection)) in scenario.applications.iter().zip(&self.ends) {
+            let at = &connections[*connection];
+            let sends = at.from == *host;
+            let path = if sends {
+                at.path.first()
+            } else {
+                at.path.last()
+            };
+            let mine = |(input, output): &(usize, usize)| {
+                path.is_some_and(|line| line == input || line == output)
+            };
+            let port = ports[*host].iter().position(mine).unwrap_or(0);
+            let at = &scenario.connections[*connection];
+            let end = (*connection as u32, at, sends);
+            let line = (port, rates[*host][port]);
+            let application = Application::new(spec.clone(), *host, end, line);
+            service.applications.push(application);
+            service.promises.insert(end.0, Promise::default());
+        }
+        service
+    }
+}
+
+fn interface(port: usize, rate: CellRate, bug: Option<ServerBug>) -> InterfaceSpec {
+    let tenth = match bug {
+        Some(ServerBug::LineTooWide) => rate.cell_s() / 10,
+        _ => 0,
+    };
+    let name = interface_name(port);
+    InterfaceSpec {
+        // What is behind a port is the world's affair.
+        link: Link::Memory { peer: name.clone() },
+        name,
+        line_rate: CellRate::new(rate.cell_s().saturating_add(tenth)),
+    }
+}
+
+/// What a cell and a PDU cost here: such that the adapter's core is as scarce as the line.
+fn law() -> CpuLaw {
+    let cost = |cell_ps, pdu_ps| Cost { cell_ps, pdu_ps };
+    CpuLaw {
+        reserve: Costs {
+            transmit: cost(200_000, 900_000),
+            receive: cost(150_000, 700_000),
+        },
+        expected: Costs {
+            transmit: cost(100_000, 500_000),
+            receive: cost(90_000, 400_000),
+        },
+        headroom_percent: 10,
+    }
+}
+
+fn config(
+    host: &HostSpec,
+    spec: &ServerSpec,
+    ports: usize,
+    bug: Option<ServerBug>,
+) -> ServerConfig {
+    let quota = match spec.quota_cell_s {
+        _ if bug == Some(ServerBug::QuotaIgnored) => Quota::NONE,
+        0 => Quota::NONE,
+        cell_s => Quota {
+            cell_s,
+            ..Quota::NONE
+        },
+    };
+    ServerConfig {
+        server: "cellgate lab".into(),
+        pid: 1,
+        uid: SERVER_UID,
+        notes: Vec::new(),
+        counters_len: None,
+        ports: ports as u8,
+        attachment: AttachmentSizes {
+            event_slots: host.event_slots,
+            doorbell_slots: DOORBELL_SLOTS,
+        },
+        assumptions: ServerAssumptions {
+            cdvt_ns: 1_000_000,
+            interleaving: Interleaving {
+                mids: 4,
+                reassembly_timeout_ns: 0,
+            },
+            wake_up_ns: host.wake_up_ns + 2 * host.step_ns,
+            gap_max_ns: host.gap_max_ns,
+            clump_cells: host.clump_cells,
+        },
+        admission: AdmissionConfig {
+            adapter_law: law(),
+            adapter_ppm: spec.adapter_ppm,
+            worker_law: law(),
+            worker_ppm: 0,
+            memory: spec.memory,
+            connections: match bug {
+                Some(ServerBug::ConnectionsUnbounded) => u32::MAX,
+                _ => spec.connections,
+            },
+            best_effort_percent: match bug {
+                Some(ServerBug::BestEffortForgotten) => 0,
+                _ => spec.best_effort_percent,
+            },
+            sdu_floor: None,
+            quota,
+            quotas: BTreeMap::new(),
+        },
+        limits: Limits {
+            waiting: 8,
+            ..Limits::default()
+        },
+    }
+}

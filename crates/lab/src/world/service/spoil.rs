@@ -1,0 +1,112 @@
+//! What the bugs of [`ServerBug`] make of commands and messages.
+
+use cellgate_core::contract::{CellRate, Credit, Jitter};
+use cellgate_core::server::{
+    AdapterAnswer, AdapterAsk, Confirm, Demand, FromServer, Indication, Opened, Refused, Request,
+};
+
+use super::ServerBug;
+use super::application::Application;
+use super::process::Process;
+
+/// What a bug makes of a command; its answer, if the adapter does not hear of it.
+pub(super) fn spoil(
+    bug: ServerBug,
+    process: &Process,
+    ask: &mut AdapterAsk,
+) -> Option<AdapterAnswer> {
+    match (bug, ask) {
+        (ServerBug::VcNotClosed, AdapterAsk::Close { .. })
+        | (ServerBug::AttachmentNotRemoved, AdapterAsk::Detach { .. }) => {
+            return Some(AdapterAnswer::Done);
+        }
+        (ServerBug::ModifyForgotten, AdapterAsk::Modify { vc, sizes, .. }) if sizes.is_none() => {
+            let kept = process.vcs.get(vc)?;
+            return Some(AdapterAnswer::Opened {
+                vc: *vc,
+                sizes: kept.sizes,
+                files_generation: kept.files.generation,
+            });
+        }
+        (ServerBug::RateTooHigh, AdapterAsk::Open { request, .. }) => {
+            let higher = |rate: CellRate| CellRate::new(rate.cell_s() + rate.cell_s() / 20 + 1);
+            if let Some(transmit) = &mut request.transmit {
+                transmit.rate = transmit.rate.and_then(higher);
+            }
+        }
+        (bug, AdapterAsk::Open { record, .. } | AdapterAsk::Modify { record, .. }) => match bug {
+            ServerBug::DemandNotKept => record.demand = Demand::default(),
+            ServerBug::RequestNotKept => record.done = None,
+            _ => {}
+        },
+        _ => {}
+    }
+    None
+}
+
+/// What a bug makes of what an application is told.
+pub(super) fn spoil_message(bug: ServerBug, to: &Application, message: &mut FromServer) {
+    match (bug, message) {
+        (
+            ServerBug::OfferTooLarge,
+            FromServer::Confirm {
+                id,
+                result: Err(Refused::Admission(shortage)),
+            },
+        ) => {
+            let mut waiting = to.waiting.iter();
+            let asked = waiting.find(|waiting| waiting.id == *id);
+            if let Some(Some(Request::Open(open))) = asked.map(|waiting| &waiting.request)
+                && let Some(offer) = &mut shortage.offer
+            {
+                *offer = open.contract.clone();
+            }
+        }
+        (bug, FromServer::Confirm { result, .. }) => {
+            if let Ok(Confirm::Opened(opened) | Confirm::Modified { opened, .. }) = result {
+                spoil_opened(bug, opened);
+            }
+        }
+        (
+            bug,
+            FromServer::Indication {
+                indication: Indication::Reopened(opened),
+                ..
+            },
+        ) => spoil_opened(bug, opened),
+        _ => {}
+    }
+}
+
+fn spoil_opened(bug: ServerBug, opened: &mut Opened) {
+    match bug {
+        ServerBug::StaleGeneration => {
+            opened.vc.generation = opened.vc.generation.wrapping_sub(1);
+        }
+        ServerBug::CreditDoubled => {
+            let doubled = |credit: Credit| {
+                let sdu = opened.transmit_max_sdu?;
+                // Below 2^64: a credit is a few PDUs.
+                let bit_s = 16_000_000_000 * credit.octets() / credit.interval_ns();
+                Credit::for_sdu_rate(bit_s, sdu, Jitter::Default)
+            };
+            opened.transmit_credit = opened.transmit_credit.and_then(doubled);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a bug takes a message away.
+pub(super) fn is_lost(bug: ServerBug, message: &FromServer) -> bool {
+    match (bug, message) {
+        (
+            ServerBug::RestartNotTold,
+            FromServer::Indication {
+                indication: Indication::Restarted,
+                ..
+            },
+        ) => true,
+        (ServerBug::ConfirmLost, FromServer::Confirm { id, .. }) => id % 5 == 3,
+        _ => false,
+    }
+}

@@ -1,0 +1,200 @@
+//! Commands that a host's server has its adapter carry out.
+
+use cellgate_core::adapter::{AttachmentIndex, OpenRequest, Outcome, Refusal, VcId, VcInfo};
+use cellgate_core::server::AdapterAsk;
+
+use super::lifecycle::is_told;
+use super::{Ordered, Station};
+use crate::board::{LabCommand, LabCompletion};
+use crate::memory::{LabRegion, RegionSizes};
+use crate::world::endpoint::{Client, Endpoint, Handles};
+
+/// What a command brings along.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    /// A client's memory: its number at the host.
+    pub(crate) client: Option<usize>,
+    /// A VC's memory, as its client has it.
+    pub(crate) handles: Option<Handles>,
+}
+
+/// What an order was for that a server gave.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AskedFor {
+    Attach(usize),
+    Detach(AttachmentIndex),
+    Other,
+}
+
+/// How a command of a server ended.
+pub(crate) type Answer = (u64, Result<Outcome, Refusal>);
+
+/// One end of a connection that a server has opened, as its application hears of it.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) connection: u32,
+    pub(crate) client: usize,
+    pub(crate) vc: VcId,
+    pub(crate) request: OpenRequest,
+    /// Ticket of the command that brought the memory.
+    pub(crate) memory: u64,
+    pub(crate) handles: Handles,
+    /// Another application has used it before.
+    pub(crate) used: bool,
+}
+
+impl Station {
+    /// Gives a server's command to the adapter: its ticket, and the memory that goes along. None:
+    /// it is none for the adapter.
+    pub(crate) fn ask(
+        &mut self,
+        ask: &AdapterAsk,
+        sizes: impl Fn(cellgate_core::ring::ConnectionSizes) -> RegionSizes,
+    ) -> Option<(u64, Brought)> {
+        let mut brought = Brought::default();
+        let asked = match ask {
+            AdapterAsk::Attach { .. } => AskedFor::Attach(self.clients.len()),
+            AdapterAsk::Detach { attachment } => AskedFor::Detach(*attachment),
+            _ => AskedFor::Other,
+        };
+        let ticket = self.ticket(Ordered::Asked(asked));
+        let command = match *ask {
+            AdapterAsk::Attach { .. } => {
+                let mut client = Client::new(self.spec.event_slots);
+                client.ticket = ticket;
+                let attachment = client.memory.clone();
+                if let Some(judge) = &mut self.judge {
+                    judge.attaches(ticket, &attachment);
+                }
+                brought.client = Some(self.clients.len());
+                self.clients.push(client);
+                LabCommand::Attach { ticket, attachment }
+            }
+            AdapterAsk::Detach { attachment: index } => {
+                if let Some(judge) = &mut self.judge {
+                    judge.detaches(ticket, index);
+                }
+                LabCommand::Detach { ticket, index }
+            }
+            AdapterAsk::Open {
+                request,
+                sizes: asked,
+                ..
+            } => {
+                let region = LabRegion::for_request(sizes(asked), &request);
+                brought.handles = Some(Handles::of(&region));
+                if let Some(judge) = &mut self.judge {
+                    judge.opens(ticket, &request, region.sizes(), &region);
+                }
+                LabCommand::Open {
+                    ticket,
+                    request,
+                    region,
+                }
+            }
+            AdapterAsk::Modify {
+                vc,
+                request,
+                sizes: asked,
+                ..
+            } => {
+                let region = asked.map(|asked| LabRegion::for_request(sizes(asked), &request));
+                brought.handles = region.as_ref().map(Handles::of);
+                if let Some(judge) = &mut self.judge {
+                    judge.modifies(ticket, vc, &request, region.as_ref());
+                }
+                LabCommand::Modify {
+                    ticket,
+                    vc,
+                    request,
+                    region,
+                }
+            }
+            AdapterAsk::Reattach { vc, attachment, .. } => {
+                if let Some(judge) = &mut self.judge {
+                    judge.reattaches(ticket, vc, attachment);
+                }
+                LabCommand::Reattach {
+                    ticket,
+                    vc,
+                    attachment,
+                }
+            }
+            AdapterAsk::Close { vc } => {
+                if let Some(judge) = &mut self.judge {
+                    judge.closes(ticket, vc);
+                }
+                LabCommand::Close { ticket, vc }
+            }
+            AdapterAsk::Lease { .. }
+            | AdapterAsk::Ping { .. }
+            | AdapterAsk::Link { .. }
+            | AdapterAsk::Unlink { .. } => {
+                self.ordered.remove(&ticket);
+                return None;
+            }
+        };
+        self.board.order(ticket, command);
+        Some((ticket, brought))
+    }
+
+    /// A server's command has ended.
+    pub(super) fn asked_for(&mut self, asked: AskedFor, completion: &LabCompletion) {
+        match (asked, &completion.result) {
+            (AskedFor::Attach(client), Ok(Outcome::Attached(index))) => {
+                self.clients[client].index = Some(*index);
+            }
+            (AskedFor::Detach(index), Ok(_)) => {
+                let gone = self.clients.iter().position(|one| one.index == Some(index));
+                if let Some(client) = gone {
+                    self.clients[client] = Client::new(self.spec.event_slots);
+                }
+            }
+            (_, Ok(Outcome::Closed(info))) => self.closed.push((u32::MAX, info.clone())),
+            _ => {}
+        }
+        let answer = (completion.ticket, completion.result.clone());
+        self.answered.push(answer);
+    }
+
+    /// An application uses its end of a connection from now on.
+    pub(crate) fn adopt(&mut self, end: &End) {
+        let whose = (end.connection, end.client);
+        let told = is_told(&end.request);
+        let endpoint = match end.used {
+            true => Endpoint::resumed(whose, end.vc, end.memory, &end.handles, told),
+            false => Endpoint::new(whose, end.vc, end.memory, &end.handles, told),
+        };
+        self.endpoints.insert(end.vc, endpoint);
+        self.by_connection.insert(end.connection, end.vc);
+    }
+
+    /// Nobody uses this end of a connection any more: what its last user has found wrong with it.
+    pub(crate) fn abandon(&mut self, connection: u32) -> u64 {
+        let vc = self.by_connection.remove(&connection);
+        let endpoint = vc.and_then(|vc| self.endpoints.remove(&vc));
+        endpoint.map_or(0, |endpoint| endpoint.faults())
+    }
+
+    /// Whether there is room for an SDU of a connection.
+    pub(crate) fn has_room(&mut self, connection: u32, len: u16) -> bool {
+        let endpoint = self.endpoint_of(connection);
+        endpoint.is_some_and(|endpoint| endpoint.has_room(len))
+    }
+
+    /// Whether everything that was handed over has been sent.
+    pub(crate) fn has_sent_all(&mut self, connection: u32) -> bool {
+        let endpoint = self.endpoint_of(connection);
+        endpoint.is_none_or(Endpoint::has_sent_all)
+    }
+
+    fn endpoint_of(&mut self, connection: u32) -> Option<&mut Endpoint> {
+        let vc = self.by_connection.get(&connection)?;
+        self.endpoints.get_mut(vc)
+    }
+
+    /// What the adapter says of a VC.
+    pub(crate) fn info(&self, vc: VcId) -> Option<VcInfo> {
+        self.adapter.info(vc.index).filter(|info| info.vc == vc)
+    }
+}
