@@ -146,15 +146,19 @@ fn shares_a_line(scenario: &Scenario, connection: &str) -> bool {
     hazards.any(|hazard| from(&hazard.connection) == from(connection))
 }
 
-/// Faults, sources, connections: without one of these, those that name it go too.
+/// Faults, sources, connections, applications, their calls, servers' crashes: without one of these,
+/// those that name it go too.
 impl Shrink for Scenario {
-    const LISTS: usize = 3;
+    const LISTS: usize = 6;
 
     fn len_of(&self, list: usize) -> usize {
         match list {
             0 => self.faults.len(),
             1 => self.sources.len(),
-            _ => self.connections.len(),
+            2 => self.connections.len(),
+            3 => self.applications.len(),
+            4 => self.applications.iter().map(|one| one.calls.len()).sum(),
+            _ => self.servers.iter().map(|one| one.crashes.len()).sum(),
         }
     }
 
@@ -164,11 +168,29 @@ impl Shrink for Scenario {
         match list {
             0 => drop(scenario.faults.drain(at..end)),
             1 => drop(scenario.sources.drain(at..end)),
+            3 => drop(scenario.applications.drain(at..end)),
+            4 => {
+                let mut all = 0..;
+                for application in &mut scenario.applications {
+                    let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
+                    application.calls.retain(stays);
+                }
+            }
+            5 => {
+                let mut all = 0..;
+                for server in &mut scenario.servers {
+                    let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
+                    server.crashes.retain(stays);
+                }
+            }
             _ => {
                 for gone in scenario.connections.drain(at..end) {
                     scenario
                         .sources
                         .retain(|source| source.connection != gone.name);
+                    scenario
+                        .applications
+                        .retain(|application| application.connection != gone.name);
                     scenario.faults.retain(|fault| match fault {
                         FaultSpec::ReaderCrash { connection, .. }
                         | FaultSpec::Write { connection, .. } => *connection != gone.name,

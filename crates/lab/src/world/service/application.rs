@@ -23,6 +23,8 @@ pub(crate) struct Waiting {
     /// None: the answer to an Indication of this number.
     pub(crate) request: Option<Request>,
     pub(crate) capability: Option<VcId>,
+    /// It is what a refusal has offered.
+    pub(crate) takes_offer: bool,
 }
 
 /// The connection that an application uses.
@@ -58,6 +60,8 @@ pub(crate) struct Application {
     pub(crate) client: Option<ClientId>,
     next_id: u64,
     pub(crate) waiting: VecDeque<Waiting>,
+    /// Calls that are made when the Request before has its Confirm.
+    pub(crate) later: VecDeque<usize>,
     pub(crate) held: Option<Held>,
     /// A change of contract that waits until everything has been sent.
     pub(crate) flushing: Option<Flush>,
@@ -70,6 +74,8 @@ pub(crate) struct Application {
 #[derive(Clone, Debug)]
 pub(crate) enum Flush {
     Modify(String),
+    /// The same, to what a refusal has offered.
+    Take(String),
     /// The Indication of this number is accepted.
     Accept(u64),
 }
@@ -111,6 +117,7 @@ impl Application {
             client: None,
             next_id: 0,
             waiting: VecDeque::new(),
+            later: VecDeque::new(),
             held: None,
             flushing: None,
             lives: 0,
@@ -138,6 +145,11 @@ impl Application {
     pub(crate) fn ended(&mut self, id: u64) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.id == id)?;
         self.waiting.remove(at)
+    }
+
+    /// Whether a call is under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.flushing.is_some()
     }
 
     /// Whether a change of its contract is under way.

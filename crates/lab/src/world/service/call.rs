@@ -52,6 +52,9 @@ impl World {
         if call == Call::Crash {
             return self.application_dies(n);
         }
+        if self.service.applications[n].is_busy() {
+            return self.service.applications[n].later.push_back(at);
+        }
         let is_connected = self.service.applications[n].client.is_some();
         let served = self.service.hosts.get(&host);
         let is_there = served.is_some_and(|served| served.server.is_some());
@@ -60,7 +63,8 @@ impl World {
             return self.queue.push(self.now.plus(RETRY), Event::Service(event));
         }
         if !is_connected {
-            self.connect(n);
+            self.service.applications[n].later.push_front(at);
+            return self.connect(n);
         }
         let application = &self.service.applications[n];
         let (port, sends) = (application.port, application.sends);
@@ -100,6 +104,17 @@ impl World {
         self.request(n, request, capability);
     }
 
+    /// The next call, if none is under way: a program waits for each Confirm.
+    fn goes_on(&mut self, n: usize) {
+        let application = &mut self.service.applications[n];
+        if application.is_busy() {
+            return;
+        }
+        if let Some(next) = application.later.pop_front() {
+            self.call(n, next);
+        }
+    }
+
     fn connect(&mut self, n: usize) {
         let application = &mut self.service.applications[n];
         let host = application.host;
@@ -125,6 +140,7 @@ impl World {
             id,
             request: Some(request.clone()),
             capability,
+            takes_offer: false,
         });
         let said = Parcel::Said(FromClient::Request { id, request }, capability);
         self.post(host, to_server(client), said);
@@ -149,12 +165,16 @@ impl World {
         }
         self.service.applications[n].flushing = None;
         match flush {
-            Flush::Modify(contract) => {
+            Flush::Modify(ref contract) | Flush::Take(ref contract) => {
+                let contract = contract.clone();
                 let receives = !self.service.applications[n].sends;
                 if receives {
                     self.is_disturbed(connection, self.now);
                 }
                 self.request(n, Request::Modify { contract }, None);
+                if let Flush::Take(_) = flush {
+                    self.takes_offer(n);
+                }
             }
             Flush::Accept(id) => self.respond(n, id, Response::Accept),
         }
@@ -170,6 +190,7 @@ impl World {
                 id,
                 request: None,
                 capability: None,
+                takes_offer: false,
             });
         }
         let said = Parcel::Said(FromClient::Response { id, response }, None);
@@ -216,6 +237,7 @@ impl World {
         self.lets_go(n);
         let application = &mut self.service.applications[n];
         application.waiting.clear();
+        application.later.clear();
         application.flushing = None;
         let host = application.host;
         if let Some(client) = application.client.take() {
@@ -245,6 +267,7 @@ impl World {
         application.client = None;
         application.waiting.clear();
         application.flushing = None;
+        self.goes_on(n);
     }
 
     fn application_at(&self, host: usize, client: ClientId) -> Option<usize> {
@@ -278,6 +301,7 @@ impl World {
                     Ok(confirm) => self.is_confirmed(n, &waiting, confirm, enclosure),
                     Err(refused) => self.is_refused(n, &waiting, refused),
                 }
+                self.goes_on(n);
             }
             FromServer::Indication { id, indication } => {
                 self.is_indicated(n, id, indication, enclosure);
@@ -404,7 +428,7 @@ impl World {
         else {
             return;
         };
-        if !application.spec.accepts {
+        if !application.spec.accepts || waiting.takes_offer {
             return;
         }
         match &waiting.request {
@@ -414,11 +438,19 @@ impl World {
                     ..open.clone()
                 };
                 self.request(n, Request::Open(open), None);
+                self.takes_offer(n);
             }
             Some(Request::Modify { .. }) if application.held.is_some() => {
-                self.flush_first(n, Flush::Modify(offer));
+                self.flush_first(n, Flush::Take(offer));
             }
             _ => {}
+        }
+    }
+
+    /// The Request that was sent last is what a refusal has offered.
+    fn takes_offer(&mut self, n: usize) {
+        if let Some(waiting) = self.service.applications[n].waiting.back_mut() {
+            waiting.takes_offer = true;
         }
     }
 
@@ -433,13 +465,10 @@ impl World {
             Indication::Ended(_) => {
                 self.stops_using(n);
                 self.lets_go(n);
+                self.service.applications[n].flushing = None;
+                self.goes_on(n);
             }
-            Indication::Reopened(opened) => {
-                let is_held = self.service.applications[n].held.is_some();
-                if is_held {
-                    self.uses(n, &opened, enclosure, false);
-                }
-            }
+            Indication::Reopened(opened) => self.uses(n, &opened, enclosure, false),
             Indication::Share {
                 transmit_credit, ..
             } => {
@@ -450,7 +479,7 @@ impl World {
             Indication::CanGrow { .. } => {
                 let application = &self.service.applications[n];
                 let accepts = application.spec.accepts;
-                if accepts && application.held.is_some() && application.flushing.is_none() {
+                if accepts && application.held.is_some() && !application.is_busy() {
                     self.flush_first(n, Flush::Accept(id));
                 } else {
                     self.respond(n, id, Response::Decline);

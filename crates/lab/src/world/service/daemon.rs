@@ -143,6 +143,8 @@ pub(super) struct Served {
     pub(super) life: u32,
     /// Adapters so far.
     pub(super) adapter_life: u32,
+    /// Of these, the one that the server knows.
+    pub(super) known_adapter: u32,
     pub(super) is_adapter_up: bool,
     pub(super) process: Process,
     /// The descriptors that the server has, of VCs.
@@ -173,6 +175,7 @@ impl Served {
             server: None,
             life: 0,
             adapter_life: 0,
+            known_adapter: 0,
             is_adapter_up: true,
             process: Process::default(),
             vcs: BTreeMap::new(),
@@ -219,7 +222,7 @@ impl Served {
                 attachment,
                 ..*request
             },
-            adapter_life: self.adapter_life,
+            adapter_life: self.known_adapter,
         })
     }
 

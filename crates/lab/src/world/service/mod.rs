@@ -22,7 +22,7 @@ mod draw;
 mod process;
 mod promise;
 mod run;
-pub mod scenario;
+pub(super) mod scenario;
 mod setup;
 mod spoil;
 

@@ -115,13 +115,6 @@ impl Process {
         self.asked.len()
     }
 
-    /// Whether a command about a VC has not ended.
-    pub(super) fn is_asked_about(&self, vc: VcId) -> bool {
-        self.asked
-            .values()
-            .any(|asked| vc_of(&asked.ask) == Some(vc))
-    }
-
     /// The adapter has been given a command.
     pub(super) fn ordered(
         &mut self,
@@ -294,17 +287,6 @@ impl Process {
             sizes,
             files_generation,
         }
-    }
-}
-
-/// The VC that a command is about.
-pub(super) fn vc_of(ask: &AdapterAsk) -> Option<VcId> {
-    match ask {
-        AdapterAsk::Modify { vc, .. }
-        | AdapterAsk::Reattach { vc, .. }
-        | AdapterAsk::Close { vc }
-        | AdapterAsk::Lease { vc, .. } => Some(*vc),
-        _ => None,
     }
 }
 

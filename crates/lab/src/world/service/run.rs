@@ -128,10 +128,21 @@ impl World {
                 server.handle_adapter_lost(now);
             }),
             Parcel::Ready(life) => {
+                self.knows_adapter(host, life);
                 if !self.service.has(ServerBug::NothingReopened) {
                     self.serve(host, life, |server, now| server.handle_adapter_ready(now));
                 }
             }
+        }
+    }
+
+    /// The server of this life has the descriptors of no other adapter than the present one.
+    fn knows_adapter(&mut self, host: usize, life: u32) {
+        let served = self.service.hosts.get_mut(&host);
+        if let Some(served) = served.filter(|served| served.life == life) {
+            served.known_adapter = served.adapter_life;
+            served.vcs.clear();
+            served.attachments.clear();
         }
     }
 
@@ -238,6 +249,13 @@ impl World {
         while let Some(output) = server.poll_output() {
             outputs.push(output);
         }
+        for output in &mut outputs {
+            if let (Some(bug), Some(number), Output::Client { message, .. }) =
+                (self.service.bug, number, output)
+            {
+                spoil_message(bug, &self.service.applications[number], message);
+            }
+        }
         self.promises_fit(host);
         if let Some(before) = before {
             self.judge_refusal(host, client, &asked, &before, &outputs);
@@ -297,9 +315,10 @@ impl World {
         }
     }
 
+    /// The adapter that the server knows.
     fn adapter_life(&self, host: usize) -> u32 {
         let served = self.service.hosts.get(&host);
-        served.map_or(0, |served| served.adapter_life)
+        served.map_or(0, |served| served.known_adapter)
     }
 
     fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
@@ -332,14 +351,16 @@ impl World {
         };
         let enclosure = served.enclosure(enclosed);
         if enclosure.is_none() && enclosed != Enclosed::Nothing {
-            // The real one hangs up, too.
-            return self.carry_out(host, Output::HangUp { client });
+            // Without it the message says nothing.
+            self.carry_out(host, Output::HangUp { client });
+            return self.serve_any(host, |server, now| server.handle_hang_up(now, client));
         }
         let number = served.clients.get(&client).copied();
         if let (Some(bug), Some(number)) = (self.service.bug, number) {
             if is_lost(bug, &message) {
                 return;
             }
+            // What is an answer was spoilt before it was judged.
             spoil_message(bug, &self.service.applications[number], &mut message);
         }
         let told = Parcel::Told(Box::new(message), enclosure.map(Box::new));
@@ -487,6 +508,7 @@ impl World {
             return self.queue.push(self.now.plus(PATIENCE), event);
         }
         served.server = Some(Server::new(served.config.clone()));
+        served.known_adapter = served.adapter_life;
         if served.life == 0 {
             served.life = 1;
             self.serve_any(host, |server, now| server.handle_adapter_ready(now));
@@ -641,8 +663,6 @@ impl World {
         served.process.clear();
         served.is_adapter_up = false;
         served.adapter_life += 1;
-        served.vcs.clear();
-        served.attachments.clear();
         let life = served.life;
         self.service.holders.retain(|(at, _), _| *at != host);
         self.host_is_disturbed(host, self.now);

@@ -1,0 +1,227 @@
+//! The protocol server in the deterministic world: admission, take-up, pace, and what applications
+//! are promised.
+
+use cellgate_core::adapter::Notification;
+use cellgate_core::wire::VpiVci;
+use cellgate_lab::world::scenario::{
+    ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
+    Scenario, ServerSpec, SourceSpec, Traffic,
+};
+use cellgate_lab::world::{
+    Options, Outcome, ServerBug, ServerOutcome, check, check_determinism, check_isolation,
+    scenario_of,
+};
+use cellgate_lab::{Shrink, shrink};
+
+const CBR: &str = "cbr,aal5:pcr=20000cps,max_sdu=200,cdvt=2ms";
+
+fn judged() -> Options {
+    Options {
+        reference: true,
+        ..Options::default()
+    }
+}
+
+fn application(host: &str, calls: &[(u64, Call)]) -> ApplicationSpec {
+    ApplicationSpec {
+        name: format!("one@{host}"),
+        host: host.into(),
+        connection: "one".into(),
+        uid: 1_000,
+        accepts: false,
+        calls: calls
+            .iter()
+            .map(|(at_ns, call)| CallSpec {
+                at_ns: *at_ns,
+                call: call.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// A writer as fast as it may at `a`, a reader at `b`, a server at each.
+fn pair() -> Scenario {
+    Scenario {
+        duration_ns: 40_000_000,
+        hosts: ["a", "b"].map(HostSpec::named).into(),
+        links: vec![LinkSpec::between("a", "b")],
+        connections: vec![ConnectionSpec {
+            name: "one".into(),
+            from: "a".into(),
+            to: "b".into(),
+            address: VpiVci::new(0, 32).expect("an address"),
+            contract: CBR.into(),
+            notification: Notification::LastCell,
+            client: 0,
+            open: true,
+        }],
+        sources: vec![SourceSpec {
+            connection: "one".into(),
+            traffic: Traffic::Greedy,
+            sdus: vec![200],
+            start_ns: 0,
+            stop_ns: 0,
+            by_adapter: true,
+            hazard: false,
+        }],
+        servers: ["a", "b"].map(ServerSpec::on).into(),
+        applications: ["b", "a"]
+            .map(|host| application(host, &[(0, Call::Open)]))
+            .into(),
+        ..Scenario::default()
+    }
+}
+
+fn right(scenario: &Scenario) -> Outcome {
+    check(scenario, judged()).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn what_was_admitted_is_sent_at_its_rate_and_arrives() {
+    let outcome = right(&pair());
+    let one = &outcome.connections["one"];
+    // 20,000 cells/s, 5 cells a PDU, for 40 ms less what opening takes; and a credit at once.
+    assert!((150..=180).contains(&one.delivered_pdus), "{one:?}");
+    assert_eq!(one.lost_pdus + one.strange_pdus, 0, "{one:?}");
+    let (a, b) = (&outcome.servers["a"], &outcome.servers["b"]);
+    assert!(a.suspended > 5 && b.kept_pdus > 100, "{a:?} {b:?}");
+}
+
+#[test]
+fn a_dead_server_costs_no_cell_and_its_successor_finds_everything() {
+    let mut scenario = pair();
+    for server in &mut scenario.servers {
+        server.crashes = vec![CrashSpec {
+            at_ns: 15_000_000,
+            for_ns: 10_000_000,
+        }];
+    }
+    let (calm, outcome) = (right(&pair()), right(&scenario));
+    assert_eq!(
+        outcome.connections["one"].delivered_pdus,
+        calm.connections["one"].delivered_pdus
+    );
+    for (name, server) in &outcome.servers {
+        assert_eq!((server.take_ups, server.taken_up), (1, 1), "{name}");
+    }
+}
+
+#[test]
+fn a_dead_adapter_is_opened_everything_at_again() {
+    let mut scenario = pair();
+    scenario.faults = vec![FaultSpec::AdapterCrash {
+        host: "b".into(),
+        at_ns: 15_000_000,
+        for_ns: 500_000,
+    }];
+    let outcome = right(&scenario);
+    let one = &outcome.connections["one"];
+    assert!(one.lost_pdus > 0 && one.delivered_pdus > 140, "{one:?}");
+}
+
+#[test]
+fn what_is_too_much_is_refused_and_what_is_offered_instead_is_not() {
+    let mut scenario = pair();
+    scenario.connections[0].contract = "cbr,aal5:pcr=353207cps,max_sdu=200,cdvt=2ms".into();
+    let refused = right(&scenario);
+    assert_eq!(refused.connections["one"].delivered_pdus, 0);
+    assert_eq!(refused.servers["a"].offered, 1);
+    for application in &mut scenario.applications {
+        application.accepts = true;
+    }
+    let accepted = right(&scenario);
+    assert!(accepted.connections["one"].delivered_pdus > 1_000);
+}
+
+/// Seeds with servers are those that leave 2 over 4.
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let given = std::env::var("CELLGATE_SEEDS").ok();
+    let count = given.map_or(count, |text| text.parse().expect("a number of seeds"));
+    (0..count).map(|n| 4 * n + 2)
+}
+
+#[test]
+fn random_scenarios_with_servers_are_right() {
+    let mut sum = ServerOutcome::default();
+    for seed in seeds(12) {
+        let outcome = check(&scenario_of(seed), judged());
+        let outcome = outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        for server in outcome.servers.values() {
+            sum.refused += server.refused;
+            sum.taken_up += server.taken_up;
+            sum.audits += server.audits;
+            sum.kept_pdus += server.kept_pdus;
+        }
+    }
+    println!("{sum:?}");
+    // An oracle of nothing would be content as well.
+    assert!(sum.refused > 20 && sum.taken_up > 5 && sum.audits > 50 && sum.kept_pdus > 200);
+}
+
+#[test]
+fn equal_scenarios_with_servers_run_equally_in_trains_and_cell_by_cell() {
+    for seed in seeds(4) {
+        let scenario = scenario_of(seed);
+        assert_eq!(scenario, scenario_of(seed));
+        check_determinism(&scenario, Options::default())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+#[test]
+fn a_flood_takes_nothing_from_what_servers_have_admitted() {
+    for seed in seeds(6) {
+        check_isolation(&scenario_of(seed), Options::default())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+#[test]
+fn a_failing_scenario_with_servers_is_made_small() {
+    let options = Options {
+        server_bug: Some(ServerBug::VcNotTakenUp),
+        ..Options::default()
+    };
+    let fails = |scenario: &Scenario| check(scenario, options).is_err();
+    let mut scenario = pair();
+    scenario.servers[1].crashes = vec![
+        CrashSpec {
+            at_ns: 5_000_000,
+            for_ns: 1_000_000,
+        };
+        3
+    ];
+    assert!(fails(&scenario));
+    let small = shrink(&scenario, 500, fails);
+    assert_eq!((small.applications.len(), small.sources.len()), (1, 0));
+    assert_eq!((small.len_of(4), small.len_of(5)), (1, 1), "{small:?}");
+}
+
+#[test]
+fn servers_and_applications_that_cannot_be_are_told() {
+    type Spoil = fn(&mut Scenario);
+    let cases: [(&str, Spoil); 6] = [
+        ("two of the name", |s| s.servers.push(ServerSpec::on("a"))),
+        ("nothing has the name", |s| s.servers[0].host = "x".into()),
+        ("no server", |s| s.servers.truncate(1)),
+        ("at no end", |s| {
+            s.hosts.push(HostSpec::named("c"));
+            s.servers.push(ServerSpec::on("c"));
+            s.applications[0].host = "c".into();
+        }),
+        ("control_ns", |s| s.servers[0].control_ns = 0),
+        ("is an application", |s| {
+            s.faults = vec![FaultSpec::ReaderCrash {
+                connection: "one".into(),
+                at_ns: 0,
+                for_ns: 1,
+            }];
+        }),
+    ];
+    for (expected, spoil) in cases {
+        let mut scenario = pair();
+        spoil(&mut scenario);
+        let told = check(&scenario, Options::default()).expect_err(expected);
+        assert!(told.to_string().contains(expected), "{told}");
+    }
+}
