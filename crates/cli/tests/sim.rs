@@ -29,6 +29,15 @@ fn a_seed_and_its_file_are_the_same_run() {
 }
 
 #[test]
+fn the_example_with_servers_runs() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/servers.toml");
+    let run = sim(&["run", "--plan", example]);
+    assert_eq!(run.status.code(), Some(0), "{run:?}");
+    let line = "server of b: 8 requests, 6 confirmed, 2 refused; take-ups 1, of connections 1";
+    assert!(text(&run).contains(line), "{run:?}");
+}
+
+#[test]
 fn sweeps_and_double_runs_are_clean() {
     let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
     assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");

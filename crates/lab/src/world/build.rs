@@ -249,10 +249,9 @@ impl Builder<'_> {
     fn service(&self) -> super::service::Service {
         let rates = self.stations.iter().map(Station::rates);
         let rates: Vec<Vec<CellRate>> = rates.collect();
-        let lines = (&self.topology.ports[..], &rates[..]);
-        let bug = self.options.server_bug;
+        let (ports, bug) = (&self.topology.ports, self.options.server_bug);
         self.services
-            .build(self.scenario, &self.connections, lines, bug)
+            .build(self.scenario, &self.connections, ports, &rates, bug)
     }
 
     /// More events than there can be: each line always busy, each host always stepping, many times.

@@ -115,6 +115,12 @@ fn text(outcome: &Outcome) -> String {
             },
         );
     }
+    for (name, server) in &outcome.servers {
+        text += &format!(
+            "server of {name}: {} requests, {} confirmed, {} refused; take-ups {}, of connections {}\n",
+            server.requests, server.confirmed, server.refused, server.take_ups, server.taken_up,
+        );
+    }
     let (cells, events) = (outcome.cells, outcome.events);
     let (judged, hash) = (outcome.judged_cells, outcome.trace_hash);
     text += &format!("{cells} cells, {judged} judged, {events} events, trace {hash:016x}\n");

@@ -30,13 +30,13 @@ pub struct ServerSpec {
     /// Decides which of several messages comes first that come at one time.
     #[serde(default)]
     pub order: u64,
-    /// When it dies; its adapter lives on.
-    #[serde(default)]
-    pub crashes: Vec<CrashSpec>,
     /// Which of the commands for the adapter find its queue full, by ordinal. Commands that end
     /// something do not count.
     #[serde(default)]
     pub refused: Vec<u64>,
+    /// When it dies; its adapter lives on.
+    #[serde(default)]
+    pub crashes: Vec<CrashSpec>,
 }
 
 fn control_ns() -> u64 {
@@ -71,8 +71,8 @@ impl ServerSpec {
             best_effort_percent: best_effort_percent(),
             quota_cell_s: 0,
             order: 0,
-            crashes: Vec::new(),
             refused: Vec::new(),
+            crashes: Vec::new(),
         }
     }
 }

@@ -112,7 +112,8 @@ impl Services {
         &self,
         scenario: &Scenario,
         connections: &[Connection],
-        (ports, rates): (&[Vec<(usize, usize)>], &[Vec<CellRate>]),
+        ports: &[Vec<(usize, usize)>],
+        rates: &[Vec<CellRate>],
         bug: Option<ServerBug>,
     ) -> Service {
         let mut service = Service {

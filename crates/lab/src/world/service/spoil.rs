@@ -62,11 +62,13 @@ pub(super) fn spoil_message(bug: ServerBug, to: &Application, message: &mut From
                 *offer = open.contract.clone();
             }
         }
-        (bug, FromServer::Confirm { result, .. }) => {
-            if let Ok(Confirm::Opened(opened) | Confirm::Modified { opened, .. }) = result {
-                spoil_opened(bug, opened);
-            }
-        }
+        (
+            bug,
+            FromServer::Confirm {
+                result: Ok(Confirm::Opened(opened) | Confirm::Modified { opened, .. }),
+                ..
+            },
+        ) => spoil_opened(bug, opened),
         (
             bug,
             FromServer::Indication {
