@@ -273,7 +273,10 @@ impl World {
         connection: &Connection,
         standing: Standing,
     ) -> Result<(), Violation> {
-        let Some(sender) = connection.sender.filter(|_| connection.is_open) else {
+        let number = self.number_of(connection) as u32;
+        // What a server opens it promises by itself.
+        let is_ours = connection.is_open && !self.service.serves(connection.from, number);
+        let Some(sender) = connection.sender.filter(|_| is_ours) else {
             return Ok(());
         };
         let (name, tally) = (&connection.name, &connection.tally);

@@ -647,6 +647,8 @@ impl World {
         });
         let health = Health {
             gap_ns: 0,
+            gaps: 0,
+            gaps_total_ns: 0,
             ports: ports.collect(),
         };
         self.serve_any(host, |server, now| {
