@@ -384,6 +384,12 @@ impl World {
         self.stations[host].adopt(&end);
         self.service.holders.insert((host, connection), n);
         let now = self.now.time();
+        if sends
+            && !is_change
+            && let Some(promise) = self.service.promises.get_mut(&connection)
+        {
+            promise.is_sent_anew();
+        }
         if !sends {
             self.is_disturbed(connection, self.now);
             if let Some(promise) = self

@@ -15,6 +15,8 @@ pub(super) struct Promise {
     passes_over: bool,
     /// More was sent than the reader is promised, and it is policed for that still.
     is_exceeded: bool,
+    /// Something was sent to the present reader.
+    is_used: bool,
     /// PDUs that were promised, and have arrived.
     pub(super) kept: u64,
 }
@@ -29,6 +31,7 @@ impl Promise {
 
     /// PDU `number` is handed over.
     pub(super) fn makes(&mut self, now: Ps, number: u64) {
+        self.is_used = true;
         if now >= self.from && !std::mem::take(&mut self.passes_over) && !self.is_exceeded {
             self.due.insert(number);
         }
@@ -40,9 +43,18 @@ impl Promise {
         self.is_exceeded = true;
     }
 
+    /// The sender begins anew, and has a burst once more: together that can be more than the reader
+    /// is promised.
+    pub(super) fn is_sent_anew(&mut self) {
+        if self.is_used {
+            self.is_exceeded();
+        }
+    }
+
     /// The reader is another, and polices anew.
     pub(super) fn begins_anew(&mut self) {
         self.is_exceeded = false;
+        self.is_used = false;
     }
 
     /// PDU `number` is there.
