@@ -323,9 +323,14 @@ impl World {
                 self.uses(n, &opened, enclosure, used);
             }
             Confirm::Modified { opened, memory } => {
-                let application = &self.service.applications[n];
-                if application.held.as_ref().is_none_or(|held| !held.in_use) {
-                    // It was closed, or handed on, in the meantime.
+                let application = &mut self.service.applications[n];
+                // None: it was closed in the meantime.
+                let Some(held) = &mut application.held else {
+                    return;
+                };
+                if !held.in_use {
+                    // It was handed on, and is not another's yet.
+                    held.vc = opened.vc;
                     return;
                 }
                 if memory {

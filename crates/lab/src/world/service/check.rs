@@ -17,16 +17,18 @@ use crate::world::Violation;
 use crate::world::run::World;
 use crate::world::scenario::Scenario;
 
-/// Cells per second that a VC guarantees each way at the adapter.
-fn guaranteed(kept: &KeptVc) -> [u64; 2] {
+/// Cells per second that a VC guarantees each way at the adapter. One that is received without a
+/// rate has all of its line.
+fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let request = &kept.request;
     let transmit = request.transmit.and_then(|transmit| transmit.rate);
     let receive = request.receive.filter(|receive| receive.guaranteed);
-    let receive = receive.and_then(|receive| {
+    let receive = receive.map_or(0, |receive| {
         let sustained = receive.sustained.map(|sustained| sustained.rate);
-        sustained.or(receive.rate)
+        let rate = sustained.or(receive.rate);
+        rate.map_or(line, |rate| rate.cell_s().into())
     });
-    [transmit, receive].map(|rate| rate.map_or(0, |rate| rate.cell_s().into()))
+    [transmit.map_or(0, |rate| rate.cell_s().into()), receive]
 }
 
 const WAYS: [&str; 2] = ["transmit", "receive"];
@@ -43,8 +45,8 @@ impl Served {
         let mut ports = vec![[0; 2]; lines.len()];
         let mut octets = 0;
         for kept in self.process.vcs.values() {
-            let rates = guaranteed(kept);
             let port = usize::from(kept.request.port.0);
+            let rates = guaranteed(kept, lines[port]);
             let user = users.entry(kept.record.uid).or_default();
             for way in 0..2 {
                 ports[port][way] += rates[way];
@@ -99,11 +101,12 @@ impl Served {
             let Some((vc, kept)) = found else {
                 return Some(format!("{address} is in the books, and no VC"));
             };
+            let line = self.line_of(kept.request.port);
             let sum = sums.entry(kept.request.port).or_default();
             for (way, rate) in [info.transmit, info.receive].iter().enumerate() {
                 let rate = rate.filter(|_| info.guaranteed);
                 let rate = rate.map_or(0, |rate| u64::from(rate.cell_s()));
-                let has = guaranteed(kept)[way];
+                let has = guaranteed(kept, line)[way];
                 if rate != has {
                     let way = WAYS[way];
                     return Some(format!(
@@ -134,6 +137,13 @@ impl Served {
         let is_used = self.clients.values().any(uses);
         let address = &info.address;
         (!is_used).then(|| format!("{address} is said to be used by process {pid}, and is not"))
+    }
+
+    /// Cells per second of an interface.
+    fn line_of(&self, port: PortIndex) -> u64 {
+        let interface = self.interfaces.get(usize::from(port.0));
+        let line = interface.and_then(|one| one.line_rate);
+        line.map_or(0, |rate| rate.cell_s().into())
     }
 
     /// Whether what is reserved is not the sum of what was promised.
@@ -170,11 +180,7 @@ impl Served {
         }
         for (port, sum) in sums {
             for (direction, sum) in [Direction::Transmit, Direction::Receive].iter().zip(sum) {
-                let line = self
-                    .interfaces
-                    .get(usize::from(port.0))
-                    .and_then(|one| one.line_rate);
-                let line = line.map_or(0, |rate| u64::from(rate.cell_s()));
+                let line = self.line_of(*port);
                 let rest = server.admission().rest(*port, *direction);
                 if rest + sum != line {
                     return Some(format!("{port:?}: {sum} promised, {rest} left of {line}"));

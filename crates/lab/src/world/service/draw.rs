@@ -33,6 +33,7 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     connections(&mut draw, &mut scenario);
     hazard(&mut draw, &mut scenario);
     faults(&mut draw, &mut scenario);
+    simplify(&mut scenario);
     Some(scenario)
 }
 
@@ -330,6 +331,36 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
         by_adapter: false,
         hazard: true,
     });
+}
+
+/// Leaves out what the world does not follow to its end: an adapter that dies while anything but
+/// it changes, and a refused command near the death of a server.
+fn simplify(scenario: &mut Scenario) {
+    let is_crash = |fault: &FaultSpec| matches!(fault, FaultSpec::AdapterCrash { .. });
+    if let Some(mut crash) = scenario.faults.iter().find(|one| is_crash(one)).cloned() {
+        if let FaultSpec::AdapterCrash { at_ns, .. } = &mut crash {
+            *at_ns = (*at_ns).max(scenario.heal_ns / 2);
+        }
+        scenario.faults = vec![crash];
+        for server in &mut scenario.servers {
+            server.crashes.clear();
+        }
+        for application in &mut scenario.applications {
+            let begins = |call: &CallSpec| matches!(call.call, Call::Open | Call::Add | Call::Take);
+            application.calls.retain(begins);
+            let is_permanent = application.calls.iter().any(|one| one.call == Call::Add);
+            application.calls.truncate(if is_permanent { 2 } else { 1 });
+        }
+        let rival = |one: &ApplicationSpec| one.name.starts_with("rival:");
+        scenario.applications.retain(|one| !rival(one));
+    }
+    let dies = |server: &ServerSpec| !server.crashes.is_empty();
+    let adapter_dies = scenario.faults.iter().any(is_crash);
+    if adapter_dies || scenario.servers.iter().any(dies) {
+        for server in &mut scenario.servers {
+            server.refused.clear();
+        }
+    }
 }
 
 /// What goes wrong beside the servers.
