@@ -8,8 +8,8 @@ use cellgate_lab::world::scenario::{
     Scenario, ServerSpec, SourceSpec, Traffic,
 };
 use cellgate_lab::world::{
-    Options, Outcome, ServerBug, ServerOutcome, check, check_determinism, check_isolation,
-    scenario_of,
+    Options, Outcome, ServerBug, ServerOutcome, WITH_SERVERS, check, check_determinism,
+    check_isolation, scenario_of,
 };
 use cellgate_lab::{Shrink, shrink};
 
@@ -133,11 +133,10 @@ fn what_is_too_much_is_refused_and_what_is_offered_instead_is_not() {
     assert!(accepted.connections["one"].delivered_pdus > 1_000);
 }
 
-/// Seeds with servers are those that leave 2 over 4.
 fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let given = std::env::var("CELLGATE_SEEDS").ok();
     let count = given.map_or(count, |text| text.parse().expect("a number of seeds"));
-    (0..count).map(|n| 4 * n + 2)
+    (WITH_SERVERS..).take(count as usize)
 }
 
 #[test]

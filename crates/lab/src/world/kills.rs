@@ -5,7 +5,9 @@ use std::ops::Range;
 use cellgate_core::adapter::Planted;
 
 use super::scenario::Scenario;
-use super::{Canary, Failure, Options, ServerBug, check, check_determinism, scenario_of};
+use super::{
+    Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, scenario_of,
+};
 use crate::mutants::Kill;
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
@@ -72,6 +74,8 @@ pub const OUT_OF_REACH: &[Planted] = &[
 /// With the bugs of the adapter the reference is on; with those of the world it is off, for it
 /// would find some of them first.
 pub fn world_kills(seeds: Range<u64>, mut tell: impl FnMut(&Kill)) -> Vec<Kill> {
+    let with_servers = seeds.clone().map(|seed| scenario_of(WITH_SERVERS + seed));
+    let with_servers: Vec<Scenario> = with_servers.collect();
     let scenarios: Vec<Scenario> = seeds.map(scenario_of).collect();
     let planted = Planted::ALL
         .iter()
@@ -98,14 +102,13 @@ pub fn world_kills(seeds: Range<u64>, mut tell: impl FnMut(&Kill)) -> Vec<Kill> 
         };
         (format!("server: {bug:?}"), options)
     });
-    let kills = planted
-        .chain(canaries)
-        .chain(servers)
-        .map(|(bug, options)| {
-            let kill = kill(bug, &scenarios, options);
-            tell(&kill);
-            kill
-        });
+    let all = planted.chain(canaries).map(|of| (of, &scenarios));
+    let all = all.chain(servers.map(|of| (of, &with_servers)));
+    let kills = all.map(|((bug, options), scenarios)| {
+        let kill = kill(bug, scenarios, options);
+        tell(&kill);
+        kill
+    });
     kills.collect()
 }
 

@@ -48,7 +48,7 @@ pub use line::{Flying, Line, LineCounts, Octets};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};
 pub use queue::EventQueue;
 pub use run::World;
-pub use service::{ServerBug, ServerOutcome};
+pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use verdict::{Kind, Violation};

@@ -11,8 +11,9 @@ use crate::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
 
-/// Every so many seeds' scenario has servers.
-const ONE_IN: u64 = 4;
+/// Seeds from here on are those of scenarios with servers.
+pub const WITH_SERVERS: u64 = 1 << 32;
+
 /// Cells per second of the links.
 const LINE: u64 = 353_207;
 /// Tolerance that covers the switch's queue.
@@ -20,7 +21,7 @@ const CDVT: &str = "2ms";
 
 /// The scenario of a seed, if it is one with servers.
 pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
-    if seed % ONE_IN != 2 {
+    if seed < WITH_SERVERS {
         return None;
     }
     let mut draw = Draw::new(seed);
@@ -334,7 +335,7 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
 }
 
 /// Leaves out what the world does not follow to its end: an adapter that dies while anything but
-/// it changes, and a refused command near the death of a server.
+/// it changes.
 fn simplify(scenario: &mut Scenario) {
     let is_crash = |fault: &FaultSpec| matches!(fault, FaultSpec::AdapterCrash { .. });
     if let Some(mut crash) = scenario.faults.iter().find(|one| is_crash(one)).cloned() {
@@ -344,6 +345,7 @@ fn simplify(scenario: &mut Scenario) {
         scenario.faults = vec![crash];
         for server in &mut scenario.servers {
             server.crashes.clear();
+            server.refused.clear();
         }
         for application in &mut scenario.applications {
             let begins = |call: &CallSpec| matches!(call.call, Call::Open | Call::Add | Call::Take);
@@ -353,13 +355,6 @@ fn simplify(scenario: &mut Scenario) {
         }
         let rival = |one: &ApplicationSpec| one.name.starts_with("rival:");
         scenario.applications.retain(|one| !rival(one));
-    }
-    let dies = |server: &ServerSpec| !server.crashes.is_empty();
-    let adapter_dies = scenario.faults.iter().any(is_crash);
-    if adapter_dies || scenario.servers.iter().any(dies) {
-        for server in &mut scenario.servers {
-            server.refused.clear();
-        }
     }
 }
 

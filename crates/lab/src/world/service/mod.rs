@@ -33,6 +33,7 @@ pub(crate) use application::Gate;
 pub use bug::ServerBug;
 use daemon::Served;
 pub use daemon::ServerOutcome;
+pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
 use promise::Promise;
 pub(crate) use setup::Services;
