@@ -117,7 +117,8 @@ fn text(outcome: &Outcome) -> String {
     }
     for (name, server) in &outcome.servers {
         text += &format!(
-            "server of {name}: {} requests, {} confirmed, {} refused; take-ups {}, of connections {}\n",
+            "server of {name}: {} requests, {} confirmed, {} refused; take-ups {}, of connections \
+             {}\n",
             server.requests, server.confirmed, server.refused, server.take_ups, server.taken_up,
         );
     }
