@@ -268,6 +268,25 @@ fn receive(rate: u64, max_sdu: u16) -> Receive {
     }
 }
 
+/// Times before the healing, in `percent` of the scenarios.
+pub(super) fn spans(
+    draw: &mut Draw,
+    percent: u64,
+    most: u64,
+    (least_ns, longest_ns): (u64, u64),
+    heal_ns: u64,
+) -> Vec<(u64, u64)> {
+    if !draw.percent(percent) {
+        return Vec::new();
+    }
+    let count = draw.between(1, most);
+    let span = |_| {
+        let for_ns = draw.between(least_ns, longest_ns);
+        (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
+    };
+    (0..count).map(span).collect()
+}
+
 /// Each class in half of the scenarios, few or many of a kind, all before the healing.
 fn faults(draw: &mut Draw, scenario: &mut Scenario) {
     let heal_ns = scenario.heal_ns;
@@ -278,18 +297,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
         .map(|host| host.name.clone())
         .collect();
     let connections = names_of_connections(scenario);
-    let times = |draw: &mut Draw, percent, most, (least_ns, longest_ns)| -> Vec<(u64, u64)> {
-        if !draw.percent(percent) {
-            return Vec::new();
-        }
-        (0..draw.between(1, most))
-            .map(|_| {
-                let for_ns = draw.between(least_ns, longest_ns);
-                (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
-            })
-            .collect()
-    };
-    for (at_ns, for_ns) in times(draw, 40, 4, (10_000, 1_500_000)) {
+    for (at_ns, for_ns) in spans(draw, 40, 4, (10_000, 1_500_000), heal_ns) {
         let host = pick(draw, &hosts);
         scenario.faults.push(FaultSpec::AdapterStall {
             host,
@@ -297,7 +305,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
             for_ns,
         });
     }
-    for (at_ns, for_ns) in times(draw, 30, 3, (100_000, 3_500_000)) {
+    for (at_ns, for_ns) in spans(draw, 30, 3, (100_000, 3_500_000), heal_ns) {
         let host = pick(draw, &hosts);
         scenario.faults.push(FaultSpec::HostStall {
             host,
@@ -305,7 +313,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
             for_ns,
         });
     }
-    for (at_ns, for_ns) in times(draw, 25, 2, (50_000, 2_000_000)) {
+    for (at_ns, for_ns) in spans(draw, 25, 2, (50_000, 2_000_000), heal_ns) {
         let connection = pick(draw, &connections);
         scenario.faults.push(FaultSpec::ReaderCrash {
             connection,
@@ -313,7 +321,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
             for_ns,
         });
     }
-    for (at_ns, for_ns) in times(draw, 15, 1, (50_000, 1_000_000)) {
+    for (at_ns, for_ns) in spans(draw, 15, 1, (50_000, 1_000_000), heal_ns) {
         let host = pick(draw, &hosts);
         scenario.faults.push(FaultSpec::AdapterCrash {
             host,
@@ -323,7 +331,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
     }
     if draw.percent(20) {
         let connection = pick(draw, &connections);
-        for (at_ns, _) in times(draw, 100, 40, (1, 2)) {
+        for (at_ns, _) in spans(draw, 100, 40, (1, 2), heal_ns) {
             scenario.faults.push(FaultSpec::Write {
                 connection: connection.clone(),
                 at_ns,

@@ -139,22 +139,16 @@ impl Endpoint {
         }
     }
 
-    /// An end that another application has left.
-    pub(crate) fn resumed(
-        whose: (u32, usize),
-        vc: VcId,
-        memory: u64,
-        region: &Handles,
-        is_told: bool,
-    ) -> Self {
-        let sizes = region.sizes;
+    /// The same end where another application has left it.
+    pub(crate) fn resumed(self, region: &Handles) -> Self {
+        let (sizes, generation) = (region.sizes, self.vc.generation);
         let from = (&region.from_client, &region.from_adapter);
         let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
         let buffer = (sizes.receive_slots, sizes.receive_buffer);
         Self {
-            receive: ReceiveQueue::resumed(buffer.0, buffer.1, vc.generation, from.0),
-            transmit: TransmitQueue::resumed(slots, len, vc.generation, from),
-            ..Self::new(whose, vc, memory, region, is_told)
+            receive: ReceiveQueue::resumed(buffer.0, buffer.1, generation, from.0),
+            transmit: TransmitQueue::resumed(slots, len, generation, from),
+            ..self
         }
     }
 

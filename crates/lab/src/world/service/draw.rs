@@ -6,6 +6,7 @@ use cellgate_core::wire::VpiVci;
 
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use crate::generate::Draw;
+use crate::world::draw::spans;
 use crate::world::incident::SETTLED;
 use crate::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
@@ -92,25 +93,6 @@ fn servers(draw: &mut Draw, scenario: &mut Scenario) {
             ..ServerSpec::on(name)
         });
     }
-}
-
-/// Times before the healing, in `percent` of the scenarios.
-fn spans(
-    draw: &mut Draw,
-    percent: u64,
-    most: u64,
-    (least_ns, longest_ns): (u64, u64),
-    heal_ns: u64,
-) -> Vec<(u64, u64)> {
-    if !draw.percent(percent) {
-        return Vec::new();
-    }
-    let count = draw.between(1, most);
-    let span = |_| {
-        let for_ns = draw.between(least_ns, longest_ns);
-        (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
-    };
-    (0..count).map(span).collect()
 }
 
 /// Cells per second: mostly few enough for all, at times more than there are.
@@ -367,29 +349,34 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
         .map(|one| one.host.clone())
         .collect();
     let any = |draw: &mut Draw| hosts[draw.below(hosts.len() as u64) as usize].clone();
-    for (at_ns, for_ns) in spans(draw, 25, 3, (10_000, 1_500_000), heal_ns) {
-        let host = any(draw);
-        scenario.faults.push(FaultSpec::AdapterStall {
-            host,
-            at_ns,
-            for_ns,
-        });
-    }
-    for (at_ns, for_ns) in spans(draw, 20, 2, (100_000, 3_000_000), heal_ns) {
-        let host = any(draw);
-        scenario.faults.push(FaultSpec::HostStall {
-            host,
-            at_ns,
-            for_ns,
-        });
-    }
-    for (at_ns, for_ns) in spans(draw, 25, 2, (50_000, 1_000_000), heal_ns) {
-        let host = any(draw);
-        scenario.faults.push(FaultSpec::AdapterCrash {
-            host,
-            at_ns,
-            for_ns,
-        });
+    type Fault = fn(String, u64, u64) -> FaultSpec;
+    let kinds: [(u64, u64, (u64, u64), Fault); 3] = [
+        (25, 3, (10_000, 1_500_000), |host, at_ns, for_ns| {
+            FaultSpec::AdapterStall {
+                host,
+                at_ns,
+                for_ns,
+            }
+        }),
+        (20, 2, (100_000, 3_000_000), |host, at_ns, for_ns| {
+            FaultSpec::HostStall {
+                host,
+                at_ns,
+                for_ns,
+            }
+        }),
+        (25, 2, (50_000, 1_000_000), |host, at_ns, for_ns| {
+            FaultSpec::AdapterCrash {
+                host,
+                at_ns,
+                for_ns,
+            }
+        }),
+    ];
+    for (percent, most, lengths_ns, fault) in kinds {
+        for (at_ns, for_ns) in spans(draw, percent, most, lengths_ns, heal_ns) {
+            scenario.faults.push(fault(any(draw), at_ns, for_ns));
+        }
     }
     if draw.percent(25) {
         for _ in 0..draw.between(1, 8) {

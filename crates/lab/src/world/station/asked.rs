@@ -161,10 +161,10 @@ impl Station {
     pub(crate) fn adopt(&mut self, end: &End) {
         let whose = (end.connection, end.client);
         let told = is_told(&end.request);
-        let endpoint = match end.used {
-            true => Endpoint::resumed(whose, end.vc, end.memory, &end.handles, told),
-            false => Endpoint::new(whose, end.vc, end.memory, &end.handles, told),
-        };
+        let mut endpoint = Endpoint::new(whose, end.vc, end.memory, &end.handles, told);
+        if end.used {
+            endpoint = endpoint.resumed(&end.handles);
+        }
         self.endpoints.insert(end.vc, endpoint);
         self.by_connection.insert(end.connection, end.vc);
     }
