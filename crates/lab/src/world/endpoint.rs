@@ -75,11 +75,12 @@ impl Client {
         rung
     }
 
-    /// Whether the adapter has doorbells to answer.
+    /// Whether the adapter has doorbells to answer: none of a client that has been detached, whose
+    /// application may ring until it hears of that.
     pub(crate) fn has_rung(&self) -> bool {
         let tail = layout::attachment::DOORBELL_TAIL;
         let answered = self.memory.from_adapter().load(tail);
-        self.doorbells.head() != answered
+        self.index.is_some() && self.doorbells.head() != answered
     }
 }
 
