@@ -153,6 +153,7 @@ impl Control {
                         fds,
                     }));
                 }
+                None if deadline == Some(Time::ZERO) => return Ok(None),
                 None => {
                     if !self.wait(PollFlags::IN, deadline)? {
                         return Ok(None);
@@ -160,6 +161,11 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Whether an indication was kept that [`Self::poll`] will give without asking the socket.
+    pub(crate) fn has_kept(&self) -> bool {
+        !self.heard.is_empty()
     }
 
     fn deadline(&self) -> Time {
@@ -250,11 +256,7 @@ pub(crate) fn wait_for(
     deadline: Option<Time>,
 ) -> Result<bool, Error> {
     loop {
-        let timeout = match deadline {
-            Some(Time::ZERO) => Some(timespec(0)),
-            Some(deadline) => Some(timespec(deadline.since_ns(now()))),
-            None => None,
-        };
+        let timeout = deadline.map(|deadline| timespec(deadline.since_ns(now())));
         match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => {}

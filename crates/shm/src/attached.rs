@@ -132,18 +132,15 @@ impl Attached {
     }
 
     /// Has [`Attached::as_fd`] become readable at the adapter's next interrupt, for a client that
-    /// waits elsewhere. Former wake-ups are taken off it first. `false` if something waits already:
-    /// an event, or what `ready` looks at after the adapter knows; then nothing is armed.
+    /// waits elsewhere. Former wake-ups stay on it: [`Attached::drain`] takes them off, and who
+    /// watches it by edges leaves them. `false` if something waits already: an event, or what
+    /// `ready` looks at after the adapter knows; then nothing is armed.
     ///
     /// One call is good for one wake-up.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub fn arm(&mut self, ready: impl FnOnce() -> bool) -> Result<bool, ShmError> {
-        self.drain()?;
+    pub fn arm(&mut self, ready: impl FnOnce() -> bool) -> bool {
         let armed = self.memory.arm(ready);
         self.counters.sleeps += u64::from(armed);
-        Ok(armed)
+        armed
     }
 
     /// Takes [`Attached::arm`] back. The descriptor may be readable all the same.
@@ -156,8 +153,15 @@ impl Attached {
     /// # Errors
     /// The kernel refuses.
     pub fn drain(&mut self) -> Result<(), ShmError> {
-        self.counters.wakeups += u64::from(self.sleeper.drain()?);
+        if self.sleeper.drain()? {
+            self.count_wakeup();
+        }
         Ok(())
+    }
+
+    /// A wake-up came that was watched for by edges.
+    pub fn count_wakeup(&mut self) {
+        self.counters.wakeups += 1;
     }
 
     /// How soon doorbells that found no room are tried again.

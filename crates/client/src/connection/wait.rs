@@ -1,12 +1,14 @@
 //! Waiting: here, or by whoever polls the descriptor.
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_shm::Attached;
-use rustix::event::{PollFlags, epoll};
+use rustix::event::epoll;
+use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -14,7 +16,7 @@ use rustix::time::{
 use super::Connection;
 use crate::Error;
 use crate::clock::now;
-use crate::control::{timespec, wait_for};
+use crate::control::timespec;
 
 /// What somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +83,19 @@ enum Prepared {
     Armed { until: Option<Time> },
 }
 
+/// What became readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Source {
+    Control,
+    WakeUp,
+    Timer,
+}
+
 /// One descriptor for all that can happen: the adapter's wake-up, the control socket, a time.
+///
+/// The wake-up is watched by edges: whoever sleeps here hears of each once, and takes none off the
+/// descriptor of the wake-up itself.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: OwnedFd,
@@ -100,15 +114,35 @@ impl Poller {
             )?,
             timed: Cell::new(false),
         };
-        for fd in [control, wake_up, poller.timer.as_fd()] {
-            poller.add(fd)?;
-        }
+        poller.add(control, Source::Control)?;
+        poller.add(wake_up, Source::WakeUp)?;
+        poller.add(poller.timer.as_fd(), Source::Timer)?;
         Ok(poller)
     }
 
-    fn add(&self, fd: BorrowedFd<'_>) -> Result<(), Error> {
-        let data = epoll::EventData::new_u64(0);
-        Ok(epoll::add(&self.epoll, fd, data, epoll::EventFlags::IN)?)
+    fn add(&self, fd: BorrowedFd<'_>, source: Source) -> Result<(), Error> {
+        let mut flags = epoll::EventFlags::IN;
+        flags.set(epoll::EventFlags::ET, source == Source::WakeUp);
+        let data = epoll::EventData::new_u64(source as u64);
+        Ok(epoll::add(&self.epoll, fd, data, flags)?)
+    }
+
+    /// Sleeps until something happens or `until` has come (none: never), and tells `hear` of what
+    /// happened. A signal handler that ran in between ends it, too.
+    fn sleep(&self, until: Option<Time>, mut hear: impl FnMut(u64)) -> Result<(), Error> {
+        let timeout = until.map(|until| timespec(until.since_ns(now())));
+        let mut events = [const { MaybeUninit::uninit() }; Source::Timer as usize + 1];
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => {
+                for event in events {
+                    let data = event.data;
+                    hear(data.u64());
+                }
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Another adapter's wake-up in place of the former's.
@@ -118,7 +152,7 @@ impl Poller {
         wake_up: BorrowedFd<'_>,
     ) -> Result<(), Error> {
         epoll::delete(&self.epoll, former)?;
-        self.add(wake_up)
+        self.add(wake_up, Source::WakeUp)
     }
 
     /// A socket that was hung up is readable for ever.
@@ -173,6 +207,8 @@ impl Connection {
     /// # Errors
     /// The kernel refuses, or the server's message makes no sense.
     pub fn arm(&self, interest: Interest) -> Result<bool, Error> {
+        self.look()?;
+        self.attached.borrow_mut().drain()?;
         match self.prepare(interest)? {
             Prepared::Ready => Ok(false),
             Prepared::Armed { until } => {
@@ -217,7 +253,13 @@ impl Connection {
     }
 
     /// Waits until `interest` may be possible or `deadline` has come.
+    ///
+    /// One system call, since most waits are short: the control socket is read only if it became
+    /// readable, and a wake-up that came late for a former wait ends this one early.
     fn wait(&self, interest: Interest, deadline: Option<Time>) -> Result<(), Error> {
+        if self.control.borrow().has_kept() {
+            self.look()?;
+        }
         let Prepared::Armed { until } = self.prepare(interest)? else {
             return Ok(());
         };
@@ -225,14 +267,27 @@ impl Connection {
             (Some(until), Some(deadline)) => Some(until.min(deadline)),
             (until, deadline) => until.or(deadline),
         };
-        let waited = wait_for(self.as_fd(), PollFlags::IN, until);
-        self.attached.borrow_mut().disarm();
-        waited.map(|_| ())
+        let (mut told, mut woken) = (false, false);
+        let slept = self.poller.sleep(until, |source| {
+            told |= source == Source::Control as u64;
+            woken |= source == Source::WakeUp as u64;
+        });
+        {
+            let mut attached = self.attached.borrow_mut();
+            attached.disarm();
+            if woken {
+                attached.count_wakeup();
+            }
+        }
+        slept?;
+        match told {
+            true => self.look(),
+            false => Ok(()),
+        }
     }
 
     /// Tells the adapter that somebody sleeps, unless there is something to do.
     fn prepare(&self, interest: Interest) -> Result<Prepared, Error> {
-        self.look()?;
         self.poller.set_timer(None)?;
         let attached = &mut *self.attached.borrow_mut();
         while attached.next_event().is_some() {}
@@ -271,8 +326,7 @@ impl Connection {
         let only_credit = !interest.receive && !interest.sent && credit_at.is_some();
         if only_credit || interest == Interest::INDICATION {
             attached.disarm();
-            attached.drain()?;
-        } else if !attached.arm(&mut possible)? {
+        } else if !attached.arm(&mut possible) {
             return Ok(Prepared::Ready);
         }
         Ok(Prepared::Armed { until })
