@@ -58,6 +58,8 @@ pub struct DeviceCounts {
     pub not_received: BTreeMap<String, u64>,
     /// Questions about the other end.
     pub inatmarp: InAtmArpCounts,
+    /// Times that its worker had used more CPU time than was admitted, and lost its precedence.
+    pub beyond_share: u64,
     /// Copies by the library: none.
     pub copies: u64,
 }

@@ -169,6 +169,7 @@ impl Daemon {
             self.do_what_is_due();
             self.hear_all_of_adapter();
             self.confirm_parted();
+            self.tell_shares();
             for client in self.applications.flush(self.now) {
                 self.hung_up(client);
             }

@@ -17,7 +17,7 @@ use super::links::Links;
 use super::listener::{ensure_directory, listen_at, lock, state_dir_default};
 use super::privileges::{drop_to, group, user};
 use super::workers::Workers;
-use super::{Config, ServeError, ServerOptions};
+use super::{ServeError, ServerOptions};
 use crate::adapter::{AdapterProcess, allow_descriptors};
 use crate::sys::{
     Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
@@ -45,8 +45,6 @@ pub(super) struct Places {
     /// The control socket; none: a service manager has made it.
     pub(super) socket: Option<PathBuf>,
     pub(super) adapter: PathBuf,
-    /// What is measured of the machine.
-    calibration: PathBuf,
     /// The links that there are.
     links: PathBuf,
     /// All CPUs of this process.
@@ -63,7 +61,7 @@ pub(super) struct Places {
 /// It did not start.
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
-    let (places, listener) = settle(&options.config)?;
+    let (places, listener, calibration) = settle(&options)?;
     let expected = options.config.adapter.cpu_of(&places.cpus);
     let service = places.duty(Duty::Service, expected);
     if places.adapter.exists() {
@@ -71,7 +69,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     }
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
-    let laws = laws(&options, &places)?;
+    let laws = laws(&options, &places, &calibration)?;
     let links = Links::new(options.config.port(), places.links.clone());
     let mut adapter = AdapterSide::new(links);
     let first = first_adapter(&options, &places, &mut adapter)?;
@@ -100,7 +98,8 @@ impl Places {
 }
 
 /// Makes the directory and the socket, and gives up what is needed for nothing else.
-fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
+fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), ServeError> {
+    let config = &options.config;
     let section = &config.server;
     let becomes = section.user.as_deref().map(user).transpose();
     let becomes = becomes.map_err(ServeError::of("server.user"))?;
@@ -130,16 +129,19 @@ fn settle(config: &Config) -> Result<(Places, OwnedFd), ServeError> {
             (made, Some(socket))
         }
     };
+    let (calibration, problem) = Calibration::at(&directory.join("calibration.json"))?;
+    if let Some(problem) = problem {
+        (options.say)(&format!("the calibration is not kept: {problem}"));
+    }
     drop_to(becomes).map_err(ServeError::of("giving privileges up"))?;
     let places = Places {
         socket: made,
         adapter: directory.join("adapter.sock"),
-        calibration: directory.join("calibration.json"),
         links: directory.join("links.json"),
         cpus: Cpus::present(),
         _lock: lock,
     };
-    Ok((places, listener))
+    Ok((places, listener, calibration))
 }
 
 /// Whether a socket that was passed on is one that applications can come by.
@@ -153,10 +155,15 @@ fn check_kind(listener: &OwnedFd) -> std::io::Result<()> {
     }
 }
 
-fn laws(options: &ServerOptions, places: &Places) -> Result<Laws, ServeError> {
-    let (calibration, problem) = Calibration::at(&places.calibration)?;
-    if let Some(problem) = problem {
-        (options.say)(&format!("the calibration is not kept: {problem}"));
+fn laws(
+    options: &ServerOptions,
+    places: &Places,
+    calibration: &Calibration,
+) -> Result<Laws, ServeError> {
+    if let Some(why) = &calibration.without_tcp {
+        (options.say)(&format!(
+            "what Linux's TCP/IP costs behind a network device is not in what is admitted: {why}"
+        ));
     }
     let headroom = options.config.admission.headroom_percent;
     let beside = u32::try_from(places.cpus.count()).unwrap_or(1).max(1) - 1;

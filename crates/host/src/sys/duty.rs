@@ -45,10 +45,18 @@ impl Duty {
     }
 }
 
+/// Period and relative deadline of a reservation, in nanoseconds.
+pub const RESERVED_PERIOD_NS: u64 = 4_000_000;
+/// The least that is reserved in a period: beside a change of threads it is long.
+const RESERVED_MIN_NS: u64 = 40_000;
+
 /// How a thread is scheduled in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadScheduling {
-    /// The priority in the class SCHED_FIFO; none: it is not real-time.
+    /// CPU time that the kernel keeps for it in each [`RESERVED_PERIOD_NS`], in nanoseconds
+    /// (SCHED_DEADLINE); none: no such reservation.
+    pub reserved_ns: Option<u64>,
+    /// The priority in the class SCHED_FIFO; none: it is not in that class.
     pub fifo: Option<i32>,
     /// Nice value.
     pub nice: i32,
@@ -58,11 +66,22 @@ pub struct ThreadScheduling {
     pub notes: Vec<String>,
 }
 
+impl ThreadScheduling {
+    /// Whether it comes before all that is not real-time.
+    pub const fn is_real_time(&self) -> bool {
+        self.reserved_ns.is_some() || self.fifo.is_some()
+    }
+}
+
 impl fmt::Display for ThreadScheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fifo {
-            Some(priority) => write!(f, "fifo {priority}")?,
-            None => write!(f, "nice {}", self.nice)?,
+        let us = |ns: u64| ns / 1_000;
+        match (self.reserved_ns, self.fifo) {
+            (Some(ns), _) => {
+                write!(f, "deadline {} of {} us", us(ns), us(RESERVED_PERIOD_NS))?;
+            }
+            (None, Some(priority)) => write!(f, "fifo {priority}")?,
+            (None, None) => write!(f, "nice {}", self.nice)?,
         }
         let cpus: Vec<_> = self.cpus.iter().map(ToString::to_string).collect();
         write!(f, ", on CPU {}", cpus.join(" "))?;
@@ -150,6 +169,53 @@ pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadSched
     got
 }
 
+/// Gives the calling thread `ppm` millionths of a CPU that the kernel keeps for it and holds it to
+/// (SCHED_DEADLINE); where it does not, what [`Duty::RealTime`] has.
+///
+/// The kernel reserves only for threads that may use all CPUs which it schedules together. Off the
+/// adapter's CPU that takes an exclusive cpuset, or an adapter whose CPU is isolated.
+pub fn take_share(ppm: u32, cpus: &Cpus, adapter: Option<usize>) -> ThreadScheduling {
+    // Who has a reservation may not change its CPUs.
+    let _ = set_policy(libc::SCHED_OTHER, 0);
+    let Some(own) = adapter.and_then(|cpu| cpus.without(cpu)) else {
+        return take_duty(Duty::RealTime, cpus, adapter);
+    };
+    own.use_only();
+    match reserve(ppm) {
+        Ok(reserved) => ThreadScheduling {
+            reserved_ns: Some(reserved),
+            cpus: super::allowed_cpus(),
+            ..ThreadScheduling::default()
+        },
+        Err(error) => {
+            let mut got = take_duty(Duty::RealTime, cpus, adapter);
+            got.notes
+                .push(format!("no reservation by deadline: {error}"));
+            got
+        }
+    }
+}
+
+/// Has the kernel reserve a quarter more than `ppm` millionths of a CPU for the calling thread,
+/// which looks itself whether it uses more than that; how much in each period.
+fn reserve(ppm: u32) -> std::io::Result<u64> {
+    let runtime = RESERVED_PERIOD_NS * u64::from(ppm) / 1_000_000 * 5 / 4;
+    let runtime = runtime.clamp(RESERVED_MIN_NS, RESERVED_PERIOD_NS);
+    // SAFETY: all zeroes is a priority and a nice value of 0.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size_of_val(&attributes) as u32;
+    attributes.sched_policy = libc::SCHED_DEADLINE.cast_unsigned();
+    attributes.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    attributes.sched_runtime = runtime;
+    attributes.sched_deadline = RESERVED_PERIOD_NS;
+    attributes.sched_period = RESERVED_PERIOD_NS;
+    // SAFETY: the call reads as many octets as `size` says; 0 names the calling thread.
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } {
+        0 => Ok(runtime),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// The class of the calling thread, not that of threads and processes that it starts.
 pub(super) fn set_policy(policy: libc::c_int, priority: i32) -> std::io::Result<()> {
     // SAFETY: all zeroes is a priority of 0, and of other parameters none.
@@ -202,6 +268,45 @@ mod tests {
             // Back among the others, and on all CPUs.
             let back = take_duty(Duty::BestEffort, &cpus, None);
             assert_eq!((back.fifo, back.cpus.len()), (None, unpinned.cpus.len()));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_kernel_keeps_a_share_of_threads_whose_cpus_it_schedules_apart() {
+        std::thread::spawn(|| {
+            let cpus = Cpus::present();
+            // An adapter whose CPU is isolated is on none of these.
+            let isolated = Some(CpuSet::MAX_CPU - 1);
+            let got = take_share(100_000, &cpus, isolated);
+            let Some(reserved) = got.reserved_ns else {
+                let note = got.notes.last().unwrap();
+                assert!(note.starts_with("no reservation by deadline: "), "{got}");
+                assert_eq!(got.is_real_time(), got.fifo.is_some());
+                return println!("skipped deadline: {got}");
+            };
+            assert_eq!((reserved, got.is_real_time()), (500_000, true));
+            assert!(
+                got.to_string().starts_with("deadline 500 of 4000 us"),
+                "{got}"
+            );
+            assert_eq!(super::super::scheduling::policy(), "deadline");
+            // Others may follow, and what is beyond a CPU is a CPU.
+            assert_eq!(
+                take_share(1, &cpus, isolated).reserved_ns,
+                Some(RESERVED_MIN_NS)
+            );
+            let whole = take_share(u32::MAX - 1, &cpus, isolated);
+            assert!(
+                whole.reserved_ns.is_none_or(|ns| ns == RESERVED_PERIOD_NS),
+                "{whole}"
+            );
+            // Without CPUs apart nobody asks the kernel.
+            let beside = take_share(100_000, &cpus, None);
+            assert!(!beside.is_real_time(), "{beside}");
+            assert_eq!(super::super::scheduling::policy(), "other");
+            println!("ran deadline");
         })
         .join()
         .unwrap();

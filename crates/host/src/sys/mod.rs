@@ -15,14 +15,14 @@ mod tun;
 
 pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
-pub use duty::{Cpus, Duty, ThreadScheduling, take_duty};
+pub use duty::{Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share};
 pub use scheduling::{
     ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,
     die_with_parent, lock_memory, name_thread, pin_thread, schedule,
 };
 pub use signals::{Heard, Signals};
 pub use socket::{
-    RECEIVE_MANY, SocketMemory, enter_network_namespace, peer_credentials, receive_many,
-    socket_memory, tell_octets_only,
+    RECEIVE_MANY, SocketMemory, enter_network_namespace, own_network_namespace, peer_credentials,
+    receive_many, socket_memory, tell_octets_only,
 };
 pub use tun::{Tun, TunKind};

@@ -245,7 +245,8 @@ pub fn lock_memory(scheduling: &mut Scheduling) {
     }
 }
 
-fn policy() -> String {
+/// The class of the calling thread.
+pub(super) fn policy() -> String {
     // SAFETY: the call takes a number and returns a number; 0 names the calling thread.
     match unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK {
         libc::SCHED_OTHER => "other".to_owned(),

@@ -3,7 +3,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// Has the calling thread make its sockets in the network namespace `name`, as `ip netns` knows it.
 ///
@@ -13,6 +13,17 @@ pub fn enter_network_namespace(name: &str) -> io::Result<()> {
     let namespace = File::open(Path::new("/run/netns").join(name))?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
     Ok(())
+}
+
+/// Has the calling thread make its sockets and network devices in a new network namespace, which
+/// ends with the last of them.
+///
+/// # Errors
+/// The privilege is missing (CAP_SYS_ADMIN).
+pub fn own_network_namespace() -> io::Result<()> {
+    // SAFETY: a network namespace is nothing that others of this process rely on to be shared; no
+    // table of descriptors is unshared.
+    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
 /// The user and the process at the other end of a Unix socket, as the kernel noted them when it was

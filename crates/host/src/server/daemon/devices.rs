@@ -80,15 +80,25 @@ impl Daemon {
     pub(super) fn hear_workers(&mut self) {
         for event in self.workers.told() {
             match event {
-                Event::Opened(number, opened) => {
-                    self.say(&format!("worker of {opened}"));
-                    if let Some((asking, confirm)) = self.workers.opened(number, opened) {
+                Event::Opened(number, opened) => self.workers.opened(number, opened),
+                Event::Scheduled(number, scheduling) => {
+                    let Some((news, waited)) = self.workers.scheduled(number, scheduling) else {
+                        continue;
+                    };
+                    self.say(&news);
+                    if let Some((asking, confirm)) = waited {
                         self.confirm(asking, Ok(confirm));
                     }
                 }
                 Event::Ended(number, why) => self.worker_ended(number, why),
             }
         }
+    }
+
+    /// Workers have what is reserved for their connections, whatever has become of these.
+    pub(super) fn tell_shares(&self) {
+        self.workers
+            .tell_shares(|client| self.server.worker_ppm_of(client));
     }
 
     fn worker_ended(&mut self, number: u32, why: Option<Refused>) {

@@ -39,6 +39,8 @@ pub(super) struct Counts {
     pub(super) device_down: u64,
     /// The kernel takes no such packet.
     pub(super) device_refused: u64,
+    /// Times that the worker had used more CPU time than was admitted.
+    pub(super) beyond_share: u64,
     /// Copies by the library: none.
     pub(super) copies: u64,
     /// PDUs that the library dismissed.
@@ -75,6 +77,7 @@ impl Counts {
                 answered: self.answered,
                 unanswered: self.unanswered,
             },
+            beyond_share: self.beyond_share,
             copies: self.copies,
         }
     }

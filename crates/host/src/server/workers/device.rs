@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::counts::Counts;
 use super::interrupts::{Bell, Line};
+use super::share::Precedence;
 use crate::clock::MonotonicClock;
 use crate::link::Shown;
 use crate::sys::Tun;
@@ -66,18 +67,20 @@ impl<'c> Device<'c> {
     }
 
     /// Carries packets until the worker is to end.
-    pub(super) fn run(&mut self, line: &Line) -> Result<(), Error> {
+    pub(super) fn run(&mut self, line: &Line, precedence: Precedence<'_>) -> Result<(), Error> {
         line.watch(self.connection)?;
         line.watch(self.device)?;
-        let ended = self.carry(line);
+        let ended = self.carry(line, precedence);
         line.forget(self.connection);
         line.forget(self.device);
         self.show();
         ended
     }
 
-    fn carry(&mut self, line: &Line) -> Result<(), Error> {
+    fn carry(&mut self, line: &Line, mut precedence: Precedence<'_>) -> Result<(), Error> {
         while !line.bell().stops() {
+            precedence.keep();
+            self.counts.beyond_share = precedence.beyond();
             let patience = self.ask()?;
             let paused = self.send()?;
             let more = self.receive()?;

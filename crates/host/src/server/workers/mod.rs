@@ -15,6 +15,7 @@
 mod counts;
 mod device;
 mod interrupts;
+mod share;
 mod thread;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +37,7 @@ use crate::link::Shown;
 use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
 use interrupts::{Bell, Interrupts, Line};
+use share::Share;
 pub(super) use thread::{Event, How, Opened};
 
 /// Workers at once.
@@ -69,6 +71,8 @@ struct Worker {
     line: Line,
     slot: usize,
     shown: Arc<Shown<Counts>>,
+    share: Arc<Share>,
+    scheduling: ThreadScheduling,
     /// The server's end of its control socket.
     client: Option<ClientId>,
     attachment: Option<AttachmentIndex>,
@@ -200,6 +204,8 @@ impl Workers {
             line: self.interrupts.line(slot),
             slot,
             shown: Arc::default(),
+            share: Arc::new(Share::new()),
+            scheduling: ThreadScheduling::default(),
             client: None,
             attachment: None,
             opened: None,
@@ -226,6 +232,7 @@ impl Workers {
             how,
             line: worker.line.clone(),
             shown: Arc::clone(&worker.shown),
+            share: Arc::clone(&worker.share),
             cpus: self.cpus.clone(),
             adapter: self.adapter,
             events: self.to_events.clone(),
@@ -307,14 +314,42 @@ impl Workers {
         }
     }
 
-    /// A worker has its connection: who waits for that.
-    pub(super) fn opened(&mut self, number: u32, opened: Opened) -> Option<(Asking, Confirm)> {
+    /// A worker has its connection.
+    pub(super) fn opened(&mut self, number: u32, opened: Opened) {
+        if let Some(worker) = self.workers.get_mut(&number) {
+            worker.spec.address = opened.vc.clone();
+            worker.opened = Some(opened);
+            worker.stands_in = None;
+        }
+    }
+
+    /// Tells each worker that has its connection what is reserved for it, in millionths of a core,
+    /// by the server's end of its control socket.
+    pub(super) fn tell_shares(&self, ppm_of: impl Fn(ClientId) -> u32) {
+        let open = self
+            .workers
+            .values()
+            .filter(|worker| worker.opened.is_some());
+        for worker in open {
+            let ppm = worker.client.map_or(0, &ppm_of);
+            if worker.share.tell(ppm) {
+                worker.line.bell().ring(Bell::RUNG);
+            }
+        }
+    }
+
+    /// How a worker is scheduled from here on: its news, and who has waited for its device.
+    pub(super) fn scheduled(
+        &mut self,
+        number: u32,
+        scheduling: ThreadScheduling,
+    ) -> Option<(String, Option<(Asking, Confirm)>)> {
         let worker = self.workers.get_mut(&number)?;
-        worker.spec.address = opened.vc.clone();
-        worker.opened = Some(opened);
-        worker.stands_in = None;
-        let asking = worker.adding.take()?;
-        Some((asking, Confirm::Device(self.info(number)?)))
+        let news = format!("worker of {}: {scheduling}", worker.spec.address);
+        worker.scheduling = scheduling;
+        let asking = worker.adding.take();
+        let info = self.info(number)?;
+        Some((news, asking.map(|asking| (asking, Confirm::Device(info)))))
     }
 
     /// A worker has ended: its control socket, and who is to be told what.
@@ -357,7 +392,7 @@ impl Workers {
             transmit_max_sdu: opened.transmit_max_sdu,
             mtu_octets: worker.device.mtu(),
             uid: worker.uid,
-            scheduling: opened.scheduling.to_string(),
+            scheduling: worker.scheduling.to_string(),
             carried: worker.shown.read().told(),
         })
     }

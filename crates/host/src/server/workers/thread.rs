@@ -1,20 +1,20 @@
 //! The thread of a worker.
 
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use cellgate::{Address, Connection, Error, Refused, TrafficContract};
-use cellgate_core::contract::{Aal, ServiceCategory};
+use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
 
 use super::counts::Counts;
 use super::device::Device;
 use super::interrupts::Line;
+use super::share::{Precedence, Share};
 use crate::adapter::wake::ring;
 use crate::link::Shown;
-use crate::sys::{Cpus, Duty, ThreadScheduling, Tun, name_thread, take_duty};
+use crate::sys::{Cpus, ThreadScheduling, Tun, name_thread};
 
 /// Where a worker gets its connection from.
 pub(in super::super) enum How {
@@ -29,18 +29,13 @@ pub(in super::super) struct Opened {
     pub(super) vc: Address,
     pub(super) contract: String,
     pub(super) transmit_max_sdu: u16,
-    pub(super) scheduling: ThreadScheduling,
-}
-
-impl fmt::Display for Opened {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.vc, self.scheduling)
-    }
 }
 
 /// What a worker tells the service thread.
 pub(in super::super) enum Event {
     Opened(u32, Opened),
+    /// How it is scheduled from here on.
+    Scheduled(u32, ThreadScheduling),
     /// It has given back all that it had; why it did not go on, if nobody asked it to end.
     Ended(u32, Option<Refused>),
 }
@@ -54,6 +49,7 @@ pub(super) struct Start {
     pub(super) how: How,
     pub(super) line: Line,
     pub(super) shown: Arc<Shown<Counts>>,
+    pub(super) share: Arc<Share>,
     pub(super) cpus: Cpus,
     pub(super) adapter: Option<usize>,
     pub(super) events: Sender<Event>,
@@ -91,19 +87,22 @@ fn run(start: Start) -> Result<(), Error> {
     }
     let (encapsulation, shown) = (start.encapsulation, &*start.shown);
     let mut device = Device::new(&connection, &start.device, encapsulation, shown)?;
-    let duty = match contract.category {
-        ServiceCategory::Ubr => Duty::BestEffort,
-        _ => Duty::RealTime,
+    let tell = |event| {
+        // The service thread ends with the process only.
+        let _ = start.events.send(event);
+        ring(&start.bell);
     };
-    let opened = Opened {
-        vc: connection.address(),
-        contract: connection.contract(),
-        transmit_max_sdu: connection.transmit_max_sdu().unwrap_or_default(),
-        scheduling: take_duty(duty, &start.cpus, start.adapter),
-    };
-    let _ = start.events.send(Event::Opened(start.number, opened));
-    ring(&start.bell);
-    device.run(&start.line)
+    tell(Event::Opened(
+        start.number,
+        Opened {
+            vc: connection.address(),
+            contract: connection.contract(),
+            transmit_max_sdu: connection.transmit_max_sdu().unwrap_or_default(),
+        },
+    ));
+    let scheduled = |scheduling| tell(Event::Scheduled(start.number, scheduling));
+    let precedence = Precedence::new(&start.share, &start.cpus, start.adapter, &scheduled);
+    device.run(&start.line, precedence)
 }
 
 /// As an application hears it.

@@ -123,6 +123,10 @@ fn carried(info: &DeviceInfo) -> String {
             text += &format!("{device}: {n} {what}: {reason}\n");
         }
     }
+    if counts.beyond_share > 0 {
+        let n = counts.beyond_share;
+        text += &format!("{device}: its worker used more CPU time than admitted, {n} times\n");
+    }
     text
 }
 

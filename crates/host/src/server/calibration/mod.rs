@@ -1,6 +1,8 @@
 //! What cells and PDUs cost this machine: an adapter of heap memory is driven for a fraction of a
 //! second, and what was measured is kept for as long as the machine stays the same.
 
+mod worker;
+
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -18,14 +20,10 @@ use cellgate_core::ring::{
 use cellgate_core::server::{Direction, Sample};
 use cellgate_core::wire::{CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci};
 use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
-use rustix::io::{read, write};
 use serde::{Deserialize, Serialize};
 
 use crate::client::memory_for;
 use crate::clock::thread_cpu_ns;
-use crate::control::pair;
 use crate::sys::allowed_cpus;
 
 /// Octets of the SDUs that are measured: one cell, a few, an Ethernet frame's worth, a large PDU.
@@ -37,9 +35,6 @@ const SLICES: usize = 100;
 /// Nanoseconds of CPU after which a size has slices enough, on a machine (or in a build) that is
 /// slow.
 const SIZE_NS_MAX: u64 = 35_000_000;
-/// Slices of each size for a worker, and packets of a slice: some 10 ms in all.
-const WORKER_SLICES: usize = 25;
-const WORKER_PACKETS: u32 = 32;
 /// Beyond any adapter's rate: nothing waits for its departure.
 const LINE: u32 = 400_000_000;
 /// From one step to the next, by the adapter's clock.
@@ -97,6 +92,8 @@ pub struct Calibration {
     pub samples: Vec<Sample>,
     /// What a worker costs.
     pub workers: Vec<Sample>,
+    /// Why Linux's TCP/IP is not in that, if it is not.
+    pub without_tcp: Option<String>,
 }
 
 impl Calibration {
@@ -112,10 +109,12 @@ impl Calibration {
         if let Some(kept) = kept.filter(|kept| kept.machine == machine) {
             return Ok((kept, None));
         }
+        let (workers, without) = worker::measure().map_err(wrong)?;
         let new = Self {
             machine,
             samples: measure()?,
-            workers: measure_worker().map_err(wrong)?,
+            workers,
+            without_tcp: without.map(|error| error.to_string()),
         };
         let octets = serde_json::to_vec_pretty(&new).unwrap_or_default();
         Ok((new, super::files::replace(path, &octets).err()))
@@ -145,46 +144,6 @@ pub fn measure() -> Result<Vec<Sample>, CalibrationError> {
             // The law needs a few of each.
             if slice >= 12 && thread_cpu_ns() - from > SIZE_NS_MAX {
                 break;
-            }
-        }
-    }
-    Ok(samples)
-}
-
-/// Measures what a packet costs the worker of a network device: the kernel's copy in and out, and
-/// being woken for each. What the kernel's TCP/IP does behind a device is not in it.
-///
-/// # Errors
-/// The kernel refuses.
-fn measure_worker() -> io::Result<Vec<Sample>> {
-    let (mine, theirs) = pair()?;
-    let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let data = epoll::EventData::new_u64(0);
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-    epoll::add(&watch, &theirs, data, flags)?;
-    let mut events = Vec::with_capacity(1);
-    let mut samples = Vec::with_capacity(SDUS.len() * 2 * WORKER_SLICES);
-    for sdu in SDUS {
-        let (packet, mut buffer) = (vec![1; sdu.into()], vec![0; sdu.into()]);
-        for slice in 0..WORKER_SLICES + 2 {
-            let from = thread_cpu_ns();
-            for _ in 0..WORKER_PACKETS {
-                write(&mine, &packet)?;
-                epoll::modify(&watch, &theirs, data, flags)?;
-                events.clear();
-                epoll::wait(&watch, spare_capacity(&mut events), None)?;
-                read(&theirs, &mut buffer[..])?;
-            }
-            let ns = (thread_cpu_ns() - from).max(1);
-            let sample = |direction| Sample {
-                direction,
-                sdu: sdu.into(),
-                cells: u64::from(WORKER_PACKETS * aal5_cells(sdu.into())),
-                pdus: WORKER_PACKETS.into(),
-                ns,
-            };
-            if slice >= 2 {
-                samples.extend([Direction::Transmit, Direction::Receive].map(sample));
             }
         }
     }
@@ -438,16 +397,6 @@ mod tests {
                 cost(200_000, 192) > cost(100_000, 192),
                 "a cell costs something"
             );
-        }
-    }
-
-    #[test]
-    fn the_law_of_a_worker_charges_for_packets() {
-        let law = CpuLaw::fit(&measure_worker().unwrap(), 25).unwrap();
-        for direction in [Direction::Transmit, Direction::Receive] {
-            let cost = |cells| law.reserve_ppm(direction, 100_000, cells);
-            assert!(cost(1) > 2 * cost(32), "a packet costs more than its cells");
-            assert!(cost(32) > 0);
         }
     }
 
