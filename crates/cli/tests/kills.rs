@@ -511,5 +511,9 @@ fn open_and_close(daemon: &Daemon, n: usize) {
         if i % 2 == 0 {
             connection.close(PATIENCE).expect("it closes");
         }
+        if i % 5_000 == 4_999 {
+            let held = [daemon.pid(), adapter_pid(daemon)].map(Held::by);
+            println!("{} of {n} opens: {held:?}", i + 1);
+        }
     }
 }
