@@ -28,13 +28,77 @@ fn a_seed_and_its_file_are_the_same_run() {
     assert!(decoded.status.success(), "{decoded:?}");
 }
 
-#[test]
-fn the_example_with_servers_runs() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/servers.toml");
-    let run = sim(&["run", "--plan", example]);
+/// Runs `examples/NAME.toml`; what it printed.
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let path = folder.join(format!("{name}.toml"));
+    let run = sim(&["run", "--plan", path.to_str().expect("UTF-8")]);
     assert_eq!(run.status.code(), Some(0), "{run:?}");
+    text(&run)
+}
+
+#[test]
+fn the_examples_show_what_they_say() {
+    let servers = example("servers");
     let line = "server of b: 8 requests, 6 confirmed, 2 refused; take-ups 1, of connections 1";
-    assert!(text(&run).contains(line), "{run:?}");
+    assert!(servers.contains(line), "{servers}");
+    let precision = example("precision");
+    let rate = |name: &str| {
+        let row = precision.lines().find(|line| line.starts_with(name));
+        let rate = row.and_then(|row| row.split_whitespace().nth(5));
+        rate.expect(name).to_owned()
+    };
+    assert_eq!(
+        (rate("large"), rate("small")),
+        ("64000000".into(), "24000000".into())
+    );
+    let flood = example("flood");
+    for stream in ["film", "news"] {
+        let row = flood
+            .lines()
+            .find(|line| line.starts_with(stream))
+            .expect(stream);
+        let numbers: Vec<&str> = row.split_whitespace().skip(1).take(3).collect();
+        assert_eq!(numbers, ["117", "117", "0"], "{flood}");
+    }
+    assert!(flood.contains("non_conforming"), "{flood}");
+}
+
+#[test]
+fn what_a_run_recorded_is_sent_again() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, tape) = (folder.join("again.toml"), folder.join("again.pcapng"));
+    let (plan, tape) = (plan.to_str().expect("UTF-8"), tape.to_str().expect("UTF-8"));
+    let scenario = |ms: u32, traffic: &str| {
+        format!(
+            "duration_ns = {ms}_000_000\n\
+             hosts = [{{ name = 'a' }}, {{ name = 'b' }}]\n\
+             links = [{{ ends = ['a', 'b'] }}]\n\
+             connections = [{{ name = 'x', from = 'a', to = 'b', address = '0.32', \
+             contract = 'ubr,aal5:max_sdu=1000' }}]\n\
+             sources = [{{ connection = 'x', sdus = [1000], traffic = {traffic} }}]\n"
+        )
+    };
+    let delivered = |args: &[&str]| {
+        let run = sim(args);
+        assert_eq!(run.status.code(), Some(0), "{run:?}");
+        let told: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        told["hosts"][1]["delivered_cells"]
+            .as_u64()
+            .expect("a number")
+    };
+    std::fs::write(plan, scenario(20, "{ paced = { cell_s = 20_000 } }")).expect("a file");
+    let first = delivered(&["run", "--plan", plan, "--json", "--trace", tape]);
+    assert!(first > 300, "{first}");
+    std::fs::write(plan, scenario(40, "{ capture = 'again.pcapng' }")).expect("a file");
+    assert_eq!(delivered(&["run", "--plan", plan, "--json"]), first);
+    std::fs::write(plan, scenario(40, "{ capture = 'again.toml' }")).expect("a file");
+    let wrong = sim(&["run", "--plan", plan]);
+    assert_eq!(wrong.status.code(), Some(1), "{wrong:?}");
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr).contains("again.toml"),
+        "{wrong:?}"
+    );
 }
 
 #[test]

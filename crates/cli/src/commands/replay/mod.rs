@@ -6,7 +6,7 @@ mod host;
 mod outcome;
 mod recording;
 mod survey;
-mod train;
+pub(crate) mod train;
 
 use std::io::{Cursor, Read};
 use std::path::PathBuf;

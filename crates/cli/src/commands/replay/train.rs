@@ -16,7 +16,7 @@ const PDU_LEN_MAX: usize = 65_568;
 
 /// Which records are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// What came to the host, or may have.
     Received,
     /// What the host sent, or may have.
@@ -37,7 +37,7 @@ impl Way {
 
 /// Records that make no cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Skipped {
+pub(crate) struct Skipped {
     /// They went the other way.
     pub(super) other_way: u64,
     /// Octets of theirs were not captured.
@@ -51,7 +51,7 @@ pub(super) struct Skipped {
 }
 
 /// Makes cells of one record after the other.
-pub(super) struct Shunter {
+pub(crate) struct Shunter {
     way: Way,
     address: Option<VpiVci>,
     labels: Labels,
@@ -63,7 +63,7 @@ pub(super) struct Shunter {
 }
 
 impl Shunter {
-    pub(super) fn new(way: Way, address: Option<VpiVci>, labels: Labels) -> Self {
+    pub(crate) fn new(way: Way, address: Option<VpiVci>, labels: Labels) -> Self {
         Self {
             way,
             address,
@@ -76,12 +76,12 @@ impl Shunter {
     }
 
     /// The cells of the last record.
-    pub(super) fn cells(&self) -> &[[u8; CELL_LEN]] {
+    pub(crate) fn cells(&self) -> &[[u8; CELL_LEN]] {
         &self.cells
     }
 
     /// Makes the cells of `record`.
-    pub(super) fn shunt(&mut self, record: &Record) {
+    pub(crate) fn shunt(&mut self, record: &Record) {
         self.cells.clear();
         self.records += 1;
         let skipped = &mut self.skipped;

@@ -7,8 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use cellgate_capture::{Direction, Item, Recorder};
 use cellgate_core::wire::Cell;
-use cellgate_lab::world::scenario::Scenario;
+use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
 use cellgate_lab::world::{Tape, scenario_of};
+use serde_json::{Value, json};
+
+use crate::commands::decode::pseudowire::Labels;
+use crate::commands::decode::source::Source as Capture;
+use crate::commands::replay::train::{Shunter, Way};
+
+/// Cells of captures in one scenario.
+const CAPTURED_MAX: usize = 4_000_000;
 
 /// Where a scenario comes from.
 #[derive(clap::Args)]
@@ -47,12 +55,77 @@ fn is_json(path: &Path) -> bool {
 fn read(path: &Path) -> anyhow::Result<Scenario> {
     let name = path.display();
     let text = fs::read_to_string(path).with_context(|| name.to_string())?;
-    let read = if is_json(path) {
+    let mut captures = Vec::new();
+    let read = if let Some(mut value) = with_captures(path, &text) {
+        captures = take_captures(&mut value);
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    } else if is_json(path) {
         serde_json::from_str(&text).map_err(|error| error.to_string())
     } else {
         toml::from_str(&text).map_err(|error| error.to_string())
     };
-    read.map_err(|error| anyhow!("{name}: {error}"))
+    let mut scenario: Scenario = read.map_err(|error| anyhow!("{name}: {error}"))?;
+    let mut room = CAPTURED_MAX;
+    for (source, file) in captures {
+        let file = path.parent().unwrap_or(Path::new("")).join(file);
+        let cells = captured(&file, room)?;
+        room -= cells.len();
+        scenario.sources[source].traffic = Traffic::Cells(cells);
+    }
+    Ok(scenario)
+}
+
+/// The file, if it may name captures: what is wrong in others is told with its place.
+fn with_captures(path: &Path, text: &str) -> Option<Value> {
+    let value: Value = match is_json(path) {
+        true => serde_json::from_str(text).ok()?,
+        false => toml::from_str(text).ok()?,
+    };
+    let sources = value.get("sources")?.as_array()?;
+    let named = |source: &Value| source["traffic"]["capture"].is_string();
+    sources.iter().any(named).then_some(value)
+}
+
+/// Has each source that names a capture send nothing, and tells which that are and which files.
+fn take_captures(value: &mut Value) -> Vec<(usize, String)> {
+    let sources = value["sources"].as_array_mut();
+    let traffics = sources.into_iter().flatten().enumerate();
+    let named = traffics.filter_map(|(n, source)| {
+        let traffic = source.get_mut("traffic")?;
+        let file = traffic.get("capture")?.as_str()?.to_owned();
+        *traffic = json!({ "cells": [] });
+        Some((n, file))
+    });
+    named.collect()
+}
+
+/// The cells of a capture, from the first one's time on; SDUs and PDUs are cut into cells.
+fn captured(path: &Path, room: usize) -> anyhow::Result<Vec<TimedCell>> {
+    let name = path.display();
+    let mut shunter = Shunter::new(Way::Both, None, Labels::new(&[]));
+    let mut cells = Vec::new();
+    let (mut first, mut last) = (None, 0);
+    for record in Capture::new(path).open()? {
+        let record = record.map_err(|error| anyhow!("{name}: {error}"))?;
+        shunter.shunt(&record);
+        // A capture of several interfaces need not be in order; some records have no time.
+        last = last.max(record.time_ns.unwrap_or(last));
+        for octets in shunter.cells() {
+            let at_ns = last - *first.get_or_insert(last);
+            let [a, b, c, d, _, payload @ ..] = octets;
+            let octets = [&[*a, *b, *c, *d][..], payload].concat();
+            cells.push(TimedCell { at_ns, octets });
+        }
+        if cells.len() > room {
+            return Err(anyhow!(
+                "{name}: more than {CAPTURED_MAX} cells of captures"
+            ));
+        }
+    }
+    match cells.is_empty() {
+        true => Err(anyhow!("{name}: no cells")),
+        false => Ok(cells),
+    }
 }
 
 /// Writes a scenario as `read` reads it.
@@ -95,6 +168,41 @@ pub(super) fn write_tape(path: &Path, scenario: &Scenario, tape: &Tape) -> anyho
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CAPTURED: &str = "duration_ns = 3_000_000\n\
+        hosts = [{ name = 'a' }, { name = 'b' }]\n\
+        links = [{ ends = ['a', 'b'] }]\n\
+        connections = [{ name = 'x', from = 'a', to = 'b', address = '0.32', \
+            contract = 'ubr,aal5:max_sdu=1000' }]\n\
+        sources = [{ connection = 'x', sdus = [], traffic = { capture = 'x.pcapng' } }]\n";
+
+    #[test]
+    fn what_a_capture_has_is_sent_again_at_its_times() {
+        let directory = std::env::temp_dir().join(format!("cg-captured-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let plan = directory.join("plan.toml");
+        fs::write(&plan, CAPTURED).unwrap();
+        let missing = read(&plan).unwrap_err();
+        assert!(format!("{missing:#}").contains("x.pcapng"), "{missing:#}");
+
+        let file = File::create(directory.join("x.pcapng")).unwrap();
+        let mut recorder = Recorder::new(file, "a test").unwrap();
+        let octets: [u8; 52] = std::array::from_fn(|n| n as u8);
+        let cell = Cell::parse_without_hec(&octets);
+        for ns in [0, 10_000, 10_000, 70_000] {
+            let (at, way) = (5_000_000 + ns, Direction::Unknown);
+            recorder.record(at, way, Item::Cell(&cell), None).unwrap();
+        }
+        recorder.finish().unwrap();
+        let read = read(&plan).unwrap();
+        let Traffic::Cells(cells) = &read.sources[0].traffic else {
+            panic!("{:?}", read.sources[0]);
+        };
+        let times: Vec<u64> = cells.iter().map(|cell| cell.at_ns).collect();
+        assert_eq!(times, [0, 10_000, 10_000, 70_000]);
+        assert!(cells.iter().all(|cell| cell.octets == octets));
+        fs::remove_dir_all(&directory).unwrap();
+    }
 
     #[test]
     fn scenarios_survive_both_kinds_of_file() {
