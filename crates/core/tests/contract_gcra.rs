@@ -277,7 +277,9 @@ fn the_end_of_time_neither_panics_nor_lets_everything_pass() {
                 assert!(gcra.tat() >= now.minus_ns(1));
             }
             gcra.modify(rate(7), u64::MAX);
-            frame.modify(rate(7), u64::MAX, u32::MAX, u32::MAX);
+            let mut other = FrameGcra::new(rate(7), u64::MAX, u32::MAX, u32::MAX);
+            other.carry_over(at(u64::MAX), &frame);
+            frame = other;
             frame.charge(u32::MAX);
             assert_eq!(frame.tat(), at(u64::MAX));
         }
@@ -303,9 +305,34 @@ fn a_modified_contract_keeps_what_was_charged() {
     let mut frame = FrameGcra::new(rate(1_000), 0, 10, 1);
     frame.charge(10);
     assert!(frame.conforms(at(0)));
-    frame.modify(rate(1_000), 0, 5, 1);
-    assert!(!frame.conforms(at(4_999_999)));
-    assert!(frame.conforms(at(5_000_000)));
+    let mut shorter = FrameGcra::new(rate(1_000), 0, 5, 1);
+    shorter.carry_over(at(0), &frame);
+    assert!(!shorter.conforms(at(4_999_999)));
+    assert!(shorter.conforms(at(5_000_000)));
+}
+
+#[test]
+fn at_a_higher_rate_the_same_cells_are_owed_and_at_a_lower_one_the_same_time() {
+    // Of 32 cells at 1 cell/s, 20 are owed still.
+    let mut starved = FrameGcra::new(rate(1), 0, 32, 1);
+    starved.charge(32);
+    let now = at(12_000_000_000);
+    let other = |cell_s| {
+        let mut other = FrameGcra::new(rate(cell_s), 0, 0, 1);
+        other.carry_over(now, &starved);
+        other
+    };
+    // 20 / 353,207 s.
+    assert_eq!(other(353_207).tat(), now.plus_ns(56_625));
+    assert_eq!(other(1).tat(), at(32_000_000_000));
+    let mut slower = FrameGcra::new(rate(3), 0, 0, 1);
+    slower.carry_over(now, &other(353_207));
+    assert_eq!(slower.tat(), now.plus_ns(56_625));
+    // Nothing is owed any more.
+    let late = at(40_000_000_000);
+    let mut paid = FrameGcra::new(rate(353_207), 0, 0, 1);
+    paid.carry_over(late, &starved);
+    assert_eq!(paid.tat(), starved.tat());
 }
 
 #[test]

@@ -354,8 +354,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             if board.planted(Planted::ModifyForgivesDebt) {
                 vc.receiver.police = None;
             }
-            vc.receiver.configure(request.aal, receive, tolerance);
-            cold.configure(tolerance);
+            vc.receiver.configure(now, request.aal, receive, tolerance);
+            cold.configure(now, tolerance);
             if board.planted(Planted::ModifyMaxSduNow) {
                 vc.receiver.pdu_bounds = Bounds::new(request.aal, receive.max_sdu);
             }

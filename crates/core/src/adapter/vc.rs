@@ -53,12 +53,11 @@ impl Tolerance {
 }
 
 /// A bucket in place of another: what was charged stays charged.
-fn replace(old: Option<FrameGcra>, fresh: Option<FrameGcra>) -> Option<FrameGcra> {
-    let tat = old.map_or(Time::ZERO, |frame| frame.tat());
-    fresh.map(|mut frame| {
-        frame.catch_up(tat);
-        frame
-    })
+fn replace(now: Time, old: Option<FrameGcra>, mut fresh: Option<FrameGcra>) -> Option<FrameGcra> {
+    if let (Some(old), Some(fresh)) = (old, &mut fresh) {
+        fresh.carry_over(now, &old);
+    }
+    fresh
 }
 
 /// State of reception, touched by every cell: with the region's handle at most 200 octets
@@ -346,13 +345,19 @@ impl Receiver {
             open: Open::Open,
         };
         if let Some(receive) = &request.receive {
-            receiver.configure(request.aal, receive, tolerance);
+            receiver.configure(Time::ZERO, request.aal, receive, tolerance);
         }
         receiver
     }
 
     /// Takes a contract over; what was charged stays charged.
-    pub(super) fn configure(&mut self, aal: Aal, receive: &Receive, tolerance: Tolerance) {
+    pub(super) fn configure(
+        &mut self,
+        now: Time,
+        aal: Aal,
+        receive: &Receive,
+        tolerance: Tolerance,
+    ) {
         self.bounds = Bounds::new(aal, receive.max_sdu);
         self.flags.framing = Framing::of(aal);
         self.flags.fixed_sdu = receive.fixed_sdu;
@@ -367,7 +372,7 @@ impl Receiver {
         let fresh = receive
             .rate
             .map(|rate| tolerance.bucket(aal, rate, receive.cdvt_ns, self.bounds.max_cells));
-        self.police = replace(self.police, fresh);
+        self.police = replace(now, self.police, fresh);
     }
 
     /// Charges `cells` of an accepted PDU.
@@ -436,12 +441,12 @@ impl Cold {
             sustained: None,
             oam: oam::police(),
         };
-        cold.configure(tolerance);
+        cold.configure(Time::ZERO, tolerance);
         cold
     }
 
     /// Takes the sustained rate of its request over; what was charged stays charged.
-    pub(super) fn configure(&mut self, tolerance: Tolerance) {
+    pub(super) fn configure(&mut self, now: Time, tolerance: Tolerance) {
         let Some(receive) = &self.request.receive else {
             return;
         };
@@ -451,7 +456,7 @@ impl Cold {
             let tolerated_ns = receive.cdvt_ns.saturating_add(sustained.burst_tolerance_ns);
             tolerance.bucket(aal, sustained.rate, tolerated_ns, max_cells)
         });
-        self.sustained = replace(self.sustained, fresh);
+        self.sustained = replace(now, self.sustained, fresh);
     }
 
     /// Whether a PDU whose first cell has this loss priority conforms to the sustained rate;

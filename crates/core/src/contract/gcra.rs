@@ -218,10 +218,19 @@ impl FrameGcra {
         self.gcra.charge(cells);
     }
 
-    /// The same state under another contract; what was charged stays charged.
-    pub fn modify(&mut self, rate: CellRate, cdvt_ns: u64, max_cells: u32, clump_cells: u32) {
-        let limit_ns = Self::limit_ns(rate, cdvt_ns, max_cells, clump_cells);
-        self.gcra.modify(rate, limit_ns);
+    /// Takes over what `old` has charged, at `now`: its theoretical arrival time, but no more time
+    /// than the same cells take at this rate. Else a PDU that was charged at 1 cell/s would keep
+    /// the connection shut for seconds, whatever it has been given since.
+    pub fn carry_over(&mut self, now: Time, old: &Self) {
+        let tat = old.tat();
+        let (before, after) = (old.increment().rate.get(), self.increment().rate.get());
+        if after <= before {
+            return self.catch_up(tat);
+        }
+        let owed = u128::from(tat.since_ns(now)) * u128::from(before);
+        // Less than it was: the rate is higher.
+        let owed_ns = owed.div_ceil(u128::from(after)) as u64;
+        self.catch_up(tat.min(now.plus_ns(owed_ns)));
     }
 }
 

@@ -383,6 +383,7 @@ impl Reference {
         sizes: Option<RegionSizes>,
     ) -> Option<String> {
         let fresh = buckets(&self.config, &request);
+        let now_ns = self.now_ns;
         let vc = self.vc(index);
         let generation = vc.id.generation + u32::from(sizes.is_some());
         if id.index != vc.id.index || id.generation != generation {
@@ -391,7 +392,7 @@ impl Reference {
         self.leave(index);
         let vc = self.vc(index);
         let old = std::mem::replace(&mut vc.buckets, fresh);
-        vc.buckets.carry_over(&old);
+        vc.buckets.carry_over(now_ns, &old);
         vc.id = id;
         // Perhaps it went to another client while it waited.
         let attachment = vc.request.attachment;

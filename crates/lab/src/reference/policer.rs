@@ -42,9 +42,15 @@ impl Policer {
         self.theoretical_arrival += i128::from(cells) * NS_PER_S;
     }
 
-    /// What was charged stays charged under another rate, in whole nanoseconds rounded up.
-    fn carry_over(&mut self, old: &Self) {
+    /// What was charged stays charged under another rate, in whole nanoseconds rounded up: the same
+    /// time, at a higher rate the same cells.
+    fn carry_over(&mut self, now_ns: u64, old: &Self) {
         let ns = (old.theoretical_arrival + old.rate - 1).div_euclid(old.rate);
+        let owed = ns - i128::from(now_ns);
+        let ns = match owed > 0 && self.rate > old.rate {
+            true => i128::from(now_ns) + (owed * old.rate + self.rate - 1) / self.rate,
+            false => ns,
+        };
         self.theoretical_arrival = ns * self.rate;
     }
 }
@@ -146,12 +152,12 @@ impl Buckets {
 
     /// What was charged under the old contract stays charged, bucket by bucket; a bucket that was
     /// not there owes nothing.
-    pub(crate) fn carry_over(&mut self, old: &Self) {
+    pub(crate) fn carry_over(&mut self, now_ns: u64, old: &Self) {
         if let (Some(new), Some(old)) = (&mut self.peak, &old.peak) {
-            new.carry_over(old);
+            new.carry_over(now_ns, old);
         }
         if let (Some((new, _)), Some((old, _))) = (&mut self.sustained, &old.sustained) {
-            new.carry_over(old);
+            new.carry_over(now_ns, old);
         }
     }
 }
