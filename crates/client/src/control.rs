@@ -132,6 +132,11 @@ impl Control {
         self.say(&FromClient::Response { id, response }, &[], deadline)
     }
 
+    /// The next indication of those that came before the last confirm.
+    pub(crate) fn next_kept(&mut self) -> Option<Heard> {
+        self.heard.pop_front()
+    }
+
     /// The next indication, if one was kept or waits.
     pub(crate) fn poll(&mut self) -> Result<Option<Heard>, Error> {
         self.hear_within(Some(Time::ZERO))

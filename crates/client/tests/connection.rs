@@ -8,6 +8,7 @@ use cellgate::{
     Connection, EndReason, Error, Indication, Interest, Notification, Refused, Resource,
     SduOptions, Wait,
 };
+use cellgate_core::contract::{Credit, Jitter};
 use common::{Fake, PATIENCE};
 
 /// Fast enough that credit is no matter for the SDUs of a test.
@@ -387,6 +388,28 @@ fn a_contract_changes_without_losing_anything() {
     assert_eq!(a.contract(), "cbr,aal5:pcr=9005,max_sdu=1000");
     a.send(b"still").unwrap();
     assert_eq!(recv(&b), b"still");
+}
+
+/// A server tells a share as soon as the contract has changed to best effort.
+#[test]
+fn what_is_told_after_a_confirm_is_heard_after_it() {
+    let fake = Fake::start();
+    let a = fake.open("a.0.100", "ubr,aal5:max_sdu=100");
+    // 200 octets in each second.
+    let credit = Credit::for_sdu_rate(1_600, 100, Jitter::Low).unwrap();
+    fake.tell_after_changes(Indication::Share {
+        transmit: None,
+        transmit_credit: Some(credit),
+        receive: None,
+    });
+    for round in 0..200 {
+        a.set_contract("ubr,aal5:max_sdu=100").unwrap();
+        let told = a.next_indication_timeout(PATIENCE).unwrap();
+        assert!(matches!(told, Indication::Share { .. }));
+        // At most two credits and a PDU.
+        let sent = (0..10).take_while(|i| a.try_send(&sdu(*i, 100)).is_ok());
+        assert!(sent.count() < 6, "round {round}");
+    }
 }
 
 #[test]

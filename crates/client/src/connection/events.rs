@@ -67,16 +67,23 @@ impl Connection {
         if self.end.get().is_some() {
             return Ok(());
         }
-        self.hear_all()
-    }
-
-    pub(super) fn hear_all(&self) -> Result<(), Error> {
         loop {
             let heard = self.control.borrow_mut().poll();
             match heard {
                 Ok(Some(heard)) => self.hear(heard)?,
                 Ok(None) => return Ok(()),
                 Err(error) => return self.hang_up(error),
+            }
+        }
+    }
+
+    /// Hears what was said before the last confirm, and nothing after it: that comes later.
+    pub(super) fn hear_before(&self) -> Result<(), Error> {
+        loop {
+            let heard = self.control.borrow_mut().next_kept();
+            match heard {
+                Some(heard) => self.hear(heard)?,
+                None => return Ok(()),
             }
         }
     }

@@ -245,7 +245,7 @@ impl Connection {
         self.flush(Control::PATIENCE)?;
         let id = self.offer()?;
         let confirmed = self.control.borrow_mut().accept(id);
-        self.hear_all()?;
+        self.hear_before()?;
         self.modified(confirmed?)
     }
 
@@ -339,7 +339,7 @@ impl Connection {
     /// Asks, and hears first what the server said before it confirmed.
     fn request(&self, request: Request) -> Result<Confirmed, Error> {
         let confirmed = self.control.borrow_mut().request(request, &[]);
-        self.hear_all()?;
+        self.hear_before()?;
         confirmed
     }
 

@@ -36,7 +36,11 @@ impl Server {
             Err(refused) => (Err(refused), Vec::new()),
         };
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+        let changed = matches!(result, Ok(Confirm::Modified { .. }));
         say(&self.clients[i], &FromServer::Confirm { id, result }, &fds);
+        if let Some(indication) = self.tell_after.clone().filter(|_| changed) {
+            tell(&self.clients[i], indication, &[]);
+        }
     }
 
     fn answer(&mut self, i: usize, request: Request, fds: &[OwnedFd]) -> Answered {

@@ -47,6 +47,8 @@ enum Order {
     HangUp,
     /// Whether changes of a contract bring new memory.
     Renew(bool),
+    /// Tell it whenever a contract has changed, right after the confirm.
+    TellAfter(Box<Indication>),
 }
 
 pub struct Fake {
@@ -115,6 +117,11 @@ impl Fake {
         self.orders.send(Order::HangUp).unwrap();
     }
 
+    pub fn tell_after_changes(&self, indication: Indication) {
+        let order = Order::TellAfter(Box::new(indication));
+        self.orders.send(order).unwrap();
+    }
+
     pub fn renew_memory(&self, renew: bool) {
         self.orders.send(Order::Renew(renew)).unwrap();
     }
@@ -155,6 +162,7 @@ struct Server {
     clients: Vec<Client>,
     permanent: BTreeMap<Address, Open>,
     forget: bool,
+    tell_after: Option<Indication>,
     renew: bool,
     buffer: Vec<u8>,
 }
@@ -197,6 +205,7 @@ impl Server {
             clients: Vec::new(),
             permanent: BTreeMap::new(),
             forget: false,
+            tell_after: None,
             renew: true,
             buffer: vec![0; MESSAGE_MAX],
         }
@@ -237,6 +246,7 @@ impl Server {
             Order::Restart => self.restart(),
             Order::Forget => self.forget = true,
             Order::Renew(renew) => self.renew = renew,
+            Order::TellAfter(indication) => self.tell_after = Some(*indication),
             Order::HangUp => {
                 for i in (0..self.clients.len()).rev() {
                     self.leave(i);
