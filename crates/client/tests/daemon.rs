@@ -202,7 +202,7 @@ fn a_killed_daemon_stops_no_data_and_its_successor_answers() {
 
 #[test]
 fn a_killed_adapter_costs_the_gap_and_no_more() {
-    let daemon = Daemon::start("adapter");
+    let mut daemon = Daemon::start("adapter");
     let (a, b) = daemon.pair();
     crosses(&a, &b, b"before");
     daemon.kill_adapter();
@@ -212,6 +212,17 @@ fn a_killed_adapter_costs_the_gap_and_no_more() {
     for i in 0..200 {
         crosses(&a, &b, &[i; 700]);
     }
+    // Of its memory the next daemon tells once more, in case that this one could not.
+    daemon.kill();
+    daemon.child = Daemon::spawn(&daemon.directory);
+    for connection in [&a, &b] {
+        hears(connection, |told| *told == Indication::Restarted);
+    }
+    a.set_contract(&a.contract()).unwrap();
+    for i in 0..200 {
+        crosses(&a, &b, &[i; 600]);
+    }
+    assert_eq!(b.counters().received, 401);
 }
 
 #[test]

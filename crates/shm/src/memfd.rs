@@ -70,6 +70,14 @@ pub(crate) enum Length {
     AtLeast(usize),
 }
 
+/// Whether two descriptors are of one file.
+pub fn is_same_file(a: impl AsFd, b: impl AsFd) -> Result<bool, ShmError> {
+    let (a, b) = (fstat(a), fstat(b));
+    let [a, b] = [a, b].map(|stat| stat.map_err(ShmError::system("fstat")));
+    let (a, b) = (a?, b?);
+    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+}
+
 /// Judges somebody else's descriptor before anything of it is mapped.
 pub(crate) fn verify(
     file: BorrowedFd<'_>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::server::{Indication, Opened};
+use cellgate_shm::is_same_file;
 
 use super::{Connection, End, memory};
 use crate::Error;
@@ -114,6 +115,8 @@ impl Connection {
         } = heard;
         match &indication {
             Indication::Ended(reason) => self.end.set(Some(End::Said(*reason))),
+            // A new server cannot know whether the one before it has told this already.
+            Indication::Reopened(_) if self.has_memory(&fds)? => return Ok(()),
             Indication::Reopened(opened) => self.reopened(opened.clone(), fds)?,
             Indication::Share {
                 transmit_credit,
@@ -137,6 +140,13 @@ impl Connection {
         }
         kept.push_back(indication);
         Ok(())
+    }
+
+    /// Whether the descriptors of an opened connection are those of its present memory.
+    fn has_memory(&self, fds: &[OwnedFd]) -> Result<bool, Error> {
+        let from_client = fds.get(memory::FROM_CLIENT);
+        let own = &self.facts.borrow().capability;
+        from_client.map_or(Ok(false), |fd| Ok(is_same_file(fd, own)?))
     }
 
     fn reopened(&self, opened: Opened, fds: Vec<OwnedFd>) -> Result<(), Error> {

@@ -9,6 +9,9 @@ use cellgate_shm::{Attached, ClientMemory, ClientReceive, ClientTransmit, Files,
 
 use crate::Error;
 
+/// Which of the descriptors is of the file that the client writes.
+pub(super) const FROM_CLIENT: usize = 1;
+
 /// A connection's memory by direction.
 pub(super) struct Memory {
     pub(super) transmit: ClientTransmit,

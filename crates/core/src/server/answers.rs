@@ -223,7 +223,7 @@ impl Server {
         connection.vc = Some(open);
         let opener = connection.opener.take();
         let news = !core::mem::replace(&mut connection.announced, true);
-        let (user, opened) = (connection.user, connection.opened());
+        let opened = connection.opened();
         let contract = connection.open.contract.clone();
         match (opener, opened) {
             (Some(asker), _) if connection.permanent => {
@@ -249,20 +249,24 @@ impl Server {
                 };
                 self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
             }
-            (_, opened) => {
-                if let (Some(user), Some(opened)) = (user, opened) {
-                    let attachment = opened.attachment;
-                    let enclosed = Enclosed::Connection {
-                        vc: open.vc,
-                        attachment,
-                    };
-                    self.tell(user.client, Indication::Reopened(opened), enclosed);
-                }
-            }
+            _ => self.tell_reopened(number),
         }
         if news {
             self.announce(number, super::Change::Added);
         }
+    }
+
+    /// Tells who uses a connection, if anybody does, of its new memory.
+    pub(super) fn tell_reopened(&mut self, number: u32) {
+        let connection = self.connections.get(&number);
+        let Some((user, opened)) = connection.and_then(|one| one.user.zip(one.opened())) else {
+            return;
+        };
+        let enclosed = Enclosed::Connection {
+            vc: opened.vc,
+            attachment: opened.attachment,
+        };
+        self.tell(user.client, Indication::Reopened(opened), enclosed);
     }
 
     fn has_modified(

@@ -291,6 +291,7 @@ impl Connection {
             pid: user.map(|user| user.pid),
             demand: plan.demand,
             done,
+            reopened: false,
         })
     }
 

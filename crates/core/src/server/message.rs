@@ -330,7 +330,9 @@ pub enum Indication {
     /// This socket's connection has ended.
     Ended(EndReason),
     /// This socket's connection was opened again after a restart of the adapter; the five
-    /// descriptors of [`Confirm::Opened`] come along. What waited in the old memory is lost.
+    /// descriptors of [`Confirm::Opened`] come along. What waited in the old memory is lost. A new
+    /// server tells it once more, in case that the one before could not: who has these files
+    /// already has heard it.
     Reopened(Opened),
     /// The pace of this best-effort connection, its share of what nobody has reserved.
     Share {

@@ -187,6 +187,8 @@ impl Server {
             modified: None,
         });
         let plan = &connection.plan;
+        let mut record = connection.record(plan, connection.user, done.or(connection.done));
+        record.reopened = connection.opener.is_none() && connection.user.is_some();
         let ask = AdapterAsk::Open {
             request: plan.request(
                 connection.address.vc,
@@ -195,7 +197,7 @@ impl Server {
                 connection.share,
             ),
             sizes: plan.sizes,
-            record: connection.record(plan, connection.user, done.or(connection.done)),
+            record,
         };
         self.begin(number, Stage::Opening, ask);
     }

@@ -28,6 +28,10 @@ pub struct Record {
     pub demand: Demand,
     /// The Request that made it what it is, for an application that did not hear its Confirm.
     pub done: Option<Done>,
+    /// It was opened again on a new adapter, and nothing since shows that its application was
+    /// told.
+    #[serde(default)]
+    pub reopened: bool,
 }
 
 /// A Request that was carried out.

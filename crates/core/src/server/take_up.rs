@@ -103,6 +103,7 @@ impl Server {
             pid,
             demand,
             done,
+            reopened,
         } = taken.record;
         let at_home = permanent && pid.is_none();
         let client = client.filter(|_| !at_home);
@@ -160,6 +161,9 @@ impl Server {
         }
         self.last_number = self.last_number.max(number);
         self.insert(connection);
+        if reopened {
+            self.tell_reopened(number);
+        }
         true
     }
 }

@@ -201,6 +201,39 @@ fn a_new_server_takes_up_what_the_old_one_left() {
     assert_eq!(numbers, [2, 3, 5, 6]);
 }
 
+/// The server dies while it opens all again on a new adapter: nobody else can tell the application
+/// where its memory is.
+#[test]
+fn who_was_not_told_that_it_is_open_again_hears_it_of_the_next_server() {
+    for carried_out in 0..2 {
+        let (mut world, _) = World::with_wan(config());
+        let client = world.opened(user(1), 100, CBR);
+        world.lose_adapter();
+        world.find_adapter();
+        // Its attachment is there, and its VC is asked for.
+        while world.adapter.attachments.is_empty() {
+            world.answer(0);
+        }
+        world.restart(carried_out);
+        let told = world.indications(client);
+        let vc = world.adapter.vcs.keys().next().copied();
+        let [(0, Indication::Restarted), rest @ ..] = &told[..] else {
+            panic!("{told:?}");
+        };
+        match (vc, rest) {
+            (None, []) => assert_eq!(carried_out, 0),
+            (Some(vc), [(0, Indication::Reopened(opened))]) => assert_eq!(opened.vc, vc),
+            other => panic!("{other:?}"),
+        }
+        // What has changed since shows that it has heard.
+        if vc.is_some() {
+            world.done(client, modify(LARGE)).expect("modified");
+            world.restart(0);
+            assert_eq!(world.indications(client), [(0, Indication::Restarted)]);
+        }
+    }
+}
+
 #[test]
 fn what_nobody_is_left_for_is_closed_or_given_back() {
     let (mut world, root) = World::with_wan(config());

@@ -10,8 +10,7 @@ use cellgate_core::ring::{
     PortSizes,
 };
 use cellgate_core::wire::{OamFlow, VpiVci};
-use cellgate_shm::{Files, ReceiveBuffer};
-use rustix::fs::fstat;
+use cellgate_shm::{Files, ReceiveBuffer, is_same_file};
 
 use super::board::{HostCommand, PortEnd};
 use super::memory::{
@@ -317,7 +316,7 @@ impl Service {
         let known = known.ok_or(ControlError::NotYours)?;
         let owned = known.owner == Some(asker.connection);
         let proven = match capability {
-            Some(fd) => is_same_file(fd, &known.memory.files.from_client)?,
+            Some(fd) => is_same_file(fd, &known.memory.files.from_client).map_err(kernel)?,
             None => false,
         };
         if !owned && !proven {
@@ -638,11 +637,6 @@ fn record_of(ask: &Ask) -> Option<&String> {
 
 fn port_octets(geometry: &PortGeometry) -> u64 {
     (geometry.from_sender_len() + geometry.from_receiver_len()) as u64
-}
-
-fn is_same_file(a: &OwnedFd, b: &OwnedFd) -> Result<bool, ControlError> {
-    let (a, b) = (fstat(a).map_err(kernel)?, fstat(b).map_err(kernel)?);
-    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 pub(super) fn kernel(error: impl std::fmt::Display) -> ControlError {
