@@ -358,6 +358,7 @@ impl Daemon {
             Told::Ready(hello) => {
                 self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
                 self.server.handle_adapter_ready(now);
+                self.operator.finds_adapter();
             }
             Told::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();

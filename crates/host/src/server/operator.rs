@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::server::{
-    Confirm, ConnectionInfo, FromClient, FromServer, InterfaceInfo, Open, Request, VERSION,
+    Confirm, ConnectionInfo, FromClient, FromServer, InterfaceInfo, Open, Refused, Request, VERSION,
 };
 
 use super::Config;
@@ -14,6 +14,8 @@ pub(super) struct Operator {
     queue: VecDeque<Request>,
     waits_for: Option<(u64, Request)>,
     last_id: u64,
+    /// Something was refused because there was no adapter.
+    missed: bool,
     /// What there is, as far as it is listed.
     interfaces: Vec<InterfaceInfo>,
     connections: Vec<ConnectionInfo>,
@@ -28,6 +30,7 @@ impl Operator {
             queue: VecDeque::new(),
             waits_for: None,
             last_id: 0,
+            missed: false,
             interfaces: Vec::new(),
             connections: Vec::new(),
         }
@@ -45,9 +48,16 @@ impl Operator {
         self.queue = VecDeque::from([Request::Interfaces]);
     }
 
+    /// There is an adapter: what was refused for want of one is asked for once more.
+    pub(super) fn finds_adapter(&mut self) {
+        if std::mem::take(&mut self.missed) {
+            self.queue = VecDeque::from([Request::Interfaces]);
+        }
+    }
+
     /// Whether all is asked and confirmed.
     pub(super) fn is_done(&self) -> bool {
-        self.queue.is_empty() && self.waits_for.is_none()
+        self.queue.is_empty() && self.waits_for.is_none() && !self.missed
     }
 
     /// The next thing to ask, once the one before is confirmed.
@@ -82,6 +92,7 @@ impl Operator {
                 }
             }
             Ok(_) => {}
+            Err(Refused::AdapterAway) => self.missed = true,
             Err(refused) => return Some(format!("{}: {refused}", what(&request))),
         }
         None
@@ -146,5 +157,51 @@ fn what(request: &Request) -> String {
         Request::Set { address, .. } => format!("connection {address}: stays as it is"),
         Request::Delete { address } => format!("connection {address}: stays"),
         other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends what the operator asks next, which is `wanted`.
+    fn ends(operator: &mut Operator, wanted: &Request, result: Result<Confirm, Refused>) {
+        let Some(FromClient::Request { id, request }) = operator.next() else {
+            panic!("{wanted:?} is not asked");
+        };
+        assert_eq!(request, *wanted);
+        assert_eq!(operator.hear(FromServer::Confirm { id, result }), None);
+    }
+
+    #[test]
+    fn what_an_adapter_died_over_is_asked_of_the_next() {
+        let text = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n";
+        let config = Config::parse(text).expect("a configuration");
+        let add = Request::AddInterface(config.interfaces[0].clone());
+        let mut operator = Operator::new(config);
+        operator.begin();
+        let version = VERSION;
+        ends(
+            &mut operator,
+            &Request::Hello { version },
+            Ok(Confirm::Done),
+        );
+        for (result, done) in [
+            (Err(Refused::AdapterAway), false),
+            (Ok(Confirm::Done), true),
+        ] {
+            let interfaces = Confirm::Interfaces(Vec::new());
+            ends(&mut operator, &Request::Interfaces, Ok(interfaces));
+            let connections = Confirm::Connections {
+                connections: Vec::new(),
+                next: None,
+            };
+            ends(&mut operator, &Request::List { from: 0 }, Ok(connections));
+            ends(&mut operator, &add, result);
+            assert_eq!(operator.is_done(), done);
+            assert!(operator.next().is_none());
+            operator.finds_adapter();
+        }
+        assert!(operator.next().is_none());
     }
 }
