@@ -119,6 +119,24 @@ fn a_dead_adapter_is_opened_everything_at_again() {
     assert!(one.lost_pdus > 0 && one.delivered_pdus > 140, "{one:?}");
 }
 
+/// The server dies at each moment of opening everything again: its successor goes on from there.
+#[test]
+fn a_server_that_dies_over_a_dead_adapter_leaves_nobody_behind() {
+    for late_ns in (0..400_000).step_by(20_000) {
+        let mut scenario = pair();
+        scenario.faults = vec![FaultSpec::AdapterCrash {
+            host: "b".into(),
+            at_ns: 15_000_000,
+            for_ns: 500_000,
+        }];
+        scenario.servers[1].crashes = vec![CrashSpec {
+            at_ns: 15_400_000 + late_ns,
+            for_ns: 300_000,
+        }];
+        check(&scenario, judged()).unwrap_or_else(|failure| panic!("{late_ns} ns: {failure}"));
+    }
+}
+
 #[test]
 fn what_is_too_much_is_refused_and_what_is_offered_instead_is_not() {
     let mut scenario = pair();

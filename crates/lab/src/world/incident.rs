@@ -84,6 +84,8 @@ impl World {
                 self.stations[host].reopen(connection);
                 self.wake_station(host, self.now);
             }
+            Incident::AdapterDies(host) if self.stations[host as usize].is_down => {}
+            Incident::AdapterBegins(host) if !self.stations[host as usize].is_down => {}
             Incident::AdapterDies(host) => {
                 self.stations[host as usize].crash();
                 self.service_loses_adapter(host as usize);

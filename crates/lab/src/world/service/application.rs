@@ -31,6 +31,8 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) vc: VcId,
+    /// Ticket of the command that brought its memory.
+    pub(crate) memory: u64,
     pub(crate) contract: TrafficContract,
     pub(crate) max_sdu: u16,
     /// It is written and read.
@@ -152,6 +154,12 @@ impl Application {
         !self.waiting.is_empty() || self.flushing.is_some()
     }
 
+    /// Whether it has asked for the end of its connection.
+    pub(crate) fn is_closing(&self) -> bool {
+        let closes = |waiting: &Waiting| matches!(waiting.request, Some(Request::Close));
+        self.waiting.iter().any(closes)
+    }
+
     /// Whether a change of its contract is under way.
     pub(crate) fn is_changing(&self) -> bool {
         let modifies =
@@ -160,10 +168,10 @@ impl Application {
     }
 
     /// Uses the connection that was opened; what is wrong with it, if anything.
-    pub(crate) fn holds(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
+    pub(crate) fn holds(&mut self, now: Time, opened: &Opened, memory: u64) -> Result<(), String> {
         self.flushing = None;
         self.lets_go(now)?;
-        self.renews(now, opened)
+        self.renews(now, opened, Some(memory))
     }
 
     /// Uses no connection any more; what was wrong with its pace, if anything.
@@ -173,8 +181,13 @@ impl Application {
         excess.map_or(Ok(()), Err)
     }
 
-    /// The contract is another.
-    pub(crate) fn renews(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
+    /// The contract is another, and perhaps the memory.
+    pub(crate) fn renews(
+        &mut self,
+        now: Time,
+        opened: &Opened,
+        memory: Option<u64>,
+    ) -> Result<(), String> {
         let contract = opened.contract.parse::<TrafficContract>();
         let contract = contract.map_err(|error| format!("it has no contract: {error}"))?;
         let max_sdu = match self.sends {
@@ -182,12 +195,13 @@ impl Application {
             false => opened.receive_max_sdu,
         };
         let max_sdu = max_sdu.ok_or("the direction that was asked for is not there")?;
-        let (usage, ledger) = match self.held.take() {
-            Some(held) => (held.usage, held.ledger),
-            None => (None, None),
+        let (before, usage, ledger) = match self.held.take() {
+            Some(held) => (Some(held.memory), held.usage, held.ledger),
+            None => (None, None, None),
         };
         self.held = Some(Held {
             vc: opened.vc,
+            memory: memory.or(before).ok_or("it has no memory")?,
             contract,
             max_sdu,
             in_use: true,

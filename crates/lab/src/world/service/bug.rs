@@ -38,6 +38,8 @@ bugs! {
     DemandNotKept,
     /// What is left with a VC does not say which Request made it.
     RequestNotKept,
+    /// What is left with a VC does not say that its application may not know of it.
+    ReopenedNotKept,
     /// An application's socket is not kept for a successor.
     SocketNotKept,
     /// A successor closes the first VC that it finds.

@@ -340,7 +340,7 @@ impl World {
                 if !application.sends {
                     self.is_disturbed(connection, self.now);
                 }
-                let renewed = self.service.applications[n].renews(now, &opened);
+                let renewed = self.service.applications[n].renews(now, &opened, None);
                 self.is_paced(n, renewed);
             }
             Confirm::Closed { .. } => {
@@ -407,10 +407,10 @@ impl World {
             }
         }
         let holds = match is_change {
-            true => self.service.applications[n].renews(now, opened),
+            true => self.service.applications[n].renews(now, opened, Some(end.memory)),
             false => {
                 self.is_disturbed(connection, self.now);
-                self.service.applications[n].holds(now, opened)
+                self.service.applications[n].holds(now, opened, end.memory)
             }
         };
         self.is_paced(n, holds);
@@ -465,6 +465,14 @@ impl World {
         }
     }
 
+    /// Whether an application has the memory that comes along, or has closed its connection.
+    fn has_memory(&self, n: usize, enclosure: Option<&Enclosure>) -> bool {
+        let application = &self.service.applications[n];
+        let held = application.held.as_ref().map(|held| held.memory);
+        let came = enclosure.map(|enclosure| enclosure.files.memory);
+        application.is_closing() || came.is_some() && held == came
+    }
+
     fn is_indicated(
         &mut self,
         n: usize,
@@ -479,6 +487,8 @@ impl World {
                 self.service.applications[n].flushing = None;
                 self.goes_on(n);
             }
+            // A new server cannot know whether the one before it has told this already.
+            Indication::Reopened(_) if self.has_memory(n, enclosure.as_deref()) => {}
             Indication::Reopened(opened) => self.uses(n, &opened, enclosure, false),
             Indication::Share {
                 transmit_credit, ..
@@ -604,6 +614,11 @@ impl World {
             let at = &self.connections[*connection as usize];
             if at.from == host || at.to == host && span > covered {
                 promise.is_broken(until);
+            }
+            if at.to == host && span > covered {
+                // Who sends at the whole rate pays for what came late in one of its next PDUs,
+                // whenever that is.
+                promise.is_exceeded();
             }
         }
     }

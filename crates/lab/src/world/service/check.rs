@@ -10,7 +10,7 @@ use cellgate_core::server::{
 };
 
 use super::application::{Application, Waiting};
-use super::daemon::{OPERATOR, Offered, Parcel, Served, ServerOutcome, to_server};
+use super::daemon::{Offered, Parcel, Served, ServerOutcome, to_server};
 use super::process::KeptVc;
 use super::setup::{SERVER_UID, interface_name};
 use crate::world::Violation;
@@ -319,12 +319,14 @@ impl World {
         };
         let uses = |n: &&usize| {
             let one = &self.service.applications[**n];
-            let closes = |waiting: &Waiting| matches!(waiting.request, Some(Request::Close));
+            let key = (host, one.connection);
+            // What it holds of an adapter that has died has the same names.
             one.held
                 .as_ref()
                 .is_some_and(|held| held.vc == *vc && held.in_use)
+                && self.service.holders.get(&key) == Some(*n)
                 && one.client.is_some()
-                && !one.waiting.iter().any(closes)
+                && !one.is_closing()
                 && !served.deleted.contains(&one.connection)
         };
         if let Some(n) = served.clients.values().find(uses) {
@@ -437,13 +439,9 @@ impl World {
             let all: Vec<ConnectionInfo> =
                 server.map_or(Vec::new(), |server| server.connections().collect());
             let permanent = all.into_iter().filter(|info| info.permanent);
-            for (id, info) in (1_000..).zip(permanent) {
+            for info in permanent {
                 let address = info.address;
-                let request = Request::Delete { address };
-                let message = FromClient::Request { id, request };
-                self.serve_any(host, |server, now| {
-                    server.handle_message(now, OPERATOR, message, None);
-                });
+                self.operator_asks(host, Request::Delete { address });
             }
         }
     }

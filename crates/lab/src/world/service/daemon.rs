@@ -80,9 +80,9 @@ pub(super) enum Parcel {
     /// Likewise: a socket is to be kept.
     Keep(u32, ClientId, AttachmentIndex),
     Answer(Box<Heard>),
-    /// The adapter has gone; for the server of this life.
+    /// The adapter of this life has gone.
     Lost(u32),
-    /// There is one again.
+    /// There is this one.
     Ready(u32),
 }
 

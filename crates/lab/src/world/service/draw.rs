@@ -35,7 +35,7 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     connections(&mut draw, &mut scenario);
     hazard(&mut draw, &mut scenario);
     faults(&mut draw, &mut scenario);
-    simplify(&mut scenario);
+    deaths_together(&mut draw, &mut scenario);
     Some(scenario)
 }
 
@@ -316,30 +316,6 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
     });
 }
 
-/// Leaves out what the world does not follow to its end: an adapter that dies while anything but
-/// it changes.
-fn simplify(scenario: &mut Scenario) {
-    let is_crash = |fault: &FaultSpec| matches!(fault, FaultSpec::AdapterCrash { .. });
-    if let Some(mut crash) = scenario.faults.iter().find(|one| is_crash(one)).cloned() {
-        if let FaultSpec::AdapterCrash { at_ns, .. } = &mut crash {
-            *at_ns = (*at_ns).max(scenario.heal_ns / 2);
-        }
-        scenario.faults = vec![crash];
-        for server in &mut scenario.servers {
-            server.crashes.clear();
-            server.refused.clear();
-        }
-        for application in &mut scenario.applications {
-            let begins = |call: &CallSpec| matches!(call.call, Call::Open | Call::Add | Call::Take);
-            application.calls.retain(begins);
-            let is_permanent = application.calls.iter().any(|one| one.call == Call::Add);
-            application.calls.truncate(if is_permanent { 2 } else { 1 });
-        }
-        let rival = |one: &ApplicationSpec| one.name.starts_with("rival:");
-        scenario.applications.retain(|one| !rival(one));
-    }
-}
-
 /// What goes wrong beside the servers.
 fn faults(draw: &mut Draw, scenario: &mut Scenario) {
     let heal_ns = scenario.heal_ns;
@@ -365,7 +341,7 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
                 for_ns,
             }
         }),
-        (25, 2, (50_000, 1_000_000), |host, at_ns, for_ns| {
+        (40, 2, (50_000, 1_000_000), |host, at_ns, for_ns| {
             FaultSpec::AdapterCrash {
                 host,
                 at_ns,
@@ -391,6 +367,29 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
                         bit: draw.below(424) as u16,
                     },
                 },
+            });
+        }
+    }
+}
+
+/// A server dies while another adapter is being found, or all is opened again there.
+fn deaths_together(draw: &mut Draw, scenario: &mut Scenario) {
+    for fault in &scenario.faults {
+        let FaultSpec::AdapterCrash {
+            host,
+            at_ns,
+            for_ns,
+        } = fault
+        else {
+            continue;
+        };
+        let mut servers = scenario.servers.iter_mut();
+        if let Some(server) = servers.find(|one| one.host == *host)
+            && draw.percent(60)
+        {
+            server.crashes.push(CrashSpec {
+                at_ns: at_ns + for_ns / 2 + draw.below(for_ns / 2 + 8 * server.control_ns),
+                for_ns: draw.between(50_000, 1_000_000),
             });
         }
     }

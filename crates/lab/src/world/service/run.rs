@@ -124,25 +124,29 @@ impl World {
             Parcel::Ask(life, ticket, ask) => self.process_hears(host, life, ticket, *ask),
             Parcel::Keep(life, client, attachment) => self.keep(host, life, client, attachment),
             Parcel::Answer(heard) => self.server_is_answered(host, *heard),
-            Parcel::Lost(life) => self.serve(host, life, |server, now| {
-                server.handle_adapter_lost(now);
-            }),
-            Parcel::Ready(life) => {
-                self.knows_adapter(host, life);
-                if !self.service.has(ServerBug::NothingReopened) {
-                    self.serve(host, life, |server, now| server.handle_adapter_ready(now));
-                }
+            Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
+                self.serve_any(host, |server, now| server.handle_adapter_lost(now));
             }
+            Parcel::Ready(adapter) if self.adapter_life(host) < adapter => {
+                self.server_finds_adapter(host, adapter);
+            }
+            // Whoever began since has found the next.
+            Parcel::Lost(_) | Parcel::Ready(_) => {}
         }
     }
 
-    /// The server of this life has the descriptors of no other adapter than the present one.
-    fn knows_adapter(&mut self, host: usize, life: u32) {
+    /// A server has the descriptors of no other adapter than the present one.
+    fn server_finds_adapter(&mut self, host: usize, adapter: u32) {
         let served = self.service.hosts.get_mut(&host);
-        if let Some(served) = served.filter(|served| served.life == life) {
-            served.known_adapter = served.adapter_life;
-            served.vcs.clear();
-            served.attachments.clear();
+        let Some(served) = served.filter(|served| served.server.is_some()) else {
+            return;
+        };
+        served.known_adapter = adapter;
+        served.vcs.clear();
+        served.attachments.clear();
+        if !self.service.has(ServerBug::NothingReopened) {
+            self.serve_any(host, |server, now| server.handle_adapter_ready(now));
+            self.operator_adds(host);
         }
     }
 
@@ -265,27 +269,31 @@ impl World {
         }
     }
 
-    /// The operator's first words: the interfaces that are not there.
+    /// The operator's first words.
     fn operator_begins(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get(&host) else {
-            return;
-        };
-        let links = &served.process.links;
-        let there = |name: &String| links.values().any(|link| link.name == *name);
-        let missing = served.interfaces.iter().filter(|one| !there(&one.name));
-        let hello = Request::Hello { version: VERSION };
-        let adds = missing.cloned().map(Request::AddInterface);
-        let requests: Vec<Request> = std::iter::once(hello).chain(adds).collect();
         let peer = Peer { uid: 0, pid: 1 };
         self.serve_any(host, |server, now| {
             server.handle_connect(now, OPERATOR, peer);
         });
-        for (id, request) in (1..).zip(requests) {
-            let message = FromClient::Request { id, request };
-            self.serve_any(host, |server, now| {
-                server.handle_message(now, OPERATOR, message, None);
-            });
+        let hello = Request::Hello { version: VERSION };
+        self.operator_asks(host, hello);
+        self.operator_adds(host);
+    }
+
+    /// All interfaces, those too that are there already.
+    fn operator_adds(&mut self, host: usize) {
+        let served = self.service.hosts.get(&host);
+        let interfaces = served.map_or(Vec::new(), |served| served.interfaces.clone());
+        for spec in interfaces {
+            self.operator_asks(host, Request::AddInterface(spec));
         }
+    }
+
+    pub(super) fn operator_asks(&mut self, host: usize, request: Request) {
+        let message = FromClient::Request { id: 1, request };
+        self.serve_any(host, |server, now| {
+            server.handle_message(now, OPERATOR, message, None);
+        });
     }
 
     fn carry_out(&mut self, host: usize, output: Output) {
@@ -664,11 +672,11 @@ impl World {
         };
         served.process.clear();
         served.is_adapter_up = false;
+        let lost = served.adapter_life;
         served.adapter_life += 1;
-        let life = served.life;
         self.service.holders.retain(|(at, _), _| *at != host);
         self.host_is_disturbed(host, self.now);
-        self.post(host, FROM_ADAPTER, Parcel::Lost(life));
+        self.post(host, FROM_ADAPTER, Parcel::Lost(lost));
     }
 
     /// Another has begun.
@@ -677,7 +685,7 @@ impl World {
             return;
         };
         served.is_adapter_up = true;
-        let life = served.life;
-        self.post(host, FROM_ADAPTER, Parcel::Ready(life));
+        let adapter = served.adapter_life;
+        self.post(host, FROM_ADAPTER, Parcel::Ready(adapter));
     }
 }

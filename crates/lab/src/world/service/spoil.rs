@@ -37,6 +37,7 @@ pub(super) fn spoil(
         (bug, AdapterAsk::Open { record, .. } | AdapterAsk::Modify { record, .. }) => match bug {
             ServerBug::DemandNotKept => record.demand = Demand::default(),
             ServerBug::RequestNotKept => record.done = None,
+            ServerBug::ReopenedNotKept => record.reopened = false,
             _ => {}
         },
         _ => {}
