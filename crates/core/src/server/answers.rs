@@ -118,8 +118,9 @@ impl Server {
             Stage::Attaching => match attached(answer) {
                 Ok(attached) => {
                     connection.attachment = Some(attached);
+                    let reopens = connection.opener.is_none();
                     if let Some(user) = connection.user {
-                        self.keep(user.client, attached.index);
+                        self.keep(user.client, attached.index, reopens);
                     }
                 }
                 Err(refusal) => self.fail_open(number, refused(refusal)),
@@ -366,7 +367,7 @@ impl Server {
             attachment: attached.index,
             record: connection.record(&connection.plan, Some(user), Some(done)),
         };
-        self.keep(asker.client, attached.index);
+        self.keep(asker.client, attached.index, false);
         self.ask(Pending::Connection(number), ask);
     }
 

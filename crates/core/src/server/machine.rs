@@ -572,9 +572,13 @@ impl Server {
     }
 
     /// Has a client's socket, or what its worker carries, kept with the adapter.
-    pub(super) fn keep(&mut self, client: ClientId, attachment: AttachmentIndex) {
+    pub(super) fn keep(&mut self, client: ClientId, attachment: AttachmentIndex, reopens: bool) {
         if self.clients.contains_key(&client) {
-            self.outputs.push_back(Output::Keep { client, attachment });
+            self.outputs.push_back(Output::Keep {
+                client,
+                attachment,
+                reopens,
+            });
         }
     }
 

@@ -228,6 +228,9 @@ pub enum Output {
         client: ClientId,
         /// Where.
         attachment: AttachmentIndex,
+        /// Its connection was open on an adapter before, and is to be again
+        /// ([`TakenUp::reopens`](super::TakenUp::reopens)).
+        reopens: bool,
     },
     /// The socket is to be closed after what was sent to it.
     HangUp {

@@ -52,6 +52,9 @@ pub struct TakenUp {
     /// The application's control socket, kept under the attachment; none: there is none, or the
     /// application hung up.
     pub client: Option<(ClientId, Peer)>,
+    /// The socket was kept while its connection was being opened again: without a VC, that was in
+    /// vain.
+    pub reopens: bool,
     /// The attachment.
     pub attachment: AttachmentIndex,
     /// Its memory.

@@ -41,6 +41,10 @@ impl Server {
                 self.take_up_client(client, peer);
             }
             let Some(vc) = one.vc else {
+                if let (Some((client, _)), true) = (one.client, one.reopens) {
+                    let ended = Indication::Ended(EndReason::NotReopened);
+                    self.tell(client, ended, Enclosed::Nothing);
+                }
                 orphans.push((attached.index, None));
                 continue;
             };

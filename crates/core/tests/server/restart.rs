@@ -221,7 +221,7 @@ fn who_was_not_told_that_it_is_open_again_hears_it_of_the_next_server() {
             panic!("{told:?}");
         };
         match (vc, rest) {
-            (None, []) => assert_eq!(carried_out, 0),
+            (None, [(0, Indication::Ended(EndReason::NotReopened))]) => assert_eq!(carried_out, 0),
             (Some(vc), [(0, Indication::Reopened(opened))]) => assert_eq!(opened.vc, vc),
             other => panic!("{other:?}"),
         }

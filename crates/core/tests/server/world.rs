@@ -101,6 +101,8 @@ pub(crate) struct KeptVc {
 pub(crate) struct FakeAdapter {
     pub(crate) attachments: BTreeMap<AttachmentIndex, (AttachmentSizes, u32)>,
     pub(crate) kept: BTreeMap<AttachmentIndex, ClientId>,
+    /// Of these, whose connection is to be open again.
+    pub(crate) reopens: BTreeSet<AttachmentIndex>,
     pub(crate) vcs: BTreeMap<VcId, KeptVc>,
     pub(crate) links: BTreeMap<PortIndex, InterfaceSpec>,
     made: u32,
@@ -166,6 +168,7 @@ impl FakeAdapter {
                 let was = self.attachments.remove(&attachment);
                 assert!(was.is_some(), "detached twice: {attachment:?}");
                 self.kept.remove(&attachment);
+                self.reopens.remove(&attachment);
                 Ok(AdapterAnswer::Done)
             }
             AdapterAsk::Open {
@@ -390,9 +393,16 @@ impl World {
                     message,
                     enclosed,
                 } => self.hear(client, message, enclosed),
-                Output::Keep { client, attachment } => {
+                Output::Keep {
+                    client,
+                    attachment,
+                    reopens,
+                } => {
                     assert!(self.adapter.attachments.contains_key(&attachment));
                     self.adapter.kept.insert(attachment, client);
+                    if reopens {
+                        self.adapter.reopens.insert(attachment);
+                    }
                 }
                 Output::HangUp { client } => {
                     self.clients.remove(&client);
@@ -485,6 +495,7 @@ impl World {
             let client = client.and_then(|id| self.clients.get(id).map(|peer| (*id, *peer)));
             let one = |vc| TakenUp {
                 client,
+                reopens: self.adapter.reopens.contains(attachment),
                 attachment: *attachment,
                 attachment_sizes: *sizes,
                 attachment_generation: *generation,

@@ -40,6 +40,8 @@ const URGENT_NS: u64 = 1_000 * NS_PER_MS;
 const ACCEPT_RETRY_NS: u64 = 10 * NS_PER_MS;
 /// Connections accepted at a time.
 const ACCEPTS_PER_TURN: usize = 16;
+/// What is kept with the socket of an application whose connection was to be open again.
+const REOPENS: &str = "reopens";
 /// An adapter that lived as long is followed by another at once.
 const LIFE_NS: u64 = 10_000 * NS_PER_MS;
 /// The wait between adapters that die early doubles from the first to the second of these.
@@ -283,12 +285,17 @@ impl Daemon {
                 };
                 return (!told).then_some(client);
             }
-            Output::Keep { client, attachment } => {
+            Output::Keep {
+                client,
+                attachment,
+                reopens,
+            } => {
                 let socket = self.applications.socket(client);
                 if !self.keep_for_worker(client, attachment)
                     && let Some(socket) = socket
                 {
-                    self.adapter.keep(attachment, vec![socket], None);
+                    let record = reopens.then(|| REOPENS.to_owned());
+                    self.adapter.keep(attachment, vec![socket], record);
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
@@ -404,6 +411,7 @@ impl Daemon {
         };
         TakenUp {
             client,
+            reopens: left.record.as_deref() == Some(REOPENS),
             attachment: left.attachment,
             attachment_sizes: left.sizes,
             attachment_generation: left.files_generation,

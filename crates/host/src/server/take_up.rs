@@ -12,7 +12,8 @@ use crate::control::TakenUp;
 /// its worker carries, and a VC of it.
 pub(super) struct Left {
     pub(super) kept: Vec<Arc<OwnedFd>>,
-    /// What these are, if they are no socket.
+    /// What these are, if they are no socket; of a socket, whether its connection was to be open
+    /// again.
     pub(super) record: Option<String>,
     pub(super) attachment: AttachmentIndex,
     pub(super) sizes: AttachmentSizes,

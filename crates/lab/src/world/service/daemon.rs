@@ -77,8 +77,8 @@ pub(super) enum Parcel {
     HungUp,
     /// For the adapter of this life.
     Ask(u32, Ticket, Box<AdapterAsk>),
-    /// Likewise: a socket is to be kept.
-    Keep(u32, ClientId, AttachmentIndex),
+    /// Likewise: a socket is to be kept, and whether its connection is to be open again.
+    Keep(u32, ClientId, AttachmentIndex, bool),
     Answer(Box<Heard>),
     /// The adapter of this life has gone.
     Lost(u32),
@@ -228,13 +228,14 @@ impl Served {
 
     /// Sockets that the process of the adapter keeps, or is about to.
     pub(super) fn kept(&self) -> BTreeSet<ClientId> {
-        let mut kept: BTreeSet<ClientId> = self.process.kept.values().copied().collect();
+        let kept = self.process.kept.values();
+        let mut kept: BTreeSet<ClientId> = kept.map(|(client, _)| *client).collect();
         if !self.is_adapter_up {
             return BTreeSet::new();
         }
         let under_way = self.channels.get(&TO_ADAPTER).into_iter();
         for parcel in under_way.flat_map(|channel| &channel.parcels) {
-            if let Parcel::Keep(life, client, _) = parcel
+            if let Parcel::Keep(life, client, ..) = parcel
                 && *life == self.adapter_life
             {
                 kept.insert(*client);

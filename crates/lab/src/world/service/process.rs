@@ -92,8 +92,9 @@ pub(super) enum News {
 #[derive(Debug, Default)]
 pub(super) struct Process {
     pub(super) attachments: BTreeMap<AttachmentIndex, KeptAttachment>,
-    /// Sockets of applications, by their attachments.
-    pub(super) kept: BTreeMap<AttachmentIndex, ClientId>,
+    /// Sockets of applications, by their attachments; whether their connections were to be open
+    /// again.
+    pub(super) kept: BTreeMap<AttachmentIndex, (ClientId, bool)>,
     pub(super) vcs: BTreeMap<VcId, KeptVc>,
     pub(super) links: BTreeMap<PortIndex, InterfaceSpec>,
     asked: BTreeMap<u64, Asked>,

@@ -122,7 +122,9 @@ impl World {
             }
             Parcel::HungUp => self.application_is_hung_up(host, client_of(channel)),
             Parcel::Ask(life, ticket, ask) => self.process_hears(host, life, ticket, *ask),
-            Parcel::Keep(life, client, attachment) => self.keep(host, life, client, attachment),
+            Parcel::Keep(life, client, attachment, reopens) => {
+                self.keep(host, life, attachment, (client, reopens));
+            }
             Parcel::Answer(heard) => self.server_is_answered(host, *heard),
             Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
                 self.serve_any(host, |server, now| server.handle_adapter_lost(now));
@@ -151,12 +153,12 @@ impl World {
     }
 
     /// The process of the adapter is to keep a socket.
-    fn keep(&mut self, host: usize, life: u32, client: ClientId, at: AttachmentIndex) {
+    fn keep(&mut self, host: usize, life: u32, at: AttachmentIndex, kept: (ClientId, bool)) {
         let served = self.service.hosts.get_mut(&host);
         let served = served.filter(|one| one.is_adapter_up && one.adapter_life == life);
         let served = served.filter(|one| one.process.attachments.contains_key(&at));
         if let Some(served) = served {
-            served.process.kept.insert(at, client);
+            served.process.kept.insert(at, kept);
         }
     }
 
@@ -307,12 +309,17 @@ impl World {
                 message,
                 enclosed,
             } => self.tell(host, client, message, enclosed),
-            Output::Keep { client, attachment } => {
+            Output::Keep {
+                client,
+                attachment,
+                reopens,
+            } => {
                 if self.service.has(ServerBug::SocketNotKept) {
                     return;
                 }
                 let life = self.adapter_life(host);
-                self.post(host, TO_ADAPTER, Parcel::Keep(life, client, attachment));
+                let keep = Parcel::Keep(life, client, attachment, reopens);
+                self.post(host, TO_ADAPTER, keep);
             }
             Output::HangUp { client } => {
                 if let Some(served) = self.service.hosts.get_mut(&host) {
@@ -577,8 +584,9 @@ impl World {
         };
         let mut taken = Vec::new();
         for (index, attachment) in &served.process.attachments {
-            let client = served.process.kept.get(index);
-            let client = client.and_then(|id| {
+            let kept = served.process.kept.get(index);
+            let reopens = kept.is_some_and(|(_, reopens)| *reopens);
+            let client = kept.and_then(|(id, _)| {
                 let n = *served.clients.get(id)?;
                 let one = &self.service.applications[n];
                 // Whoever has died in the meantime has hung up.
@@ -586,6 +594,7 @@ impl World {
             });
             let one = |vc| TakenUp {
                 client,
+                reopens,
                 attachment: *index,
                 attachment_sizes: attachment.sizes,
                 attachment_generation: attachment.files_generation,
