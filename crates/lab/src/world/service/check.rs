@@ -415,6 +415,7 @@ impl World {
     /// Applications go, one way or the other, and what is permanent is deleted.
     pub(in crate::world) fn close_service(&mut self) {
         for n in 0..self.service.applications.len() {
+            self.service.applications[n].later.clear();
             let Some(client) = self.service.applications[n].client else {
                 continue;
             };

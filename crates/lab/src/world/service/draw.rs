@@ -17,7 +17,7 @@ pub const WITH_SERVERS: u64 = 1 << 32;
 
 /// Cells per second of the links.
 const LINE: u64 = 353_207;
-/// Tolerance that covers the switch's queue.
+/// What a sender may be early by.
 const CDVT: &str = "2ms";
 
 /// The scenario of a seed, if it is one with servers.
