@@ -18,7 +18,7 @@ use crate::world::run::World;
 use crate::world::scenario::Scenario;
 
 /// Cells per second that a VC guarantees each way at the adapter. One that is received without a
-/// rate has all of its line.
+/// rate, or at a higher one than its line's, has all of its line.
 fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let request = &kept.request;
     let transmit = request.transmit.and_then(|transmit| transmit.rate);
@@ -26,7 +26,7 @@ fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let receive = receive.map_or(0, |receive| {
         let sustained = receive.sustained.map(|sustained| sustained.rate);
         let rate = sustained.or(receive.rate);
-        rate.map_or(line, |rate| rate.cell_s().into())
+        rate.map_or(line, |rate| u64::from(rate.cell_s()).min(line))
     });
     [transmit.map_or(0, |rate| rate.cell_s().into()), receive]
 }
