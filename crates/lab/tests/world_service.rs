@@ -137,6 +137,25 @@ fn a_server_that_dies_over_a_dead_adapter_leaves_nobody_behind() {
     }
 }
 
+/// Best effort without a share is received at 1 cell/s: a PDU that comes then is not paid for at
+/// that rate when there is another.
+#[test]
+fn a_reader_that_was_best_effort_for_a_while_receives_again() {
+    let mut scenario = pair();
+    let modify = |contract: &str| Call::Modify(contract.into());
+    let calls = [
+        (0, Call::Open),
+        (10_000_000, modify("ubr,aal5:max_sdu=200")),
+        (13_000_000, modify(CBR)),
+    ];
+    scenario.applications[0] = application("b", &calls);
+    // Long enough for a PDU to come between the change and the share.
+    scenario.servers[1].control_ns = 200_000;
+    let outcome = right(&scenario);
+    let one = &outcome.connections["one"];
+    assert!(one.delivered_pdus > 140, "{one:?}");
+}
+
 #[test]
 fn what_is_too_much_is_refused_and_what_is_offered_instead_is_not() {
     let mut scenario = pair();
