@@ -3,7 +3,7 @@
 
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
-    ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
+    ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{
     Failure, Options, Outcome, QueueDiscard, World, check, check_determinism, check_isolation,
@@ -170,6 +170,59 @@ fn trains_and_single_cells_and_every_run_are_the_same() {
         check_determinism(&scenario, Options::default())
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
+}
+
+#[test]
+fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
+    let contract = "ubr,aal5:max_sdu=1500";
+    let rates = [90_000, 90_001, 90_000, 37_123];
+    let names = ["one", "two", "three", "four"];
+    let connections = names.iter().zip(32..);
+    let mut scenario = star(
+        connections
+            .map(|(name, vci)| connection(name, "a", "c", vci, contract))
+            .collect(),
+        names
+            .iter()
+            .zip(rates)
+            .map(|(name, cell_s)| source(name, Traffic::Paced { cell_s }, &[1500, 12, 700]))
+            .collect(),
+    );
+    let (host, connection) = (String::from("c"), String::from("two"));
+    scenario.heal_ns = 9_000_123;
+    scenario.faults = vec![
+        FaultSpec::AdapterStall {
+            host: host.clone(),
+            at_ns: 2_000_017,
+            for_ns: 300_000,
+        },
+        FaultSpec::HostStall {
+            host: host.clone(),
+            at_ns: 4_000_001,
+            for_ns: 500_000,
+        },
+        FaultSpec::ReaderCrash {
+            connection,
+            at_ns: 6_000_000,
+            for_ns: 123_456,
+        },
+        FaultSpec::AdapterCrash {
+            host,
+            at_ns: 8_000_003,
+            for_ns: 77_777,
+        },
+    ];
+    check_determinism(&scenario, judged_options()).expect("in trains as one by one");
+    let singles = Options {
+        one_by_one: true,
+        ..Options::default()
+    };
+    let [ahead, single] = [Options::default(), singles].map(|options| run(&scenario, options));
+    println!(
+        "{} cells, {} events of {}",
+        ahead.cells, ahead.events, single.events
+    );
+    assert!(ahead.cells > 5_000 && 4 * ahead.events < single.events);
 }
 
 #[test]

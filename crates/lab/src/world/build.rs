@@ -7,6 +7,7 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::contract::{CellRate, TrafficContract};
 
+use super::ahead::{Ahead, Parts};
 use super::canary::Canary;
 use super::content::Content;
 use super::error::ScenarioError;
@@ -15,7 +16,7 @@ use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec,
 use super::service::{ServerBug, Services};
 use super::source::Source;
 use super::station::{Opening, Station, Wires};
-use super::topology::{Place, Topology};
+use super::topology::Topology;
 use super::{EventQueue, Line, Ps};
 use crate::memory::RegionSizes;
 
@@ -70,6 +71,19 @@ impl World {
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
         let events_max = builder.events_max();
         let service = builder.service();
+        let parts = Parts {
+            places: &builder.topology.places,
+            outputs: &builder.topology.outputs,
+            ports: &builder.topology.ports,
+            switches: &builder.topology.switches,
+            stations: &builder.stations,
+            sources: &sources,
+            is_served: !service.is_empty(),
+        };
+        let ahead = match options.one_by_one {
+            true => Ahead::nothing(&parts),
+            false => Ahead::new(&parts),
+        };
         let Builder {
             topology,
             lines,
@@ -89,6 +103,9 @@ impl World {
             stations,
             connections,
             sources,
+            ahead,
+            train: None,
+            reached: Ps::ZERO,
             content: Content::default(),
             options,
             events: 0,
@@ -278,12 +295,6 @@ impl Builder<'_> {
         let names: BTreeMap<&str, usize> = (self.scenario.connections.iter().enumerate())
             .map(|(n, spec)| (spec.name.as_str(), n))
             .collect();
-        let mut on_line = vec![0; self.lines.len()];
-        for spec in &self.scenario.sources {
-            if let Some(connection) = names.get(spec.connection.as_str()) {
-                on_line[self.connections[*connection].path[0]] += 1;
-            }
-        }
         let mut sources = Vec::new();
         for spec in &self.scenario.sources {
             let name = &spec.connection;
@@ -304,13 +315,11 @@ impl Builder<'_> {
             let span = [spec.start_ns, stop_ns].map(|ns| opened.plus(Ps::from_ns(ns)));
             let address = self.scenario.connections[connection].address;
             let line = to.path[0];
-            let feeders = on_line[line] + usize::from(self.is_fed_by_adapter(line));
             sources.push(Source::new(
                 spec,
                 (connection as u32, address),
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
-                feeders == 1,
             ));
             if self.options.canary == Some(Canary::SourceHurries)
                 && let Some(source) = sources.last_mut()
@@ -319,14 +328,6 @@ impl Builder<'_> {
             }
         }
         Ok(sources)
-    }
-
-    /// Whether an adapter puts cells on a line: if anything is open there.
-    fn is_fed_by_adapter(&self, line: usize) -> bool {
-        match self.topology.places[line ^ 1] {
-            Place::Host { host } => self.stations[host].has_openings(),
-            Place::Switch { .. } => false,
-        }
     }
 }
 

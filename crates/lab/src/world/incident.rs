@@ -43,25 +43,31 @@ impl World {
                 continue;
             };
             let at = self.opened.plus(Ps::from_ns(at_ns));
-            self.queue.push(at, Event::Incident(begin));
+            self.plan(at, begin);
             if let Some(end) = end {
                 let at = at.plus(Ps::from_ns(for_ns));
-                self.queue.push(at, Event::Incident(end));
+                self.plan(at, end);
             }
         }
         let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
         let end = end.plus(SETTLED);
-        self.queue.push(end, Event::Incident(Incident::End));
+        self.plan(end, Incident::End);
         if scenario.heal_ns > 0 {
             let heal = self.opened.plus(Ps::from_ns(scenario.heal_ns));
-            self.queue.push(heal, Event::Incident(Incident::Heal));
+            self.plan(heal, Incident::Heal);
             let settled = heal.plus(SETTLED);
-            self.queue.push(settled, Event::Incident(Incident::Settled));
+            self.plan(settled, Incident::Settled);
         }
         Ok(())
     }
 
+    fn plan(&mut self, at: Ps, incident: Incident) {
+        self.ahead.expect(at);
+        self.queue.push(at, Event::Incident(incident));
+    }
+
     pub(super) fn incident(&mut self, incident: Incident) {
+        self.ahead.has_come();
         match incident {
             Incident::AdapterStall(host, span) => {
                 self.stations[host as usize].stall(self.now.plus(span));

@@ -95,11 +95,6 @@ impl Line {
         self.cell
     }
 
-    /// Whether something may happen to its cells.
-    pub(crate) fn has_faults(&self) -> bool {
-        self.faulty.is_some()
-    }
-
     /// When the last bit of all that was sent has left.
     pub fn free_at(&self) -> Ps {
         self.free.at()

@@ -12,8 +12,9 @@
 //! Nothing here reads a clock or draws: a run is a function of its scenario. When a cell arrives is
 //! arithmetic: a line has no events of its own, an output's buffer is looked at when a cell comes,
 //! and an adapter's FIFO when it steps. Cells move in trains as long as nothing else happens
-//! before; then one by one.
+//! before, or as nobody could tell; then one by one.
 
+mod ahead;
 mod build;
 mod canary;
 mod check;
@@ -36,6 +37,7 @@ mod switch;
 mod tally;
 mod time;
 mod topology;
+mod turns;
 mod verdict;
 
 pub use build::Options;

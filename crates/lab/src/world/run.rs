@@ -3,6 +3,7 @@
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
 
+use super::ahead::Ahead;
 use super::build::Options;
 use super::canary::Canary;
 use super::content::Content;
@@ -16,7 +17,11 @@ use super::station::Station;
 use super::switch::Switch;
 use super::tally::Tally;
 use super::topology::Place;
-use super::{EventQueue, Line, Octets, Ps, Violation};
+use super::turns::Turns;
+use super::{EventQueue, Flying, Line, Octets, Ps, Violation};
+
+/// Cells that sources send, or steps that a host takes, before others have their turn again.
+const TRAIN: usize = 128;
 
 /// What can happen. At one time in this order, and by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +85,11 @@ pub struct World {
     pub(super) stations: Vec<Station>,
     pub(super) connections: Vec<Connection>,
     pub(super) sources: Vec<Source>,
+    pub(super) ahead: Ahead,
+    /// The host that does what it has to do without the queue.
+    pub(super) train: Option<usize>,
+    /// The latest that has happened.
+    pub(super) reached: Ps,
     pub(super) content: Content,
     pub(super) options: Options,
     pub(super) events: u64,
@@ -103,9 +113,18 @@ impl World {
         for host in 0..self.stations.len() {
             self.wake_station(host, Ps::ZERO);
         }
-        for (n, source) in (0..).zip(&self.sources) {
-            if let Some(at) = source.due() {
-                self.queue.push(at, Event::Source(n));
+        for n in 0..self.sources.len() {
+            let line = self.sources[n].line;
+            let turns = self.ahead.turns[line].as_mut();
+            match (self.sources[n].due(), turns) {
+                (Some(at), Some(turns)) => turns.push((at, n as u32)),
+                (Some(at), None) => self.queue.push(at, Event::Source(n as u32)),
+                (None, _) => {}
+            }
+        }
+        for turns in self.ahead.turns.iter().flatten() {
+            if let Some((at, first)) = turns.first() {
+                self.queue.push(at, Event::Source(first));
             }
         }
         self.begin_service(scenario.duration_ns);
@@ -121,15 +140,21 @@ impl World {
                 let text = format!("{} events, and no end", self.events);
                 return self.violate(Violation::new("I18", at, text));
             }
+            if !matches!(event, Event::Step(_) | Event::Client(..)) {
+                self.reached = self.reached.max(at);
+            }
             match event {
                 Event::Source(source) => self.source(source as usize),
                 Event::Arrival(line) => self.arrivals(line as usize),
-                Event::Step(host) => self.step(host as usize),
-                Event::Client(host, client) => self.client(host as usize, client as usize),
+                Event::Step(host) => self.host(host as usize),
+                Event::Client(host, client) => self.woken(host as usize, client),
                 Event::Incident(incident) => self.incident(incident),
                 Event::Service(event) => self.service_event(event),
             }
         }
+        // Steps that were put forward may have been the last in the queue: they are nothing.
+        self.now = self.reached;
+        self.queue = EventQueue::default();
     }
 
     /// Keeps the first thing that is wrong.
@@ -164,41 +189,73 @@ impl World {
         !self.options.one_by_one && self.queue.next_time().is_none_or(|next| at < next)
     }
 
-    /// A source's cells, as long as nothing else happens before; where nobody shares its line, to
-    /// the end of the PDU.
+    /// A source's cells, as long as nothing else happens before.
     fn source(&mut self, n: usize) {
         if self.sources[n].is_by_adapter() {
             return self.submit(n);
         }
         let line = self.sources[n].line;
-        let was_empty = self.lines[line].in_flight() == 0;
+        if let Some(turns) = self.ahead.turns[line].take() {
+            self.ahead.turns[line] = Some(self.take_turns(line, turns));
+            return;
+        }
         let mut now = self.now;
         loop {
-            let source = &mut self.sources[n];
-            let sent = source.sent;
-            let cell = source.take_cell(&self.content);
-            self.send(line, now, &cell);
-            let source = &self.sources[n];
-            if source.sent > sent {
-                let connection = &mut self.connections[source.connection as usize];
-                if connection.is_open {
-                    connection.tally.sent(sent, now);
-                }
+            if self.take_cell(n, now) {
+                self.announce(line);
             }
-            let source = &self.sources[n];
-            let Some(due) = source.due() else { break };
-            // Faults end at a time: there, it matters when a cell was sent.
-            let is_sound = !self.lines[line].has_faults() && !self.options.one_by_one;
-            let goes_on = source.is_alone && source.is_inside() && is_sound;
-            if !goes_on && !self.is_quiet_until(due) {
+            let Some(due) = self.sources[n].due() else {
+                return;
+            };
+            if !self.is_quiet_until(due) {
                 self.queue.push(due, Event::Source(n as u32));
-                break;
+                return;
             }
             now = due;
         }
-        if was_empty || !matches!(self.places[line], Place::Switch { .. }) {
-            self.announce(line);
+    }
+
+    /// Sources that alone feed a line have their turns, up to the next incident.
+    fn take_turns(&mut self, line: usize, mut turns: Turns) -> Turns {
+        let barrier = self.ahead.barrier();
+        let mut next = turns.pop();
+        for _ in 0..TRAIN {
+            let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
+                break;
+            };
+            self.take_cell(n as usize, at);
+            let due = self.sources[n as usize].due().map(|due| (due, n));
+            next = match (due, turns.first()) {
+                (Some(due), Some(first)) if first < due => {
+                    turns.push(due);
+                    turns.pop()
+                }
+                (Some(due), _) => Some(due),
+                (None, _) => turns.pop(),
+            };
         }
+        if let Some((at, n)) = next {
+            turns.push((at, n));
+            self.queue.push(at, Event::Source(n));
+        }
+        self.announce(line);
+        turns
+    }
+
+    /// The cell that a source has to send at `at` goes onto its line; whether that was empty.
+    fn take_cell(&mut self, n: usize, at: Ps) -> bool {
+        let source = &mut self.sources[n];
+        let (line, sent) = (source.line, source.sent);
+        let cell = source.take_cell(&self.content);
+        if source.sent > sent {
+            let connection = &mut self.connections[source.connection as usize];
+            if connection.is_open {
+                connection.tally.sent(sent, at);
+            }
+        }
+        let was_empty = self.lines[line].in_flight() == 0;
+        self.send(line, at, &cell);
+        was_empty
     }
 
     /// A cell goes onto a line.
@@ -229,6 +286,7 @@ impl World {
         let place = self.places[line];
         match place {
             Place::Switch { .. } if self.scheduled[line] => {}
+            Place::Switch { .. } if self.ahead.passes[line] => self.arrivals(line),
             Place::Switch { .. } => {
                 self.scheduled[line] = true;
                 self.queue.push(at, Event::Arrival(line as u32));
@@ -259,55 +317,97 @@ impl World {
         let at = station.step_at(at.max(self.now));
         if station.due.is_none_or(|due| at < due) {
             station.due = Some(at);
-            self.queue.push(at, Event::Step(host as u32));
+            if self.train != Some(host) {
+                self.queue.push(at, Event::Step(host as u32));
+            }
         }
     }
 
-    /// Cells reach a switch, as long as nothing else happens before.
+    /// Cells reach a switch, as long as nothing else happens before; where they meet no others, up
+    /// to the next incident.
     fn arrivals(&mut self, line: usize) {
         let Place::Switch { switch, input } = self.places[line] else {
             return;
         };
         self.scheduled[line] = false;
-        let mut now = self.now;
-        while let Some(flying) = self.lines[line].take(now) {
-            let switch = &mut self.switches[switch];
-            let mut flying = flying;
-            match self.options.canary {
-                Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
-                Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
-                    self.lines[line].exchange(&mut flying);
-                }
-                _ => {}
-            }
-            if let Some(route) = switch.route(input, &flying.octets) {
-                let next = route.line as usize;
-                let kept = switch.output(route.output).offer(
-                    flying.at,
-                    route.flow,
-                    &flying.octets,
-                    &mut self.lines[next],
-                );
-                if kept {
-                    self.announce(next);
-                } else {
-                    self.connections[route.flow as usize].discarded += 1;
-                    // Of a train, each at its own time.
-                    self.hash = mixed(self.hash, flying.at, u64::from(route.flow));
-                }
-            }
-            let Some(at) = self.lines[line].next_arrival() else {
-                return;
+        let barrier = self.ahead.passes[line].then(|| self.ahead.barrier());
+        while let Some(at) = self.lines[line].next_arrival() {
+            let goes_on = match barrier {
+                _ if at <= self.now => true,
+                Some(barrier) => at < barrier,
+                None => self.is_quiet_until(at),
             };
-            if !self.is_quiet_until(at) {
+            if !goes_on {
                 self.scheduled[line] = true;
                 self.queue.push(at, Event::Arrival(line as u32));
                 return;
             }
-            now = at;
+            if let Some(flying) = self.lines[line].take(at) {
+                self.cross(line, (switch, input), flying);
+            }
         }
     }
 
+    /// A cell goes through a switch.
+    fn cross(&mut self, line: usize, (switch, input): (usize, usize), mut flying: Flying) {
+        match self.options.canary {
+            Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
+            Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
+                self.lines[line].exchange(&mut flying);
+            }
+            _ => {}
+        }
+        let switch = &mut self.switches[switch];
+        let Some(route) = switch.route(input, &flying.octets) else {
+            return;
+        };
+        let next = &mut self.lines[route.line as usize];
+        let was_empty = next.in_flight() == 0;
+        let output = switch.output(route.output);
+        if !output.offer(flying.at, route.flow, &flying.octets, next) {
+            self.connections[route.flow as usize].discarded += 1;
+            // Of a train, each at its own time.
+            self.hash = mixed(self.hash, flying.at, u64::from(route.flow));
+        } else if was_empty {
+            self.announce(route.line as usize);
+        }
+    }
+
+    /// A host's adapter is due. Where all is known that will come, the host goes on alone.
+    fn host(&mut self, host: usize) {
+        let Some(horizon) = self.ahead.horizon(host, &self.lines) else {
+            return self.step(host);
+        };
+        self.train = Some(host);
+        self.step(host);
+        for _ in 0..TRAIN {
+            let station = &self.stations[host];
+            let due = station.due.unwrap_or(Ps::MAX);
+            let woken = station.waking.iter().copied().min();
+            match woken.filter(|(at, _)| *at <= due) {
+                Some((at, client)) if at < horizon => {
+                    self.now = at;
+                    self.woken(host, client);
+                }
+                None if due < horizon => {
+                    self.now = due;
+                    self.step(host);
+                }
+                _ => break,
+            }
+            self.events += 1;
+        }
+        self.train = None;
+        let station = &self.stations[host];
+        if let Some(due) = station.due {
+            self.queue.push(due, Event::Step(host as u32));
+        }
+        for (at, client) in &station.waking {
+            self.queue.push(*at, Event::Client(host as u32, *client));
+        }
+    }
+
+    /// A step of a host's adapter, if it is due.
     fn step(&mut self, host: usize) {
         let now = self.now;
         let station = &mut self.stations[host];
@@ -316,6 +416,7 @@ impl World {
             return;
         }
         station.due = None;
+        self.reached = self.reached.max(now);
         if station.is_down {
             return;
         }
@@ -369,18 +470,31 @@ impl World {
         let at = at.max(self.host_stalls[host]);
         let woken = &mut self.stations[host].clients[client];
         if !std::mem::replace(&mut woken.is_woken, true) {
-            self.queue
-                .push(at, Event::Client(host as u32, client as u32));
+            self.wake_at(host, client as u32, at);
+        }
+    }
+
+    fn wake_at(&mut self, host: usize, client: u32, at: Ps) {
+        self.stations[host].waking.push((at, client));
+        if self.train != Some(host) {
+            self.queue.push(at, Event::Client(host as u32, client));
+        }
+    }
+
+    /// A client that was woken runs, unless it has run already.
+    fn woken(&mut self, host: usize, client: u32) {
+        let waking = &mut self.stations[host].waking;
+        if let Some(n) = waking.iter().position(|one| *one == (self.now, client)) {
+            waking.swap_remove(n);
+            self.reached = self.reached.max(self.now);
+            self.client(host, client as usize);
         }
     }
 
     /// A client reads what its events tell of.
     fn client(&mut self, host: usize, client: usize) {
         if self.now < self.host_stalls[host] {
-            let at = self.host_stalls[host];
-            self.queue
-                .push(at, Event::Client(host as u32, client as u32));
-            return;
+            return self.wake_at(host, client as u32, self.host_stalls[host]);
         }
         let station = &mut self.stations[host];
         if station.clients[client].index.is_none() {

@@ -12,8 +12,6 @@ use super::{Interval, Octets, Pace, Ps};
 pub(crate) struct Source {
     pub(crate) connection: u32,
     pub(crate) line: usize,
-    /// Nobody else puts cells on its line.
-    pub(crate) is_alone: bool,
     address: VpiVci,
     gaps: Gaps,
     sdus: Vec<u16>,
@@ -59,7 +57,6 @@ impl Source {
         (connection, address): (u32, VpiVci),
         (start, stop): (Ps, Ps),
         (line, cell): (usize, Interval),
-        is_alone: bool,
     ) -> Self {
         let gaps = match &spec.traffic {
             Traffic::Paced { cell_s } => Gaps::Even(interval(*cell_s)),
@@ -89,7 +86,6 @@ impl Source {
         Self {
             connection,
             line,
-            is_alone,
             address,
             gaps,
             sdus: spec.sdus.clone(),
@@ -143,7 +139,7 @@ impl Source {
     }
 
     /// Whether it is in the middle of a PDU.
-    pub(crate) fn is_inside(&self) -> bool {
+    fn is_inside(&self) -> bool {
         self.next < self.pdu.cells().len()
     }
 

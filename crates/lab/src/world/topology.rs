@@ -33,7 +33,7 @@ pub(crate) struct Topology {
     /// Where each line ends.
     pub(crate) places: Vec<Place>,
     /// Number of each line among the outputs of the switch that it comes from.
-    outputs: Vec<u32>,
+    pub(crate) outputs: Vec<u32>,
     /// Links of each host, in order: its ports.
     pub(crate) ports: Vec<Vec<(usize, usize)>>,
     pub(crate) switches: Vec<Switch>,

@@ -109,6 +109,8 @@ pub(crate) struct Station {
     pub(crate) counts: StationCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
+    /// Clients that were woken, and when they run.
+    pub(crate) waking: Vec<(Ps, u32)>,
     last: Ps,
     stalled_until: Ps,
     pub(crate) is_down: bool,
@@ -169,6 +171,7 @@ impl Station {
             overflowed: Vec::new(),
             counts: StationCounts::default(),
             due: None,
+            waking: Vec::new(),
             last: Ps::ZERO,
             stalled_until: Ps::ZERO,
             is_down: false,

@@ -1,0 +1,85 @@
+//! Sources that put cells on one line, by when they are due.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::Ps;
+
+/// A source and when it is due. At one time, by number.
+pub(crate) type Turn = (Ps, u32);
+
+/// Who is due next. Sources of one rate cost the same however many they are: who has had a turn is
+/// due after all others then, and stands in a row; the rest are in a heap.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    row: VecDeque<Turn>,
+    rest: BinaryHeap<Reverse<Turn>>,
+}
+
+impl Turns {
+    /// A source is due.
+    pub(crate) fn push(&mut self, turn: Turn) {
+        if self.row.back().is_none_or(|last| *last <= turn) {
+            self.row.push_back(turn);
+        } else {
+            self.rest.push(Reverse(turn));
+        }
+    }
+
+    /// Who is due first.
+    pub(crate) fn first(&self) -> Option<Turn> {
+        let of_rest = self.rest.peek().map(|Reverse(turn)| *turn);
+        match (self.row.front().copied(), of_rest) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Takes who is due first.
+    pub(crate) fn pop(&mut self) -> Option<Turn> {
+        let first = self.first();
+        if self.row.front().copied() == first {
+            self.row.pop_front()
+        } else {
+            self.rest.pop().map(|Reverse(turn)| turn)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_is_first_and_at_one_time_the_lowest_number() {
+        let mut turns = Turns::default();
+        assert_eq!((turns.first(), turns.pop()), (None, None));
+        let mut expected = Vec::new();
+        let mut state = 7_u64;
+        for number in 0..2_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let turn = (Ps::new(state >> 55), number);
+            turns.push(turn);
+            expected.push(turn);
+        }
+        expected.sort_unstable();
+        for turn in expected {
+            assert_eq!((turns.first(), turns.pop()), (Some(turn), Some(turn)));
+        }
+        assert_eq!(turns.pop(), None);
+    }
+
+    #[test]
+    fn sources_of_one_rate_stand_in_a_row() {
+        let mut turns = Turns::default();
+        (0..10).for_each(|n| turns.push((Ps::new(n), n as u32)));
+        for _ in 0..100 {
+            let (at, number) = turns.pop().expect("ten of them");
+            turns.push((at.plus(Ps::new(10)), number));
+        }
+        assert!(turns.rest.is_empty());
+        assert_eq!(turns.first(), Some((Ps::new(100), 0)));
+    }
+}
