@@ -246,7 +246,7 @@ impl World {
     fn take_cell(&mut self, n: usize, at: Ps) -> bool {
         let source = &mut self.sources[n];
         let (line, sent) = (source.line, source.sent);
-        let cell = source.take_cell(&self.content);
+        let cell = source.take_cell(&mut self.content);
         if source.sent > sent {
             let connection = &mut self.connections[source.connection as usize];
             if connection.is_open {

@@ -28,7 +28,7 @@ pub(crate) struct Source {
     /// SDUs that had to wait for room at the adapter.
     pub(crate) waited: u64,
     pdu: Pdu,
-    next: usize,
+    next: u16,
 }
 
 /// What lies between two cells.
@@ -126,6 +126,7 @@ impl Source {
     }
 
     /// When the next cell or SDU is due; none: it is done. PDUs are finished.
+    #[inline]
     pub(crate) fn due(&self) -> Option<Ps> {
         let at = self.due.at();
         (self.is_inside() || at < self.stop).then_some(at)
@@ -140,11 +141,12 @@ impl Source {
 
     /// Whether it is in the middle of a PDU.
     fn is_inside(&self) -> bool {
-        self.next < self.pdu.cells().len()
+        self.next < self.pdu.cells()
     }
 
     /// Takes the cell that is due.
-    pub(crate) fn take_cell(&mut self, content: &Content) -> Octets {
+    #[inline]
+    pub(crate) fn take_cell(&mut self, content: &mut Content) -> Octets {
         self.cells_sent += 1;
         match &mut self.gaps {
             Gaps::Scan(gap) => {
@@ -162,17 +164,18 @@ impl Source {
         }
     }
 
-    fn take_cell_of_pdu(&mut self, content: &Content) -> Octets {
-        if self.next == self.pdu.cells().len() {
+    #[inline]
+    fn take_cell_of_pdu(&mut self, content: &mut Content) -> Octets {
+        if self.next == self.pdu.cells() {
             let len = self.sdu_len(self.begun);
             let name = (self.connection, self.begun);
             self.pdu.make(content, name, self.address, len);
             self.begun += 1;
             self.next = 0;
         }
-        let cell = self.pdu.cells()[self.next];
+        let cell = self.pdu.cell(content, self.next);
         self.next += 1;
-        self.sent += u64::from(self.next == self.pdu.cells().len());
+        self.sent += u64::from(self.next == self.pdu.cells());
         self.advance(1);
         cell
     }
@@ -197,6 +200,7 @@ impl Source {
         self.due.wait_for(until);
     }
 
+    #[inline]
     fn advance(&mut self, cells: u32) {
         match &mut self.gaps {
             Gaps::Even(gap) | Gaps::Scan(gap) => {
