@@ -96,8 +96,8 @@ impl LabBoard {
     }
 
     /// A cell is there.
-    pub(crate) fn put(&mut self, port: PortIndex, octets: Octets) {
-        self.there[usize::from(port.0)].push_back(octets);
+    pub(crate) fn put(&mut self, port: PortIndex, octets: &Octets) {
+        self.there[usize::from(port.0)].push_back(*octets);
     }
 
     /// The same for a cell that comes before others that are given already.
@@ -142,6 +142,7 @@ impl LabBoard {
         WORKS.into_iter().zip(self.charges)
     }
 
+    #[inline]
     fn note(&mut self, trace: impl FnOnce() -> Trace) {
         if !self.terse {
             self.trace.push(trace());
@@ -158,9 +159,22 @@ impl Board for LabBoard {
         let stride = format.stride();
         let asked = fifo.len() / stride;
         let n = asked.min(there.len());
-        for (cell, place) in there.drain(..n).zip(fifo.chunks_exact_mut(stride)) {
-            place.copy_from_slice(&cell[..stride]);
+        if stride == CELL_LEN {
+            let (first, second) = there.as_slices();
+            let (first, second) = (first.as_flattened(), second.as_flattened());
+            let (of_first, of_second) =
+                fifo[..n * stride].split_at_mut(first.len().min(n * stride));
+            of_first.copy_from_slice(&first[..of_first.len()]);
+            of_second.copy_from_slice(&second[..of_second.len()]);
+        } else {
+            for (cell, place) in there
+                .iter()
+                .zip(fifo[..n * stride].chunks_exact_mut(stride))
+            {
+                place.copy_from_slice(&cell[..stride]);
+            }
         }
+        there.drain(..n);
         self.note(|| Trace::Received {
             port,
             asked,
@@ -206,14 +220,17 @@ impl Board for LabBoard {
         self.note(|| Trace::Posted(index, *event));
     }
 
+    #[inline]
     fn charge(&mut self, work: Work, times: u32) {
         self.charges[work as usize] += u64::from(times);
     }
 
+    #[inline]
     fn judged(&mut self, outcome: CellOutcome, cells: u32) {
         self.note(|| Trace::Judged(outcome, cells));
     }
 
+    #[inline]
     fn planted(&self, bug: Planted) -> bool {
         self.planted == Some(bug)
     }

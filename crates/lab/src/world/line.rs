@@ -106,6 +106,7 @@ impl Line {
     }
 
     /// Sends a cell that is ready at `ready`, behind all that were sent before; when it has left.
+    #[inline]
     pub fn send(&mut self, ready: Ps, octets: &Octets) -> Ps {
         self.free.wait_for(ready);
         if let Some(faulty) = &mut self.faulty {
@@ -127,6 +128,26 @@ impl Line {
             }),
         }
         left
+    }
+
+    /// Sends a cell and takes it at once, if nothing can happen to it, none is before it and it
+    /// arrives before `limit`: when it arrives.
+    #[inline]
+    pub(crate) fn carry(&mut self, ready: Ps, limit: Ps) -> Option<Ps> {
+        if self.faulty.is_some() || self.tape.is_some() || !self.flying.is_empty() {
+            return None;
+        }
+        let mut free = self.free;
+        free.wait_for(ready);
+        free.advance(self.cell);
+        let at = free.at().plus(self.delay);
+        if at >= limit {
+            return None;
+        }
+        self.free = free;
+        self.sent += 1;
+        self.arrived += 1;
+        Some(at)
     }
 
     /// Counts a cell that it does not carry: a bug on purpose.
@@ -154,6 +175,7 @@ impl Line {
     }
 
     /// When the next cell arrives.
+    #[inline]
     pub fn next_arrival(&self) -> Option<Ps> {
         self.flying.front().map(|flying| flying.at)
     }
@@ -166,6 +188,18 @@ impl Line {
             tape.push(taken);
         }
         Some(taken)
+    }
+
+    /// Takes all cells that arrive at `now` or before.
+    pub(crate) fn take_all(&mut self, now: Ps, mut to: impl FnMut(&Octets)) {
+        while let Some(flying) = self.flying.front().filter(|flying| flying.at <= now) {
+            to(&flying.octets);
+            if let Some(tape) = &mut self.tape {
+                tape.push(*flying);
+            }
+            self.flying.pop_front();
+            self.arrived += 1;
+        }
     }
 
     /// The counters.
@@ -182,6 +216,7 @@ impl Line {
     }
 
     /// Cells on their way.
+    #[inline]
     pub fn in_flight(&self) -> usize {
         self.flying.len()
     }

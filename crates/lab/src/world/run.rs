@@ -18,7 +18,7 @@ use super::switch::Switch;
 use super::tally::Tally;
 use super::topology::Place;
 use super::turns::Turns;
-use super::{EventQueue, Flying, Line, Octets, Ps, Violation};
+use super::{EventQueue, Line, Octets, Ps, Violation};
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
@@ -253,6 +253,14 @@ impl World {
                 connection.tally.sent(sent, at);
             }
         }
+        if let Place::Switch { switch, input } = self.places[line]
+            && self.ahead.passes[line]
+            && self.options.canary.is_none()
+            && let Some(at) = self.lines[line].carry(at, self.ahead.barrier())
+        {
+            self.cross((switch, input), at, &cell);
+            return false;
+        }
         let was_empty = self.lines[line].in_flight() == 0;
         self.send(line, at, &cell);
         was_empty
@@ -315,6 +323,12 @@ impl World {
         }
         // Steps that were made up for lie in the past, and so can what they sent.
         let at = station.step_at(at.max(self.now));
+        self.step_at(host, at);
+    }
+
+    /// A host's adapter takes a step at `at`, if it takes none before.
+    fn step_at(&mut self, host: usize, at: Ps) {
+        let station = &mut self.stations[host];
         if station.due.is_none_or(|due| at < due) {
             station.due = Some(at);
             if self.train != Some(host) {
@@ -342,32 +356,33 @@ impl World {
                 self.queue.push(at, Event::Arrival(line as u32));
                 return;
             }
-            if let Some(flying) = self.lines[line].take(at) {
-                self.cross(line, (switch, input), flying);
+            let Some(mut flying) = self.lines[line].take(at) else {
+                return;
+            };
+            match self.options.canary {
+                Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
+                Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
+                    self.lines[line].exchange(&mut flying);
+                }
+                _ => {}
             }
+            self.cross((switch, input), flying.at, &flying.octets);
         }
     }
 
     /// A cell goes through a switch.
-    fn cross(&mut self, line: usize, (switch, input): (usize, usize), mut flying: Flying) {
-        match self.options.canary {
-            Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
-            Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
-                self.lines[line].exchange(&mut flying);
-            }
-            _ => {}
-        }
+    fn cross(&mut self, (switch, input): (usize, usize), at: Ps, cell: &Octets) {
         let switch = &mut self.switches[switch];
-        let Some(route) = switch.route(input, &flying.octets) else {
+        let Some(route) = switch.route(input, cell) else {
             return;
         };
         let next = &mut self.lines[route.line as usize];
         let was_empty = next.in_flight() == 0;
         let output = switch.output(route.output);
-        if !output.offer(flying.at, route.flow, &flying.octets, next) {
+        if !output.offer(at, route.flow, cell, next) {
             self.connections[route.flow as usize].discarded += 1;
             // Of a train, each at its own time.
-            self.hash = mixed(self.hash, flying.at, u64::from(route.flow));
+            self.hash = mixed(self.hash, at, u64::from(route.flow));
         } else if was_empty {
             self.announce(route.line as usize);
         }
@@ -425,7 +440,9 @@ impl World {
             return self.wake_station(host, at);
         }
         let mut woken = std::mem::take(&mut self.woken);
-        station.catch_up(now, &mut self.lines, &mut woken);
+        if !station.keeps_up(now) {
+            station.catch_up(now, &mut self.lines, &mut woken);
+        }
         station.step(now, &mut self.lines, &mut woken);
         self.after_step(host, woken);
     }
@@ -461,7 +478,7 @@ impl World {
             self.announce(self.ports[host][port].1);
         }
         if let Some(at) = next {
-            self.wake_station(host, at);
+            self.step_at(host, at);
         }
     }
 

@@ -85,17 +85,26 @@ impl Output {
     }
 
     /// A cell of a VC comes for `line`. Cells come in the order of time. Whether it was kept.
+    #[inline]
     pub fn offer(&mut self, now: Ps, flow: u32, octets: &Octets, line: &mut Line) -> bool {
+        let is_shared = self.discard == QueueDiscard::Shared;
         while let Some((_, flow)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
+            if is_shared {
+                continue;
+            }
             if let Some(flow) = self.flows.get_mut(flow as usize) {
                 flow.queued -= 1;
             }
         }
-        let keeps = self.keeps(flow, octets);
+        let keeps = match is_shared {
+            // Whose it is makes no difference, nor what it is.
+            true => self.waiting.len() < self.room,
+            false => self.keeps(flow, octets),
+        };
         if keeps {
             let left = line.send(now, octets);
             self.waiting.push_back((left, flow));
-            if let Some(flow) = self.flows.get_mut(flow as usize) {
+            if !is_shared && let Some(flow) = self.flows.get_mut(flow as usize) {
                 flow.queued += 1;
             }
             self.counts.queued += 1;
@@ -121,12 +130,11 @@ impl Output {
         let is_first = !flow.inside;
         flow.inside = !is_last;
         match self.discard {
-            QueueDiscard::Shared => return !is_full,
             QueueDiscard::PerVc { quota } => return !is_full && flow.queued < quota,
             QueueDiscard::Epd { threshold } if is_first && fill >= threshold => {
                 flow.discarding = Some(Rest::All);
             }
-            QueueDiscard::Epd { .. } | QueueDiscard::Ppd => {}
+            QueueDiscard::Epd { .. } | QueueDiscard::Ppd | QueueDiscard::Shared => {}
         }
         let discarding = flow.discarding;
         if is_last {
@@ -163,6 +171,8 @@ pub struct Route {
 struct Routes {
     slots: Vec<Option<(u32, Route)>>,
     len: usize,
+    /// What was found last: cells of one VC often come in a row.
+    last: Option<(u32, Route)>,
 }
 
 impl Routes {
@@ -176,11 +186,15 @@ impl Routes {
         slot
     }
 
-    fn find(&self, bits: u32) -> Option<Route> {
-        if self.slots.is_empty() {
-            return None;
+    #[inline]
+    fn find(&mut self, bits: u32) -> Option<Route> {
+        if self.last.is_none_or(|(other, _)| other != bits) {
+            if self.slots.is_empty() {
+                return None;
+            }
+            self.last = self.slots[self.slot(bits)];
         }
-        self.slots[self.slot(bits)].map(|(_, route)| route)
+        self.last.map(|(_, route)| route)
     }
 
     /// False if there is one already.
@@ -242,6 +256,7 @@ impl Switch {
     }
 
     /// Where a cell goes. None: nowhere, and it is counted.
+    #[inline]
     pub fn route(&mut self, input: usize, octets: &Octets) -> Option<Route> {
         let [a, b, c, d, ..] = *octets;
         let address = Header::parse([a, b, c, d]).address(HeaderForm::Uni);
@@ -251,6 +266,7 @@ impl Switch {
     }
 
     /// An output.
+    #[inline]
     pub fn output(&mut self, output: u32) -> &mut Output {
         &mut self.outputs[output as usize]
     }

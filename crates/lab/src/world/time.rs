@@ -113,6 +113,9 @@ impl Interval {
 
     /// How many intervals begin in `span`.
     pub const fn begun_in(self, span: Ps) -> u64 {
+        if span.0 == 0 {
+            return 0;
+        }
         let exact = self.whole as u128 * self.of as u128 + self.part as u128;
         (span.0 as u128 * self.of as u128).div_ceil(exact) as u64
     }

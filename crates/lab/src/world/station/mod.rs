@@ -112,6 +112,8 @@ pub(crate) struct Station {
     /// Clients that were woken, and when they run.
     pub(crate) waking: Vec<(Ps, u32)>,
     last: Ps,
+    /// An instant of the grid.
+    on_grid: Ps,
     stalled_until: Ps,
     pub(crate) is_down: bool,
     /// The last step took cells.
@@ -173,6 +175,7 @@ impl Station {
             due: None,
             waking: Vec::new(),
             last: Ps::ZERO,
+            on_grid: Ps::ZERO,
             stalled_until: Ps::ZERO,
             is_down: false,
             has_received: false,
@@ -203,8 +206,20 @@ impl Station {
     /// The first step that is not before `at`.
     pub(crate) fn step_at(&self, at: Ps) -> Ps {
         let at = at.max(self.stalled_until);
-        at.max(self.last.plus(Ps::new(1)))
-            .round_up(Ps::from_ns(self.spec.step_ns))
+        let at = at.max(self.last.plus(Ps::new(1)));
+        let step = Ps::from_ns(self.spec.step_ns);
+        let next = self.on_grid.plus(step);
+        // What is asked most needs no division.
+        if at > self.on_grid && at <= next {
+            next
+        } else {
+            at.round_up(step)
+        }
+    }
+
+    /// Whether all steps before that at `now` have been taken.
+    pub(crate) fn keeps_up(&self, now: Ps) -> bool {
+        self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
     }
 
     /// The adapter stands still until then.
@@ -230,7 +245,7 @@ impl Station {
         if self.is_down {
             return;
         }
-        self.last = now;
+        (self.last, self.on_grid) = (now, now);
         self.counts.steps += 1;
         self.fill_fifos(now, lines);
         if let Some(judge) = &mut self.judge {
@@ -279,19 +294,18 @@ impl Station {
     fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
         let bug = self.options.canary;
         for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
-            let line = &mut lines[wires.input];
-            while let Some(flying) = line.take(now) {
+            lines[wires.input].take_all(now, |octets| {
                 let is_full = self.board.waiting(port) >= self.spec.fifo_cells as usize;
                 if is_full {
                     self.counts.overflowed += 1;
-                    self.overflowed.push(address_of(&flying.octets));
-                    continue;
+                    self.overflowed.push(address_of(octets));
+                    return;
                 }
                 self.counts.arrived += 1;
                 if bug != Some(Canary::FifoLoses) || !self.counts.arrived.is_multiple_of(500) {
-                    self.board.put(port, flying.octets);
+                    self.board.put(port, octets);
                 }
-            }
+            });
             let backlog = lines[wires.output].backlog(now);
             wires.space = TRANSMIT_FIFO.saturating_sub(backlog) as usize;
             self.board.set_space(port, wires.space);
