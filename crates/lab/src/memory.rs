@@ -4,24 +4,35 @@
 //! started again finds its mappings again: serialising writes a number, and deserialising on the
 //! same thread finds the memory while anybody still holds it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, OpenRequest, Region};
 use cellgate_core::ring::{Words, layout};
+use cellgate_core::wire::{CellFormat, PAYLOAD_LEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Called before every load with the memory and the offset that is about to be read: a writer who
 /// strikes between any two accesses of the reader.
 pub type Adversary = Box<dyn FnMut(&mut [u8], usize)>;
 
+/// Octets that memory grows by at least.
+const GROWTH: usize = 64;
+
+// What every access touches stands first, on one cache line with the counts before it: thousands of
+// memories are touched in turn.
+#[repr(C)]
 struct Shared {
-    id: u64,
+    /// Those that were written, and those before them; behind them all are 0.
     octets: RefCell<Vec<u8>>,
-    adversary: RefCell<Option<Adversary>>,
+    len: usize,
     loads: Cell<u64>,
+    /// There is an adversary; somebody watches.
+    hooks: Cell<(bool, bool)>,
+    id: u64,
+    adversary: RefCell<Option<Adversary>>,
     watcher: RefCell<Option<Watcher>>,
 }
 
@@ -87,10 +98,12 @@ impl LabWords {
     pub fn new(len: usize) -> Self {
         let id = NEXT_ID.with(|next| next.replace(next.get() + 1));
         let shared = Rc::new(Shared {
-            id,
-            octets: RefCell::new(vec![0; len]),
-            adversary: RefCell::new(None),
+            octets: RefCell::default(),
+            len,
             loads: Cell::new(0),
+            hooks: Cell::new((false, false)),
+            id,
+            adversary: RefCell::new(None),
             watcher: RefCell::new(None),
         });
         KNOWN.with(|known| known.borrow_mut().insert(id, Rc::downgrade(&shared)));
@@ -99,7 +112,7 @@ impl LabWords {
 
     /// Octets.
     pub fn len(&self) -> usize {
-        self.shared.octets.borrow().len()
+        self.shared.len
     }
 
     /// Whether there are none.
@@ -109,6 +122,8 @@ impl LabWords {
 
     /// Lets `adversary` change the memory before every load; none: nobody does.
     pub fn set_adversary(&self, adversary: Option<Adversary>) {
+        let (_, is_watched) = self.shared.hooks.get();
+        self.shared.hooks.set((adversary.is_some(), is_watched));
         *self.shared.adversary.borrow_mut() = adversary;
     }
 
@@ -119,11 +134,13 @@ impl LabWords {
 
     /// All octets, as they are now; no load in the sense of [`Words`].
     pub fn to_vec(&self) -> Vec<u8> {
-        self.shared.octets.borrow().clone()
+        self.octets_to(self.len()).clone()
     }
 
     /// From here on every write is told to `journal`, under this name.
     pub(crate) fn watch(&self, journal: &Journal, name: u64) {
+        let (is_attacked, _) = self.shared.hooks.get();
+        self.shared.hooks.set((is_attacked, true));
         *self.shared.watcher.borrow_mut() = Some(Watcher {
             journal: journal.clone(),
             name,
@@ -131,16 +148,59 @@ impl LabWords {
         });
     }
 
+    /// All octets up to `end` at least.
+    fn octets_to(&self, end: usize) -> RefMut<'_, Vec<u8>> {
+        assert!(end <= self.shared.len, "inside the memory");
+        let mut octets = self.shared.octets.borrow_mut();
+        if octets.len() < end {
+            octets.resize(end.next_multiple_of(GROWTH).min(self.shared.len), 0);
+        }
+        octets
+    }
+
+    /// Copies the payloads of contiguous `cells` to `offset`, at the end on from the beginning.
+    fn copy_payloads_in(&self, mut offset: usize, cells: &[u8], format: CellFormat) {
+        self.written();
+        let end = offset + cells.len() / format.stride() * PAYLOAD_LEN;
+        let len = self.shared.len;
+        let mut octets = self.octets_to(if end <= len { end } else { len });
+        for payload in payloads(cells, format) {
+            if offset >= len {
+                offset -= len;
+            }
+            if let Some(place) = octets[offset..].first_chunk_mut() {
+                *place = *payload;
+            } else {
+                let (first, second) = payload.split_at(len - offset);
+                octets[offset..].copy_from_slice(first);
+                octets[..second.len()].copy_from_slice(second);
+            }
+            offset += PAYLOAD_LEN;
+        }
+    }
+
+    /// Copies the octets at `offset` out, at the end on from the beginning. No load.
+    fn look(&self, offset: usize, octets: &mut [u8]) {
+        let from = self.octets_to(self.shared.len);
+        let (first, second) = octets.split_at_mut(octets.len().min(from.len() - offset));
+        first.copy_from_slice(&from[offset..offset + first.len()]);
+        second.copy_from_slice(&from[..second.len()]);
+    }
+
+    #[inline]
     fn written(&self) {
-        if let Some(watcher) = &*self.shared.watcher.borrow() {
+        let (_, is_watched) = self.shared.hooks.get();
+        if is_watched && let Some(watcher) = &*self.shared.watcher.borrow() {
             watcher.tell();
         }
     }
 
+    #[inline]
     fn before_load(&self, offset: usize) {
         self.shared.loads.set(self.shared.loads.get() + 1);
-        if let Some(adversary) = self.shared.adversary.borrow_mut().as_mut() {
-            adversary(&mut self.shared.octets.borrow_mut(), offset);
+        let (is_attacked, _) = self.shared.hooks.get();
+        if is_attacked && let Some(adversary) = self.shared.adversary.borrow_mut().as_mut() {
+            adversary(&mut self.octets_to(self.shared.len), offset);
         }
     }
 }
@@ -148,29 +208,38 @@ impl LabWords {
 impl Words for LabWords {
     fn load(&self, offset: usize) -> u64 {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
+        assert!(offset + 8 <= self.shared.len, "inside the memory");
         self.before_load(offset);
         let octets = self.shared.octets.borrow();
-        let word = octets[offset..offset + 8].try_into();
-        u64::from_le_bytes(word.expect("eight octets were cut out"))
+        let word = octets.get(offset..).and_then(<[u8]>::first_chunk);
+        word.map_or(0, |word| u64::from_le_bytes(*word))
     }
 
     fn store(&self, offset: usize, value: u64) {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
         self.written();
-        let mut octets = self.shared.octets.borrow_mut();
-        octets[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        self.octets_to(offset + 8)[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
     }
 
     fn fence(&self) {}
 
     fn copy_in(&self, offset: usize, octets: &[u8]) {
         self.written();
-        self.shared.octets.borrow_mut()[offset..offset + octets.len()].copy_from_slice(octets);
+        let end = offset + octets.len();
+        self.octets_to(end)[offset..end].copy_from_slice(octets);
     }
 
     fn copy_out(&self, offset: usize, octets: &mut [u8]) {
+        assert!(
+            offset + octets.len() <= self.shared.len,
+            "inside the memory"
+        );
         self.before_load(offset);
-        octets.copy_from_slice(&self.shared.octets.borrow()[offset..offset + octets.len()]);
+        let from = self.shared.octets.borrow();
+        let from = from.get(offset..).unwrap_or(&[]);
+        let (there, rest) = octets.split_at_mut(octets.len().min(from.len()));
+        there.copy_from_slice(&from[..there.len()]);
+        rest.fill(0);
     }
 }
 
@@ -190,22 +259,33 @@ impl<'de> Deserialize<'de> for LabWords {
     }
 }
 
-/// A receive buffer in a vector twice as long, the second half a mirror of the first. The client
-/// sees what was written through [`LabBuffer::view`].
+/// The payloads of contiguous cells.
+fn payloads(cells: &[u8], format: CellFormat) -> impl Iterator<Item = &[u8; PAYLOAD_LEN]> {
+    let cells = cells.chunks_exact(format.stride());
+    cells.filter_map(move |cell| cell[format.header_len()..].first_chunk())
+}
+
+/// A receive buffer, which the client sees through [`LabBuffer::view`]: the buffer once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabBuffer {
-    octets: Vec<u8>,
     view: LabWords,
     stable: bool,
+    /// What was read again since the last write, and where it begins.
+    #[serde(skip)]
+    again: OnceCell<(usize, Vec<u8>)>,
+    /// Room for the next.
+    #[serde(skip)]
+    room: RefCell<Vec<u8>>,
 }
 
 impl LabBuffer {
     /// A buffer of `len` octets. `stable`: nobody else can write it, so it may be read again.
     pub fn new(len: usize, stable: bool) -> Self {
         Self {
-            octets: vec![0; 2 * len],
             view: LabWords::new(len),
             stable,
+            again: OnceCell::new(),
+            room: RefCell::default(),
         }
     }
 
@@ -213,11 +293,17 @@ impl LabBuffer {
     pub fn view(&self) -> LabWords {
         self.view.clone()
     }
+
+    fn forget(&mut self) {
+        if let Some((_, octets)) = self.again.take() {
+            *self.room.get_mut() = octets;
+        }
+    }
 }
 
 impl Memory for LabBuffer {
     fn len(&self) -> usize {
-        self.octets.len() / 2
+        self.view.len()
     }
 
     fn write(&mut self, offset: usize, octets: &[u8]) {
@@ -226,18 +312,36 @@ impl Memory for LabBuffer {
             octets.len() <= len && offset + octets.len() <= 2 * len,
             "inside the map"
         );
+        self.forget();
         let offset = offset % len;
-        // The mirror: what lies behind the end lies at the start too, and the other way round.
         let (first, second) = octets.split_at(octets.len().min(len - offset));
-        for (at, part) in [(offset, first), (0, second)] {
-            self.octets[at..at + part.len()].copy_from_slice(part);
-            self.octets[len + at..len + at + part.len()].copy_from_slice(part);
-            self.view.copy_in(at, part);
-        }
+        self.view.copy_in(offset, first);
+        self.view.copy_in(0, second);
     }
 
+    fn write_payloads(&mut self, offset: usize, cells: &[u8], format: CellFormat) {
+        let octets = cells.len() / format.stride() * PAYLOAD_LEN;
+        let len = self.len();
+        assert!(
+            octets <= len && offset + octets <= 2 * len,
+            "inside the map"
+        );
+        self.forget();
+        self.view.copy_payloads_in(offset, cells, format);
+    }
+
+    /// Gives what was asked for first since the last write, and no other part of the buffer.
     fn stable(&self, offset: usize, len: usize) -> Option<&[u8]> {
-        self.stable.then(|| &self.octets[offset..offset + len])
+        if !self.stable || len == 0 {
+            return self.stable.then_some(&[]);
+        }
+        let (at, octets) = self.again.get_or_init(|| {
+            let mut octets = self.room.take();
+            octets.resize(len, 0);
+            self.view.look(offset % self.len(), &mut octets);
+            (offset, octets)
+        });
+        octets.get(..len).filter(|_| *at == offset)
     }
 }
 
@@ -260,9 +364,9 @@ pub struct RegionSizes {
 /// queue that the lab uses.
 pub const TRANSMIT_BUFFER_AT: usize = 16 * 1024;
 
-/// Octets of memory with a queue in it, at least as many as most have.
+/// Octets of memory with a queue in it.
 fn queue_len(slots: u32, slot_len: usize) -> usize {
-    TRANSMIT_BUFFER_AT.max(layout::SLOTS + slots as usize * slot_len)
+    layout::SLOTS + slots as usize * slot_len
 }
 
 /// The memory of one connection.
