@@ -3,29 +3,39 @@
 /// The remainder of the AAL5 CRC-32 register (I.363.5) after `octets`, starting from all ones and
 /// complemented at the end.
 pub(crate) fn crc32(octets: &[u8]) -> u32 {
-    let register = octets.iter().fold(u32::MAX, |register, octet| {
+    let (eights, rest) = octets.as_chunks::<8>();
+    let register = eights.iter().fold(u32::MAX, |register, eight| {
+        let [a, b, c, d] = register.to_be_bytes();
+        let mask = [a, b, c, d, 0, 0, 0, 0];
+        let left = (0..8).map(|n| REMAINDERS[7 - n][usize::from(eight[n] ^ mask[n])]);
+        left.fold(0, |sum, left| sum ^ left)
+    });
+    let register = rest.iter().fold(register, |register, octet| {
         let index = (register >> 24) as u8 ^ octet;
-        register << 8 ^ REMAINDERS[usize::from(index)]
+        register << 8 ^ REMAINDERS[0][usize::from(index)]
     });
     !register
 }
 
-/// What each octet at the front of the register leaves in it, bit by bit.
-static REMAINDERS: [u32; 256] = {
-    let mut table = [0; 256];
+/// What each octet at the front of the register leaves in it, bit by bit, after so many octets of
+/// zeros behind it.
+static REMAINDERS: [[u32; 256]; 8] = {
+    let mut table = [[0; 256]; 8];
     let mut octet = 0;
-    while octet < table.len() {
+    while octet < 256 {
         let mut register = (octet as u32) << 24;
-        let mut bit = 0;
-        while bit < 8 {
+        let mut bits = 0;
+        while bits < 64 {
             let out = register >> 31;
             register <<= 1;
             if out == 1 {
                 register ^= 0x04c1_1db7;
             }
-            bit += 1;
+            bits += 1;
+            if bits % 8 == 0 {
+                table[bits / 8 - 1][octet] = register;
+            }
         }
-        table[octet] = register;
         octet += 1;
     }
     table

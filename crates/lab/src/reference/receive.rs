@@ -270,7 +270,7 @@ impl CellOfVc<'_> {
         let terms = self.admit(vc, 48 * now, 48 * max_cells)?;
         Ok(Partial {
             position: round_up_64(vc.write_head),
-            payload: Vec::new(),
+            payload: Vec::with_capacity(48 * max_cells.min(32) as usize),
             cells: 0,
             max_cells,
             max_sdu: u64::from(self.receive.max_sdu),
