@@ -201,7 +201,7 @@ impl World {
         }
         let mut now = self.now;
         loop {
-            if self.take_cell(n, now) {
+            if self.take_cell(n, now, None) {
                 self.announce(line);
             }
             let Some(due) = self.sources[n].due() else {
@@ -218,12 +218,20 @@ impl World {
     /// Sources that alone feed a line have their turns, up to the next incident.
     fn take_turns(&mut self, line: usize, mut turns: Turns) -> Turns {
         let barrier = self.ahead.barrier();
+        let across = match self.places[line] {
+            Place::Switch { switch, input }
+                if self.ahead.passes[line] && self.options.canary.is_none() =>
+            {
+                Some((switch, input, barrier))
+            }
+            _ => None,
+        };
         let mut next = turns.pop();
         for _ in 0..TRAIN {
             let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
                 break;
             };
-            self.take_cell(n as usize, at);
+            self.take_cell(n as usize, at, across);
             let due = self.sources[n as usize].due().map(|due| (due, n));
             next = match (due, turns.first()) {
                 (Some(due), Some(first)) if first < due => {
@@ -242,8 +250,9 @@ impl World {
         turns
     }
 
-    /// The cell that a source has to send at `at` goes onto its line; whether that was empty.
-    fn take_cell(&mut self, n: usize, at: Ps) -> bool {
+    /// The cell that a source has to send at `at` goes onto its line, or `across` it through an
+    /// input of a switch that it reaches before a time; whether the line was empty and is not.
+    fn take_cell(&mut self, n: usize, at: Ps, across: Option<(usize, usize, Ps)>) -> bool {
         let source = &mut self.sources[n];
         let (line, sent) = (source.line, source.sent);
         let cell = source.take_cell(&mut self.content);
@@ -253,10 +262,8 @@ impl World {
                 connection.tally.sent(sent, at);
             }
         }
-        if let Place::Switch { switch, input } = self.places[line]
-            && self.ahead.passes[line]
-            && self.options.canary.is_none()
-            && let Some(at) = self.lines[line].carry(at, self.ahead.barrier())
+        if let Some((switch, input, before)) = across
+            && let Some(at) = self.lines[line].carry(at, before)
         {
             self.cross((switch, input), at, &cell);
             return false;
