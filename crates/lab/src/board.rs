@@ -82,12 +82,9 @@ impl LabBoard {
         }
     }
 
-    /// The same board, but it writes down only interrupts, ended commands and cells sent.
-    pub fn terse(self) -> Self {
-        Self {
-            terse: true,
-            ..self
-        }
+    /// From here on it writes down only interrupts, ended commands and cells sent.
+    pub fn be_terse(&mut self) {
+        self.terse = true;
     }
 
     /// A cell will arrive; the cells of a port are given in the order of time.

@@ -63,6 +63,7 @@ fn pair() -> Scenario {
             stop_ns: 0,
             by_adapter: true,
             hazard: false,
+            mids: 0,
         }],
         servers: ["a", "b"].map(ServerSpec::on).into(),
         applications: ["b", "a"]

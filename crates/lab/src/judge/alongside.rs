@@ -28,6 +28,12 @@ impl Judge {
         self.ordered(ticket, Order::Open(*request, sizes), None);
     }
 
+    /// A VC is to be lent so many PDUs.
+    pub(crate) fn lends(&mut self, ticket: u64, vc: VcId, pdus: u32, expires_in_ns: u64) {
+        let order = Order::Lease(VcName::Raw(vc), pdus, expires_in_ns);
+        self.ordered(ticket, order, Some(vc));
+    }
+
     /// A VC is to be closed.
     pub(crate) fn closes(&mut self, ticket: u64, vc: VcId) {
         self.ordered(ticket, Order::Close(VcName::Raw(vc)), Some(vc));

@@ -19,7 +19,7 @@ use crate::plan::{Order, Plan, Step};
 use crate::reference::{LoopbackLeft, Output, Reference};
 
 /// A modification waits this long for the end of a PDU.
-const MODIFY_PATIENCE_NS: u64 = 100_000_000;
+pub(crate) const MODIFY_PATIENCE_NS: u64 = 100_000_000;
 
 /// What is run: an adapter, or something around one.
 pub trait Firmware {
@@ -230,7 +230,7 @@ impl Judge {
 
     /// The owner of the memory that a command brings is an adversary.
     pub(crate) fn let_go(&mut self, memory: u64) {
-        self.reference.lawless = Some(memory);
+        self.reference.lawless.insert(memory);
         self.lawless.insert(memory);
     }
 

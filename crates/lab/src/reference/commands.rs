@@ -341,7 +341,7 @@ impl Reference {
             told_full_at: None,
             lease_pdus: 0,
             lease_expires_ns: 0,
-            lawless: self.lawless == Some(ticket),
+            lawless: self.lawless.contains(&ticket),
             stats: RefStats::default(),
             counted: 0,
         };

@@ -266,8 +266,8 @@ pub(crate) struct Reference {
     events_lost: u64,
     /// An attachment that went in this step, and the interrupts it had before.
     detached: Option<(u16, u64)>,
-    /// The command whose VC an adversary owns.
-    pub(crate) lawless: Option<u64>,
+    /// The commands whose VCs adversaries own.
+    pub(crate) lawless: BTreeSet<u64>,
     pub(crate) expected: Expected,
 }
 
@@ -310,7 +310,7 @@ impl Reference {
             events: 0,
             events_lost: 0,
             detached: None,
-            lawless: None,
+            lawless: BTreeSet::new(),
             expected: Expected::default(),
         }
     }
@@ -446,7 +446,7 @@ impl Reference {
             + stats.cells_held
             + stats.cells_answered;
         // OAM cells are no business of the client's memory: an adversary changes nothing there.
-        let known = &pairs[..if self.lawless.is_some() {
+        let known = &pairs[..if !self.lawless.is_empty() {
             3
         } else {
             pairs.len()
@@ -454,7 +454,7 @@ impl Reference {
         first_difference(known)
             .or_else(|| {
                 difference_by_reason(&self.discarded, &stats.cells_discarded)
-                    .filter(|_| self.lawless.is_none())
+                    .filter(|_| self.lawless.is_empty())
             })
             .or_else(|| {
                 (conserved != stats.cells_received).then(|| {
@@ -470,7 +470,7 @@ impl Reference {
         let gone = self.delivered + self.discarded.total() + self.unread + self.answered;
         let accounted = gone + self.held;
         assert!(
-            self.lawless.is_some() || self.received == accounted,
+            !self.lawless.is_empty() || self.received == accounted,
             "the reference itself loses cells"
         );
     }

@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{
     Assumptions, AttachmentIndex, Interleaving, Planted, PortIndex, Terms,
 };
-use cellgate_core::contract::{CellRate, TrafficContract};
+use cellgate_core::contract::{Aal, CellRate, TrafficContract};
+use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::ahead::{Ahead, Parts};
 use super::canary::Canary;
 use super::content::Content;
 use super::error::ScenarioError;
+use super::incident::Change;
+use super::limits::{self, Memory};
 use super::run::{Connection, World};
 use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
@@ -47,11 +50,24 @@ struct Builder<'a> {
     stations: Vec<Station>,
     connections: Vec<Connection>,
     services: Services,
+    names: BTreeMap<&'a str, usize>,
+    attacked: Attacked,
+    memory: Memory,
+}
+
+/// Where somebody writes who should not.
+#[derive(Debug, Default)]
+struct Attacked {
+    /// Numbers of connections, at the end that sends or the other.
+    regions: BTreeSet<(usize, bool)>,
+    /// Clients of hosts.
+    clients: BTreeSet<(usize, usize)>,
 }
 
 impl World {
     /// The world of a scenario, at its beginning.
     pub fn new(scenario: &Scenario, options: Options) -> Result<Self, ScenarioError> {
+        limits::check(scenario)?;
         let topology = Topology::of(scenario)?;
         let lines = topology.lines(scenario);
         let mut builder = Builder {
@@ -62,13 +78,19 @@ impl World {
             stations: Vec::new(),
             connections: Vec::new(),
             services: Services::of(scenario)?,
+            names: BTreeMap::new(),
+            attacked: Attacked::default(),
+            memory: Memory::default(),
         };
         builder.connections()?;
+        builder.attacked()?;
+        builder.memory.take_rest(scenario)?;
         builder.stations()?;
         builder.open()?;
         let steps = |station: &Station| (station.orders() as u64 + 4) * station.spec.step_ns;
         let opened_ns = builder.stations.iter().map(steps).max().unwrap_or(0);
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
+        let changes = builder.changes()?;
         let events_max = builder.events_max();
         let service = builder.service();
         let parts = Parts {
@@ -102,6 +124,7 @@ impl World {
             switches: topology.switches,
             stations,
             connections,
+            changes,
             sources,
             ahead,
             train: None,
@@ -124,15 +147,15 @@ impl World {
 
 impl Builder<'_> {
     fn connections(&mut self) -> Result<(), ScenarioError> {
-        let mut names = BTreeSet::new();
         let mut addresses = BTreeSet::new();
         for (n, spec) in self.scenario.connections.iter().enumerate() {
-            if !names.insert(&spec.name) {
+            if self.names.insert(&spec.name, n).is_some() {
                 return Err(ScenarioError::TwoOfAName(spec.name.clone()));
             }
             let from = self.topology.host(&spec.from)?;
             let to = self.topology.host(&spec.to)?;
             let path = self.topology.path(from, to);
+            let path = path.filter(|path| !path.is_empty());
             let path = path.ok_or_else(|| ScenarioError::NoPath(spec.name.clone()))?;
             if !path
                 .iter()
@@ -161,15 +184,14 @@ impl Builder<'_> {
 
     fn stations(&mut self) -> Result<(), ScenarioError> {
         for (host, spec) in self.scenario.hosts.iter().enumerate() {
-            if spec.step_ns == 0 || !spec.event_slots.is_power_of_two() {
-                let what = "step_ns is not 0, event_slots a power of two";
-                return Err(ScenarioError::Quantity(spec.name.clone(), what));
-            }
             let at = |connection: &&ConnectionSpec| connection.to == spec.name;
             let readers = self.scenario.connections.iter().filter(at);
             let clients = readers.map(|connection| connection.client).max();
             // The first client sends.
             let clients = usize::from(clients.unwrap_or(0)) + 1;
+            for _ in 0..clients {
+                self.memory.take_client(spec)?;
+            }
             let here = |connection: &&Connection| connection.from == host || connection.to == host;
             let vcs = self.connections.iter().filter(here).count();
             let vcs = u16::try_from(vcs).map_err(|_| {
@@ -202,28 +224,110 @@ impl Builder<'_> {
             .collect();
         for (n, spec) in self.scenario.connections.iter().enumerate() {
             let Connection { from, to, .. } = self.connections[n];
+            let contract = self.connections[n].contract;
             if self.connections[n].is_open {
-                let client = usize::from(spec.client);
-                let opening = self.opening(n, to, client, true)?;
+                let opening = self.opening(n, &contract, true)?;
                 self.stations[to].open(opening);
             }
             if by_adapter.contains(&spec.name) && !self.services.serves(from, n) {
-                let opening = self.opening(n, from, 0, false)?;
+                let opening = self.opening(n, &contract, false)?;
                 self.stations[from].open(opening);
+            }
+        }
+        for (host, _) in &self.attacked.clients {
+            self.stations[*host].let_go();
+        }
+        // Each time that a reader comes again it brings new memory.
+        for fault in &self.scenario.faults {
+            if let FaultSpec::ReaderCrash { connection, .. } = fault {
+                let n = self.named(connection)?;
+                let contract = self.connections[n].contract;
+                self.opening(n, &contract, true)?;
             }
         }
         Ok(())
     }
 
+    fn named(&self, name: &str) -> Result<usize, ScenarioError> {
+        let found = self.names.get(name).copied();
+        found.ok_or_else(|| ScenarioError::Unknown(name.into()))
+    }
+
+    fn attacked(&mut self) -> Result<(), ScenarioError> {
+        for fault in &self.scenario.faults {
+            let FaultSpec::Write {
+                connection, whose, ..
+            } = fault
+            else {
+                continue;
+            };
+            let n = self.named(connection)?;
+            if whose.is_clients() {
+                let Connection { from, to, .. } = self.connections[n];
+                let at = if whose.sends() {
+                    (from, 0)
+                } else {
+                    (to, usize::from(self.scenario.connections[n].client))
+                };
+                self.attacked.clients.insert(at);
+            } else {
+                self.attacked.regions.insert((n, whose.sends()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What connections are changed to, by the number of the fault.
+    fn changes(&mut self) -> Result<BTreeMap<u32, Change>, ScenarioError> {
+        let mut changes = BTreeMap::new();
+        for (n, fault) in (0..).zip(&self.scenario.faults) {
+            let FaultSpec::Modify {
+                connection,
+                contract,
+                sender,
+                memory,
+                ..
+            } = fault
+            else {
+                continue;
+            };
+            let number = self.named(connection)?;
+            let contract = contract.parse::<TrafficContract>();
+            let contract =
+                contract.map_err(|error| ScenarioError::Contract(connection.clone(), error))?;
+            let Connection {
+                from,
+                to,
+                contract: old,
+                ..
+            } = &self.connections[number];
+            if contract.aal != old.aal || (old.aal == Some(Aal::Aal34) && !memory) {
+                return Err(ScenarioError::Change(connection.clone()));
+            }
+            let host = if *sender { *from } else { *to };
+            let change = Change {
+                host,
+                opening: self.opening(number, &contract, !sender)?,
+                memory: *memory,
+            };
+            changes.insert(n, change);
+        }
+        Ok(changes)
+    }
+
     fn opening(
-        &self,
+        &mut self,
         connection: usize,
-        host: usize,
-        client: usize,
+        contract: &TrafficContract,
         receives: bool,
     ) -> Result<Opening, ScenarioError> {
         let spec = &self.scenario.connections[connection];
-        let Connection { path, contract, .. } = &self.connections[connection];
+        let Connection { path, from, to, .. } = &self.connections[connection];
+        let (host, client) = if receives {
+            (*to, usize::from(spec.client))
+        } else {
+            (*from, 0)
+        };
         let mut contract = *contract;
         let line = if receives {
             contract.transmit = None;
@@ -244,6 +348,11 @@ impl Builder<'_> {
         );
         let terms = terms.map_err(unserved)?;
         let sizes = terms.sizes().map_err(unserved)?;
+        let (receive_len, transmit_len) = (sizes.receive_len, sizes.transmit_len);
+        self.memory
+            .take_region(&spec.name, receive_len, transmit_len)?;
+        let lawless = self.attacked.regions.contains(&(connection, !receives))
+            || self.attacked.clients.contains(&(host, client));
         Ok(Opening {
             connection: connection as u32,
             client,
@@ -259,7 +368,7 @@ impl Builder<'_> {
                 transmit_len: sizes.transmit_len,
                 stable: true,
             },
-            lawless: receives && self.is_attacked(&spec.name),
+            lawless,
         })
     }
 
@@ -285,21 +394,17 @@ impl Builder<'_> {
         all.saturating_mul(16 * sources).saturating_add(1_000_000)
     }
 
-    fn is_attacked(&self, name: &str) -> bool {
-        let mut faults = self.scenario.faults.iter();
-        faults
-            .any(|fault| matches!(fault, FaultSpec::Write { connection, .. } if connection == name))
-    }
-
     fn sources(&mut self, opened: Ps) -> Result<Vec<Source>, ScenarioError> {
-        let names: BTreeMap<&str, usize> = (self.scenario.connections.iter().enumerate())
-            .map(|(n, spec)| (spec.name.as_str(), n))
-            .collect();
+        let names = self.scenario.sources.iter();
+        let connections = names.map(|source| self.named(&source.connection));
+        let connections = connections.collect::<Result<Vec<usize>, _>>()?;
+        let first = |connection: &usize| self.connections[*connection].path[0];
+        let firsts: Vec<usize> = connections.iter().map(first).collect();
+        let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
+        limits::check_offered(self.scenario, &firsts, cell_s)?;
         let mut sources = Vec::new();
-        for spec in &self.scenario.sources {
+        for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;
-            let connection = names.get(name.as_str());
-            let connection = *connection.ok_or_else(|| ScenarioError::Unknown(name.clone()))?;
             let to = &mut self.connections[connection];
             check(spec, to)?;
             if !matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_)) {
@@ -315,9 +420,10 @@ impl Builder<'_> {
             let span = [spec.start_ns, stop_ns].map(|ns| opened.plus(Ps::from_ns(ns)));
             let address = self.scenario.connections[connection].address;
             let line = to.path[0];
+            let aal = self.connections[connection].contract.aal;
             sources.push(Source::new(
                 spec,
-                (connection as u32, address),
+                (connection as u32, address, aal.unwrap_or(Aal::Aal5)),
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
             ));
@@ -335,7 +441,12 @@ fn check(spec: &SourceSpec, connection: &Connection) -> Result<(), ScenarioError
     let descriptor = connection.contract.receive.or(connection.contract.transmit);
     let max_sdu = descriptor.and_then(|descriptor| descriptor.max_sdu);
     let max_sdu = max_sdu.map_or(65_535, |octets| octets.get());
-    let fits = |sdu: &u16| *sdu >= SourceSpec::SDU_MIN && u32::from(*sdu) <= max_sdu;
+    let cells = connection.contract.aal == Some(Aal::Aal0);
+    let fits = |sdu: &u16| {
+        let octets = u32::from(*sdu);
+        let whole = !cells || octets == PAYLOAD_LEN as u32;
+        *sdu >= SourceSpec::SDU_MIN && octets <= max_sdu && whole
+    };
     match &spec.traffic {
         Traffic::Scan { .. } => {}
         Traffic::Cells(cells) => {
@@ -359,8 +470,8 @@ fn assumptions(host: &HostSpec, spec: &ConnectionSpec, line: &Line) -> Assumptio
         line: rate.unwrap_or(CellRate::OC3),
         cdvt_ns: 0,
         interleaving: Interleaving {
-            mids: 4,
-            reassembly_timeout_ns: 0,
+            mids: SourceSpec::MIDS_MAX,
+            reassembly_timeout_ns: host.reassembly_timeout_ns,
         },
         notification: spec.notification,
         transmit_pdus: None,

@@ -42,6 +42,8 @@ canaries! {
     HealForgotten,
     /// A VC is not closed at the end.
     CloseForgotten,
+    /// A run panics.
+    RunPanics,
     /// A run depends on what was run before.
     RunRemembers,
 }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scenario::{FaultSpec, Scenario};
-use super::{Flying, Line, Options, Outcome, Ps, ScenarioError, Violation, World};
+use super::{Flying, Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
 use crate::shrink::Shrink;
 
 /// Why there is no outcome.
@@ -50,6 +50,16 @@ pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> 
     })
 }
 
+/// As [`check`], and what the run has reached.
+pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, Marks), Failure> {
+    caught(|| {
+        let mut world = World::new(scenario, options)?;
+        world.judge(scenario)?;
+        let marks = Marks::of(&world, scenario);
+        Ok((world.outcome(scenario.duration_ns), marks))
+    })
+}
+
 /// As [`check`], and what the lines have carried. After a panic, nothing.
 pub fn check_recorded(scenario: &Scenario, options: Options) -> (Result<Outcome, Failure>, Tape) {
     let mut tape = Tape::new();
@@ -66,7 +76,7 @@ pub fn check_recorded(scenario: &Scenario, options: Options) -> (Result<Outcome,
     (result, tape)
 }
 
-fn caught(run: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     // What a panic leaves behind goes with the world.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -193,6 +203,8 @@ impl Shrink for Scenario {
                         .retain(|application| application.connection != gone.name);
                     scenario.faults.retain(|fault| match fault {
                         FaultSpec::ReaderCrash { connection, .. }
+                        | FaultSpec::Modify { connection, .. }
+                        | FaultSpec::Lend { connection, .. }
                         | FaultSpec::Write { connection, .. } => *connection != gone.name,
                         _ => true,
                     });

@@ -4,11 +4,13 @@
 use std::sync::LazyLock;
 
 use cellgate_core::aal::aal5::Segmenter;
-use cellgate_core::contract::aal5_cells;
+use cellgate_core::contract::{Aal, aal5_cells};
 use cellgate_core::wire::{CELL_LEN, Header, PAYLOAD_LEN, Pti, TRAILER_LEN, VpiVci, hec};
 use cellgate_simd::{Fold, Kernel, with_features};
 
+use super::Octets;
 use super::scenario::SourceSpec;
+use crate::reference::{cells_of_aal34, payloads};
 
 /// Begins of noise that an SDU can have; and beyond the last, as much as the longest SDU.
 const BEGINS: usize = 1 << 16;
@@ -72,10 +74,35 @@ impl Content {
     }
 }
 
-/// An AAL5 PDU that goes onto a line. Its cells are made when they are due: where thousands are
-/// under way, no memory holds the octets of all.
+/// Whose a PDU is, and how it goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    pub(crate) connection: u32,
+    pub(crate) address: VpiVci,
+    pub(crate) aal: Aal,
+}
+
+/// Cells of a PDU around so many octets.
+pub(crate) fn cells_of(aal: Aal, len: u16) -> u32 {
+    match aal {
+        Aal::Aal0 => 1,
+        Aal::Aal34 => cells_of_aal34(len.into()) as u32,
+        Aal::Aal5 => aal5_cells(len.into()),
+    }
+}
+
+/// What goes onto a line: a PDU, or some of AAL3/4 at once.
+#[derive(Debug)]
+pub(crate) enum Pdu {
+    Aal5(Sealed),
+    /// The cells, and of how many PDUs they are: the last cells of all come last, in order.
+    Whole(Vec<Octets>, u16),
+}
+
+/// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
+/// holds the octets of all.
 #[derive(Debug, Default)]
-pub(crate) struct Pdu {
+pub(crate) struct Sealed {
     /// Of the SDU's noise.
     begin: u32,
     len: u16,
@@ -84,6 +111,12 @@ pub(crate) struct Pdu {
     trailer: [u8; TRAILER_LEN],
     /// Of all cells but the last, and of the last.
     headers: [[u8; 5]; 2],
+}
+
+impl Default for Pdu {
+    fn default() -> Self {
+        Self::Aal5(Sealed::default())
+    }
 }
 
 struct Seal<'a> {
@@ -102,52 +135,112 @@ impl Kernel for Seal<'_> {
 }
 
 impl Pdu {
-    /// Makes SDU `number` of `len` octets into a PDU.
-    pub(crate) fn make(
-        &mut self,
-        content: &mut Content,
-        (connection, number): (u32, u64),
-        address: VpiVci,
-        len: u16,
-    ) {
-        let mut staging = std::mem::take(&mut content.staging);
-        self.cells = aal5_cells(len.into()) as u16;
-        staging.resize(usize::from(self.cells) * PAYLOAD_LEN, 0);
-        content.fill(connection, number, &mut staging[..usize::from(len)]);
-        let header = |last| {
-            let pti = Pti::User {
-                congested: false,
-                last,
-            };
-            Header::new(address, pti, false)
-        };
-        let sealed = with_features(Seal {
-            staging: &mut staging,
-            len,
-            header: header(false),
-        });
-        debug_assert!(sealed.is_some(), "it was made to fit");
-        self.begin = Content::begin(connection, number) as u32;
-        self.len = len;
-        self.own.copy_from_slice(&staging[..OWN]);
-        if let Some(trailer) = staging.last_chunk() {
-            self.trailer = *trailer;
+    /// Makes SDU `number` of `len` octets into a PDU of AAL5, or into a cell of AAL0.
+    pub(crate) fn make(&mut self, content: &mut Content, sender: Sender, number: u64, len: u16) {
+        if sender.aal == Aal::Aal5 {
+            *self = Self::Aal5(Sealed::new(content, sender, number, len));
+            return;
         }
-        self.headers = [false, true].map(|last| {
-            let [a, b, c, d] = header(last).emit();
-            [a, b, c, d, hec([a, b, c, d])]
-        });
-        content.staging = staging;
+        let mut payload = [0; PAYLOAD_LEN];
+        content.fill(sender.connection, number, &mut payload);
+        *self = Self::Whole(vec![cell(sender.address, true, &payload)], 1);
     }
 
-    /// How many cells it has.
+    /// Makes SDUs of AAL3/4 from `first` on into cells, each under a MID of its own: in turn but
+    /// for the last of each, which come in the order of their numbers.
+    pub(crate) fn interleave(
+        &mut self,
+        content: &Content,
+        sender: Sender,
+        first: u64,
+        lens: &[u16],
+    ) {
+        let mut bodies = Vec::new();
+        let mut ends = Vec::new();
+        let mut sdu = Vec::new();
+        for (mid, len) in (0..).zip(lens) {
+            let number = first + u64::from(mid);
+            sdu.resize((*len).into(), 0);
+            content.fill(sender.connection, number, &mut sdu);
+            // Lost cells in a row never make one PDU of two.
+            let mut cells = payloads(&sdu, mid, number as u8);
+            ends.extend(cells.pop());
+            bodies.push(cells.into_iter());
+        }
+        let count = ends.len() as u16;
+        let mut payloads = Vec::new();
+        loop {
+            let turn = payloads.len();
+            payloads.extend(bodies.iter_mut().filter_map(Iterator::next));
+            if payloads.len() == turn {
+                break;
+            }
+        }
+        payloads.extend(ends);
+        let last = payloads.len().saturating_sub(1);
+        // To AAL3/4 this bit says nothing: switches that look for it find the end.
+        let cells = payloads.iter().enumerate();
+        let cells = cells.map(|(n, payload)| cell(sender.address, n == last, payload));
+        *self = Self::Whole(cells.collect(), count);
+    }
+
+    /// How many cells it has: of four PDUs, fewer than 6,000.
     pub(crate) fn cells(&self) -> u16 {
-        self.cells
+        match self {
+            Self::Aal5(sealed) => sealed.cells,
+            Self::Whole(cells, _) => cells.len() as u16,
+        }
     }
 
     /// One of its cells.
     #[inline]
-    pub(crate) fn cell(&self, content: &Content, n: u16) -> [u8; CELL_LEN] {
+    pub(crate) fn cell(&self, content: &Content, n: u16) -> Octets {
+        match self {
+            Self::Aal5(sealed) => sealed.cell(content, n),
+            Self::Whole(cells, _) => cells[usize::from(n)],
+        }
+    }
+
+    /// Whether a PDU is complete with so many cells, and was not with one less.
+    pub(crate) fn ends_with(&self, cells: u16) -> bool {
+        match self {
+            Self::Aal5(sealed) => cells == sealed.cells,
+            Self::Whole(all, count) => usize::from(cells + count) > all.len(),
+        }
+    }
+}
+
+impl Sealed {
+    fn new(content: &mut Content, sender: Sender, number: u64, len: u16) -> Self {
+        let mut staging = std::mem::take(&mut content.staging);
+        let cells = aal5_cells(len.into()) as u16;
+        staging.resize(usize::from(cells) * PAYLOAD_LEN, 0);
+        content.fill(sender.connection, number, &mut staging[..usize::from(len)]);
+        let sealed = with_features(Seal {
+            staging: &mut staging,
+            len,
+            header: header(sender.address, false),
+        });
+        debug_assert!(sealed.is_some(), "it was made to fit");
+        let mut own = [0; OWN];
+        own.copy_from_slice(&staging[..OWN]);
+        let pdu = Self {
+            begin: Content::begin(sender.connection, number) as u32,
+            len,
+            cells,
+            own,
+            trailer: staging.last_chunk().copied().unwrap_or_default(),
+            headers: [false, true].map(|last| {
+                let [a, b, c, d] = header(sender.address, last).emit();
+                [a, b, c, d, hec([a, b, c, d])]
+            }),
+        };
+        content.staging = staging;
+        pdu
+    }
+
+    #[inline]
+    fn cell(&self, content: &Content, n: u16) -> Octets {
         let mut cell = [0; CELL_LEN];
         let is_last = n + 1 == self.cells;
         let (header, payload) = cell.split_at_mut(CELL_LEN - PAYLOAD_LEN);
@@ -172,6 +265,23 @@ impl Pdu {
     }
 }
 
+fn header(address: VpiVci, last: bool) -> Header {
+    let pti = Pti::User {
+        congested: false,
+        last,
+    };
+    Header::new(address, pti, false)
+}
+
+fn cell(address: VpiVci, last: bool, payload: &[u8; PAYLOAD_LEN]) -> Octets {
+    let header = header(address, last).emit();
+    let mut cell = [0; CELL_LEN];
+    cell[..4].copy_from_slice(&header);
+    cell[4] = hec(header);
+    cell[5..].copy_from_slice(payload);
+    cell
+}
+
 #[cfg(test)]
 mod tests {
     use cellgate_core::wire::CellFormat;
@@ -186,18 +296,19 @@ mod tests {
             12, 13, 39, 40, 41, 47, 48, 49, 88, 89, 96, 97, 1_500, 65_535,
         ] {
             let mut pdu = Pdu::default();
-            pdu.make(&mut content, (5, 9), address, len);
+            let sender = Sender {
+                connection: 5,
+                address,
+                aal: Aal::Aal5,
+            };
+            pdu.make(&mut content, sender, 9, len);
             let mut staging = vec![0; usize::from(pdu.cells()) * PAYLOAD_LEN];
             content.fill(5, 9, &mut staging[..usize::from(len)]);
-            let pti = Pti::User {
-                congested: false,
-                last: false,
-            };
             let mut expected = vec![0; usize::from(pdu.cells()) * CELL_LEN];
             let sealed = with_features(Seal {
                 staging: &mut staging,
                 len,
-                header: Header::new(address, pti, false),
+                header: header(address, false),
             });
             let mut segmenter = sealed.expect("it fits");
             segmenter.emit_cells(&staging, CellFormat::WithHec, &mut expected);

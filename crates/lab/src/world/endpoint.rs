@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
+use cellgate_core::adapter::{Aal, Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
 use cellgate_core::ring::{
     Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
 };
@@ -12,6 +12,9 @@ use cellgate_core::ring::{Words, layout};
 use super::content::Content;
 use crate::judge::Judge;
 use crate::memory::{LabAttachment, LabRegion, LabWords, TRANSMIT_BUFFER_AT};
+
+/// Octets of a cell's header in an AAL0 SDU.
+const HEADER: usize = 4;
 
 /// Entries of a doorbell ring.
 pub(crate) const DOORBELL_SLOTS: u32 = 256;
@@ -29,6 +32,12 @@ pub(crate) struct Client {
     pub(crate) is_woken: bool,
     /// Of the command that attaches it.
     pub(crate) ticket: u64,
+    /// It has written into this memory what it should not.
+    pub(crate) is_lawless: bool,
+    /// It has rung, or written something, since the adapter's last step.
+    pub(crate) has_written: bool,
+    /// Events taken, by kind.
+    pub(crate) seen: [u64; 6],
 }
 
 impl Client {
@@ -41,6 +50,9 @@ impl Client {
             unrung: VecDeque::new(),
             is_woken: false,
             ticket: 0,
+            is_lawless: false,
+            has_written: false,
+            seen: [0; 6],
         }
     }
 
@@ -48,7 +60,9 @@ impl Client {
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         let (client, adapter) = (self.memory.from_client(), self.memory.from_adapter());
         let octets = self.events.next(client, adapter)?;
-        Event::parse(&octets)
+        let event = Event::parse(&octets)?;
+        self.seen[event.kind as usize] += 1;
+        Some(event)
     }
 
     /// Whether events were lost since the last look.
@@ -59,6 +73,7 @@ impl Client {
     /// Rings for a VC, at once or when there is room; the VCs that it rang for.
     pub(crate) fn ring(&mut self, vc: Option<VcId>) -> Vec<VcId> {
         self.unrung.extend(vc);
+        self.has_written = true;
         let mut rung = Vec::new();
         while let Some(&vc) = self.unrung.front() {
             let doorbell = Doorbell {
@@ -76,8 +91,11 @@ impl Client {
     }
 
     /// Whether the adapter has doorbells to answer: none of a client that has been detached, whose
-    /// application may ring until it hears of that.
+    /// application may ring until it hears of that. Whoever lies about their number gets a step.
     pub(crate) fn has_rung(&self) -> bool {
+        if self.is_lawless {
+            return self.has_written;
+        }
         let tail = layout::attachment::DOORBELL_TAIL;
         let answered = self.memory.from_adapter().load(tail);
         self.index.is_some() && self.doorbells.head() != answered
@@ -92,6 +110,8 @@ pub(crate) struct Found {
     pub(crate) cells: u32,
     pub(crate) len: usize,
     pub(crate) tagged: bool,
+    /// It lies across the end of the buffer.
+    pub(crate) across: bool,
     pdu: ReceivedPdu,
 }
 
@@ -108,6 +128,10 @@ pub(crate) struct Endpoint {
     view: LabWords,
     receive: ReceiveQueue,
     transmit: TransmitQueue,
+    /// Of the receive and the transmit queue.
+    slots: [u32; 2],
+    /// Octets of an SDU before the source's.
+    header: usize,
     /// Events tell of every PDU sooner or later.
     pub(crate) is_told: bool,
     /// Its client writes what it likes into its own memory, and reads what comes of that.
@@ -121,7 +145,7 @@ impl Endpoint {
         vc: VcId,
         memory: u64,
         region: &Handles,
-        is_told: bool,
+        aal: Aal,
     ) -> Self {
         let sizes = region.sizes;
         Self {
@@ -134,7 +158,9 @@ impl Endpoint {
             view: region.view.clone(),
             receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),
             transmit: TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, vc.generation),
-            is_told,
+            slots: [sizes.receive_slots, sizes.transmit_slots],
+            header: if aal == Aal::Aal0 { HEADER } else { 0 },
+            is_told: false,
             is_lawless: false,
             scratch: Vec::new(),
         }
@@ -175,12 +201,14 @@ impl Endpoint {
             .copy_out(pdu.offset() % room, &mut self.scratch[..first]);
         self.view.copy_out(0, &mut self.scratch[first..]);
         let descriptor = *pdu.descriptor();
-        let number = content.number(self.connection, &self.scratch);
+        let sdu = self.scratch.get(self.header..).unwrap_or_default();
+        let number = content.number(self.connection, sdu);
         Some(Found {
             number,
             cells: descriptor.cells,
-            len,
+            len: sdu.len(),
             tagged: descriptor.clp,
+            across: first < len,
             pdu,
         })
     }
@@ -205,15 +233,29 @@ impl Endpoint {
 
     /// Hands an SDU over. False: there is no room.
     pub(crate) fn submit(&mut self, content: &Content, number: u64, len: u16) -> bool {
-        let Some(space) = self.transmit.reserve(&self.from_adapter, len.into()) else {
+        let len = self.header + usize::from(len);
+        let Some(space) = self.transmit.reserve(&self.from_adapter, len as u32) else {
             return false;
         };
-        self.scratch.resize(len.into(), 0);
-        content.fill(self.connection, number, &mut self.scratch);
+        self.scratch.clear();
+        self.scratch.resize(len, 0);
+        content.fill(self.connection, number, &mut self.scratch[self.header..]);
         let at = TRANSMIT_BUFFER_AT + space.offset();
         self.from_client.copy_in(at, &self.scratch);
         self.transmit
             .submit(&self.from_client, space, SduOptions::default())
+    }
+
+    /// Whether the receive queue has more PDUs behind it than it holds.
+    pub(crate) fn came_round(&self) -> bool {
+        let head = self.from_adapter.load(layout::connection::RECEIVE_HEAD);
+        head > self.slots[0].into()
+    }
+
+    /// The same of the transmit queue.
+    pub(crate) fn sent_round(&self) -> bool {
+        let tail = self.from_adapter.load(layout::connection::TRANSMIT_TAIL);
+        tail > self.slots[1].into()
     }
 
     /// The octets that were handed over last.

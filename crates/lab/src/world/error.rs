@@ -27,14 +27,18 @@ pub enum ScenarioError {
     Contract(String, ContractError),
     /// A contract cannot be served.
     Unserved(String, Unserved),
+    /// A connection cannot be changed to a contract: it has another AAL, or needs new memory.
+    Change(String),
     /// An adapter cannot be made, or refuses a connection.
     Refused(String, Refusal),
     /// A host with applications has no server.
     NoServer(String),
     /// An application is at neither end of its connection.
     NoEnd(String),
-    /// A fault of a reader that is an application of a server.
+    /// A fault of an end that belongs to an application of a server.
     Served(String),
+    /// More of a kind than there may be: what, how many, the most.
+    TooMany(&'static str, usize, usize),
     /// A quantity is zero or too large.
     Quantity(String, &'static str),
 }
@@ -52,7 +56,7 @@ impl fmt::Display for ScenarioError {
             Self::Sdu(name) => write!(
                 f,
                 "a source of connection {name:?}: SDUs have 12 octets at least, and at most the \
-                 contract's max_sdu"
+                 contract's max_sdu; on aal0 48"
             ),
             Self::Recording(name) => write!(
                 f,
@@ -60,6 +64,10 @@ impl fmt::Display for ScenarioError {
             ),
             Self::Contract(name, error) => write!(f, "connection {name:?}: {error}"),
             Self::Unserved(name, error) => write!(f, "connection {name:?}: {error}"),
+            Self::Change(name) => write!(
+                f,
+                "connection {name:?}: a change keeps the AAL, and on aal34 brings new memory"
+            ),
             Self::Refused(name, refusal) => write!(f, "host {name:?}: {refusal}"),
             Self::NoServer(name) => write!(f, "host {name:?} has applications and no server"),
             Self::NoEnd(name) => {
@@ -70,9 +78,10 @@ impl fmt::Display for ScenarioError {
             }
             Self::Served(name) => write!(
                 f,
-                "connection {name:?}: its reader is an application of a server, which crashes by a \
-                 call of its own"
+                "connection {name:?}: this end belongs to an application of a server, which has \
+                 calls of its own"
             ),
+            Self::TooMany(what, count, most) => write!(f, "{count} {what}: at most {most}"),
             Self::Quantity(name, what) => write!(f, "{name:?}: {what}"),
         }
     }

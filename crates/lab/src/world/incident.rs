@@ -1,11 +1,16 @@
-//! What goes wrong at a time: stalls, crashes, hostile writes; and the healing.
+//! What happens at a time: stalls, crashes, changes, hostile writes; and the healing.
 
+use std::collections::BTreeMap;
+
+use cellgate_core::adapter::Attachment;
 use cellgate_core::ring::Words;
 
 use super::canary::Canary;
 use super::error::ScenarioError;
-use super::run::{Event, World};
-use super::scenario::{FaultSpec, Scenario};
+use super::fault::{FaultSpec, Whose};
+use super::run::{Connection, Event, World};
+use super::scenario::Scenario;
+use super::station::Opening;
 use super::{Ps, Violation};
 
 /// So long after the healing everything that conforms arrives.
@@ -18,6 +23,12 @@ pub(crate) enum Incident {
     AdapterStall(u32, Ps),
     /// A host's clients are not run.
     HostStall(u32, Ps),
+    /// A host's clients are not interrupted.
+    InterruptsLost(u32, Ps),
+    /// A host's clients run.
+    Awake(u32),
+    /// A host's clock goes forward.
+    ClockStep(u32, Ps),
     /// The reader of a connection dies.
     ReaderDies(u32),
     /// Another opens it.
@@ -26,8 +37,16 @@ pub(crate) enum Incident {
     AdapterDies(u32),
     /// Another begins.
     AdapterBegins(u32),
-    /// The reader of a connection writes a word of its own memory.
-    Write(u32, u64, u64),
+    /// Somebody opens so many VCs at a host.
+    GuestsCome(u32, u16),
+    /// They are closed.
+    GuestsGo(u32),
+    /// A connection gets the contract of a fault.
+    Modify(u32),
+    /// A connection is lent so many PDUs.
+    Lend(u32, u32, Ps),
+    /// A client of a connection writes a word of its own memory.
+    Write(u32, Whose, u64, u64),
     /// From here on nothing goes wrong.
     Heal,
     /// From here on everything has to be right again.
@@ -36,10 +55,28 @@ pub(crate) enum Incident {
     End,
 }
 
+/// What a connection is changed to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) host: usize,
+    pub(crate) opening: Opening,
+    /// It gets new memory.
+    pub(crate) memory: bool,
+}
+
+impl Change {
+    /// From then on its reader is promised nothing.
+    pub(crate) fn is_best_effort(&self) -> bool {
+        let receive = self.opening.request.receive;
+        receive.is_some_and(|receive| !receive.guaranteed)
+    }
+}
+
 impl World {
     pub(super) fn schedule_incidents(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
-        for fault in &scenario.faults {
-            let Some((at_ns, for_ns, begin, end)) = incidents(scenario, fault)? else {
+        let names = Names::of(scenario);
+        for (n, fault) in (0..).zip(&scenario.faults) {
+            let Some((at_ns, for_ns, begin, end)) = names.incidents(n, fault)? else {
                 continue;
             };
             let at = self.opened.plus(Ps::from_ns(at_ns));
@@ -80,6 +117,11 @@ impl World {
                 let until = *until;
                 self.host_is_disturbed(host as usize, until);
             }
+            Incident::InterruptsLost(host, span) => {
+                self.stations[host as usize].deafen(self.now.plus(span));
+            }
+            Incident::Awake(host) => self.awake(host as usize),
+            Incident::ClockStep(host, by) => self.step_clock(host as usize, by),
             Incident::ReaderDies(connection) => {
                 let host = self.connections[connection as usize].to;
                 self.stations[host].close(connection);
@@ -96,112 +138,232 @@ impl World {
                 self.stations[host as usize].crash();
                 self.service_loses_adapter(host as usize);
             }
-            Incident::AdapterBegins(host) => {
-                let host = host as usize;
-                if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
-                    let text = format!("an adapter does not begin again: {refusal}");
-                    self.violate(Violation::new("I19", self.now, text));
-                }
-                self.stations[host].due = None;
-                self.wake_station(host, self.now.plus(Ps::new(1)));
-                self.service_finds_adapter(host);
+            Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
+            Incident::GuestsCome(host, vcs) => {
+                self.stations[host as usize].invite(vcs);
+                self.wake_station(host as usize, self.now);
             }
-            Incident::Write(connection, word, value) => self.write(connection, word, value),
+            Incident::GuestsGo(host) => {
+                self.stations[host as usize].show_out();
+                self.wake_station(host as usize, self.now);
+            }
+            Incident::Modify(fault) => {
+                if let Some(Change {
+                    host,
+                    opening,
+                    memory,
+                }) = self.changes.get(&fault).copied()
+                {
+                    self.stations[host].modify(self.now, opening, memory);
+                    self.wake_station(host, self.now);
+                }
+            }
+            Incident::Lend(connection, pdus, span) => {
+                let host = self.connections[connection as usize].to;
+                self.stations[host].lend(connection, pdus, span.ns());
+                self.wake_station(host, self.now);
+            }
+            Incident::Write(connection, whose, word, value) => {
+                self.write(connection, whose, word, value);
+            }
             Incident::Heal => {
                 if self.options.canary != Some(Canary::HealForgotten) {
                     self.lines.iter_mut().for_each(super::Line::heal);
                 }
             }
             Incident::End => {}
-            Incident::Settled => {
-                for connection in &mut self.connections {
-                    let sender = connection.sender.map(|sender| &self.sources[sender]);
-                    let begun = sender.map_or(0, |source| source.begun);
-                    let discarded = connection.discarded;
-                    connection.tally.settle(begun, discarded);
-                }
-            }
+            Incident::Settled => self.settled(),
         }
     }
 
-    fn write(&mut self, connection: u32, word: u64, value: u64) {
-        let host = self.connections[connection as usize].to;
+    fn settled(&mut self) {
+        for connection in &mut self.connections {
+            let sender = connection.sender.map(|sender| &self.sources[sender]);
+            let begun = sender.map_or(0, |source| source.begun);
+            let discarded = connection.discarded;
+            connection.tally.settle(begun, discarded);
+        }
+    }
+
+    fn adapter_begins(&mut self, host: usize) {
+        if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
+            let text = format!("an adapter does not begin again: {refusal}");
+            self.violate(Violation::new("I19", self.now, text));
+        }
+        self.stations[host].due = None;
+        self.wake_station(host, self.now.plus(Ps::new(1)));
+        self.service_finds_adapter(host);
+    }
+
+    /// All clients of a host run, for no reason.
+    fn awake(&mut self, host: usize) {
+        for client in 0..self.stations[host].clients.len() {
+            self.stations[host].unasked += 1;
+            self.wake_client(host, client, self.now);
+        }
+    }
+
+    /// A host's clock goes forward; what its adapter did until then it did by the old one.
+    fn step_clock(&mut self, host: usize, by: Ps) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
+        self.stations[host].step_clock(by.ns());
+        self.after_step(host, woken);
+        self.wake_station(host, self.now);
+    }
+
+    fn write(&mut self, connection: u32, whose: Whose, word: u64, value: u64) {
+        let Connection { from, to, .. } = self.connections[connection as usize];
+        let host = if whose.sends() { from } else { to };
         let station = &mut self.stations[host];
         let vc = station.by_connection.get(&connection);
-        if let Some(endpoint) = vc.and_then(|vc| station.endpoints.get(vc)) {
-            let words = (endpoint.from_client.len() / 8) as u64;
-            let at = (word % words.max(1)) as usize * 8;
-            endpoint.from_client.store(at, value);
-        }
+        let Some(endpoint) = vc.and_then(|vc| station.endpoints.get(vc)) else {
+            return;
+        };
+        let memory = if whose.is_clients() {
+            station.clients[endpoint.client].is_lawless = true;
+            station.clients[endpoint.client].memory.from_client()
+        } else {
+            &endpoint.from_client
+        };
+        let words = (memory.len() / 8) as u64;
+        memory.store((word % words.max(1)) as usize * 8, value);
+        self.wake_station(host, self.now);
     }
 }
 
 /// When a fault begins, how long it lasts, and what that means.
 type Span = (u64, u64, Incident, Option<Incident>);
 
-fn incidents(scenario: &Scenario, fault: &FaultSpec) -> Result<Option<Span>, ScenarioError> {
-    let host = |name: &String| {
-        let host = scenario.hosts.iter().position(|host| host.name == *name);
-        host.map(|host| host as u32)
-            .ok_or_else(|| ScenarioError::Unknown(name.clone()))
-    };
-    let connection = |name: &String| {
-        let mut connections = scenario.connections.iter();
-        let connection = connections.position(|connection| connection.name == *name);
-        connection
-            .map(|connection| connection as u32)
-            .ok_or_else(|| ScenarioError::Unknown(name.clone()))
-    };
-    let span = match fault {
-        FaultSpec::Cell { link, .. } if *link >= scenario.links.len() => {
-            return Err(ScenarioError::Unknown(format!("link {link}")));
+/// Numbers of hosts and connections.
+struct Names<'a> {
+    hosts: BTreeMap<&'a str, u32>,
+    connections: BTreeMap<&'a str, u32>,
+    links: usize,
+}
+
+impl<'a> Names<'a> {
+    fn of(scenario: &'a Scenario) -> Self {
+        let hosts = scenario.hosts.iter().map(|host| host.name.as_str());
+        let connections = scenario.connections.iter();
+        let connections = connections.map(|connection| connection.name.as_str());
+        Self {
+            hosts: hosts.zip(0..).collect(),
+            connections: connections.zip(0..).collect(),
+            links: scenario.links.len(),
         }
-        FaultSpec::Cell { .. } => return Ok(None),
-        FaultSpec::AdapterStall {
-            host: name,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::AdapterStall(host(name)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
-        }
-        FaultSpec::HostStall {
-            host: name,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::HostStall(host(name)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
-        }
-        FaultSpec::ReaderCrash {
-            connection: name,
-            at_ns,
-            for_ns,
-        } => {
-            let who = connection(name)?;
-            let end = Some(Incident::ReaderOpens(who));
-            (*at_ns, *for_ns, Incident::ReaderDies(who), end)
-        }
-        FaultSpec::AdapterCrash {
-            host: name,
-            at_ns,
-            for_ns,
-        } => {
-            let who = host(name)?;
-            let end = Some(Incident::AdapterBegins(who));
-            (*at_ns, *for_ns, Incident::AdapterDies(who), end)
-        }
-        FaultSpec::Write {
-            connection: name,
-            at_ns,
-            word,
-            value,
-        } => (
-            *at_ns,
-            0,
-            Incident::Write(connection(name)?, *word, *value),
-            None,
-        ),
-    };
-    Ok(Some(span))
+    }
+
+    fn host(&self, name: &str) -> Result<u32, ScenarioError> {
+        let host = self.hosts.get(name).copied();
+        host.ok_or_else(|| ScenarioError::Unknown(name.into()))
+    }
+
+    fn connection(&self, name: &str) -> Result<u32, ScenarioError> {
+        let connection = self.connections.get(name).copied();
+        connection.ok_or_else(|| ScenarioError::Unknown(name.into()))
+    }
+
+    /// Of fault `n`.
+    fn incidents(&self, n: u32, fault: &FaultSpec) -> Result<Option<Span>, ScenarioError> {
+        let span = match fault {
+            FaultSpec::Cell { link, .. } | FaultSpec::Swap { link, .. } => {
+                if *link >= self.links {
+                    return Err(ScenarioError::Unknown(format!("link {link}")));
+                }
+                return Ok(None);
+            }
+            FaultSpec::AdapterStall {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let stall = Incident::AdapterStall(self.host(host)?, Ps::from_ns(*for_ns));
+                (*at_ns, 0, stall, None)
+            }
+            FaultSpec::HostStall {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let stall = Incident::HostStall(self.host(host)?, Ps::from_ns(*for_ns));
+                (*at_ns, 0, stall, None)
+            }
+            FaultSpec::InterruptsLost {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let who = self.host(host)?;
+                let lost = Incident::InterruptsLost(who, Ps::from_ns(*for_ns));
+                (*at_ns, *for_ns, lost, Some(Incident::Awake(who)))
+            }
+            FaultSpec::SpuriousWakeUp { host, at_ns } => {
+                (*at_ns, 0, Incident::Awake(self.host(host)?), None)
+            }
+            FaultSpec::ClockStep { host, at_ns, by_ns } => {
+                let step = Incident::ClockStep(self.host(host)?, Ps::from_ns(*by_ns));
+                (*at_ns, 0, step, None)
+            }
+            FaultSpec::ReaderCrash {
+                connection,
+                at_ns,
+                for_ns,
+            } => {
+                let who = self.connection(connection)?;
+                let end = Some(Incident::ReaderOpens(who));
+                (*at_ns, *for_ns, Incident::ReaderDies(who), end)
+            }
+            FaultSpec::AdapterCrash {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let who = self.host(host)?;
+                let end = Some(Incident::AdapterBegins(who));
+                (*at_ns, *for_ns, Incident::AdapterDies(who), end)
+            }
+            FaultSpec::Guests {
+                host,
+                at_ns,
+                for_ns,
+                vcs,
+            } => {
+                let who = self.host(host)?;
+                let end = Some(Incident::GuestsGo(who));
+                (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+            }
+            FaultSpec::Modify {
+                connection, at_ns, ..
+            } => {
+                self.connection(connection)?;
+                (*at_ns, 0, Incident::Modify(n), None)
+            }
+            FaultSpec::Lend {
+                connection,
+                at_ns,
+                for_ns,
+                pdus,
+            } => {
+                let who = self.connection(connection)?;
+                (
+                    *at_ns,
+                    0,
+                    Incident::Lend(who, *pdus, Ps::from_ns(*for_ns)),
+                    None,
+                )
+            }
+            FaultSpec::Write {
+                connection,
+                at_ns,
+                whose,
+                word,
+                value,
+            } => {
+                let who = self.connection(connection)?;
+                (*at_ns, 0, Incident::Write(who, *whose, *word, *value), None)
+            }
+        };
+        Ok(Some(span))
+    }
 }

@@ -30,6 +30,8 @@ pub struct LineCounts {
     pub faults: FaultCounts,
     /// Times that it was held.
     pub held: u64,
+    /// Cells that have overtaken one of another VC.
+    pub swapped: u64,
 }
 
 /// One direction of a link. When a cell arrives follows from when it was sent, by arithmetic: the
@@ -55,6 +57,8 @@ struct Faulty {
     cells: Vec<u64>,
     holds: VecDeque<(u64, Ps)>,
     held: u64,
+    swaps: Vec<u64>,
+    swapped: u64,
     met: Vec<VpiVci>,
     is_over: bool,
 }
@@ -90,6 +94,21 @@ impl Line {
         Self { faulty, ..self }
     }
 
+    /// The same line, on which the cells with these ordinals overtake the one before them, if that
+    /// is of another VC and under way.
+    pub fn with_swaps(self, mut swaps: Vec<u64>) -> Self {
+        if swaps.is_empty() {
+            return self;
+        }
+        swaps.sort_unstable();
+        let mut faulty = self
+            .faulty
+            .unwrap_or_else(|| Box::new(Faulty::new(Vec::new())));
+        faulty.swaps = swaps;
+        let faulty = Some(faulty);
+        Self { faulty, ..self }
+    }
+
     /// The time a cell takes.
     pub fn cell(&self) -> Interval {
         self.cell
@@ -122,10 +141,16 @@ impl Line {
                 let octets = *octets;
                 self.flying.push_back(Flying { at, octets });
             }
-            Some(faulty) => faulty.pass(octets, |octets| {
-                let at = left.plus(delay);
-                self.flying.push_back(Flying { at, octets });
-            }),
+            Some(faulty) => {
+                let before = self.flying.len();
+                faulty.pass(octets, |octets| {
+                    let at = left.plus(delay);
+                    self.flying.push_back(Flying { at, octets });
+                });
+                if faulty.swaps(self.sent - 1) {
+                    self.overtake(before, ready);
+                }
+            }
         }
         left
     }
@@ -148,6 +173,23 @@ impl Line {
         self.sent += 1;
         self.arrived += 1;
         Some(at)
+    }
+
+    /// The cell that was sent behind `before` others arrives before the last of them, unless that
+    /// is of the same VC or may have been taken already.
+    fn overtake(&mut self, before: usize, ready: Ps) {
+        let Some(first) = before.checked_sub(1).filter(|_| self.flying.len() > before) else {
+            return;
+        };
+        let (one, other) = (self.flying[first], self.flying[before]);
+        if one.at <= ready || address_of(&one.octets) == address_of(&other.octets) {
+            return;
+        }
+        self.flying[first].octets = other.octets;
+        self.flying[before].octets = one.octets;
+        if let Some(faulty) = &mut self.faulty {
+            faulty.swapped += 1;
+        }
     }
 
     /// Counts a cell that it does not carry: a bug on purpose.
@@ -212,6 +254,7 @@ impl Line {
                 .map(|faulty| faulty.line.counts())
                 .unwrap_or_default(),
             held: faulty.map_or(0, |faulty| faulty.held),
+            swapped: faulty.map_or(0, |faulty| faulty.swapped),
         }
     }
 
@@ -259,6 +302,8 @@ impl Faulty {
             cells,
             holds: holds.into(),
             held: 0,
+            swaps: Vec::new(),
+            swapped: 0,
             met: Vec::new(),
             is_over: false,
         }
@@ -275,6 +320,11 @@ impl Faulty {
             sum = sum.plus(span);
         }
         sum
+    }
+
+    /// Whether this cell is to overtake the one before it.
+    fn swaps(&self, cell: u64) -> bool {
+        self.swaps.binary_search(&cell).is_ok()
     }
 
     fn pass(&mut self, octets: &Octets, mut out: impl FnMut(Octets)) {
@@ -332,6 +382,23 @@ mod tests {
         let expected = [(7_931, 0), (10_762, 1), (13_593, 2), (1_007_831, 3)];
         assert_eq!(arrivals(&mut line), expected);
         assert!(line.is_conserved());
+    }
+
+    #[test]
+    fn cells_overtake_those_of_other_vcs_that_are_under_way() {
+        let mut line = Line::new(BIT_S, Ps::from_ns(5_000)).with_swaps(vec![0, 1, 2, 4, 9]);
+        // The third is of the second's VC, the fifth comes when the fourth has arrived.
+        for (vc, n, at_ns) in [(1, 0, 0), (2, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 900_000)] {
+            let mut cell = cell(n);
+            cell[..4].fill(vc);
+            line.send(Ps::from_ns(at_ns), &cell);
+        }
+        let order: Vec<u8> = arrivals(&mut line)
+            .iter()
+            .map(|(_, octet)| *octet)
+            .collect();
+        assert_eq!(order, [1, 0, 2, 3, 4]);
+        assert_eq!(line.counts().swapped, 1);
     }
 
     #[test]

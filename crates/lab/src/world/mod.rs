@@ -22,9 +22,12 @@ mod content;
 mod draw;
 mod endpoint;
 mod error;
+mod fault;
 mod incident;
 mod kills;
+pub mod limits;
 mod line;
+mod marks;
 mod oracle;
 mod outcome;
 mod queue;
@@ -42,11 +45,14 @@ mod verdict;
 
 pub use build::Options;
 pub use canary::Canary;
-pub use check::{Failure, Tape, check, check_determinism, check_isolation, check_recorded};
+pub use check::{
+    Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
+};
 pub use draw::scenario_of;
 pub use error::ScenarioError;
-pub use kills::{OUT_OF_REACH, world_kills};
+pub use kills::{OUT_OF_REACH, with_bug, world_kills};
 pub use line::{Flying, Line, LineCounts, Octets};
+pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};
 pub use queue::EventQueue;
 pub use run::World;

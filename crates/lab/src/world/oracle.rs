@@ -1,7 +1,9 @@
 //! The invariants that must hold during and after every run.
 
-use cellgate_core::adapter::{AdapterStats, Notification, VcStats};
+use cellgate_core::adapter::{AdapterStats, Discard, Notification, VcStats};
+use cellgate_core::contract::{Aal, ServiceCategory};
 
+use super::incident::Change;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::Station;
@@ -24,6 +26,13 @@ struct Standing {
     mixed: bool,
     /// Something else keeps PDUs from being read for a while.
     disturbed: bool,
+    /// Its contract is changed.
+    modified: bool,
+    /// It is best effort before an adapter that was overloaded, or AAL3/4 before one that has
+    /// given up slow PDUs.
+    gave_way: bool,
+    /// A change did not wait for the end of its PDUs.
+    cut: bool,
 }
 
 impl World {
@@ -188,28 +197,50 @@ impl World {
                 standing.crowded = true;
             }
         }
-        for fault in &scenario.faults {
+        let mut best_effort = connection.contract.category == ServiceCategory::Ubr;
+        let station = &self.stations[connection.to];
+        let lawless = |station: &Station| station.is_lawless(n as u32);
+        standing.cut = station.cut.contains(&(n as u32));
+        standing.lawless = lawless(station) || lawless(&self.stations[connection.from]);
+        for (n, fault) in (0..).zip(&scenario.faults) {
             match fault {
                 FaultSpec::AdapterStall { host, for_ns, .. } => {
                     let station = scenario.hosts.iter().find(|spec| spec.name == *host);
                     let long = station.is_none_or(|spec| *for_ns > spec.gap_max_ns);
                     standing.disturbed |= host == from || (host == to && long);
                 }
-                FaultSpec::HostStall { host, .. } => {
+                FaultSpec::HostStall { host, .. }
+                | FaultSpec::AdapterCrash { host, .. }
+                | FaultSpec::InterruptsLost { host, .. } => {
                     standing.disturbed |= host == to || host == from;
                 }
-                FaultSpec::AdapterCrash { host, .. } => {
-                    standing.disturbed |= host == to || host == from;
-                }
+                FaultSpec::ClockStep { host, .. } => standing.disturbed |= host == from,
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;
                 }
-                FaultSpec::Write { connection, .. } => {
-                    standing.lawless |= *connection == spec.name;
+                FaultSpec::Modify {
+                    connection,
+                    sender,
+                    memory,
+                    ..
+                } => {
+                    let here = *connection == spec.name;
+                    standing.modified |= here;
+                    best_effort |= here && self.changes.get(&n).is_some_and(Change::is_best_effort);
+                    // What waits in the old memory is not sent.
+                    standing.disturbed |= here && *sender && *memory;
                 }
-                FaultSpec::Cell { .. } => {}
+                FaultSpec::Write { .. }
+                | FaultSpec::Cell { .. }
+                | FaultSpec::Swap { .. }
+                | FaultSpec::SpuriousWakeUp { .. }
+                | FaultSpec::Guests { .. }
+                | FaultSpec::Lend { .. } => {}
             }
         }
+        let aal34 = connection.contract.aal == Some(Aal::Aal34);
+        standing.gave_way = best_effort && station.has_discarded(Discard::Overload)
+            || aal34 && station.has_discarded(Discard::ReassemblyTimeout);
         standing
     }
 
@@ -237,13 +268,18 @@ impl World {
     /// single-cell PDUs that a fault has put there, which AAL5 cannot tell.
     fn pdus_are_right(&self, connection: &Connection, standing: Standing) -> Result<(), Violation> {
         let tally = &connection.tally;
-        let Some(sender) = connection.sender.filter(|_| !standing.lawless) else {
+        // A cell of AAL0 has no CRC: neither damage shows, nor that somebody has made it up.
+        let blind = connection.contract.aal == Some(Aal::Aal0);
+        let known = !(standing.lawless || blind && standing.mixed);
+        let Some(sender) = connection.sender.filter(|_| known) else {
             return Ok(());
         };
         let name = &connection.name;
         let inserted = self.lines.iter().map(|line| {
             let faults = line.counts().faults;
-            (faults.inserted + faults.header_errors, faults.duplicated)
+            let damaged = if blind { faults.payload_errors } else { 0 };
+            let inserted = faults.inserted + faults.header_errors + damaged;
+            (inserted, faults.duplicated)
         });
         let (inserted, duplicated) = inserted.fold((0, 0), |(a, b), (inserted, twice)| {
             (a + inserted, b + twice)
@@ -285,7 +321,7 @@ impl World {
         let to = &self.stations[connection.to];
         let passed = connection.discarded == 0 && !to.overflowed.contains(&address);
         let met = self.is_met(scenario, connection) || self.is_held(connection);
-        let quiet = !standing.crowded && !standing.lawless;
+        let quiet = !(standing.crowded || standing.lawless || standing.gave_way || standing.cut);
         let sound = passed && !met && !standing.disturbed && quiet;
         if standing.conforms && sound {
             let missing = tally.missing(sent);
@@ -302,7 +338,8 @@ impl World {
                 return Err(self.wrong("I7", text));
             }
         }
-        if !standing.conforms && !standing.mixed && passed && !met && !standing.disturbed {
+        let flooded = !standing.conforms && !standing.mixed && !standing.modified;
+        if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
             self.flooded_keeps_contract(scenario, connection, sender)?;
         }
         let Some(settled) = tally.settled.filter(|_| standing.conforms && quiet) else {
@@ -432,8 +469,9 @@ impl World {
             }
         }
         let counts = station.counts;
-        if station.runs > counts.interrupts {
-            let (runs, told) = (station.runs, counts.interrupts);
+        let told = counts.interrupts + station.unasked;
+        if station.runs > told {
+            let runs = station.runs;
             let text = format!("host {name}: clients ran {runs} times, {told} interrupts");
             return Err(self.wrong("I10", text));
         }

@@ -1,5 +1,7 @@
 //! The run: events in the order of time, until there are none.
 
+use std::collections::BTreeMap;
+
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
 
@@ -9,7 +11,7 @@ use super::canary::Canary;
 use super::content::Content;
 use super::endpoint::tells_of_pdus;
 use super::error::ScenarioError;
-use super::incident::Incident;
+use super::incident::{Change, Incident};
 use super::scenario::Scenario;
 use super::service::{Gate, Service, ServiceEvent};
 use super::source::Source;
@@ -84,6 +86,8 @@ pub struct World {
     pub(super) switches: Vec<Switch>,
     pub(super) stations: Vec<Station>,
     pub(super) connections: Vec<Connection>,
+    /// What connections are changed to, by the number of the fault.
+    pub(super) changes: BTreeMap<u32, Change>,
     pub(super) sources: Vec<Source>,
     pub(super) ahead: Ahead,
     /// The host that does what it has to do without the queue.
@@ -470,6 +474,8 @@ impl World {
         if self.options.canary == Some(Canary::RunRemembers) {
             self.note(RUNS.with(|runs| runs.replace(runs.get() + 1)));
         }
+        let panics = self.options.canary == Some(Canary::RunPanics);
+        assert!(!panics, "a planted panic");
         if self.options.canary == Some(Canary::WakeUpInvented) {
             woken.push(0);
         }
@@ -481,6 +487,10 @@ impl World {
             self.wake_client(host, client, self.now.plus(wake_up));
         }
         self.woken = woken;
+        for vc in std::mem::take(&mut self.stations[host].left) {
+            self.read(host, vc);
+            self.stations[host].endpoints.remove(&vc);
+        }
         for port in 0..self.ports[host].len() {
             self.announce(self.ports[host][port].1);
         }
@@ -558,6 +568,8 @@ impl World {
         let Connection { sender, tally, .. } = &mut self.connections[number as usize];
         let sender = sender.map(|sender| &self.sources[sender]);
         while let Some(found) = endpoint.next(&self.content) {
+            station.counts.across += u64::from(found.across);
+            station.counts.receive_wraps += u64::from(endpoint.came_round());
             tally.cells += u64::from(found.cells);
             tally.octets += found.len as u64;
             tally.tagged += u64::from(found.tagged);

@@ -1,11 +1,11 @@
 //! An experiment as pure data: what a run is a function of.
 
-use cellgate_core::Effect;
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
 use super::QueueDiscard;
+pub use super::fault::{FaultSpec, Whose};
 pub use super::service::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
@@ -72,6 +72,18 @@ pub struct HostSpec {
     /// Cells that a line may deliver at once though they were sent one by one.
     #[serde(default = "clump_cells")]
     pub clump_cells: u16,
+    /// Cells from a port that is never found empty after which best effort gives way; 0: never.
+    #[serde(default)]
+    pub overload_cells: u32,
+    /// A PDU of AAL3/4 that is not complete after so long is given up; 0: never.
+    #[serde(default)]
+    pub reassembly_timeout_ns: u64,
+    /// VCs that can be open beside those of the scenario's connections.
+    #[serde(default)]
+    pub spare_vcs: u16,
+    /// What its clock says when the world begins, at most [`HostSpec::CLOCK_MAX_NS`].
+    #[serde(default)]
+    pub clock_ns: u64,
 }
 
 fn step_ns() -> u64 {
@@ -103,6 +115,9 @@ fn clump_cells() -> u16 {
 }
 
 impl HostSpec {
+    /// A clock that begins later could come to its end.
+    pub const CLOCK_MAX_NS: u64 = 1 << 62;
+
     /// A host with the usual parameters.
     pub fn named(name: &str) -> Self {
         Self {
@@ -114,6 +129,10 @@ impl HostSpec {
             wake_up_ns: wake_up_ns(),
             gap_max_ns: gap_max_ns(),
             clump_cells: clump_cells(),
+            overload_cells: 0,
+            reassembly_timeout_ns: 0,
+            spare_vcs: 0,
+            clock_ns: 0,
         }
     }
 }
@@ -237,11 +256,17 @@ pub struct SourceSpec {
     /// notice it.
     #[serde(default)]
     pub hazard: bool,
+    /// PDUs of AAL3/4 that it sends at once, each under a MID of its own, from 0 on; the cells in
+    /// turn, the last ones in order. At most [`SourceSpec::MIDS_MAX`]; 0 counts as 1.
+    #[serde(default)]
+    pub mids: u16,
 }
 
 impl SourceSpec {
     /// Octets of the shortest SDU: it says whose it is.
     pub const SDU_MIN: u16 = 12;
+    /// As many as every receiver has room for.
+    pub const MIDS_MAX: u16 = 4;
 }
 
 /// When a source sends.
@@ -282,84 +307,4 @@ pub struct TimedCell {
     /// Header without HEC, and payload: 104 hexadecimal digits.
     #[serde(with = "crate::plan::hex")]
     pub octets: Vec<u8>,
-}
-
-/// Something that goes wrong, at a cell or at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum FaultSpec {
-    /// To the cell with this ordinal on one direction of a link.
-    Cell {
-        /// Number of the link.
-        link: usize,
-        /// From the link's second end to its first.
-        #[serde(default)]
-        back: bool,
-        /// Ordinal of the cell, from 0.
-        cell: u64,
-        /// What happens to it.
-        effect: Effect,
-    },
-    /// A host's adapter stands still.
-    AdapterStall {
-        /// Name of the host.
-        host: String,
-        /// When.
-        at_ns: u64,
-        /// How long.
-        for_ns: u64,
-    },
-    /// A host's clients are not run.
-    HostStall {
-        /// Name of the host.
-        host: String,
-        /// When.
-        at_ns: u64,
-        /// How long.
-        for_ns: u64,
-    },
-    /// The reader of a connection dies, and another opens it again.
-    ReaderCrash {
-        /// Name of the connection.
-        connection: String,
-        /// When.
-        at_ns: u64,
-        /// How long nobody reads.
-        for_ns: u64,
-    },
-    /// A host's adapter dies with all its VCs, and another opens them again.
-    AdapterCrash {
-        /// Name of the host.
-        host: String,
-        /// When.
-        at_ns: u64,
-        /// How long there is none.
-        for_ns: u64,
-    },
-    /// The reader of a connection writes a word where it may, and should not.
-    Write {
-        /// Name of the connection.
-        connection: String,
-        /// When.
-        at_ns: u64,
-        /// Number of the word in what the client may write, modulo their number.
-        word: u64,
-        /// The value: hexadecimal digits.
-        #[serde(with = "digits")]
-        value: u64,
-    },
-}
-
-/// Numbers up to 2^64, which TOML has not.
-mod digits {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(value: &u64, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&format!("{value:x}"))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
-        let text = String::deserialize(d)?;
-        u64::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
-    }
 }

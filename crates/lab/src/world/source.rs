@@ -1,9 +1,9 @@
 //! Sources: which cell or SDU is due, and when.
 
-use cellgate_core::contract::{CellRate, aal5_cells};
+use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
 
-use super::content::{Content, Pdu};
+use super::content::{Content, Pdu, Sender, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
@@ -12,7 +12,9 @@ use super::{Interval, Octets, Pace, Ps};
 pub(crate) struct Source {
     pub(crate) connection: u32,
     pub(crate) line: usize,
-    address: VpiVci,
+    sender: Sender,
+    /// PDUs that it sends at once.
+    at_once: u64,
     gaps: Gaps,
     sdus: Vec<u16>,
     /// When the next cell, or with an adapter the next SDU, is due.
@@ -54,7 +56,7 @@ impl Source {
     /// that needs `cell` for each cell.
     pub(crate) fn new(
         spec: &SourceSpec,
-        (connection, address): (u32, VpiVci),
+        (connection, address, aal): (u32, VpiVci, Aal),
         (start, stop): (Ps, Ps),
         (line, cell): (usize, Interval),
     ) -> Self {
@@ -86,7 +88,15 @@ impl Source {
         Self {
             connection,
             line,
-            address,
+            sender: Sender {
+                connection,
+                address,
+                aal,
+            },
+            at_once: match aal {
+                Aal::Aal34 => spec.mids.max(1).into(),
+                Aal::Aal0 | Aal::Aal5 => 1,
+            },
             gaps,
             sdus: spec.sdus.clone(),
             due: Pace::from(first),
@@ -116,7 +126,7 @@ impl Source {
 
     /// Cells of its longest PDU.
     pub(crate) fn longest_pdu(&self) -> u64 {
-        let cells = self.sdus.iter().map(|sdu| aal5_cells((*sdu).into()));
+        let cells = self.sdus.iter().map(|sdu| cells_of(self.sender.aal, *sdu));
         cells.max().unwrap_or(0).into()
     }
 
@@ -167,22 +177,32 @@ impl Source {
     #[inline]
     fn take_cell_of_pdu(&mut self, content: &mut Content) -> Octets {
         if self.next == self.pdu.cells() {
-            let len = self.sdu_len(self.begun);
-            let name = (self.connection, self.begun);
-            self.pdu.make(content, name, self.address, len);
-            self.begun += 1;
+            self.make(content);
             self.next = 0;
         }
         let cell = self.pdu.cell(content, self.next);
         self.next += 1;
-        self.sent += u64::from(self.next == self.pdu.cells());
+        self.sent += u64::from(self.pdu.ends_with(self.next));
         self.advance(1);
         cell
     }
 
+    /// The next PDU, or as many as it sends at once.
+    fn make(&mut self, content: &mut Content) {
+        let first = self.begun;
+        self.begun += self.at_once;
+        if self.sender.aal == Aal::Aal34 {
+            let lens: Vec<u16> = (first..self.begun).map(|n| self.sdu_len(n)).collect();
+            self.pdu.interleave(content, self.sender, first, &lens);
+        } else {
+            let len = self.sdu_len(first);
+            self.pdu.make(content, self.sender, first, len);
+        }
+    }
+
     /// The SDU that is due was handed to the adapter.
     pub(crate) fn submitted(&mut self) {
-        let cells = aal5_cells(self.sdu_len(self.begun).into());
+        let cells = self.cells_of_next();
         self.begun += 1;
         self.sent += 1;
         self.cells_sent += u64::from(cells);
@@ -192,7 +212,11 @@ impl Source {
     /// The SDU that is due finds no room: it waits as long as it takes.
     pub(crate) fn postpone(&mut self) {
         self.waited += 1;
-        self.advance(aal5_cells(self.sdu_len(self.begun).into()));
+        self.advance(self.cells_of_next());
+    }
+
+    fn cells_of_next(&self) -> u32 {
+        cells_of(self.sender.aal, self.sdu_len(self.begun))
     }
 
     /// The SDU that is due has no credit before `until`.
@@ -213,9 +237,12 @@ impl Source {
                 until,
             } => {
                 (0..cells).for_each(|_| self.due.advance(*cell));
-                while self.due.at() >= *until {
-                    self.due.wait_for(until.plus(*off));
-                    *until = until.plus(*off).plus((*on).max(Ps::new(1)));
+                let period = on.plus(*off);
+                if self.due.at() >= *until {
+                    let passed = self.due.at().since(*until).ps() / period.ps().max(1);
+                    let end = until.plus(Ps::new(passed.saturating_mul(period.ps())));
+                    self.due.wait_for(end.plus(*off));
+                    *until = end.plus(period);
                 }
             }
             Gaps::Recorded(_) => {}

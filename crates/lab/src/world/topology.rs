@@ -30,6 +30,8 @@ pub(crate) struct Topology {
     nodes: BTreeMap<String, Node>,
     /// Both ends of each line.
     ends: Vec<(Node, Node)>,
+    /// The lines that begin at each node, in order.
+    leaving: BTreeMap<Node, Vec<usize>>,
     /// Where each line ends.
     pub(crate) places: Vec<Place>,
     /// Number of each line among the outputs of the switch that it comes from.
@@ -59,9 +61,6 @@ impl Topology {
         };
         let mut ends = Vec::new();
         for link in &scenario.links {
-            if link.bit_s == 0 {
-                return Err(ScenarioError::Quantity(link.ends.join(" - "), "bit_s is 0"));
-            }
             let (one, other) = (find(&link.ends[0])?, find(&link.ends[1])?);
             ends.extend([(one, other), (other, one)]);
         }
@@ -97,9 +96,14 @@ impl Topology {
             Node::Host(_) => 0,
         });
         let outputs = outputs.collect();
+        let mut leaving: BTreeMap<Node, Vec<usize>> = BTreeMap::new();
+        for (line, (from, _)) in ends.iter().enumerate() {
+            leaving.entry(*from).or_default().push(line);
+        }
         Self {
             nodes,
             ends,
+            leaving,
             places,
             outputs,
             ports,
@@ -118,23 +122,33 @@ impl Topology {
     /// The lines, with the faults of their cells.
     pub(crate) fn lines(&self, scenario: &Scenario) -> Vec<Line> {
         let mut faults = vec![Vec::new(); self.ends.len()];
+        let mut swaps = vec![Vec::new(); self.ends.len()];
         for fault in &scenario.faults {
-            if let FaultSpec::Cell {
-                link,
-                back,
-                cell,
-                effect,
-            } = *fault
-                && let Some(faults) = faults.get_mut(2 * link + usize::from(back))
-            {
-                faults.push(cellgate_core::Fault { cell, effect });
+            match *fault {
+                FaultSpec::Cell {
+                    link,
+                    back,
+                    cell,
+                    effect,
+                } => {
+                    if let Some(faults) = faults.get_mut(2 * link + usize::from(back)) {
+                        faults.push(cellgate_core::Fault { cell, effect });
+                    }
+                }
+                FaultSpec::Swap { link, back, cell } => {
+                    if let Some(swaps) = swaps.get_mut(2 * link + usize::from(back)) {
+                        swaps.push(cell);
+                    }
+                }
+                _ => {}
             }
         }
         let specs = scenario.links.iter().flat_map(|link| [link, link]);
-        let lines = specs.zip(faults);
+        let lines = specs.zip(faults).zip(swaps);
         lines
-            .map(|(link, faults)| {
-                Line::new(link.bit_s, Ps::from_ns(link.delay_ns)).with_faults(faults)
+            .map(|((link, faults), swaps)| {
+                let line = Line::new(link.bit_s, Ps::from_ns(link.delay_ns));
+                line.with_faults(faults).with_swaps(swaps)
             })
             .collect()
     }
@@ -144,9 +158,10 @@ impl Topology {
         let mut came_by: BTreeMap<Node, usize> = BTreeMap::new();
         let mut front = VecDeque::from([Node::Host(from)]);
         while let Some(node) = front.pop_front() {
-            for (line, (_, next)) in self.leaving(node) {
+            for line in self.leaving.get(&node).into_iter().flatten() {
+                let (_, next) = &self.ends[*line];
                 if *next != Node::Host(from) && !came_by.contains_key(next) {
-                    came_by.insert(*next, line);
+                    came_by.insert(*next, *line);
                     // Hosts pass nothing on.
                     front.extend(matches!(next, Node::Switch(_)).then_some(*next));
                 }
@@ -161,11 +176,6 @@ impl Topology {
         }
         path.reverse();
         Some(path)
-    }
-
-    fn leaving(&self, node: Node) -> impl Iterator<Item = (usize, &(Node, Node))> {
-        let lines = self.ends.iter().enumerate();
-        lines.filter(move |(_, (from, _))| *from == node)
     }
 
     /// Enters a connection into the switches along its path.

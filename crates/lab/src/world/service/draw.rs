@@ -184,6 +184,7 @@ fn connections(draw: &mut Draw, scenario: &mut Scenario) {
             stop_ns: 0,
             by_adapter: true,
             hazard: false,
+            mids: 0,
         });
     }
 }
@@ -313,6 +314,7 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
         stop_ns: 0,
         by_adapter: false,
         hazard: true,
+        mids: 0,
     });
 }
 

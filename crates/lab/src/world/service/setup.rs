@@ -18,7 +18,7 @@ use super::{Promise, ServerBug, Service};
 use crate::world::endpoint::DOORBELL_SLOTS;
 use crate::world::error::ScenarioError;
 use crate::world::run::Connection;
-use crate::world::scenario::{FaultSpec, HostSpec, Scenario};
+use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 
 /// The user that servers run as.
 pub(super) const SERVER_UID: u32 = 900;
@@ -43,6 +43,22 @@ pub(crate) struct Services {
     hosts: BTreeMap<usize, u16>,
     /// Ends of connections that applications use: host, connection.
     ends: Vec<(usize, usize)>,
+}
+
+/// The connection that a fault is about, and whether at the end that sends.
+fn end_of(fault: &FaultSpec) -> Option<(&String, bool)> {
+    match fault {
+        FaultSpec::ReaderCrash { connection, .. } | FaultSpec::Lend { connection, .. } => {
+            Some((connection, false))
+        }
+        FaultSpec::Write {
+            connection, whose, ..
+        } => Some((connection, whose.sends())),
+        FaultSpec::Modify {
+            connection, sender, ..
+        } => Some((connection, *sender)),
+        _ => None,
+    }
 }
 
 impl Services {
@@ -79,16 +95,18 @@ impl Services {
             }
             services.ends.push((host, connection));
         }
-        for fault in &scenario.faults {
-            if let FaultSpec::ReaderCrash { connection, .. } | FaultSpec::Write { connection, .. } =
-                fault
-                && let Some(at) = scenario
-                    .connections
-                    .iter()
-                    .position(|c| c.name == *connection)
-                && services.serves(host_of(&scenario.connections[at].to)?, at)
-            {
-                return Err(ScenarioError::Served(connection.clone()));
+        for fault in scenario.faults.iter().filter(|_| !services.ends.is_empty()) {
+            let Some((name, sends)) = end_of(fault) else {
+                continue;
+            };
+            let mut connections = scenario.connections.iter();
+            let Some(at) = connections.position(|one| one.name == *name) else {
+                continue;
+            };
+            let ConnectionSpec { from, to, .. } = &scenario.connections[at];
+            let host = if sends { from } else { to };
+            if services.serves(host_of(host)?, at) {
+                return Err(ScenarioError::Served(name.clone()));
             }
         }
         Ok(services)

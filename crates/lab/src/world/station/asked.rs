@@ -160,8 +160,9 @@ impl Station {
     /// An application uses its end of a connection from now on.
     pub(crate) fn adopt(&mut self, end: &End) {
         let whose = (end.connection, end.client);
-        let told = is_told(&end.request);
-        let mut endpoint = Endpoint::new(whose, end.vc, end.memory, &end.handles, told);
+        let aal = end.request.aal;
+        let mut endpoint = Endpoint::new(whose, end.vc, end.memory, &end.handles, aal);
+        endpoint.is_told = is_told(&end.request);
         if end.used {
             endpoint = endpoint.resumed(&end.handles);
         }

@@ -1,8 +1,9 @@
 //! What a host opens and closes, and how its adapter dies and begins again.
 
-use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal};
+use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal, VcId};
 use cellgate_core::contract::CellRate;
 
+use super::change::GUEST;
 use super::{Opening, Ordered, Station, board};
 use crate::board::{LabCommand, LabCompletion};
 use crate::judge::Judge;
@@ -57,12 +58,28 @@ impl Station {
     pub(crate) fn close(&mut self, connection: u32) {
         if let Some(vc) = self.by_connection.remove(&connection) {
             self.endpoints.remove(&vc);
-            let ticket = self.ticket(Ordered::Close(connection));
-            if let Some(judge) = &mut self.judge {
-                judge.closes(ticket, vc);
+            if self.is_changing(connection) {
+                self.counts.put_off += 1;
+                self.closing.insert(connection, false);
             }
-            self.board.order(ticket, LabCommand::Close { ticket, vc });
+            self.close_vc(connection, vc);
         }
+    }
+
+    pub(super) fn is_changing(&self, connection: u32) -> bool {
+        let mut ordered = self.ordered.values();
+        ordered.any(|ordered| match ordered {
+            Ordered::Modify(changing) => changing.opening.connection == connection,
+            _ => false,
+        })
+    }
+
+    pub(super) fn close_vc(&mut self, connection: u32, vc: VcId) {
+        let ticket = self.ticket(Ordered::Close(connection, vc));
+        if let Some(judge) = &mut self.judge {
+            judge.closes(ticket, vc);
+        }
+        self.board.order(ticket, LabCommand::Close { ticket, vc });
     }
 
     /// Opens again what was closed, if nobody has yet.
@@ -71,6 +88,10 @@ impl Station {
             Ordered::Open(opened) => opened.0.connection == connection,
             _ => false,
         };
+        if let Some(opens) = self.closing.get_mut(&connection) {
+            *opens = true;
+            return;
+        }
         let is_open = self.by_connection.contains_key(&connection)
             || self.ordered.values().any(opens)
             || self.is_down;
@@ -87,11 +108,14 @@ impl Station {
         self.by_connection.clear();
         self.ordered.clear();
         self.answered.clear();
+        self.guests.clear();
+        self.left.clear();
+        self.closing.clear();
     }
 
     /// Another adapter begins, and its clients open everything again.
     pub(crate) fn restart(&mut self, now: Ps, lines: &mut [Line]) -> Result<(), Refusal> {
-        let next = LabAdapter::new(self.config.clone(), now.time())?;
+        let next = LabAdapter::new(self.config.clone(), self.time(now))?;
         for wires in &self.ports {
             while let Some(flying) = lines[wires.input].take(now) {
                 self.counts.overflowed += 1;
@@ -101,12 +125,13 @@ impl Station {
         self.past.push(std::mem::replace(&mut self.adapter, next));
         self.closed.clear();
         self.board = board(&self.config, self.options);
-        self.judge = (self.options.reference).then(|| Judge::new(&self.config, now.time()));
+        let time = self.time(now);
+        self.judge = (self.options.reference).then(|| Judge::new(&self.config, time));
         let event_slots = self.spec.event_slots;
         for client in &mut self.clients {
-            let is_woken = client.is_woken;
+            let (is_woken, is_lawless) = (client.is_woken, client.is_lawless);
             *client = Client::new(event_slots);
-            client.is_woken = is_woken;
+            (client.is_woken, client.is_lawless) = (is_woken, is_lawless);
         }
         self.is_down = false;
         (self.last, self.stalled_until) = (now, Ps::ZERO);
@@ -125,27 +150,63 @@ impl Station {
     }
 
     pub(super) fn completed(&mut self, completion: &LabCompletion) {
-        match (self.ordered.remove(&completion.ticket), &completion.result) {
+        let ticket = completion.ticket;
+        match (self.ordered.remove(&ticket), &completion.result) {
             (Some(Ordered::Attach(client)), Ok(Outcome::Attached(index))) => {
                 self.clients[client].index = Some(*index);
             }
             (Some(Ordered::Open(opened)), Ok(Outcome::Vc(vc))) => {
                 let (opening, handles) = *opened;
-                let whose = (opening.connection, opening.client);
                 self.by_connection.insert(opening.connection, *vc);
-                let told = is_told(&opening.request) && !opening.lawless;
-                let ticket = completion.ticket;
-                let mut endpoint = Endpoint::new(whose, *vc, ticket, &handles, told);
-                endpoint.is_lawless = opening.lawless;
-                self.endpoints.insert(*vc, endpoint);
+                self.add_endpoint(&opening, *vc, ticket, &handles);
             }
-            (Some(Ordered::Close(connection)), Ok(Outcome::Closed(info))) => {
+            (Some(Ordered::Modify(changing)), Ok(Outcome::Vc(vc))) => {
+                self.modified(*changing, *vc, ticket);
+            }
+            // It was closed meanwhile.
+            (Some(Ordered::Modify(changing)), Err(Refusal::StaleVc)) => {
+                self.change_ended(changing.opening.connection);
+            }
+            (Some(Ordered::CloseInVain), Err(Refusal::StaleVc)) => {}
+            (Some(Ordered::Guest { stays }), Ok(Outcome::Vc(vc))) => {
+                self.counts.guests += 1;
+                if stays {
+                    self.guests.push(*vc);
+                } else {
+                    self.close_vc(GUEST, *vc);
+                }
+            }
+            (Some(Ordered::Guest { .. }), Err(Refusal::NoVc | Refusal::NoLeaf)) => {
+                self.counts.turned_away += 1;
+            }
+            // Somebody else has taken its place, and will go.
+            (Some(Ordered::Open(opened)), Err(Refusal::NoVc)) if self.has_guests() => {
+                self.open(opened.0);
+            }
+            // It was closed meanwhile, or changed to take none.
+            (Some(Ordered::Lend), Err(Refusal::StaleVc | Refusal::BadParameter)) => {}
+            (Some(Ordered::Close(connection, _)), Ok(Outcome::Closed(info))) => {
                 self.closed.push((connection, info.clone()));
             }
             (Some(Ordered::Asked(asked)), _) => self.asked_for(asked, completion),
             (_, Err(refusal)) => self.refusals.push(*refusal),
             _ => {}
         }
+    }
+
+    pub(super) fn add_endpoint(
+        &mut self,
+        opening: &Opening,
+        vc: VcId,
+        ticket: u64,
+        handles: &Handles,
+    ) {
+        let whose = (opening.connection, opening.client);
+        let aal = opening.request.aal;
+        let mut endpoint = Endpoint::new(whose, vc, ticket, handles, aal);
+        endpoint.is_lawless = opening.lawless;
+        endpoint.is_told = is_told(&opening.request) && !opening.lawless;
+        self.endpoints.insert(vc, endpoint);
     }
 }
 

@@ -2,11 +2,15 @@
 //! that could do nothing are left out.
 
 mod asked;
+mod change;
 mod lifecycle;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{Config, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo};
+use cellgate_core::Time;
+use cellgate_core::adapter::{
+    Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo,
+};
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
 
@@ -49,13 +53,33 @@ pub(crate) struct Opening {
     pub(crate) lawless: bool,
 }
 
+/// A VC that is being changed.
+#[derive(Debug)]
+struct Changing {
+    opening: Opening,
+    /// Its name until then.
+    vc: VcId,
+    /// The new memory, if there is any.
+    handles: Option<Handles>,
+    /// What the host's clock said when that was asked for.
+    asked: Time,
+}
+
 /// What a command was given for.
 #[derive(Debug)]
 enum Ordered {
     Attach(usize),
     Open(Box<(Opening, Handles)>),
-    Close(u32),
+    Modify(Box<Changing>),
+    Lend,
+    Close(u32, VcId),
+    /// To close a VC that has got another name before.
+    CloseInVain,
     Asked(AskedFor),
+    /// A VC of somebody else, who may have gone meanwhile.
+    Guest {
+        stays: bool,
+    },
 }
 
 /// What a host counted.
@@ -71,6 +95,24 @@ pub(crate) struct StationCounts {
     pub(crate) interrupts: u64,
     /// Cells put on lines, answers to OAM cells too.
     pub(crate) sent: u64,
+    /// Changes of VCs that were carried out.
+    pub(crate) modified: u64,
+    /// VCs that somebody else has opened.
+    pub(crate) guests: u64,
+    /// VCs for which there was no room.
+    pub(crate) turned_away: u64,
+    /// Interrupts that were lost.
+    pub(crate) unheard: u64,
+    /// Changes that brought new memory.
+    pub(crate) replaced: u64,
+    /// VCs that were to be closed while they were changed.
+    pub(crate) put_off: u64,
+    /// PDUs read across the end of their buffer.
+    pub(crate) across: u64,
+    /// Times that something was read from a receive queue, or put into a transmit queue, that had
+    /// come round.
+    pub(crate) receive_wraps: u64,
+    pub(crate) transmit_wraps: u64,
 }
 
 /// A host in a run.
@@ -115,11 +157,26 @@ pub(crate) struct Station {
     /// An instant of the grid.
     on_grid: Ps,
     stalled_until: Ps,
+    deaf_until: Ps,
+    /// What its clock is ahead of virtual time.
+    clock_ns: u64,
+    /// VCs of somebody else.
+    guests: Vec<VcId>,
+    /// Such VCs that were ever asked for.
+    invited: u64,
+    /// VCs whose memory was replaced: what is in the old one is still to be read.
+    pub(crate) left: Vec<VcId>,
+    /// Connections closed while they are being changed; whether they are to be opened again.
+    closing: BTreeMap<u32, bool>,
+    /// Connections whose PDUs in progress were given up for new memory, or could have been.
+    pub(crate) cut: BTreeSet<u32>,
     pub(crate) is_down: bool,
     /// The last step took cells.
     has_received: bool,
     /// Times that clients have run.
     pub(crate) runs: u64,
+    /// Times that they were run for no reason.
+    pub(crate) unasked: u64,
 }
 
 impl Station {
@@ -131,10 +188,12 @@ impl Station {
         options: Options,
     ) -> Result<Self, Refusal> {
         let applications = served.unwrap_or(0);
+        let vcs = vcs.saturating_add(spec.spare_vcs).max(1);
+        let vcs = vcs.saturating_add(applications);
         let config = Config {
             form: HeaderForm::Uni,
-            vcs: vcs.max(1).saturating_add(applications),
-            leaves: vcs.max(1).saturating_add(applications),
+            vcs,
+            leaves: vcs,
             attachments: (clients.max(1) as u16).saturating_add(applications),
             ports: ports
                 .iter()
@@ -147,9 +206,9 @@ impl Station {
                 .collect(),
             gap_max_ns: spec.gap_max_ns,
             clump_cells: spec.clump_cells,
-            overload_cells: 0,
+            overload_cells: spec.overload_cells,
         };
-        let now = Ps::ZERO.time();
+        let now = Time::from_ns(spec.clock_ns);
         let mut station = Self {
             adapter: LabAdapter::new(config.clone(), now)?,
             past: Vec::new(),
@@ -177,9 +236,17 @@ impl Station {
             last: Ps::ZERO,
             on_grid: Ps::ZERO,
             stalled_until: Ps::ZERO,
+            deaf_until: Ps::ZERO,
+            clock_ns: spec.clock_ns,
+            guests: Vec::new(),
+            invited: 0,
+            left: Vec::new(),
+            closing: BTreeMap::new(),
+            cut: BTreeSet::new(),
             is_down: false,
             has_received: false,
             runs: 0,
+            unasked: 0,
             config,
             options,
             spec,
@@ -222,6 +289,26 @@ impl Station {
         self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
     }
 
+    /// How its VCs are open.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &OpenRequest> {
+        self.openings.values().map(|opening| &opening.request)
+    }
+
+    /// What its clock says.
+    pub(crate) fn time(&self, now: Ps) -> Time {
+        Time::from_ns(now.ns().saturating_add(self.clock_ns))
+    }
+
+    /// Its clock goes forward.
+    pub(crate) fn step_clock(&mut self, by_ns: u64) {
+        self.clock_ns = self.clock_ns.saturating_add(by_ns);
+    }
+
+    /// Nobody is interrupted until then.
+    pub(crate) fn deafen(&mut self, until: Ps) {
+        self.deaf_until = self.deaf_until.max(until);
+    }
+
     /// The adapter stands still until then.
     pub(crate) fn stall(&mut self, until: Ps) {
         self.stalled_until = self.stalled_until.max(until);
@@ -248,15 +335,17 @@ impl Station {
         (self.last, self.on_grid) = (now, now);
         self.counts.steps += 1;
         self.fill_fifos(now, lines);
+        let time = self.time(now);
         if let Some(judge) = &mut self.judge {
-            judge.begin(now.time());
+            judge.begin(time);
         }
         let received = self.adapter.stats().cells_received;
-        self.adapter.step(now.time(), &mut self.board);
+        self.adapter.step(time, &mut self.board);
         self.has_received = self.adapter.stats().cells_received > received;
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
+                Trace::Interrupted(_) if now < self.deaf_until => self.counts.unheard += 1,
                 Trace::Interrupted(index) => {
                     self.counts.interrupts += 1;
                     let mut clients = self.clients.iter();
@@ -273,9 +362,12 @@ impl Station {
                 _ => {}
             }
         }
+        for client in &mut self.clients {
+            client.has_written = false;
+        }
         if let Some(judge) = &mut self.judge {
             let space = |port: usize| self.ports[port].space;
-            let end = judge.end(now.time(), &mut trace, &mut self.board, space);
+            let end = judge.end(time, &mut trace, &mut self.board, space);
             self.note(now, end);
         }
         trace.clear();
@@ -329,7 +421,7 @@ impl Station {
         let wires = self.ports.iter();
         let arrivals = wires.filter_map(|wires| lines[wires.input].next_arrival());
         let deadline = self.adapter.next_deadline();
-        let deadline = deadline.map(|time| Ps::from_ns(time.ns()));
+        let deadline = deadline.map(|time| Ps::from_ns(time.ns().saturating_sub(self.clock_ns)));
         arrivals.chain(deadline).min().map(|at| self.step_at(at))
     }
 
@@ -342,6 +434,25 @@ impl Station {
     /// All adapters that this host has had.
     pub(crate) fn adapters(&self) -> impl Iterator<Item = &LabAdapter> + Clone {
         self.past.iter().chain(std::iter::once(&self.adapter))
+    }
+
+    /// Nobody judges it from here on but the world: one of its clients writes where it likes.
+    pub(crate) fn let_go(&mut self) {
+        self.judge = None;
+        self.options.reference = false;
+        self.board.be_terse();
+    }
+
+    /// Whether its adapters have ever discarded a cell for this reason.
+    pub(crate) fn has_discarded(&self, reason: Discard) -> bool {
+        let mut adapters = self.adapters();
+        adapters.any(|adapter| adapter.stats().cells_discarded.of(reason) > 0)
+    }
+
+    /// Whether one end of a connection belongs to somebody who writes where it should not.
+    pub(crate) fn is_lawless(&self, connection: u32) -> bool {
+        let opening = self.openings.get(&connection);
+        opening.is_some_and(|opening| opening.lawless)
     }
 
     /// Cells that the reference has compared.
@@ -375,6 +486,7 @@ impl Station {
         if !endpoint.submit(content, number, len) {
             return false;
         }
+        self.counts.transmit_wraps += u64::from(endpoint.sent_round());
         let client = &mut self.clients[endpoint.client];
         let rung = client.ring(Some(*vc));
         if let Some(judge) = &mut self.judge {
@@ -388,10 +500,9 @@ impl Station {
 }
 
 fn board(config: &Config, options: Options) -> LabBoard {
-    let board = LabBoard::new(config.ports.len(), options.planted);
-    if options.reference {
-        board
-    } else {
-        board.terse()
+    let mut board = LabBoard::new(config.ports.len(), options.planted);
+    if !options.reference {
+        board.be_terse();
     }
+    board
 }

@@ -105,6 +105,7 @@ impl Network {
                     stop_ns: 0,
                     by_adapter: false,
                     hazard: false,
+                    mids: 0,
                 });
             }
         }

@@ -1,8 +1,9 @@
 //! From a seed to a scenario. Only here is anything drawn.
 
-use cellgate_core::Effect;
+mod faults;
+
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Excess, Notification, OpenRequest, PortIndex, Receive,
+    Aal, AttachmentIndex, Excess, Interleaving, Notification, OpenRequest, PortIndex, Receive,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
@@ -10,8 +11,7 @@ use cellgate_core::wire::VpiVci;
 use super::QueueDiscard;
 use super::incident::SETTLED;
 use super::scenario::{
-    ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, TimedCell,
-    Traffic,
+    ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, TimedCell, Traffic,
 };
 use crate::generate::{Draw, recording};
 
@@ -31,9 +31,9 @@ pub fn scenario_of(seed: u64) -> Scenario {
     let heal_ns = draw.between(4_000_000, 10_000_000);
     scenario.heal_ns = heal_ns;
     scenario.duration_ns = heal_ns + SETTLED.ns() + draw.between(2_000_000, 6_000_000);
-    traffic(&mut draw, &mut scenario);
-    hazards(&mut draw, &mut scenario);
-    faults(&mut draw, &mut scenario);
+    let mut clauses = traffic(&mut draw, &mut scenario);
+    hazards(&mut draw, &mut scenario, &mut clauses);
+    faults::draw(&mut draw, &mut scenario, &clauses);
     scenario
 }
 
@@ -73,13 +73,30 @@ fn network(draw: &mut Draw) -> Scenario {
 }
 
 fn host(draw: &mut Draw, scenario: &mut Scenario, name: &str, switch: &str) {
+    let step_ns = draw.pick(&[5_000, 10_000, 10_000, 20_000, 50_000]);
+    // What a line brings in a step, and little more: then a crowd lasts.
+    let line = (step_ns * LINE).div_ceil(1_000_000_000) as u16;
+    let overload_cells = draw.pick(&[0, 0, 40, 150, 600]);
     scenario.hosts.push(HostSpec {
-        step_ns: draw.pick(&[5_000, 10_000, 10_000, 20_000, 50_000]),
-        budget: draw.pick(&[64, 128, 256]),
+        step_ns,
+        budget: match overload_cells {
+            0 => draw.pick(&[64, 128, 256]),
+            _ => line + draw.pick(&[1, 4, 60]),
+        },
         event_slots: draw.pick(&[4, 64, 256, 256]),
         wake_up_ns: draw.pick(&[0, 5_000, 20_000, 100_000]),
-        gap_max_ns: draw.pick(&[200_000, 2_000_000, 2_000_000]),
+        gap_max_ns: draw.pick(&[200_000, 200_000, 2_000_000]),
         clump_cells: draw.pick(&[1, 1, 4, 28]),
+        overload_cells,
+        reassembly_timeout_ns: draw.pick(&[0, 0, 0, 0, 0, 0, 1_000_000, 8_000_000]),
+        spare_vcs: draw.pick(&[0, 2, 8]),
+        clock_ns: match draw.below(6) {
+            // A power of two comes within the run.
+            0 => (1 << 32) - draw.below(20_000_000),
+            1 => (1 << 48) - draw.below(20_000_000),
+            2 => HostSpec::CLOCK_MAX_NS,
+            _ => 0,
+        },
         ..HostSpec::named(name)
     });
     scenario.links.push(LinkSpec {
@@ -93,7 +110,11 @@ fn names(scenario: &Scenario, begin: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(begin)).collect()
 }
 
-fn sdus(draw: &mut Draw) -> Vec<u16> {
+/// What SDUs of an AAL are long, the longest first.
+fn sdus(draw: &mut Draw, aal: &str) -> Vec<u16> {
+    if aal == "aal0" {
+        return vec![48];
+    }
     let longest = draw.pick(&[40, 41, 88, 200, 500, 1_500]);
     (0..draw.between(1, 3))
         .map(|n| match n {
@@ -103,22 +124,78 @@ fn sdus(draw: &mut Draw) -> Vec<u16> {
         .collect()
 }
 
+/// The parts of a contract's text.
+#[derive(Clone, Debug)]
+struct Clause {
+    aal: &'static str,
+    category: &'static str,
+    /// Kept on average.
+    cell_s: u64,
+    max_sdu: u16,
+    cdvt: &'static str,
+    /// `excess=` or `police=`, with a comma.
+    beyond: &'static str,
+}
+
+impl Clause {
+    fn text(&self) -> String {
+        let Self {
+            aal,
+            category,
+            cell_s,
+            cdvt,
+            beyond,
+            ..
+        } = self;
+        let (octets, max_sdu) = match *aal {
+            "aal0" => (48, 52),
+            _ => (self.max_sdu, self.max_sdu),
+        };
+        let terms = match *category {
+            "ubr" => String::new(),
+            "vbr" => {
+                let mbs = 40 + octets / 20;
+                let peak = (2 * cell_s).min(LINE);
+                format!("pcr={peak}cps,scr={cell_s}cps,mbs={mbs},")
+            }
+            _ => format!("pcr={cell_s}cps,"),
+        };
+        // Best effort has no rate to exceed.
+        let beyond = if *category == "ubr" { "" } else { beyond };
+        format!("{category},{aal}:{beyond}{terms}max_sdu={max_sdu},cdvt={cdvt}")
+    }
+}
+
+fn aal(draw: &mut Draw) -> &'static str {
+    draw.pick(&["aal5", "aal5", "aal5", "aal34", "aal34", "aal0"])
+}
+
+fn beyond(draw: &mut Draw, aal: &str) -> &'static str {
+    match (draw.below(12), aal) {
+        (0 | 1, _) => "excess=tag,",
+        (2..5, _) => "excess=when-idle,",
+        (5, _) => "police=buffer,",
+        (6, "aal0") => "police=cell,",
+        _ => "",
+    }
+}
+
 /// Connections whose senders keep their contracts: together less than half a line.
-fn traffic(draw: &mut Draw, scenario: &mut Scenario) {
+fn traffic(draw: &mut Draw, scenario: &mut Scenario) -> Vec<Clause> {
     let (senders, readers) = (names(scenario, "sender"), names(scenario, "reader"));
     let count = draw.between(1, 6);
+    let mut clauses = Vec::new();
     for n in 0..count {
         let cell_s = draw.between(1_000, LINE / 2 / count);
-        let sdus = sdus(draw);
-        let max_sdu = sdus[0];
-        let contract = match draw.below(6) {
-            0 => format!("ubr,aal5:max_sdu={max_sdu}"),
-            1 => format!(
-                "vbr,aal5:pcr={}cps,scr={cell_s}cps,mbs={},max_sdu={max_sdu},cdvt={CDVT}",
-                2 * cell_s,
-                40 + u64::from(max_sdu) / 24,
-            ),
-            _ => format!("cbr,aal5:pcr={cell_s}cps,max_sdu={max_sdu},cdvt={CDVT}"),
+        let aal = aal(draw);
+        let sdus = sdus(draw, aal);
+        let clause = Clause {
+            aal,
+            category: draw.pick(&["ubr", "vbr", "cbr", "cbr", "cbr", "cbr"]),
+            cell_s,
+            max_sdu: sdus[0],
+            cdvt: CDVT,
+            beyond: beyond(draw, aal),
         };
         let name = format!("c{n}");
         scenario.connections.push(ConnectionSpec {
@@ -126,11 +203,12 @@ fn traffic(draw: &mut Draw, scenario: &mut Scenario) {
             from: pick(draw, &senders),
             to: pick(draw, &readers),
             address: VpiVci::new(draw.pick(&[0, 0, 1, 255]), 32 + n as u16).unwrap_or_default(),
-            contract,
+            contract: clause.text(),
             notification: notification(draw),
             client: draw.below(2) as u16,
             open: true,
         });
+        clauses.push(clause);
         let is_bursty = draw.percent(15);
         scenario.sources.push(SourceSpec {
             connection: name,
@@ -150,8 +228,10 @@ fn traffic(draw: &mut Draw, scenario: &mut Scenario) {
             stop_ns: 0,
             by_adapter: draw.percent(35),
             hazard: false,
+            mids: draw.below(5) as u16,
         });
     }
+    clauses
 }
 
 fn pick(draw: &mut Draw, names: &[String]) -> String {
@@ -172,33 +252,36 @@ fn notification(draw: &mut Draw) -> Notification {
 
 /// Sources that do harm, from a host of their own: floods beyond a contract, floods of strangers,
 /// damaged PDUs. Mostly the network has room for them, so that only adapters are tried.
-fn hazards(draw: &mut Draw, scenario: &mut Scenario) {
+fn hazards(draw: &mut Draw, scenario: &mut Scenario, clauses: &mut Vec<Clause>) {
     let readers = names(scenario, "reader");
     let mut room = if draw.percent(80) { LINE / 2 } else { LINE };
     for n in 0..draw.below(4) {
         let name = format!("h{n}");
         let cell_s = draw.between(1_000, (room / 2).max(1_001));
         room = room.saturating_sub(cell_s);
-        let sdus = sdus(draw);
+        let aal = aal(draw);
+        let sdus = sdus(draw, aal);
         let rate = (cell_s / draw.between(2, 20)).max(100);
-        let excess = draw.pick(&["", "", "excess=tag,"]);
-        let category = if draw.percent(30) {
-            format!("vbr,aal5:{excess}pcr={}cps,scr={rate}cps,mbs=70", 3 * rate)
-        } else {
-            format!("cbr,aal5:{excess}pcr={rate}cps")
+        let clause = Clause {
+            aal,
+            category: draw.pick(&["vbr", "vbr", "cbr", "cbr", "cbr", "cbr", "ubr"]),
+            cell_s: rate,
+            max_sdu: sdus[0],
+            cdvt: draw.pick(&["0us", "100us", CDVT]),
+            beyond: beyond(draw, aal),
         };
-        let cdvt = draw.pick(&["0us", "100us", CDVT]);
         let connection = ConnectionSpec {
             name: name.clone(),
             from: "hazard".into(),
             to: pick(draw, &readers),
             address: VpiVci::new(0, 100 + n as u16).unwrap_or_default(),
-            contract: format!("{category},max_sdu={},cdvt={cdvt}", sdus[0]),
+            contract: clause.text(),
             notification: notification(draw),
             client: 0,
             open: draw.percent(70),
         };
-        let traffic = harm(draw, scenario, &connection, (cell_s, rate), sdus[0]);
+        let traffic = harm(draw, scenario, &connection, (cell_s, rate), &clause);
+        clauses.push(clause);
         scenario.connections.push(connection);
         scenario.sources.push(SourceSpec {
             connection: name,
@@ -208,6 +291,7 @@ fn hazards(draw: &mut Draw, scenario: &mut Scenario) {
             stop_ns: 0,
             by_adapter: false,
             hazard: true,
+            mids: draw.below(5) as u16,
         });
     }
 }
@@ -217,7 +301,7 @@ fn harm(
     scenario: &Scenario,
     connection: &ConnectionSpec,
     (cell_s, rate): (u64, u64),
-    max_sdu: u16,
+    clause: &Clause,
 ) -> Traffic {
     let cell_s = cell_s as u32;
     match draw.below(7) {
@@ -236,9 +320,16 @@ fn harm(
             let request = OpenRequest {
                 address: connection.address,
                 port: PortIndex(0),
-                aal: Aal::Aal5,
+                aal: match clause.aal {
+                    "aal0" => Aal::Aal0,
+                    "aal34" => Aal::Aal34(Interleaving {
+                        mids: SourceSpec::MIDS_MAX,
+                        reassembly_timeout_ns: 0,
+                    }),
+                    _ => Aal::Aal5,
+                },
                 attachment: AttachmentIndex(0),
-                receive: Some(receive(rate, max_sdu)),
+                receive: Some(receive(rate, clause.max_sdu)),
                 transmit: None,
             };
             let until_ns = scenario.duration_ns.saturating_sub(1_000_000);
@@ -285,105 +376,4 @@ pub(super) fn spans(
         (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
     };
     (0..count).map(span).collect()
-}
-
-/// Each class in half of the scenarios, few or many of a kind, all before the healing.
-fn faults(draw: &mut Draw, scenario: &mut Scenario) {
-    let heal_ns = scenario.heal_ns;
-    cell_faults(draw, scenario);
-    let hosts: Vec<String> = scenario
-        .hosts
-        .iter()
-        .map(|host| host.name.clone())
-        .collect();
-    let connections = names_of_connections(scenario);
-    for (at_ns, for_ns) in spans(draw, 40, 4, (10_000, 1_500_000), heal_ns) {
-        let host = pick(draw, &hosts);
-        scenario.faults.push(FaultSpec::AdapterStall {
-            host,
-            at_ns,
-            for_ns,
-        });
-    }
-    for (at_ns, for_ns) in spans(draw, 30, 3, (100_000, 3_500_000), heal_ns) {
-        let host = pick(draw, &hosts);
-        scenario.faults.push(FaultSpec::HostStall {
-            host,
-            at_ns,
-            for_ns,
-        });
-    }
-    for (at_ns, for_ns) in spans(draw, 25, 2, (50_000, 2_000_000), heal_ns) {
-        let connection = pick(draw, &connections);
-        scenario.faults.push(FaultSpec::ReaderCrash {
-            connection,
-            at_ns,
-            for_ns,
-        });
-    }
-    for (at_ns, for_ns) in spans(draw, 15, 1, (50_000, 1_000_000), heal_ns) {
-        let host = pick(draw, &hosts);
-        scenario.faults.push(FaultSpec::AdapterCrash {
-            host,
-            at_ns,
-            for_ns,
-        });
-    }
-    if draw.percent(20) {
-        let connection = pick(draw, &connections);
-        for (at_ns, _) in spans(draw, 100, 40, (1, 2), heal_ns) {
-            scenario.faults.push(FaultSpec::Write {
-                connection: connection.clone(),
-                at_ns,
-                // The tails and heads, or anywhere.
-                word: draw.pick(&[16, 16, 32, 32, 512, 513]) + draw.pick(&[0, 0, 0, 1, 700]),
-                value: draw.pick(&[0, 1, 2, 3, 100, u64::MAX, 1 << 63, 1 << 32]),
-            });
-        }
-    }
-}
-
-fn names_of_connections(scenario: &Scenario) -> Vec<String> {
-    let open = scenario
-        .connections
-        .iter()
-        .filter(|connection| connection.open);
-    open.map(|connection| connection.name.clone()).collect()
-}
-
-fn cell_faults(draw: &mut Draw, scenario: &mut Scenario) {
-    let cells = scenario.heal_ns * LINE / 2 / 1_000_000_000;
-    for class in 0..5 {
-        if !draw.percent(50) {
-            continue;
-        }
-        let most = 1 << draw.below(6);
-        for _ in 0..draw.between(1, most) {
-            let other = draw.pick(&[32, 33, 34, 100, 101, 999]);
-            let address = VpiVci::new(0, other).unwrap_or_default();
-            let effect = match class {
-                0 => Effect::Lose,
-                1 => {
-                    let bits = draw.pick(&[40, 424]);
-                    Effect::Flip {
-                        bit: draw.below(bits) as u16,
-                    }
-                }
-                2 => Effect::Duplicate,
-                3 => Effect::Insert {
-                    address,
-                    last: draw.percent(50),
-                },
-                _ => Effect::Hold {
-                    ns: draw.between(1_000, 500_000),
-                },
-            };
-            scenario.faults.push(FaultSpec::Cell {
-                link: draw.below(scenario.links.len() as u64) as usize,
-                back: draw.percent(30),
-                cell: draw.below(cells),
-                effect,
-            });
-        }
-    }
 }

@@ -1,0 +1,195 @@
+//! What happens to a scenario's world beside its traffic.
+
+use cellgate_core::Effect;
+use serde::{Deserialize, Serialize};
+
+/// Something that goes wrong, or is done, at a cell or at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FaultSpec {
+    /// To the cell with this ordinal on one direction of a link.
+    Cell {
+        /// Number of the link.
+        link: usize,
+        /// From the link's second end to its first.
+        #[serde(default)]
+        back: bool,
+        /// Ordinal of the cell, from 0.
+        cell: u64,
+        /// What happens to it.
+        effect: Effect,
+    },
+    /// The cell with this ordinal arrives before the one that was sent before it, if that one is
+    /// still under way and belongs to another VC.
+    Swap {
+        /// Number of the link.
+        link: usize,
+        /// From the link's second end to its first.
+        #[serde(default)]
+        back: bool,
+        /// Ordinal of the cell, from 0.
+        cell: u64,
+    },
+    /// A host's adapter stands still.
+    AdapterStall {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// A host's clients are not run.
+    HostStall {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// Interrupts of a host are lost; when that ends its clients look by themselves.
+    InterruptsLost {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// A host's clients run though nothing has woken them.
+    SpuriousWakeUp {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+    },
+    /// A host's clock goes forward at once.
+    ClockStep {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// By so much.
+        by_ns: u64,
+    },
+    /// The reader of a connection dies, and another opens it again.
+    ReaderCrash {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// How long nobody reads.
+        for_ns: u64,
+    },
+    /// A host's adapter dies with all its VCs, and another opens them again.
+    AdapterCrash {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long there is none.
+        for_ns: u64,
+    },
+    /// Somebody opens VCs at a host, as many as there is room for, and closes them again.
+    Guests {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long they stay open.
+        for_ns: u64,
+        /// How many are asked for.
+        vcs: u16,
+    },
+    /// A connection gets another contract at one of its ends, without being closed.
+    Modify {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// The new contract.
+        contract: String,
+        /// At the end that sends; else at the one that receives.
+        #[serde(default)]
+        sender: bool,
+        /// It gets new memory, too.
+        #[serde(default)]
+        memory: bool,
+    },
+    /// The reader's host lends a connection whose excess is `when-idle` time for some PDUs.
+    Lend {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// How long, at most 10 s.
+        for_ns: u64,
+        /// PDUs.
+        pdus: u32,
+    },
+    /// A client of a connection writes a word where it may, and should not.
+    Write {
+        /// Name of the connection.
+        connection: String,
+        /// When.
+        at_ns: u64,
+        /// In which memory.
+        #[serde(default)]
+        whose: Whose,
+        /// Number of the word in what the client may write, modulo their number.
+        word: u64,
+        /// The value: hexadecimal digits.
+        #[serde(with = "digits")]
+        value: u64,
+    },
+}
+
+/// Memory that a client may write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Whose {
+    /// The region of the connection's reader.
+    #[default]
+    Reader,
+    /// The region of its sender, if that is an adapter's client.
+    Sender,
+    /// Events and doorbells of the reader's client.
+    ReadersClient,
+    /// Events and doorbells of the sender's client.
+    SendersClient,
+}
+
+impl Whose {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Reader,
+        Self::Sender,
+        Self::ReadersClient,
+        Self::SendersClient,
+    ];
+
+    /// Whether it is at the end that sends.
+    pub(super) const fn sends(self) -> bool {
+        matches!(self, Self::Sender | Self::SendersClient)
+    }
+
+    /// Whether it belongs to a client, with whatever VCs that has.
+    pub(super) const fn is_clients(self) -> bool {
+        matches!(self, Self::ReadersClient | Self::SendersClient)
+    }
+}
+
+/// Numbers up to 2^64, which TOML has not.
+mod digits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &u64, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&format!("{value:x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(d)?;
+        u64::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,254 @@
+//! What a scenario may ask for, so that a file of somebody else's neither hangs a run nor takes all
+//! memory.
+
+use std::collections::BTreeMap;
+
+use super::ScenarioError;
+use super::fault::FaultSpec;
+use super::scenario::{HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
+
+/// Hosts, and switches, at most.
+pub const NODES_MAX: usize = 1_024;
+/// Links.
+pub const LINKS_MAX: usize = 4_096;
+/// Connections, and sources: as many as one adapter has VCs.
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// Applications of servers.
+pub const APPLICATIONS_MAX: usize = 4_096;
+/// Faults; calls of applications and crashes of servers, too.
+pub const FAULTS_MAX: usize = 1 << 16;
+/// A day.
+pub const DURATION_MAX_NS: u64 = 86_400_000_000_000;
+/// Octets of memory of connections, clients and switches, in all.
+pub const MEMORY_MAX: u64 = 1 << 30;
+/// Cells on their way along a line, or waiting before it.
+pub const CELLS_MAX: u64 = 1 << 22;
+/// VCs that one fault asks for.
+pub const GUESTS_MAX: u16 = 4_096;
+
+const STEP_MAX_NS: u64 = 1_000_000_000;
+const LATE_MAX_NS: u64 = 10_000_000_000;
+const FIFO_CELLS_MAX: u32 = 1 << 20;
+const EVENT_SLOTS_MAX: u32 = 1 << 16;
+const CLIENTS_MAX: u16 = 256;
+const BIT_S_MIN: u64 = 424;
+const BIT_S_MAX: u64 = 100_000_000_000;
+const CLOCK_STEP_MAX_NS: u64 = 1 << 40;
+/// Octets of an event in its queue.
+const EVENT_LEN: u64 = 32;
+/// Octets of a client or of a region besides its queues and buffers.
+const FIXED_LEN: u64 = 64 * 1024;
+/// Octets that a switch's output remembers of a connection.
+const FLOW_LEN: u64 = 16;
+const CELL_BITS: u64 = 424;
+
+type Checked = Result<(), ScenarioError>;
+
+/// `Err` unless the quantities of a scenario are within their bounds.
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    let applications = scenario.applications.iter();
+    let calls: usize = applications.map(|one| one.calls.len()).sum();
+    let servers = scenario.servers.iter();
+    let crashes: usize = servers.map(|one| one.crashes.len()).sum();
+    let counts = [
+        ("hosts", scenario.hosts.len(), NODES_MAX),
+        ("switches", scenario.switches.len(), NODES_MAX),
+        ("links", scenario.links.len(), LINKS_MAX),
+        ("connections", scenario.connections.len(), CONNECTIONS_MAX),
+        ("sources", scenario.sources.len(), CONNECTIONS_MAX),
+        ("faults", scenario.faults.len(), FAULTS_MAX),
+        ("servers", scenario.servers.len(), NODES_MAX),
+        (
+            "applications",
+            scenario.applications.len(),
+            APPLICATIONS_MAX,
+        ),
+        ("calls and crashes", calls + crashes, FAULTS_MAX),
+    ];
+    for (what, count, most) in counts {
+        if count > most {
+            return Err(ScenarioError::TooMany(what, count, most));
+        }
+    }
+    let whole = |ok: bool, what| bound(ok, "the scenario", what);
+    let duration_ns = scenario.duration_ns;
+    whole(
+        duration_ns <= DURATION_MAX_NS,
+        "duration_ns is at most a day",
+    )?;
+    let heals = scenario.heal_ns <= duration_ns;
+    whole(heals, "heal_ns lies within duration_ns")?;
+    scenario.hosts.iter().try_for_each(host)?;
+    scenario.switches.iter().try_for_each(switch)?;
+    scenario.links.iter().try_for_each(link)?;
+    for connection in &scenario.connections {
+        let few = connection.client < CLIENTS_MAX;
+        bound(few, &connection.name, "client is below 256")?;
+    }
+    scenario.sources.iter().try_for_each(source)?;
+    scenario
+        .faults
+        .iter()
+        .try_for_each(|one| fault(one, duration_ns))
+}
+
+fn bound(ok: bool, whose: &str, what: &'static str) -> Checked {
+    if ok {
+        return Ok(());
+    }
+    Err(ScenarioError::Quantity(whose.into(), what))
+}
+
+fn host(spec: &HostSpec) -> Checked {
+    let bound = |ok, what| bound(ok, &spec.name, what);
+    let steps = 1..=STEP_MAX_NS;
+    bound(steps.contains(&spec.step_ns), "step_ns is 1 to 10^9")?;
+    let slots = spec.event_slots;
+    let whole = slots.is_power_of_two() && slots <= EVENT_SLOTS_MAX;
+    bound(whole, "event_slots is a power of two, at most 65,536")?;
+    let fits = spec.fifo_cells <= FIFO_CELLS_MAX;
+    bound(fits, "fifo_cells is at most 2^20")?;
+    let prompt = spec.wake_up_ns <= LATE_MAX_NS && spec.gap_max_ns <= LATE_MAX_NS;
+    bound(prompt, "wake_up_ns and gap_max_ns are at most 10^10")?;
+    let patient = spec.reassembly_timeout_ns <= LATE_MAX_NS;
+    bound(patient, "reassembly_timeout_ns is at most 10^10")?;
+    let early = spec.clock_ns <= HostSpec::CLOCK_MAX_NS;
+    bound(early, "clock_ns is at most 2^62")
+}
+
+fn switch(spec: &SwitchSpec) -> Checked {
+    let fits = spec.queue_cells <= FIFO_CELLS_MAX;
+    bound(fits, &spec.name, "queue_cells is at most 2^20")
+}
+
+fn link(spec: &LinkSpec) -> Checked {
+    let name = spec.ends.join(" - ");
+    let bound = |ok, what| bound(ok, &name, what);
+    bound(spec.ends[0] != spec.ends[1], "a link joins two nodes")?;
+    let rates = BIT_S_MIN..=BIT_S_MAX;
+    bound(rates.contains(&spec.bit_s), "bit_s is 424 to 10^11")?;
+    let long = u128::from(spec.bit_s) * u128::from(spec.delay_ns);
+    let cells = long / (u128::from(CELL_BITS) * 1_000_000_000);
+    let fits = cells <= CELLS_MAX.into();
+    bound(fits, "at most 2^22 cells are on their way along a line")
+}
+
+fn source(spec: &SourceSpec) -> Checked {
+    let bound = |ok, what| bound(ok, &spec.connection, what);
+    let few = spec.mids <= SourceSpec::MIDS_MAX;
+    bound(few, "a source sends at most 4 PDUs at once")?;
+    match spec.traffic {
+        Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => {
+            bound(cell_s > 0, "cell_s is not 0")
+        }
+        Traffic::OnOff { cell_s, on_ns, .. } => {
+            bound(cell_s > 0 && on_ns > 0, "cell_s and on_ns are not 0")
+        }
+        Traffic::Greedy | Traffic::Cells(_) => Ok(()),
+    }
+}
+
+fn fault(spec: &FaultSpec, duration_ns: u64) -> Checked {
+    let (at_ns, for_ns) = match *spec {
+        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return Ok(()),
+        FaultSpec::AdapterStall { at_ns, for_ns, .. }
+        | FaultSpec::HostStall { at_ns, for_ns, .. }
+        | FaultSpec::InterruptsLost { at_ns, for_ns, .. }
+        | FaultSpec::ReaderCrash { at_ns, for_ns, .. }
+        | FaultSpec::AdapterCrash { at_ns, for_ns, .. }
+        | FaultSpec::Guests { at_ns, for_ns, .. } => (at_ns, for_ns),
+        FaultSpec::SpuriousWakeUp { at_ns, .. }
+        | FaultSpec::ClockStep { at_ns, .. }
+        | FaultSpec::Modify { at_ns, .. }
+        | FaultSpec::Lend { at_ns, .. }
+        | FaultSpec::Write { at_ns, .. } => (at_ns, 0),
+    };
+    let inside = at_ns.saturating_add(for_ns) <= duration_ns;
+    bound(inside, "a fault", "it ends within duration_ns")?;
+    match *spec {
+        FaultSpec::ClockStep { by_ns, .. } => {
+            let small = by_ns <= CLOCK_STEP_MAX_NS;
+            bound(small, "a fault", "a clock goes forward by at most 2^40 ns")
+        }
+        FaultSpec::Guests { vcs, .. } => {
+            let few = vcs <= GUESTS_MAX;
+            bound(few, "a fault", "at most 4,096 guests come at once")
+        }
+        FaultSpec::Lend { for_ns, .. } => {
+            let short = for_ns <= LATE_MAX_NS;
+            bound(short, "a fault", "a lease lasts at most 10 s")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Memory that a scenario asks for, added up before it is taken.
+#[derive(Debug, Default)]
+pub(super) struct Memory(u64);
+
+impl Memory {
+    /// So many octets more, for `whose` sake.
+    pub(super) fn take(&mut self, whose: &str, octets: u64) -> Checked {
+        self.0 = self.0.saturating_add(octets);
+        let fits = self.0 <= MEMORY_MAX;
+        bound(fits, whose, "with it, more than 2^30 octets are needed")
+    }
+
+    /// A client with its queues.
+    pub(super) fn take_client(&mut self, host: &HostSpec) -> Checked {
+        let events = u64::from(host.event_slots) * EVENT_LEN;
+        self.take(&host.name, events + FIXED_LEN)
+    }
+
+    /// A region, which a lab holds several times over.
+    pub(super) fn take_region(&mut self, whose: &str, receive: u32, transmit: u32) -> Checked {
+        let octets = 4 * u64::from(receive) + 2 * u64::from(transmit);
+        self.take(whose, octets + FIXED_LEN)
+    }
+
+    /// What does not follow from the connections' contracts.
+    pub(super) fn take_rest(&mut self, scenario: &Scenario) -> Checked {
+        let outputs = 2 * scenario.links.len() as u64;
+        let flows = scenario.connections.len() as u64;
+        self.take("switches", outputs * flows * FLOW_LEN)?;
+        scenario.faults.iter().try_for_each(|fault| match fault {
+            FaultSpec::Guests { host, vcs, .. } => self.take(host, u64::from(*vcs) * FIXED_LEN),
+            _ => Ok(()),
+        })
+    }
+}
+
+/// `Err` if sources bring a line so much more than it carries that more than [`CELLS_MAX`] would
+/// wait before it: `lines` has the line of each source, `cell_s` the rate of each line.
+pub(super) fn check_offered(
+    scenario: &Scenario,
+    lines: &[usize],
+    cell_s: impl Fn(usize) -> u64,
+) -> Checked {
+    let span_ns = u128::from(scenario.duration_ns);
+    let mut offered: BTreeMap<usize, u128> = BTreeMap::new();
+    for (spec, line) in scenario.sources.iter().zip(lines) {
+        let per_s = |cell_s: u32| u128::from(cell_s) * span_ns / 1_000_000_000;
+        let cells = match &spec.traffic {
+            _ if spec.by_adapter => 0,
+            Traffic::Greedy => u128::from(cell_s(*line)) * span_ns / 1_000_000_000,
+            Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => per_s(*cell_s),
+            Traffic::OnOff {
+                cell_s,
+                on_ns,
+                off_ns,
+            } => {
+                let (on, off) = (u128::from(*on_ns), u128::from(*off_ns));
+                per_s(*cell_s) * on / (on + off)
+            }
+            Traffic::Cells(cells) => cells.len() as u128,
+        };
+        let offered = offered.entry(*line).or_default();
+        *offered += cells;
+        let carried = u128::from(cell_s(*line)) * span_ns / 1_000_000_000;
+        let fits = *offered <= carried + u128::from(CELLS_MAX);
+        let what = "with it, more than 2^22 cells would wait before its line";
+        bound(fits, &spec.connection, what)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! Coverage marks: what random scenarios are to have reached, each counted from what a run has left
+//! behind. The adapter knows nothing of them.
+
+use cellgate_core::adapter::{
+    AdapterStats, Attachment, Discard, EventKind, Excess, Notification, VcStats,
+};
+use cellgate_core::contract::Aal;
+use cellgate_core::ring::{Words, layout::attachment};
+use serde::Serialize;
+
+use super::endpoint::DOORBELL_SLOTS;
+use super::fault::{FaultSpec, Whose};
+use super::run::World;
+use super::scenario::Scenario;
+use super::station::{Station, StationCounts};
+
+/// One thing that a run may reach, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// What kind of thing.
+    pub group: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// How often it was reached.
+    pub count: u64,
+}
+
+/// All marks, in the same order for every run, those never reached too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Marks(Vec<Mark>);
+
+impl Marks {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Mark> {
+        self.0.iter()
+    }
+
+    /// Those that were never reached.
+    pub fn missing(&self) -> impl Iterator<Item = &Mark> {
+        self.0.iter().filter(|mark| mark.count == 0)
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+            return;
+        }
+        for (mark, more) in self.0.iter_mut().zip(&other.0) {
+            mark.count += more.count;
+        }
+    }
+
+    fn push(&mut self, group: &'static str, name: &'static str, count: u64) {
+        self.0.push(Mark { group, name, count });
+    }
+
+    /// The marks of a world that has run to its end.
+    pub(crate) fn of(world: &World, scenario: &Scenario) -> Self {
+        let mut marks = Self::default();
+        marks.discards(world);
+        marks.faults(world, scenario);
+        marks.states(world);
+        marks.wraps(world, scenario);
+        marks.traffic(world, scenario);
+        marks
+    }
+
+    fn discards(&mut self, world: &World) {
+        for reason in Discard::ALL {
+            let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
+            self.push("discarded", reason.name(), adapters(world, count));
+        }
+        let overflowed = stations(world, |counts| counts.overflowed);
+        self.push("discarded", "receive_fifo", overflowed);
+        let switches = world.switches.iter();
+        let full = switches.clone().flat_map(super::Switch::counts);
+        self.push(
+            "discarded",
+            "switch",
+            full.map(|counts| counts.discarded).sum(),
+        );
+        let unrouted = switches.map(super::Switch::unrouted).sum();
+        self.push("discarded", "no_route", unrouted);
+    }
+
+    fn faults(&mut self, world: &World, scenario: &Scenario) {
+        let lines = |count: fn(&super::LineCounts) -> u64| -> u64 {
+            world.lines.iter().map(|line| count(&line.counts())).sum()
+        };
+        self.push("fault", "lost", lines(|counts| counts.faults.lost));
+        self.push(
+            "fault",
+            "duplicated",
+            lines(|counts| counts.faults.duplicated),
+        );
+        self.push("fault", "inserted", lines(|counts| counts.faults.inserted));
+        self.push(
+            "fault",
+            "header_error",
+            lines(|counts| counts.faults.header_errors),
+        );
+        self.push(
+            "fault",
+            "payload_error",
+            lines(|counts| counts.faults.payload_errors),
+        );
+        self.push("fault", "held", lines(|counts| counts.held));
+        self.push("fault", "overtaken", lines(|counts| counts.swapped));
+        self.push(
+            "fault",
+            "interrupt_lost",
+            stations(world, |counts| counts.unheard),
+        );
+        self.push("fault", "guest", stations(world, |counts| counts.guests));
+        self.push(
+            "fault",
+            "no_room_for_guest",
+            stations(world, |counts| counts.turned_away),
+        );
+        self.push(
+            "fault",
+            "died_while_changing",
+            stations(world, |counts| counts.put_off),
+        );
+        let doorbells = adapters(world, |stats| stats.doorbell_faults);
+        self.push("fault", "bad_doorbell", doorbells);
+        self.push(
+            "fault",
+            "bad_index_or_sdu",
+            vcs(world, |stats| stats.client_faults),
+        );
+        for (name, kind) in KINDS {
+            let of_kind = scenario.faults.iter().filter(|fault| kind(fault));
+            self.push("fault", name, of_kind.count() as u64);
+        }
+    }
+
+    fn states(&mut self, world: &World) {
+        self.push("state", "lent", vcs(world, |stats| stats.pdus_lent));
+        self.push("state", "tagged", vcs(world, |stats| stats.pdus_tagged));
+        self.push(
+            "state",
+            "answered",
+            adapters(world, |stats| stats.cells_answered),
+        );
+        self.push(
+            "state",
+            "modified",
+            stations(world, |counts| counts.modified),
+        );
+        self.push(
+            "state",
+            "memory_replaced",
+            stations(world, |counts| counts.replaced),
+        );
+        let lost = adapters(world, |stats| stats.events_lost);
+        self.push("event", "queue_full", lost);
+        for (name, kind) in [
+            ("pdu_received", EventKind::PduReceived),
+            ("receive_queue_full", EventKind::ReceiveQueueFull),
+            ("transmit_completed", EventKind::TransmitCompleted),
+        ] {
+            let clients = world.stations.iter().flat_map(|station| &station.clients);
+            let seen = clients.map(|client| client.seen[kind as usize]).sum();
+            self.push("event", name, seen);
+        }
+    }
+
+    fn wraps(&mut self, world: &World, scenario: &Scenario) {
+        self.push(
+            "wrap",
+            "receive_queue",
+            stations(world, |counts| counts.receive_wraps),
+        );
+        self.push(
+            "wrap",
+            "receive_buffer",
+            stations(world, |counts| counts.across),
+        );
+        self.push(
+            "wrap",
+            "transmit_queue",
+            stations(world, |counts| counts.transmit_wraps),
+        );
+        let clients = world.stations.iter().flat_map(|station| {
+            let slots = station.spec.event_slots;
+            station.clients.iter().map(move |client| (client, slots))
+        });
+        let (mut events, mut doorbells) = (0, 0);
+        for (client, slots) in clients {
+            let words = client.memory.from_adapter();
+            events += u64::from(words.load(attachment::EVENT_HEAD) > slots.into());
+            doorbells += u64::from(words.load(attachment::DOORBELL_TAIL) > DOORBELL_SLOTS.into());
+        }
+        self.push("wrap", "event_queue", events);
+        self.push("wrap", "doorbells", doorbells);
+        for (name, bits) in [("clock_2_32", 32), ("clock_2_48", 48)] {
+            let hosts = scenario.hosts.iter().zip(&world.stations);
+            let passed = hosts.filter(|(spec, station)| {
+                let at = 1_u64 << bits;
+                spec.clock_ns < at && station.time(world.now).ns() >= at
+            });
+            self.push("wrap", name, passed.count() as u64);
+        }
+    }
+
+    fn traffic(&mut self, world: &World, scenario: &Scenario) {
+        for (name, aal) in [
+            ("aal0", Aal::Aal0),
+            ("aal34", Aal::Aal34),
+            ("aal5", Aal::Aal5),
+        ] {
+            let of_aal = world.connections.iter();
+            let of_aal = of_aal.filter(|connection| connection.contract.aal == Some(aal));
+            let read = of_aal.map(|connection| connection.tally.delivered).sum();
+            self.push("read", name, read);
+        }
+        for (name, is) in NOTIFICATIONS {
+            let pairs = scenario.connections.iter().zip(&world.connections);
+            let told = pairs.filter(|(spec, _)| is(&spec.notification));
+            let read = told.map(|(_, connection)| connection.tally.delivered).sum();
+            self.push("told_by", name, read);
+        }
+        for (name, is) in EXCESSES {
+            let openings = world.stations.iter().flat_map(Station::requests);
+            let count = openings.filter(|request| {
+                let excess = request.receive.map(|receive| receive.excess);
+                excess.is_some_and(|excess| is(&excess))
+            });
+            self.push("excess", name, count.count() as u64);
+        }
+        let sent = adapters(world, |stats| stats.cells_transmitted);
+        self.push("sent_by", "adapter", sent);
+        let waited = world.sources.iter().map(|source| source.waited).sum();
+        self.push("sent_by", "adapter_after_waiting", waited);
+    }
+}
+
+type Is<T> = (&'static str, fn(&T) -> bool);
+
+const KINDS: [Is<FaultSpec>; 11] = [
+    ("adapter_stall", |fault| {
+        matches!(fault, FaultSpec::AdapterStall { .. })
+    }),
+    ("host_stall", |fault| {
+        matches!(fault, FaultSpec::HostStall { .. })
+    }),
+    ("spurious_wake_up", |fault| {
+        matches!(fault, FaultSpec::SpuriousWakeUp { .. })
+    }),
+    ("clock_step", |fault| {
+        matches!(fault, FaultSpec::ClockStep { .. })
+    }),
+    ("reader_crash", |fault| {
+        matches!(fault, FaultSpec::ReaderCrash { .. })
+    }),
+    ("adapter_crash", |fault| {
+        matches!(fault, FaultSpec::AdapterCrash { .. })
+    }),
+    ("lend", |fault| matches!(fault, FaultSpec::Lend { .. })),
+    ("write_reader", |fault| writes(fault, Whose::Reader)),
+    ("write_sender", |fault| writes(fault, Whose::Sender)),
+    ("write_readers_client", |fault| {
+        writes(fault, Whose::ReadersClient)
+    }),
+    ("write_senders_client", |fault| {
+        writes(fault, Whose::SendersClient)
+    }),
+];
+
+fn writes(fault: &FaultSpec, into: Whose) -> bool {
+    matches!(fault, FaultSpec::Write { whose, .. } if *whose == into)
+}
+
+const NOTIFICATIONS: [Is<Notification>; 4] = [
+    ("every_cell", |n| matches!(n, Notification::EveryCell)),
+    ("first_and_last_cell", |n| {
+        matches!(n, Notification::FirstAndLastCell)
+    }),
+    ("last_cell", |n| matches!(n, Notification::LastCell)),
+    ("silent", |n| matches!(n, Notification::Silent { .. })),
+];
+
+const EXCESSES: [Is<Excess>; 3] = [
+    ("discard", |excess| matches!(excess, Excess::Discard)),
+    ("tag", |excess| matches!(excess, Excess::Tag { .. })),
+    ("when_idle", |excess| {
+        matches!(excess, Excess::WhenIdle { .. })
+    }),
+];
+
+fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
+    let adapters = world.stations.iter().flat_map(Station::adapters);
+    adapters.map(|adapter| count(adapter.stats())).sum()
+}
+
+fn stations(world: &World, count: fn(&StationCounts) -> u64) -> u64 {
+    let stations = world.stations.iter();
+    stations.map(|station| count(&station.counts)).sum()
+}
+
+/// Of VCs that were closed: at the end all are.
+fn vcs(world: &World, count: fn(&VcStats) -> u64) -> u64 {
+    let closed = world.stations.iter().flat_map(|station| &station.closed);
+    closed.map(|(_, info)| count(&info.stats)).sum()
+}

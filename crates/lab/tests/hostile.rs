@@ -1,0 +1,248 @@
+//! Scenarios of somebody who means no good: each is refused with a word that says why, before
+//! anything large is made of it.
+
+use cellgate_core::wire::VpiVci;
+use cellgate_lab::world::scenario::{
+    ApplicationSpec, Call, CallSpec, ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario,
+    ServerSpec, SourceSpec, SwitchSpec, Traffic,
+};
+use cellgate_lab::world::{Failure, Options, check, limits};
+
+fn sane() -> Scenario {
+    Scenario {
+        duration_ns: 2_000_000,
+        hosts: ["a", "b"].map(HostSpec::named).into(),
+        switches: vec![SwitchSpec::named("s"), SwitchSpec::named("t")],
+        links: [["a", "s"], ["s", "t"], ["t", "s"], ["t", "b"]]
+            .map(|[one, other]| LinkSpec::between(one, other))
+            .into(),
+        connections: vec![ConnectionSpec {
+            name: "one".into(),
+            from: "a".into(),
+            to: "b".into(),
+            address: VpiVci::new(0, 32).expect("an address"),
+            contract: "cbr,aal5:pcr=5000cps,max_sdu=400".into(),
+            notification: cellgate_core::adapter::Notification::LastCell,
+            client: 0,
+            open: true,
+        }],
+        sources: vec![SourceSpec {
+            connection: "one".into(),
+            traffic: Traffic::Paced { cell_s: 5_000 },
+            sdus: vec![400],
+            start_ns: 0,
+            stop_ns: 0,
+            by_adapter: false,
+            hazard: true,
+            mids: 0,
+        }],
+        ..Scenario::default()
+    }
+}
+
+fn guests(at_ns: u64, vcs: u16) -> FaultSpec {
+    FaultSpec::Guests {
+        host: "b".into(),
+        at_ns,
+        for_ns: 1,
+        vcs,
+    }
+}
+
+fn clock_step(by_ns: u64) -> FaultSpec {
+    FaultSpec::ClockStep {
+        host: "b".into(),
+        at_ns: 0,
+        by_ns,
+    }
+}
+
+fn modify(contract: &str) -> FaultSpec {
+    FaultSpec::Modify {
+        connection: "one".into(),
+        at_ns: 0,
+        contract: contract.into(),
+        sender: false,
+        memory: false,
+    }
+}
+
+fn application(calls: &[(u64, Call)]) -> ApplicationSpec {
+    let calls = calls.iter().map(|(at_ns, call)| CallSpec {
+        at_ns: *at_ns,
+        call: call.clone(),
+    });
+    ApplicationSpec {
+        name: "reader".into(),
+        host: "b".into(),
+        connection: "one".into(),
+        uid: 1_000,
+        accepts: false,
+        calls: calls.collect(),
+    }
+}
+
+fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
+    vec![one[0].clone(); count]
+}
+
+#[test]
+fn scenarios_beyond_their_bounds_are_told() {
+    assert!(check(&sane(), Options::default()).is_ok());
+    type Spoil = fn(&mut Scenario);
+    let cases: [(&str, Spoil); 43] = [
+        ("70000 connections: at most 16384", |s| {
+            s.connections = many(&s.connections, 70_000);
+        }),
+        ("sources: at most", |s| {
+            s.sources = many(&s.sources, limits::CONNECTIONS_MAX + 1)
+        }),
+        ("hosts: at most", |s| {
+            s.hosts = many(&s.hosts, limits::NODES_MAX + 1)
+        }),
+        ("switches: at most", |s| {
+            s.switches = many(&s.switches, limits::NODES_MAX + 1)
+        }),
+        ("links: at most", |s| {
+            s.links = many(&s.links, limits::LINKS_MAX + 1)
+        }),
+        ("faults: at most", |s| {
+            s.faults = vec![guests(0, 0); limits::FAULTS_MAX + 1]
+        }),
+        ("applications: at most", |s| {
+            s.applications = vec![application(&[]); limits::APPLICATIONS_MAX + 1];
+        }),
+        ("calls and crashes: at most", |s| {
+            let calls = vec![(0, Call::Open); limits::FAULTS_MAX + 1];
+            s.applications = vec![application(&calls)];
+        }),
+        ("belongs to an application", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.applications = vec![application(&[])];
+            s.faults = vec![modify("cbr,aal5:pcr=1cps,max_sdu=40")];
+        }),
+        ("at most a day", |s| s.duration_ns = u64::MAX),
+        ("heal_ns", |s| s.heal_ns = u64::MAX),
+        ("step_ns", |s| s.hosts[0].step_ns = 0),
+        ("step_ns", |s| s.hosts[0].step_ns = u64::MAX),
+        ("event_slots", |s| s.hosts[0].event_slots = 3),
+        ("event_slots", |s| s.hosts[0].event_slots = 1 << 31),
+        ("fifo_cells", |s| s.hosts[0].fifo_cells = u32::MAX),
+        ("wake_up_ns", |s| s.hosts[1].wake_up_ns = u64::MAX),
+        ("gap_max_ns", |s| s.hosts[1].gap_max_ns = u64::MAX),
+        ("clock_ns", |s| s.hosts[1].clock_ns = u64::MAX),
+        ("host \"b\"", |s| s.hosts[1].budget = 0),
+        ("host \"b\"", |s| s.hosts[1].spare_vcs = u16::MAX),
+        ("queue_cells", |s| s.switches[0].queue_cells = u32::MAX),
+        ("two nodes", |s| {
+            s.links[0].ends = ["a", "a"].map(String::from)
+        }),
+        ("bit_s", |s| s.links[0].bit_s = 0),
+        ("bit_s", |s| s.links[0].bit_s = u64::MAX),
+        ("along a line", |s| s.links[0].delay_ns = u64::MAX),
+        ("no path", |s| s.connections[0].to = "a".into()),
+        ("no path", |s| s.links.truncate(3)),
+        ("nothing has the name \"s\"", |s| {
+            s.connections[0].to = "s".into()
+        }),
+        ("client", |s| s.connections[0].client = u16::MAX),
+        ("connection \"one\"", |s| {
+            s.connections[0].contract = "cbr,aal5:pcr=-1cps".into()
+        }),
+        ("connection \"one\"", |s| {
+            s.connections[0].contract = "cbr,aal5:pcr=max,cdvt=18446744073709551615ns".into();
+        }),
+        ("cell_s", |s| {
+            s.sources[0].traffic = Traffic::Paced { cell_s: 0 }
+        }),
+        ("on_ns", |s| {
+            s.sources[0].traffic = Traffic::OnOff {
+                cell_s: 1,
+                on_ns: 0,
+                off_ns: 0,
+            };
+        }),
+        ("before its line", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
+        }),
+        ("4 PDUs at once", |s| s.sources[0].mids = u16::MAX),
+        ("within duration_ns", |s| {
+            s.faults = vec![guests(u64::MAX, 1)]
+        }),
+        ("4,096 guests", |s| s.faults = vec![guests(0, u16::MAX)]),
+        ("octets are needed", |s| {
+            s.faults = vec![guests(0, 4_096); 60_000]
+        }),
+        ("2^40", |s| s.faults = vec![clock_step(u64::MAX)]),
+        ("keeps the AAL", |s| {
+            s.faults = vec![modify("cbr,aal34:pcr=1cps,max_sdu=40")]
+        }),
+        ("connection \"one\"", |s| s.faults = vec![modify("cbr")]),
+        ("10 s", |s| {
+            s.faults = vec![FaultSpec::Lend {
+                connection: "one".into(),
+                at_ns: 0,
+                for_ns: u64::MAX,
+                pdus: 1,
+            }];
+        }),
+    ];
+    for (n, (expected, spoil)) in cases.into_iter().enumerate() {
+        let mut scenario = sane();
+        spoil(&mut scenario);
+        match check(&scenario, Options::default()) {
+            Err(Failure::Scenario(error)) => {
+                let told = error.to_string();
+                assert!(told.contains(expected), "case {n}: {expected}: {told}");
+            }
+            Err(failure) => panic!("case {n}: {expected}: {failure}"),
+            Ok(_) => panic!("case {n}: {expected}: it ran"),
+        }
+    }
+}
+
+#[test]
+fn odd_scenarios_that_make_a_world_come_to_an_end() {
+    type Change = fn(&mut Scenario);
+    let cases: [(&str, Change); 7] = [
+        ("nothing happens", |s| s.duration_ns = 0),
+        ("nobody is there", |s| *s = Scenario::default()),
+        ("a start beyond the end", |s| {
+            s.sources[0].start_ns = u64::MAX
+        }),
+        ("silence between cells", |s| {
+            s.duration_ns = 3_600_000_000_000;
+            s.sources[0].traffic = Traffic::OnOff {
+                cell_s: 1,
+                on_ns: 1,
+                off_ns: 0,
+            };
+        }),
+        ("silence for ever", |s| {
+            s.sources[0].traffic = Traffic::OnOff {
+                cell_s: 100_000,
+                on_ns: 1,
+                off_ns: u64::MAX,
+            };
+        }),
+        ("a cell that never comes", |s| {
+            s.sources[0].traffic = Traffic::Cells(Vec::new());
+        }),
+        ("a lease of nothing", |s| {
+            s.faults = vec![FaultSpec::Lend {
+                connection: "one".into(),
+                at_ns: 0,
+                for_ns: 0,
+                pdus: u32::MAX,
+            }];
+        }),
+    ];
+    for (what, change) in cases {
+        let mut scenario = sane();
+        change(&mut scenario);
+        if let Err(failure) = check(&scenario, Options::default()) {
+            panic!("{what}: {failure}");
+        }
+    }
+}
