@@ -144,9 +144,94 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
 }
 
 #[test]
+fn each_kind_of_wrong_has_its_exit_code() {
+    for (args, code) in [
+        (
+            &["run", "--seed", "4", "--plant", "world:RunPanics"][..],
+            10,
+        ),
+        (&["run", "--seed", "1", "--plant", "world:WakeUpLost"], 11),
+        (&["sweep", "--seeds", "9", "--plant", "MidLost"], 12),
+        (
+            &["det", "--seeds", "2", "--plant", "world:RunRemembers"],
+            13,
+        ),
+    ] {
+        let output = sim(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        assert!(text(&output).starts_with("FAIL "), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_mark_that_was_never_reached_fails_if_that_is_asked_for() {
+    let told = sim(&["sweep", "--seeds", "1"]);
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    assert!(!text(&told).contains("never reached: "), "{told:?}");
+    let asked = sim(&["sweep", "--seeds", "1", "--marks"]);
+    assert_eq!(asked.status.code(), Some(1), "{asked:?}");
+    assert!(
+        text(&asked).contains("never reached: discarded:"),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn files_that_make_no_scenario_are_told() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (n, (from, to, expected)) in [
+        ("duration_ns = 20000000", "duration_ns = -1", "duration_ns"),
+        (
+            "duration_ns = 20000000",
+            "duration_ns = 9223372036854775807",
+            "a day",
+        ),
+        ("duration_ns = 20000000", "", "duration_ns"),
+        ("duration_ns", "duration", "unknown field"),
+        ("\"0.32\"", "\"0.70000\"", "address"),
+        ("\"0.32\"", "\"x\"", "address"),
+        (
+            "paced = { cell_s = 20000 }",
+            "paced = { cell_s = 4294967296 }",
+            "u32",
+        ),
+        (
+            "paced = { cell_s = 20000 }",
+            "paced = { cell_s = 0 }",
+            "cell_s",
+        ),
+        ("paced = { cell_s = 20000 }", "walk = 1", "unknown variant"),
+        ("sdus = [400]", "sdus = [70000]", "u16"),
+        ("to = \"b\"", "to = \"a\"", "no path"),
+        ("\"b\" }]", "\"b\", step_ns = 0 }]", "step_ns"),
+        ("[\"a\", \"b\"]", "[\"a\"]", "ends"),
+        ("[[sources]]", "[[sources]", "sources"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = LIE.replace(from, to);
+        assert_ne!(text, LIE, "{from}");
+        let path = folder.join(format!("bad{n}.toml"));
+        std::fs::write(&path, text).expect("a file");
+        let output = sim(&["run", "--plan", path.to_str().expect("UTF-8")]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{to}: {output:?}");
+        assert!(told.contains(expected), "{to}: {told}");
+    }
+    let path = folder.join("bad.json");
+    std::fs::write(&path, "[".repeat(100_000)).expect("a file");
+    let output = sim(&["run", "--plan", path.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
 fn what_makes_no_sense_is_told() {
     for (args, code) in [
-        (&["run"][..], 2),
+        (&["run", "--seed", "1", "--plant", "Nobody"][..], 2),
+        (&["frobnicate"], 2),
+        (&["run", "--seed", "18446744073709551616"], 2),
+        (&["run"], 2),
         (&["run", "--seed", "1", "--plan", "x"], 2),
         (&["run", "--plan", "/does/not/exist"], 1),
         (&["sweep", "--seeds", "3..3"], 2),

@@ -1,23 +1,16 @@
 //! `cellgate sim det`.
 
-use cellgate_lab::world::{Options, check_determinism, scenario_of};
+use cellgate_lab::world::{check_determinism, scenario_of};
 use serde::Serialize;
 
-use super::seeds::{Seeds, quiet_panics, sweep};
+use super::seeds::{Many, quiet_panics, sweep};
 use super::verdict::{exit, line};
 use crate::output::{Exit, print, print_json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Seeds: A..B, or N for 0..N
-    #[arg(long, value_name = "A..B")]
-    seeds: Seeds,
-    /// Threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    jobs: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    many: Many,
 }
 
 #[derive(Serialize)]
@@ -31,18 +24,16 @@ struct Report {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
-    let options = Options {
-        reference: false,
-        ..Options::default()
-    };
-    let swept = sweep("sim det", &args.seeds.0, args.jobs, None, |seed| {
+    let many = &args.many;
+    let options = many.options(false);
+    let swept = sweep("sim det", &many.seeds.0, many.jobs, None, |seed| {
         // Half of the hash: the sum of a million stays below 2^64.
         Ok(check_determinism(&scenario_of(seed), options)?.trace_hash >> 32)
     });
     let failed = swept.failed.as_ref();
     let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}")));
     let sum = format!("{:016x}", swept.cells);
-    if args.json {
+    if many.json {
         print_json(&Report {
             seeds: swept.seeds,
             sum,

@@ -10,7 +10,7 @@ use crate::output::{Exit, print, print_json};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seeds that each bug is given: A..B, or N for 0..N
-    #[arg(long, value_name = "A..B", default_value = "200")]
+    #[arg(long, value_name = "A..B", default_value = "500")]
     seeds: Seeds,
     /// Print one JSON object
     #[arg(long)]

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use cellgate_lab::world::{Failure, Options, Outcome, check, check_recorded};
+use cellgate_lab::world::{Failure, Outcome, check, check_recorded};
 use serde::Serialize;
 
 use super::file::{Source, write, write_tape};
+use super::seeds::Bug;
 use super::verdict::{exit, line};
 use crate::output::{Exit, print, print_json, table};
 
@@ -22,6 +23,8 @@ pub(crate) struct Args {
     /// Let no reference run beside the adapters
     #[arg(long)]
     fast: bool,
+    #[command(flatten)]
+    bug: Bug,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -41,10 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(path) = &args.save {
         write(path, &scenario)?;
     }
-    let options = Options {
-        reference: !args.fast,
-        ..Options::default()
-    };
+    let options = args.bug.options(!args.fast);
     let result = match &args.trace {
         Some(path) => {
             let (result, tape) = check_recorded(&scenario, options);

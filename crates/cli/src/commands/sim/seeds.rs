@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cellgate_lab::experiments::Progress;
-use cellgate_lab::world::Failure;
+use cellgate_lab::world::{Failure, Options, with_bug};
 
 use crate::commands::lab::progress::Shown;
 
@@ -34,6 +34,52 @@ impl FromStr for Seeds {
         }
         Ok(Self(range))
     }
+}
+
+/// Which seeds, by whom, and how that is told.
+#[derive(clap::Args)]
+pub(super) struct Many {
+    /// Seeds: A..B, or N for 0..N
+    #[arg(long, value_name = "A..B")]
+    pub(super) seeds: Seeds,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) jobs: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    bug: Bug,
+}
+
+impl Many {
+    /// How each is run.
+    pub(super) fn options(&self, reference: bool) -> Options {
+        self.bug.options(reference)
+    }
+}
+
+/// A bug on purpose.
+#[derive(clap::Args)]
+pub(super) struct Bug {
+    /// Plant this bug, one of those that `sim mutants` lists
+    #[arg(long, value_name = "BUG", value_parser = bug)]
+    plant: Option<Options>,
+}
+
+impl Bug {
+    /// How a scenario is run: with the bug if there is one.
+    pub(super) fn options(&self, reference: bool) -> Options {
+        let plain = Options {
+            reference,
+            ..Options::default()
+        };
+        self.plant.unwrap_or(plain)
+    }
+}
+
+fn bug(name: &str) -> anyhow::Result<Options> {
+    with_bug(name).context("there is no such bug")
 }
 
 /// A span with a unit: `90s`, `10m`, `2h`.

@@ -6,7 +6,7 @@ use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::{Failure, Options, check};
 
 use super::file::{Source, write};
-use super::seeds::quiet_panics;
+use super::seeds::{Bug, quiet_panics};
 use super::verdict::{exit, line};
 use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print};
@@ -18,6 +18,8 @@ const RUNS: usize = 20_000;
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    bug: Bug,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
     #[arg(short, value_name = "FILE")]
     out: PathBuf,
@@ -26,7 +28,8 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let scenario = args.source.scenario()?;
-    let options = Options {
+    let options = args.bug.options(true);
+    let plain = Options {
         reference: true,
         ..Options::default()
     };
@@ -44,7 +47,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         runs += 1;
         shown.step(runs, RUNS as u64);
         let result = check(candidate, options);
+        // With a bug on purpose, by nothing else.
         result.is_err_and(|failure| invariant(&failure) == why)
+            && (options == plain || check(candidate, plain).is_ok())
     });
     shown.clear();
     write(&args.out, &small)?;

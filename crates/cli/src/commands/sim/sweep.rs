@@ -1,22 +1,20 @@
 //! `cellgate sim sweep`.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use cellgate_lab::world::{Options, check, check_isolation, scenario_of};
+use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
 
-use super::seeds::{Seeds, quiet_panics, span, sweep};
+use super::seeds::{Many, quiet_panics, span, sweep};
 use super::verdict::{exit, line};
-use crate::output::{Exit, print, print_json};
+use crate::output::{Exit, print, print_json, table};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Seeds: A..B, or N for 0..N
-    #[arg(long, value_name = "A..B")]
-    seeds: Seeds,
-    /// Threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    jobs: usize,
+    #[command(flatten)]
+    many: Many,
     /// Stop after so long: 90s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
@@ -26,9 +24,9 @@ pub(crate) struct Args {
     /// Run each once more without its hazards, and compare
     #[arg(long)]
     isolation: bool,
-    /// Print one JSON object
+    /// Print how often each coverage mark was reached; fail if one was not
     #[arg(long)]
-    json: bool,
+    marks: bool,
 }
 
 #[derive(Serialize)]
@@ -38,31 +36,37 @@ struct Report {
     pass: bool,
     failed_seed: Option<u64>,
     failure: Option<String>,
+    marks: BTreeMap<String, u64>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
-    let options = Options {
-        reference: !args.fast,
-        ..Options::default()
-    };
-    let swept = sweep("sim sweep", &args.seeds.0, args.jobs, args.budget, |seed| {
+    let many = &args.many;
+    let options = many.options(!args.fast);
+    let marks = Mutex::new(Marks::default());
+    let swept = sweep("sim sweep", &many.seeds.0, many.jobs, args.budget, |seed| {
         let scenario = scenario_of(seed);
-        let outcome = check(&scenario, options)?;
+        let (outcome, reached) = check_marked(&scenario, options)?;
         if args.isolation {
             check_isolation(&scenario, options)?;
         }
+        if let Ok(mut marks) = marks.lock() {
+            marks.add(&reached);
+        }
         Ok(outcome.cells)
     });
+    let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
     let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}")));
-    if args.json {
+    let missing: Vec<String> = marks.missing().map(name).collect();
+    if many.json {
         print_json(&Report {
             seeds: swept.seeds,
             cells: swept.cells,
             pass: failed.is_none(),
             failed_seed: failed.map(|(seed, _)| *seed),
             failure: told,
+            marks: marks.iter().map(|mark| (name(mark), mark.count)).collect(),
         })?;
     } else {
         let (seeds, cells) = (swept.seeds, swept.cells);
@@ -72,7 +76,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         } else {
             "stopped"
         };
-        print(&format!("{told}{seeds} seeds, {cells} cells: {verdict}\n"))?;
+        let (table, never) = if args.marks {
+            (text(&marks), never(&missing))
+        } else {
+            (String::new(), String::new())
+        };
+        print(&format!(
+            "{table}{told}{seeds} seeds, {cells} cells: {verdict}\n{never}"
+        ))?;
     }
-    failed.map_or(Ok(Exit::Ok), |(_, failure)| exit(failure))
+    match failed {
+        Some((_, failure)) => exit(failure),
+        None if args.marks && !missing.is_empty() => Ok(Exit::Failed),
+        None => Ok(Exit::Ok),
+    }
+}
+
+fn never(missing: &[String]) -> String {
+    match missing.len() {
+        0 => "every mark was reached\n".into(),
+        _ => format!("never reached: {}\n", missing.join(", ")),
+    }
+}
+
+fn name(mark: &Mark) -> String {
+    format!("{}:{}", mark.group, mark.name)
+}
+
+fn text(marks: &Marks) -> String {
+    let rows: Vec<[String; 2]> = (marks.iter())
+        .map(|mark| [name(mark), mark.count.to_string()])
+        .collect();
+    table(&rows)
 }
