@@ -247,7 +247,7 @@ fn servers_and_applications_that_cannot_be_are_told() {
             s.applications[0].host = "c".into();
         }),
         ("control_ns", |s| s.servers[0].control_ns = 0),
-        ("is an application", |s| {
+        ("belongs to an application", |s| {
             s.faults = vec![FaultSpec::ReaderCrash {
                 connection: "one".into(),
                 at_ns: 0,
