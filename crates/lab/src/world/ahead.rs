@@ -20,7 +20,7 @@ use super::{Line, Ps};
 pub(crate) struct Ahead {
     /// For each line, its sources if nobody else puts cells on it.
     pub(crate) turns: Vec<Option<Turns>>,
-    /// Lines whose cells meet no others at the switch where they end.
+    /// Lines whose cells meet no others at the switch where they end, and keep their order.
     pub(crate) passes: Vec<bool>,
     /// For each host that sends nothing of its own, the lines on which all comes that it gets, if
     /// sources alone feed them.
@@ -31,6 +31,7 @@ pub(crate) struct Ahead {
 
 /// What a scenario has been made into.
 pub(crate) struct Parts<'a> {
+    pub(crate) lines: &'a [Line],
     pub(crate) places: &'a [Place],
     /// The number of each line among the outputs of its switch.
     pub(crate) outputs: &'a [u32],
@@ -68,7 +69,8 @@ impl Ahead {
                     && at == switch
                 {
                     let mut of_input = feeders.iter().filter(|inputs| inputs.contains(&input));
-                    ahead.passes[line] = of_input.all(|inputs| inputs.len() == 1);
+                    let meets_none = of_input.all(|inputs| inputs.len() == 1);
+                    ahead.passes[line] = meets_none && !parts.lines[line].swaps();
                 }
             }
         }

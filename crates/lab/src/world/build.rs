@@ -94,6 +94,7 @@ impl World {
         let events_max = builder.events_max();
         let service = builder.service();
         let parts = Parts {
+            lines: &builder.lines,
             places: &builder.topology.places,
             outputs: &builder.topology.outputs,
             ports: &builder.topology.ports,

@@ -175,6 +175,12 @@ impl Line {
         Some(at)
     }
 
+    /// Whether cells may overtake others on it.
+    pub(crate) fn swaps(&self) -> bool {
+        let faulty = self.faulty.as_ref();
+        faulty.is_some_and(|faulty| !faulty.swaps.is_empty())
+    }
+
     /// The cell that was sent behind `before` others arrives before the last of them, unless that
     /// is of the same VC or may have been taken already.
     fn overtake(&mut self, before: usize, ready: Ps) {
