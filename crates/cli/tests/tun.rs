@@ -231,7 +231,9 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
     for (this, other, peer) in both {
         assert_eq!(count(&this["copies"]), 0, "{this}");
         assert_eq!(sum(&this["not_sent"]), 0, "{this}");
-        assert_eq!(sum(&this["not_received"]), 0, "{this}");
+        // What came before the device was up, when its MTU was not known yet, is nobody's.
+        let early = count(&this["not_received"]["device_down"]);
+        assert_eq!(sum(&this["not_received"]), early, "{this}");
         let (from, to) = (&other["inatmarp"], &this["inatmarp"]);
         let sent = [&other["sent_pdus"], &from["asked"], &from["answered"]];
         let received = [&this["received_pdus"], &to["received"]];

@@ -393,8 +393,9 @@ mod tests {
     #[test]
     fn cells_overtake_those_of_other_vcs_that_are_under_way() {
         let mut line = Line::new(BIT_S, Ps::from_ns(5_000)).with_swaps(vec![0, 1, 2, 4, 9]);
-        // The third is of the second's VC, the fifth comes when the fourth has arrived.
-        for (vc, n, at_ns) in [(1, 0, 0), (2, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 900_000)] {
+        // The third is of the first's VC, which it meets; the fifth comes when the fourth has
+        // arrived.
+        for (vc, n, at_ns) in [(1, 0, 0), (2, 1, 0), (1, 2, 0), (3, 3, 0), (4, 4, 900_000)] {
             let mut cell = cell(n);
             cell[..4].fill(vc);
             line.send(Ps::from_ns(at_ns), &cell);
