@@ -364,9 +364,9 @@ pub struct RegionSizes {
 /// queue that the lab uses.
 pub const TRANSMIT_BUFFER_AT: usize = 16 * 1024;
 
-/// Octets of memory with a queue in it.
+/// Octets of memory with a queue in it, at least as many as most have.
 fn queue_len(slots: u32, slot_len: usize) -> usize {
-    layout::SLOTS + slots as usize * slot_len
+    TRANSMIT_BUFFER_AT.max(layout::SLOTS + slots as usize * slot_len)
 }
 
 /// The memory of one connection.
