@@ -69,7 +69,9 @@ impl Station {
             self.close_renamed(connection, old, vc);
         } else if let Some(handles) = handles {
             self.counts.replaced += 1;
-            if self.time(self.last).since_ns(asked) >= MODIFY_PATIENCE_NS {
+            // A step that is made up for may take a command up to a step before it was given.
+            let waited = self.time(self.last).since_ns(asked) + self.spec.step_ns;
+            if waited >= MODIFY_PATIENCE_NS {
                 self.cut.insert(connection);
             }
             self.left.extend(self.by_connection.insert(connection, vc));
