@@ -135,11 +135,12 @@ impl Source {
         self.by_adapter
     }
 
-    /// When the next cell or SDU is due; none: it is done. PDUs are finished.
+    /// When the next cell or SDU is due; none: it is done, or falls silent for ever. PDUs are
+    /// finished.
     #[inline]
     pub(crate) fn due(&self) -> Option<Ps> {
         let at = self.due.at();
-        (self.is_inside() || at < self.stop).then_some(at)
+        (at < Ps::MAX && (self.is_inside() || at < self.stop)).then_some(at)
     }
 
     /// Octets of SDU `number`.
