@@ -255,11 +255,7 @@ impl Control {
 
 /// Waits for a descriptor until `deadline` (none: as long as it takes); `false`: the time is over.
 /// A signal handler that ran in between is no end of it.
-pub(crate) fn wait_for(
-    fd: BorrowedFd<'_>,
-    flags: PollFlags,
-    deadline: Option<Time>,
-) -> Result<bool, Error> {
+fn wait_for(fd: BorrowedFd<'_>, flags: PollFlags, deadline: Option<Time>) -> Result<bool, Error> {
     loop {
         let timeout = deadline.map(|deadline| timespec(deadline.since_ns(now())));
         match poll(&mut [PollFd::from_borrowed_fd(fd, flags)], timeout.as_ref()) {

@@ -127,22 +127,21 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, data, flags)?)
     }
 
-    /// Sleeps until something happens or `until` has come (none: never), and tells `hear` of what
-    /// happened. A signal handler that ran in between ends it, too.
-    fn sleep(&self, until: Option<Time>, mut hear: impl FnMut(u64)) -> Result<(), Error> {
+    /// Sleeps until something happens or `until` has come (none: never): whether the control socket
+    /// and the adapter have told something. A signal handler that ran in between ends it, too.
+    fn sleep(&self, until: Option<Time>) -> Result<(bool, bool), Error> {
         let timeout = until.map(|until| timespec(until.since_ns(now())));
         let mut events = [const { MaybeUninit::uninit() }; Source::Timer as usize + 1];
-        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok((events, _)) => {
-                for event in events {
-                    let data = event.data;
-                    hear(data.u64());
-                }
-                Ok(())
-            }
-            Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        let events = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => &*events,
+            Err(Errno::INTR) => &[],
+            Err(errno) => return Err(errno.into()),
+        };
+        let has = |source| {
+            let mut data = events.iter().map(|event| event.data);
+            data.any(|data| data.u64() == source as u64)
+        };
+        Ok((has(Source::Control), has(Source::WakeUp)))
     }
 
     /// Another adapter's wake-up in place of the former's.
@@ -267,19 +266,12 @@ impl Connection {
             (Some(until), Some(deadline)) => Some(until.min(deadline)),
             (until, deadline) => until.or(deadline),
         };
-        let (mut told, mut woken) = (false, false);
-        let slept = self.poller.sleep(until, |source| {
-            told |= source == Source::Control as u64;
-            woken |= source == Source::WakeUp as u64;
-        });
-        {
-            let mut attached = self.attached.borrow_mut();
-            attached.disarm();
-            if woken {
-                attached.count_wakeup();
-            }
+        let slept = self.poller.sleep(until);
+        self.attached.borrow_mut().disarm();
+        let (told, woken) = slept?;
+        if woken {
+            self.attached.borrow_mut().count_wakeup();
         }
-        slept?;
         match told {
             true => self.look(),
             false => Ok(()),

@@ -14,6 +14,7 @@ use super::content::Content;
 use super::error::ScenarioError;
 use super::incident::Change;
 use super::limits::{self, Memory};
+use super::names::Names;
 use super::run::{Connection, World};
 use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
@@ -50,7 +51,7 @@ struct Builder<'a> {
     stations: Vec<Station>,
     connections: Vec<Connection>,
     services: Services,
-    names: BTreeMap<&'a str, usize>,
+    names: Names<'a>,
     attacked: Attacked,
     memory: Memory,
 }
@@ -78,7 +79,7 @@ impl World {
             stations: Vec::new(),
             connections: Vec::new(),
             services: Services::of(scenario)?,
-            names: BTreeMap::new(),
+            names: Names::of(scenario),
             attacked: Attacked::default(),
             memory: Memory::default(),
         };
@@ -150,7 +151,8 @@ impl Builder<'_> {
     fn connections(&mut self) -> Result<(), ScenarioError> {
         let mut addresses = BTreeSet::new();
         for (n, spec) in self.scenario.connections.iter().enumerate() {
-            if self.names.insert(&spec.name, n).is_some() {
+            // Of two with one name the last has it.
+            if self.names.connection(&spec.name)? != n {
                 return Err(ScenarioError::TwoOfAName(spec.name.clone()));
             }
             let from = self.topology.host(&spec.from)?;
@@ -241,17 +243,12 @@ impl Builder<'_> {
         // Each time that a reader comes again it brings new memory.
         for fault in &self.scenario.faults {
             if let FaultSpec::ReaderCrash { connection, .. } = fault {
-                let n = self.named(connection)?;
+                let n = self.names.connection(connection)?;
                 let contract = self.connections[n].contract;
                 self.opening(n, &contract, true)?;
             }
         }
         Ok(())
-    }
-
-    fn named(&self, name: &str) -> Result<usize, ScenarioError> {
-        let found = self.names.get(name).copied();
-        found.ok_or_else(|| ScenarioError::Unknown(name.into()))
     }
 
     fn attacked(&mut self) -> Result<(), ScenarioError> {
@@ -262,7 +259,7 @@ impl Builder<'_> {
             else {
                 continue;
             };
-            let n = self.named(connection)?;
+            let n = self.names.connection(connection)?;
             if whose.is_clients() {
                 let Connection { from, to, .. } = self.connections[n];
                 let at = if whose.sends() {
@@ -292,7 +289,7 @@ impl Builder<'_> {
             else {
                 continue;
             };
-            let number = self.named(connection)?;
+            let number = self.names.connection(connection)?;
             let contract = contract.parse::<TrafficContract>();
             let contract =
                 contract.map_err(|error| ScenarioError::Contract(connection.clone(), error))?;
@@ -397,7 +394,7 @@ impl Builder<'_> {
 
     fn sources(&mut self, opened: Ps) -> Result<Vec<Source>, ScenarioError> {
         let names = self.scenario.sources.iter();
-        let connections = names.map(|source| self.named(&source.connection));
+        let connections = names.map(|source| self.names.connection(&source.connection));
         let connections = connections.collect::<Result<Vec<usize>, _>>()?;
         let first = |connection: &usize| self.connections[*connection].path[0];
         let firsts: Vec<usize> = connections.iter().map(first).collect();

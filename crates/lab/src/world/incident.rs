@@ -1,13 +1,12 @@
 //! What happens at a time: stalls, crashes, changes, hostile writes; and the healing.
 
-use std::collections::BTreeMap;
-
 use cellgate_core::adapter::Attachment;
 use cellgate_core::ring::Words;
 
 use super::canary::Canary;
 use super::error::ScenarioError;
 use super::fault::{FaultSpec, Whose};
+use super::names::Names;
 use super::run::{Connection, Event, World};
 use super::scenario::Scenario;
 use super::station::Opening;
@@ -76,7 +75,7 @@ impl World {
     pub(super) fn schedule_incidents(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
         let names = Names::of(scenario);
         for (n, fault) in (0..).zip(&scenario.faults) {
-            let Some((at_ns, for_ns, begin, end)) = names.incidents(n, fault)? else {
+            let Some((at_ns, for_ns, begin, end)) = incidents(scenario, &names, n, fault)? else {
                 continue;
             };
             let at = self.opened.plus(Ps::from_ns(at_ns));
@@ -235,135 +234,112 @@ impl World {
 /// When a fault begins, how long it lasts, and what that means.
 type Span = (u64, u64, Incident, Option<Incident>);
 
-/// Numbers of hosts and connections.
-struct Names<'a> {
-    hosts: BTreeMap<&'a str, u32>,
-    connections: BTreeMap<&'a str, u32>,
-    links: usize,
-}
-
-impl<'a> Names<'a> {
-    fn of(scenario: &'a Scenario) -> Self {
-        let hosts = scenario.hosts.iter().map(|host| host.name.as_str());
-        let connections = scenario.connections.iter();
-        let connections = connections.map(|connection| connection.name.as_str());
-        Self {
-            hosts: hosts.zip(0..).collect(),
-            connections: connections.zip(0..).collect(),
-            links: scenario.links.len(),
+/// When fault `n` begins and ends, and what that means; none: it happens to a cell.
+fn incidents(
+    scenario: &Scenario,
+    names: &Names<'_>,
+    n: u32,
+    fault: &FaultSpec,
+) -> Result<Option<Span>, ScenarioError> {
+    let host_of = |name: &str| Ok(names.host(name)? as u32);
+    let connection_of = |name: &str| Ok(names.connection(name)? as u32);
+    let span = match fault {
+        FaultSpec::Cell { link, .. } | FaultSpec::Swap { link, .. } => {
+            if *link >= scenario.links.len() {
+                return Err(ScenarioError::Unknown(format!("link {link}")));
+            }
+            return Ok(None);
         }
-    }
-
-    fn host(&self, name: &str) -> Result<u32, ScenarioError> {
-        let host = self.hosts.get(name).copied();
-        host.ok_or_else(|| ScenarioError::Unknown(name.into()))
-    }
-
-    fn connection(&self, name: &str) -> Result<u32, ScenarioError> {
-        let connection = self.connections.get(name).copied();
-        connection.ok_or_else(|| ScenarioError::Unknown(name.into()))
-    }
-
-    /// Of fault `n`.
-    fn incidents(&self, n: u32, fault: &FaultSpec) -> Result<Option<Span>, ScenarioError> {
-        let span = match fault {
-            FaultSpec::Cell { link, .. } | FaultSpec::Swap { link, .. } => {
-                if *link >= self.links {
-                    return Err(ScenarioError::Unknown(format!("link {link}")));
-                }
-                return Ok(None);
-            }
-            FaultSpec::AdapterStall {
-                host,
-                at_ns,
-                for_ns,
-            } => {
-                let stall = Incident::AdapterStall(self.host(host)?, Ps::from_ns(*for_ns));
-                (*at_ns, 0, stall, None)
-            }
-            FaultSpec::HostStall {
-                host,
-                at_ns,
-                for_ns,
-            } => {
-                let stall = Incident::HostStall(self.host(host)?, Ps::from_ns(*for_ns));
-                (*at_ns, 0, stall, None)
-            }
-            FaultSpec::InterruptsLost {
-                host,
-                at_ns,
-                for_ns,
-            } => {
-                let who = self.host(host)?;
-                let lost = Incident::InterruptsLost(who, Ps::from_ns(*for_ns));
-                (*at_ns, *for_ns, lost, Some(Incident::Awake(who)))
-            }
-            FaultSpec::SpuriousWakeUp { host, at_ns } => {
-                (*at_ns, 0, Incident::Awake(self.host(host)?), None)
-            }
-            FaultSpec::ClockStep { host, at_ns, by_ns } => {
-                let step = Incident::ClockStep(self.host(host)?, Ps::from_ns(*by_ns));
-                (*at_ns, 0, step, None)
-            }
-            FaultSpec::ReaderCrash {
-                connection,
-                at_ns,
-                for_ns,
-            } => {
-                let who = self.connection(connection)?;
-                let end = Some(Incident::ReaderOpens(who));
-                (*at_ns, *for_ns, Incident::ReaderDies(who), end)
-            }
-            FaultSpec::AdapterCrash {
-                host,
-                at_ns,
-                for_ns,
-            } => {
-                let who = self.host(host)?;
-                let end = Some(Incident::AdapterBegins(who));
-                (*at_ns, *for_ns, Incident::AdapterDies(who), end)
-            }
-            FaultSpec::Guests {
-                host,
-                at_ns,
-                for_ns,
-                vcs,
-            } => {
-                let who = self.host(host)?;
-                let end = Some(Incident::GuestsGo(who));
-                (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
-            }
-            FaultSpec::Modify {
-                connection, at_ns, ..
-            } => {
-                self.connection(connection)?;
-                (*at_ns, 0, Incident::Modify(n), None)
-            }
-            FaultSpec::Lend {
-                connection,
-                at_ns,
-                for_ns,
-                pdus,
-            } => {
-                let who = self.connection(connection)?;
-                (
-                    *at_ns,
-                    0,
-                    Incident::Lend(who, *pdus, Ps::from_ns(*for_ns)),
-                    None,
-                )
-            }
-            FaultSpec::Write {
-                connection,
-                at_ns,
-                whose,
-                word,
-                value,
-            } => {
-                let who = self.connection(connection)?;
-                (*at_ns, 0, Incident::Write(who, *whose, *word, *value), None)
-            }
-        };
-        Ok(Some(span))
-    }
+        FaultSpec::AdapterStall {
+            host,
+            at_ns,
+            for_ns,
+        } => {
+            let stall = Incident::AdapterStall(host_of(host)?, Ps::from_ns(*for_ns));
+            (*at_ns, 0, stall, None)
+        }
+        FaultSpec::HostStall {
+            host,
+            at_ns,
+            for_ns,
+        } => {
+            let stall = Incident::HostStall(host_of(host)?, Ps::from_ns(*for_ns));
+            (*at_ns, 0, stall, None)
+        }
+        FaultSpec::InterruptsLost {
+            host,
+            at_ns,
+            for_ns,
+        } => {
+            let who = host_of(host)?;
+            let lost = Incident::InterruptsLost(who, Ps::from_ns(*for_ns));
+            (*at_ns, *for_ns, lost, Some(Incident::Awake(who)))
+        }
+        FaultSpec::SpuriousWakeUp { host, at_ns } => {
+            (*at_ns, 0, Incident::Awake(host_of(host)?), None)
+        }
+        FaultSpec::ClockStep { host, at_ns, by_ns } => {
+            let step = Incident::ClockStep(host_of(host)?, Ps::from_ns(*by_ns));
+            (*at_ns, 0, step, None)
+        }
+        FaultSpec::ReaderCrash {
+            connection,
+            at_ns,
+            for_ns,
+        } => {
+            let who = connection_of(connection)?;
+            let end = Some(Incident::ReaderOpens(who));
+            (*at_ns, *for_ns, Incident::ReaderDies(who), end)
+        }
+        FaultSpec::AdapterCrash {
+            host,
+            at_ns,
+            for_ns,
+        } => {
+            let who = host_of(host)?;
+            let end = Some(Incident::AdapterBegins(who));
+            (*at_ns, *for_ns, Incident::AdapterDies(who), end)
+        }
+        FaultSpec::Guests {
+            host,
+            at_ns,
+            for_ns,
+            vcs,
+        } => {
+            let who = host_of(host)?;
+            let end = Some(Incident::GuestsGo(who));
+            (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+        }
+        FaultSpec::Modify {
+            connection, at_ns, ..
+        } => {
+            connection_of(connection)?;
+            (*at_ns, 0, Incident::Modify(n), None)
+        }
+        FaultSpec::Lend {
+            connection,
+            at_ns,
+            for_ns,
+            pdus,
+        } => {
+            let who = connection_of(connection)?;
+            (
+                *at_ns,
+                0,
+                Incident::Lend(who, *pdus, Ps::from_ns(*for_ns)),
+                None,
+            )
+        }
+        FaultSpec::Write {
+            connection,
+            at_ns,
+            whose,
+            word,
+            value,
+        } => {
+            let who = connection_of(connection)?;
+            (*at_ns, 0, Incident::Write(who, *whose, *word, *value), None)
+        }
+    };
+    Ok(Some(span))
 }

@@ -28,6 +28,7 @@ mod kills;
 pub mod limits;
 mod line;
 mod marks;
+mod names;
 mod oracle;
 mod outcome;
 mod queue;

@@ -93,6 +93,8 @@ impl End {
                 devices.send(device).map_err(gone)?;
                 let to = SocketAddr::from((RECEIVES, PORT));
                 let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+                // Whoever has not heard of the stream cannot end it.
+                stream.set_write_timeout(Some(PATIENCE))?;
                 streams
                     .send(stream.try_clone()?)
                     .map_err(|_| ErrorKind::BrokenPipe)?;
@@ -104,6 +106,7 @@ impl End {
             devices.send(device).map_err(gone)?;
             wait_for(&[&listener])?;
             let (mut stream, _) = listener.accept()?;
+            stream.set_read_timeout(Some(PATIENCE))?;
             streams
                 .send(stream.try_clone()?)
                 .map_err(|_| ErrorKind::BrokenPipe)?;
@@ -150,12 +153,10 @@ fn carry(here: &Tun, there: &Tun, len: u16) -> io::Result<Vec<Sample>> {
             let taken = thread_cpu_ns();
             burst.give(there)?;
             let given = thread_cpu_ns();
-            let idle = burst.lens.is_empty() & {
-                burst.take(there)?;
-                burst.lens.is_empty()
-            };
+            let none = burst.lens.is_empty();
+            burst.take(there)?;
             burst.give(here)?;
-            if idle {
+            if none && burst.lens.is_empty() {
                 wait_for(&[here, there])?;
             }
             packets += data;

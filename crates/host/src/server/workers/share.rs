@@ -29,6 +29,7 @@ impl Share {
 
     /// Whether it is another.
     pub(super) fn tell(&self, ppm: u32) -> bool {
+        let ppm = ppm.min(UNTOLD - 1);
         self.0.swap(ppm, Ordering::Relaxed) != ppm
     }
 }

@@ -17,6 +17,7 @@ use super::scenario::ServerSpec;
 use super::{Promise, ServerBug, Service};
 use crate::world::endpoint::DOORBELL_SLOTS;
 use crate::world::error::ScenarioError;
+use crate::world::names::Names;
 use crate::world::run::Connection;
 use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 
@@ -65,12 +66,13 @@ impl Services {
     /// What is wrong with servers and applications is told.
     pub(crate) fn of(scenario: &Scenario) -> Result<Self, ScenarioError> {
         let mut services = Self::default();
-        let host_of = |name: &String| {
-            let host = scenario.hosts.iter().position(|host| host.name == *name);
-            host.ok_or_else(|| ScenarioError::Unknown(name.clone()))
-        };
+        let names = Names::of(scenario);
         for server in &scenario.servers {
-            if services.hosts.insert(host_of(&server.host)?, 0).is_some() {
+            if services
+                .hosts
+                .insert(names.host(&server.host)?, 0)
+                .is_some()
+            {
                 return Err(ScenarioError::TwoOfAName(server.host.clone()));
             }
             if server.best_effort_percent > 100 || server.control_ns == 0 {
@@ -79,16 +81,11 @@ impl Services {
             }
         }
         for application in &scenario.applications {
-            let host = host_of(&application.host)?;
+            let host = names.host(&application.host)?;
             let count = services.hosts.get_mut(&host);
             let count = count.ok_or_else(|| ScenarioError::NoServer(application.host.clone()))?;
             *count = count.saturating_add(1);
-            let name = &application.connection;
-            let connection = scenario
-                .connections
-                .iter()
-                .position(|one| one.name == *name);
-            let connection = connection.ok_or_else(|| ScenarioError::Unknown(name.clone()))?;
+            let connection = names.connection(&application.connection)?;
             let spec = &scenario.connections[connection];
             if ![&spec.from, &spec.to].contains(&&application.host) {
                 return Err(ScenarioError::NoEnd(application.name.clone()));
@@ -99,13 +96,10 @@ impl Services {
             let Some((name, sends)) = end_of(fault) else {
                 continue;
             };
-            let mut connections = scenario.connections.iter();
-            let Some(at) = connections.position(|one| one.name == *name) else {
-                continue;
-            };
+            let at = names.connection(name)?;
             let ConnectionSpec { from, to, .. } = &scenario.connections[at];
             let host = if sends { from } else { to };
-            if services.serves(host_of(host)?, at) {
+            if services.serves(names.host(host)?, at) {
                 return Err(ScenarioError::Served(name.clone()));
             }
         }
