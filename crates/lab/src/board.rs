@@ -62,6 +62,11 @@ pub struct LabBoard {
     there: Vec<VecDeque<Octets>>,
     space: Vec<usize>,
     commands: VecDeque<(u64, LabCommand)>,
+    /// Which port receives what each transmits, if one of this board does.
+    joined: Vec<Option<PortIndex>>,
+    /// Whether PDUs may cross from port to port as a whole, and the cells that did.
+    whole: bool,
+    crossed: u64,
     planted: Option<Planted>,
     charges: [u64; WORKS.len()],
     /// Only what somebody has to act upon is written down.
@@ -77,9 +82,22 @@ impl LabBoard {
             arriving: vec![VecDeque::new(); ports],
             there: vec![VecDeque::new(); ports],
             space: vec![0; ports],
+            joined: vec![None; ports],
             planted,
             ..Self::default()
         }
+    }
+
+    /// What `from` transmits is received by `to`, in the same step; PDUs may cross as a whole, or
+    /// all go as cells.
+    pub fn join(&mut self, from: PortIndex, to: PortIndex, whole: bool) {
+        self.joined[usize::from(from.0)] = Some(to);
+        self.whole = whole;
+    }
+
+    /// Cells of all PDUs that have crossed.
+    pub fn crossed(&self) -> u64 {
+        self.crossed
     }
 
     /// From here on it writes down only interrupts, ended commands and cells sent.
@@ -190,12 +208,28 @@ impl Board for LabBoard {
         let space = &mut self.space[usize::from(port.0)];
         assert!(n <= *space, "more cells than the port takes");
         *space -= n;
+        if let Some(to) = self.joined[usize::from(port.0)] {
+            let there = &mut self.there[usize::from(to.0)];
+            there.extend(cells.chunks_exact(format.stride()).map(whole));
+        }
         let cells = cells.to_vec();
         self.trace.push(Trace::Transmitted {
             port,
             format,
             cells,
         });
+    }
+
+    fn crossing(&self, port: PortIndex) -> Option<PortIndex> {
+        let to = self.joined[usize::from(port.0)]?;
+        (self.whole && self.waiting(to) == 0).then_some(to)
+    }
+
+    fn crossed(&mut self, from: PortIndex, _to: PortIndex, cells: u32) {
+        let space = &mut self.space[usize::from(from.0)];
+        assert!(cells as usize <= *space, "more cells than the port takes");
+        *space -= cells as usize;
+        self.crossed += u64::from(cells);
     }
 
     fn interrupt(&mut self, index: AttachmentIndex) {

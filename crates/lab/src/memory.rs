@@ -463,6 +463,12 @@ impl Region for LabRegion {
     fn staging(&self) -> &[u8] {
         &self.staging
     }
+
+    fn carry(&mut self, offset: u32, len: usize, to: Option<&mut Self>, at: usize) {
+        let octets = self.stage(offset, len)[..len].to_vec();
+        let to = to.map_or(&mut self.buffer, |to| &mut to.buffer);
+        to.write(at, &octets);
+    }
 }
 
 /// The memory of one client.

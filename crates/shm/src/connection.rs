@@ -205,6 +205,12 @@ impl Region for ConnectionMemory {
     fn staging(&self) -> &[u8] {
         &self.cold.staging
     }
+
+    fn carry(&mut self, offset: u32, len: usize, to: Option<&mut Self>, at: usize) {
+        let from = self.cold.geometry.transmit_buffer_at() + offset as usize;
+        let to = to.map_or(&mut self.receive, |to| &mut to.receive);
+        to.write_from(at, &self.cold.from_client, from, len);
+    }
 }
 
 /// A client's receive queue under a name that no other of this process has: a PDU is good for the

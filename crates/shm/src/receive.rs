@@ -46,6 +46,39 @@ impl ReceiveMemory {
         }
     }
 
+    /// Copies `len` octets at `from` of `words` to `offset`, each once.
+    ///
+    /// # Panics
+    /// If the buffer is not one that only the adapter writes: it could be a part of `words`.
+    pub(crate) fn write_from(
+        &mut self,
+        offset: usize,
+        words: &SharedWords,
+        from: usize,
+        len: usize,
+    ) {
+        assert!(self.words.sole_writer, "the buffer may be its sender's");
+        let (mut to, mut from) = (
+            self.words.range(offset, len),
+            words.range(from, len).cast_const(),
+        );
+        let mut left = len;
+        while left > 0 {
+            let n = left.min(CHUNK);
+            for line in 0..CHUNK / 64 {
+                claim(to.wrapping_add(AHEAD + line * 64));
+            }
+            // SAFETY: `range` checked both. The destination is mapped writable by the adapter alone
+            // and is no part of the source, which clients write: they can change octets while they
+            // are copied, and each lands as some value it had.
+            unsafe {
+                core::ptr::copy_nonoverlapping(from, to, n);
+                (from, to) = (from.add(n), to.add(n));
+            }
+            left -= n;
+        }
+    }
+
     /// Copies octets out, each once.
     pub(crate) fn copy_out(&self, offset: usize, octets: &mut [u8]) {
         self.words.copy_out(offset, octets);
@@ -64,6 +97,9 @@ impl ReceiveMemory {
 
 /// Cells that are copied between two looks ahead.
 const GROUP: usize = 4;
+
+/// Octets that are copied between two looks ahead where they lie in a row.
+const CHUNK: usize = 512;
 
 /// How far ahead of a copy the lines that it will write are asked for. A client that has read them
 /// has them in its core, and one after the other they come slower than cells do.

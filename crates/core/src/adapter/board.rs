@@ -49,6 +49,12 @@ pub trait Region {
     fn prefetch_stage(&self, _offset: u32) {}
     /// Private memory of the adapter for one PDU on its way out.
     fn staging(&self) -> &[u8];
+    /// Copies the `len` octets at `offset` of the transmit buffer, each once, to `at` in the
+    /// receive buffer of `to`, or in its own. The caller keeps `offset + len <= transmit_len` and
+    /// the rule of [`Memory`]; that buffer is stable.
+    fn carry(&mut self, offset: u32, len: usize, to: Option<&mut Self>, at: usize)
+    where
+        Self: Sized;
 }
 
 /// The memory of one client of the adapter: its event queue and its doorbell.
@@ -124,6 +130,18 @@ pub trait Board {
 
     /// Appends whole cells to `port`. The caller asked for space first.
     fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]);
+
+    /// The port of this board that receives what `port` transmits, if nothing is on the way there:
+    /// a whole PDU may cross at once then, in place of its cells.
+    #[inline(always)]
+    fn crossing(&self, _port: PortIndex) -> Option<PortIndex> {
+        None
+    }
+
+    /// Told that `cells` have been transmitted by `from` and received by `to` without having been
+    /// there. The caller asked for space first.
+    #[inline(always)]
+    fn crossed(&mut self, _from: PortIndex, _to: PortIndex, _cells: u32) {}
 
     /// Interrupts the client: wakes it if it sleeps.
     fn interrupt(&mut self, index: AttachmentIndex);

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clients::Clients;
 use super::commands::Pending;
+use super::crossing::Crossing;
 use super::loopback::Loopbacks;
 use super::oam::Replies;
 use super::paths::Paths;
@@ -61,6 +62,8 @@ pub(super) struct Port {
     last_empty: Time,
     /// Cells taken since it was found empty.
     crowd: u32,
+    /// Cells that it has received in this step and that crossed.
+    crossed: u32,
 }
 
 impl Port {
@@ -139,6 +142,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                     replies: Replies::new(),
                     last_empty: now,
                     crowd: 0,
+                    crossed: 0,
                 })
                 .collect(),
             gave_way: 0,
@@ -207,6 +211,50 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             && !board.planted(Planted::OverloadIgnored)
     }
 
+    /// A time before the arrival of any cell that `port` is yet to take.
+    fn earliest<B: Board<Region = R>>(&self, now: Time, board: &B, port: &Port) -> Time {
+        let gap_max_ns = if board.planted(Planted::GapUnbounded) {
+            u64::MAX
+        } else {
+            self.config.gap_max_ns
+        };
+        port.last_empty.max(now.minus_ns(gap_max_ns))
+    }
+
+    /// How PDUs of `from` cross in this step, if they can.
+    pub(super) fn crossing<B: Board<Region = R, Attachment = A>>(
+        &self,
+        now: Time,
+        board: &B,
+        from: PortIndex,
+    ) -> Option<Crossing> {
+        let to = board.crossing(from)?;
+        let port = self.ports.get(usize::from(to.0))?;
+        let plain = !port.config.discard_unread && !self.is_overloaded(board);
+        plain.then(|| Crossing {
+            to,
+            form: self.config.form,
+            arrival: Arrival {
+                now,
+                earliest: self.earliest(now, board, port),
+                overloaded: false,
+            },
+            room: u32::from(port.config.budget).saturating_sub(port.crossed),
+            cells: 0,
+        })
+    }
+
+    /// What has crossed to a port.
+    pub(super) fn note_crossing(&mut self, crossing: &Crossing) {
+        if crossing.cells > 0
+            && let Some(port) = self.ports.get_mut(usize::from(crossing.to.0))
+        {
+            port.crossed += crossing.cells;
+            // Their headers were valid.
+            port.hec = HecReceiver::new();
+        }
+    }
+
     fn receive_port<B: Board<Region = R, Attachment = A>>(
         &mut self,
         now: Time,
@@ -214,7 +262,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         index: usize,
         overloaded: bool,
     ) {
-        let Some(port) = self.ports.get_mut(index) else {
+        let Some(port) = self.ports.get(index) else {
             return;
         };
         let PortConfig {
@@ -224,25 +272,26 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ..
         } = port.config;
         let port_index = PortIndex(index as u8);
+        let earliest = self.earliest(now, board, port);
+        let Some(port) = self.ports.get_mut(index) else {
+            return;
+        };
         let stride = format.stride();
-        let fifo = &mut self.fifo[..usize::from(budget) * stride];
+        let crossed = core::mem::take(&mut port.crossed) as usize;
+        let budget = usize::from(budget);
+        let room = budget.saturating_sub(crossed);
+        let fifo = &mut self.fifo[..room * stride];
         board.charge(Work::TestReceiveFifos, 1);
-        let taken = board.receive(port_index, format, fifo).min(budget.into());
+        let taken = board.receive(port_index, format, fifo).min(room);
         self.stats.cells_received += taken as u64;
 
-        let gap_max_ns = if board.planted(Planted::GapUnbounded) {
-            u64::MAX
-        } else {
-            self.config.gap_max_ns
-        };
-        let earliest = port.last_empty.max(now.minus_ns(gap_max_ns));
-        if taken < usize::from(budget) {
+        if crossed + taken < budget {
             // Empty at a look after the step before this one: whatever comes later arrived later.
             port.last_empty = self.now;
         }
         let overloaded =
             overloaded && (port.crowd > 0 || !board.planted(Planted::OverloadOfOnePort));
-        port.note_crowd(taken, board.planted(Planted::OverloadStays));
+        port.note_crowd(crossed + taken, board.planted(Planted::OverloadStays));
         if taken == 0 {
             return;
         }

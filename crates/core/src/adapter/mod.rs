@@ -20,6 +20,7 @@ mod clients;
 mod command;
 mod commands;
 mod contract;
+mod crossing;
 mod discard;
 mod event;
 mod firmware;

@@ -147,7 +147,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Judges the first cell of a PDU.
     #[inline(always)]
-    fn begin(&mut self, header: Header) -> Result<(), Discard> {
+    pub(super) fn begin(&mut self, header: Header) -> Result<(), Discard> {
         if self.arrival.overloaded && self.apart().gives_way() {
             return Err(Discard::Overload);
         }
@@ -438,7 +438,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         let offset = self.offset();
         self.vc.region.receive_buffer().write(offset, payload);
         let receiver = &mut self.vc.receiver;
-        receiver.reassembler.hold_only();
+        receiver.reassembler.hold(1);
         let (trailer, result) = aal5::only(fold, payload, receiver.pdu_bounds.max_sdu);
         self.stats.cells_held += 1;
         self.board.charge(Work::ReceiveCells, 1);
@@ -541,7 +541,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Puts the PDU in progress into the receive queue and tells of it.
     #[inline(always)]
-    fn publish(&mut self, header: Header, len: u32, cells: u32, uu: u8, cpi: u8) {
+    pub(super) fn publish(&mut self, header: Header, len: u32, cells: u32, uu: u8, cpi: u8) {
         let descriptor = ReceiveDescriptor {
             len,
             uu,
@@ -620,7 +620,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Counts a PDU that was not let in, and tells if it was for want of room.
     #[inline(always)]
-    fn refuse(&mut self, reason: Discard) {
+    pub(super) fn refuse(&mut self, reason: Discard) {
         known(self.cold).stats.pdus_discarded.add(reason, 1);
         if matches!(reason, Discard::BufferFull | Discard::QueueFull) {
             self.apart().tell_full();
@@ -696,7 +696,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
 
     /// Tells of `count` cells just taken that do not end a PDU.
     #[inline(always)]
-    fn tell_progress(&mut self, count: u32) {
+    pub(super) fn tell_progress(&mut self, count: u32) {
         let flags = self.vc.receiver.flags;
         if flags.tell == Tell::Nothing {
             return;

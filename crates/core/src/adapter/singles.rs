@@ -145,7 +145,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
         receiver.catch_up(earliest);
         receiver.charge(n);
         receiver.pdu_bounds = receiver.bounds;
-        receiver.reassembler.hold_only();
+        receiver.reassembler.hold(1);
         receiver.queue.publish(self.vc.region.from_adapter(), n);
         self.stats.cells_delivered += u64::from(n);
         let stats = &mut known(self.cold).stats;

@@ -3,8 +3,10 @@
 use cellgate_simd::{Fold, Kernel, with_features};
 
 use super::clients::{Clients, Urgency};
+use super::crossing::{Crossed, Crossing};
 use super::firmware::TRANSMIT_BUDGET;
 use super::schedule::Schedule;
+use super::table::Table;
 use super::vc::{Cold, Outgoing, Vc};
 use super::{
     Aal, Adapter, AdapterStats, Attachment, Board, Event, EventKind, Planted, PortIndex, Region,
@@ -61,13 +63,19 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         port: PortIndex,
     ) {
         let mut space = board.transmit_space(port).min(TRANSMIT_BUDGET) as u32;
-        space -= self.send_oam(now, board, port, space);
+        let oam = self.send_oam(now, board, port, space);
+        space -= oam;
         if space == 0 || self.schedule.grant(now, port, 1).is_none() {
             board.charge(Work::ParseEmptyTransmitQueues, 1);
             return;
         }
         let format = self.format(port);
+        let mut crossing = match oam {
+            0 => self.crossing(now, board, port),
+            _ => None,
+        };
         with_features(Turn {
+            table: &mut self.table,
             vcs: &mut self.vcs,
             cold: &mut self.cold,
             clients: &mut self.clients,
@@ -79,7 +87,11 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             port,
             format,
             space,
+            crossing: crossing.as_mut(),
         });
+        if let Some(crossing) = crossing {
+            self.note_crossing(&crossing);
+        }
     }
 
     /// Sends answers to OAM cells, then loopback cells, ahead of everything else; how many. They
@@ -116,18 +128,21 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
 }
 
 /// One port's turn to transmit.
-struct Turn<'a, R, A, B> {
-    vcs: &'a mut [Option<Vc<R>>],
-    cold: &'a mut [Option<Cold>],
-    clients: &'a mut Clients<A>,
-    schedule: &'a mut Schedule,
-    stats: &'a mut AdapterStats,
+pub(super) struct Turn<'a, R, A, B> {
+    pub(super) table: &'a mut Table,
+    pub(super) vcs: &'a mut [Option<Vc<R>>],
+    pub(super) cold: &'a mut [Option<Cold>],
+    pub(super) clients: &'a mut Clients<A>,
+    pub(super) schedule: &'a mut Schedule,
+    pub(super) stats: &'a mut AdapterStats,
     cells: &'a mut [u8],
-    board: &'a mut B,
-    now: Time,
-    port: PortIndex,
-    format: CellFormat,
-    space: u32,
+    pub(super) board: &'a mut B,
+    pub(super) now: Time,
+    pub(super) port: PortIndex,
+    pub(super) format: CellFormat,
+    pub(super) space: u32,
+    /// How PDUs cross to a port of this board, if they can.
+    pub(super) crossing: Option<&'a mut Crossing>,
 }
 
 impl<R, A, B> Kernel for Turn<'_, R, A, B>
@@ -149,9 +164,7 @@ where
                 break;
             };
             let index = usize::from(grant.vc.0);
-            let (Some(Some(vc)), Some(Some(cold))) =
-                (self.vcs.get_mut(index), self.cold.get_mut(index))
-            else {
+            let Some((mut vc, mut cold)) = open(self.vcs, self.cold, index) else {
                 self.schedule.deactivate(grant.vc);
                 continue;
             };
@@ -159,23 +172,35 @@ where
                 if begun == PDUS_PER_STEP || empty == EMPTY_PER_STEP {
                     break;
                 }
-                match begin(fold, vc, cold, self.board) {
-                    Begin::Empty => {
+                let sdu = match next(vc, cold, self.board) {
+                    Next::Empty => {
                         empty += 1;
                         self.board.charge(Work::ParseEmptyTransmitQueues, 1);
                         self.schedule.deactivate(grant.vc);
                         continue;
                     }
-                    Begin::Invalid => {
+                    Next::Invalid => {
                         begun += 1;
-                        cold.stats.client_faults += 1;
-                        // It costs its VC a cell, else that VC would stay the first to be granted
-                        // and nobody else could begin a PDU.
-                        self.schedule.sent(self.now, grant.vc, 1);
-                        self.complete(grant.vc, 0);
+                        self.refuse(grant.vc);
                         continue;
                     }
-                    Begin::Ready => begun += 1,
+                    Next::Sdu(sdu) => sdu,
+                };
+                begun += 1;
+                if self.crossing.is_some() && written == 0 {
+                    match self.cross(grant.vc, &sdu) {
+                        Crossed::Whole => continue,
+                        Crossed::Later => break,
+                        Crossed::AsCells => {}
+                    }
+                }
+                let Some(again) = open(self.vcs, self.cold, index) else {
+                    continue;
+                };
+                (vc, cold) = again;
+                if !stage(fold, vc, cold, self.board, &sdu) {
+                    self.refuse(grant.vc);
+                    continue;
                 }
             }
             let wanted = self.space.min(vc.sender.outgoing.left());
@@ -213,12 +238,21 @@ where
     A: Attachment,
     B: Board<Region = R, Attachment = A>,
 {
+    /// Gives up an SDU that its client may not send. It costs its VC a cell, else that VC would
+    /// stay the first to be granted and nobody else could begin a PDU.
+    fn refuse(&mut self, index: VcIndex) {
+        if let Some(Some(cold)) = self.cold.get_mut(usize::from(index.0)) {
+            cold.stats.client_faults += 1;
+        }
+        self.schedule.sent(self.now, index, 1);
+        self.complete(index, 0);
+    }
+
     /// Gives the descriptor of a PDU that has left, or never will, back to its client.
     #[inline(always)]
-    fn complete(&mut self, index: VcIndex, cells: u32) {
+    pub(super) fn complete(&mut self, index: VcIndex, cells: u32) {
         let at = usize::from(index.0);
-        let (Some(Some(vc)), Some(Some(cold))) = (self.vcs.get_mut(at), self.cold.get_mut(at))
-        else {
+        let Some((vc, cold)) = open(self.vcs, self.cold, at) else {
             return;
         };
         if !self.board.planted(Planted::TransmitTailEarly) || cells == 0 {
@@ -254,75 +288,108 @@ fn ask_for_next<R: Region>(vc: &Vc<R>) {
     vc.region.prefetch_stage(vc.sender.next_offset);
 }
 
-enum Begin {
-    Empty,
-    Invalid,
-    Ready,
+/// Both halves of an open VC.
+#[inline(always)]
+fn open<'a, R>(
+    vcs: &'a mut [Option<Vc<R>>],
+    cold: &'a mut [Option<Cold>],
+    index: usize,
+) -> Option<(&'a mut Vc<R>, &'a mut Cold)> {
+    Some((
+        vcs.get_mut(index)?.as_mut()?,
+        cold.get_mut(index)?.as_mut()?,
+    ))
 }
 
-/// Takes the next descriptor and makes its PDU in staging. Every octet of the client's is read
-/// once.
+enum Next {
+    Empty,
+    Invalid,
+    Sdu(TransmitDescriptor),
+}
+
+/// The next descriptor, if its client may send that.
 #[inline(always)]
-fn begin<F: Fold, R: Region, B: Board<Region = R>>(
-    fold: F,
-    vc: &mut Vc<R>,
-    cold: &mut Cold,
-    board: &mut B,
-) -> Begin {
+fn next<R: Region, B: Board<Region = R>>(vc: &mut Vc<R>, cold: &mut Cold, board: &mut B) -> Next {
     let Vc { region, sender, .. } = vc;
     let faults = sender.queue.faults();
     if sender.hold || sender.queue.available(region.from_client(), 1) == 0 {
         cold.stats.client_faults += u64::from(sender.queue.faults() - faults);
-        return Begin::Empty;
+        return Next::Empty;
     }
     let mut octets = [0; 16];
     region
         .from_client()
         .copy_out(sender.queue.slot_at(0), &mut octets);
     let descriptor = TransmitDescriptor::parse(&octets);
-    let request = &cold.request;
     let unchecked = board.planted(Planted::TransmitLenUnchecked);
-    let fits = match request.aal {
+    let fits = match cold.request.aal {
         Aal::Aal0 => descriptor.len == aal0::SDU_LEN as u32,
         Aal::Aal5 | Aal::Aal34(_) => descriptor.len <= sender.max_sdu.into() || unchecked,
     };
-    let len = descriptor.len as usize;
-    if !fits
-        || descriptor.generation != cold.vc.generation
-        || !descriptor.is_within(region.transmit_len())
-        || len > region.staging().len()
+    if fits
+        && descriptor.generation == cold.vc.generation
+        && descriptor.is_within(region.transmit_len())
+        && descriptor.len as usize <= region.staging().len()
     {
-        return Begin::Invalid;
+        Next::Sdu(descriptor)
+    } else {
+        Next::Invalid
     }
+}
+
+/// Takes an SDU for one that leaves: what that costs, and where the next begins.
+#[inline(always)]
+pub(super) fn take_off<R, B: Board>(vc: &mut Vc<R>, sdu: &TransmitDescriptor, board: &mut B) {
+    let sender = &mut vc.sender;
     let work = match sender.queue.available_seen() {
         1 => Work::EnqueueToEmpty,
         _ => Work::Enqueue,
     };
     board.charge(work, 1);
-    sender.next_offset = (descriptor.offset + descriptor.len).next_multiple_of(PDU_ALIGN as u32);
-    let staging = region.stage(descriptor.offset, len);
-    let clp = descriptor.clp && !board.planted(Planted::TransmitClpLost);
-    let (uu, cpi) = if board.planted(Planted::TransmitUuLost) {
-        (0, 0)
-    } else {
-        (descriptor.uu, descriptor.cpi)
-    };
+    sender.next_offset = (sdu.offset + sdu.len).next_multiple_of(PDU_ALIGN as u32);
+}
+
+/// The header of the cells of a PDU but the last.
+#[inline(always)]
+pub(super) fn header_of<B: Board>(cold: &Cold, sdu: &TransmitDescriptor, board: &B) -> Header {
+    let clp = sdu.clp && !board.planted(Planted::TransmitClpLost);
     let user = Pti::User {
         congested: false,
         last: false,
     };
-    let header = Header::new(request.address, user, clp);
-    sender.outgoing = match request.aal {
+    Header::new(cold.request.address, user, clp)
+}
+
+/// Makes the PDU of an SDU in staging, if it has room. Every octet of the client's is read once.
+#[inline(always)]
+fn stage<F: Fold, R: Region, B: Board<Region = R>>(
+    fold: F,
+    vc: &mut Vc<R>,
+    cold: &Cold,
+    board: &mut B,
+    sdu: &TransmitDescriptor,
+) -> bool {
+    take_off(vc, sdu, board);
+    let Vc { region, sender, .. } = vc;
+    let len = sdu.len as usize;
+    let staging = region.stage(sdu.offset, len);
+    let (uu, cpi) = if board.planted(Planted::TransmitUuLost) {
+        (0, 0)
+    } else {
+        (sdu.uu, sdu.cpi)
+    };
+    let header = header_of(cold, sdu, board);
+    sender.outgoing = match cold.request.aal {
         Aal::Aal0 => Outgoing::Aal0(true),
         Aal::Aal5 => match aal5::Segmenter::seal(fold, staging, len as u16, uu, cpi, header) {
             Some(segmenter) => Outgoing::Aal5(segmenter),
-            None => return Begin::Invalid,
+            None => return false,
         },
         Aal::Aal34(_) => {
             let kept = board.planted(Planted::BtagKept);
             sender.btag = sender.btag.wrapping_add(u8::from(!kept));
             let lost = board.planted(Planted::TransmitMidLost);
-            let mid = if lost { 0 } else { descriptor.mid };
+            let mid = if lost { 0 } else { sdu.mid };
             let segmenter = aal34::Segmenter::new(len as u16, mid, sender.btag, header);
             Outgoing::Aal34(segmenter)
         }
@@ -330,7 +397,7 @@ fn begin<F: Fold, R: Region, B: Board<Region = R>>(
     if board.planted(Planted::TransmitTailEarly) {
         sender.queue.release(region.from_adapter(), 1);
     }
-    Begin::Ready
+    true
 }
 
 /// Writes up to `cells` cells of the PDU in staging to the front of `out`; how many.

@@ -423,6 +423,33 @@ impl Board for HostBoard {
         }
     }
 
+    #[inline(always)]
+    fn crossing(&self, port: PortIndex) -> Option<PortIndex> {
+        let to = self.ports.get(usize::from(port.0))?.leads_to?;
+        let end = self.ports.get(to)?;
+        match &end.receive {
+            Some(PortEnd::Receive(receiver, _))
+                if end.faults.is_none() && receiver.waiting() == 0 =>
+            {
+                Some(PortIndex(to as u8))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn crossed(&mut self, from: PortIndex, to: PortIndex, cells: u32) {
+        self.work.cells += 2 * cells as usize;
+        let from = self.ports.get_mut(usize::from(from.0));
+        if let Some(sender) = from.and_then(BoardPort::sender) {
+            sender.count_crossed(cells);
+        }
+        let to = self.ports.get_mut(usize::from(to.0));
+        if let Some(receiver) = to.and_then(BoardPort::receiver) {
+            receiver.count_crossed(cells);
+        }
+    }
+
     #[inline]
     fn interrupt(&mut self, index: AttachmentIndex) {
         self.work.others += 1;

@@ -62,6 +62,14 @@ impl ReceiveEnd {
         }
     }
 
+    /// Counts cells that were received without having been in the memory.
+    #[inline(always)]
+    pub(crate) fn count_crossed(&mut self, cells: u32) {
+        if let Self::Memory(receiver) = self {
+            receiver.count_crossed(cells);
+        }
+    }
+
     /// Shows the counters to other threads.
     pub(crate) fn publish(&mut self, now: Time, counters: &QueueCounters) {
         match self {
@@ -100,6 +108,14 @@ impl TransmitEnd {
             Self::Memory(sender) => sender.send(cells),
             Self::Udp(sender, _) => sender.send(cells),
         };
+    }
+
+    /// Counts cells that went without having been in the memory.
+    #[inline(always)]
+    pub(crate) fn count_crossed(&mut self, cells: u32) {
+        if let Self::Memory(sender) = self {
+            sender.count_crossed(cells);
+        }
     }
 
     /// Whether what is sent here is received there, by way of memory.

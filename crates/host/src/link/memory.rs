@@ -14,6 +14,7 @@ pub struct CellSender {
     port: PortSender,
     stride: usize,
     capacity: u32,
+    crossed: u64,
 }
 
 /// The receiving end. Every cell is copied out once, before anything of it is looked at.
@@ -21,6 +22,7 @@ pub struct CellSender {
 pub struct CellReceiver {
     port: PortReceiver,
     queued_max: u32,
+    crossed: u64,
 }
 
 impl CellSender {
@@ -30,6 +32,7 @@ impl CellSender {
             port,
             stride: geometry.sizes().format.stride(),
             capacity: geometry.sizes().cells,
+            crossed: 0,
         }
     }
 
@@ -93,7 +96,13 @@ impl CellSender {
 
     /// Cells ever sent.
     pub fn sent(&self) -> u64 {
-        self.port.cells().sent()
+        self.port.cells().sent() + self.crossed
+    }
+
+    /// Counts cells that the receiver has without having taken them from here.
+    #[inline(always)]
+    pub(crate) fn count_crossed(&mut self, cells: u32) {
+        self.crossed += u64::from(cells);
     }
 
     /// Cells ever dropped because the port was full.
@@ -103,15 +112,18 @@ impl CellSender {
 
     /// Cells that wait for the receiver, as last seen.
     pub fn queued(&self) -> u64 {
-        self.sent().saturating_sub(self.port.cells().taken())
+        let cells = self.port.cells();
+        cells.sent().saturating_sub(cells.taken())
     }
 
     /// Shows the counters to other threads.
     pub(crate) fn publish(&self, counters: &QueueCounters) {
         let cells = self.port.cells();
-        counters.sent.store(cells.sent(), Relaxed);
+        counters.sent.store(self.sent(), Relaxed);
         counters.dropped.store(cells.dropped(), Relaxed);
-        counters.received.store(cells.taken(), Relaxed);
+        counters
+            .received
+            .store(cells.taken() + self.crossed, Relaxed);
         counters.faults.store(cells.faults().into(), Relaxed);
     }
 }
@@ -122,6 +134,7 @@ impl CellReceiver {
         Self {
             port,
             queued_max: 0,
+            crossed: 0,
         }
     }
 
@@ -154,7 +167,13 @@ impl CellReceiver {
 
     /// Cells ever taken.
     pub fn taken(&self) -> u64 {
-        self.port.cells().taken()
+        self.port.cells().taken() + self.crossed
+    }
+
+    /// Counts cells that were received without having been here.
+    #[inline(always)]
+    pub(crate) fn count_crossed(&mut self, cells: u32) {
+        self.crossed += u64::from(cells);
     }
 
     /// The most cells that a look found waiting.
@@ -170,7 +189,7 @@ impl CellReceiver {
     /// Shows the counters to other threads.
     pub(crate) fn publish(&self, counters: &QueueCounters) {
         let cells = self.port.cells();
-        let received = cells.taken();
+        let received = self.taken();
         counters
             .sent
             .store(received + u64::from(cells.waiting()), Relaxed);

@@ -102,11 +102,11 @@ impl Reassembler {
         }
     }
 
-    /// Holds the one cell of a PDU that [`only`] judges. What was held is forgotten.
+    /// Holds `cells` of a PDU that is judged elsewhere ([`only`]). What was held is forgotten.
     #[inline(always)]
-    pub fn hold_only(&mut self) {
-        self.cells = 1;
-        self.folded = 1;
+    pub fn hold(&mut self, cells: u16) {
+        self.cells = cells;
+        self.folded = cells;
         self.deferred = false;
     }
 
