@@ -48,8 +48,9 @@ const fn plan(port: u8, vci: u16, receive: Option<u16>, transmit: Option<u16>) -
     }
 }
 
-/// Those that send come first.
-const PLANS: [Plan; 8] = [
+const PLANS: [Plan; 9] = [
+    // In the first slot: nobody sends to it.
+    plan(1, 99, Some(MAX_SDU), None),
     plan(0, 100, None, Some(MAX_SDU)),
     // Receives what it sends.
     plan(2, 101, Some(MAX_SDU), Some(MAX_SDU)),
@@ -67,9 +68,35 @@ const PLANS: [Plan; 8] = [
     },
 ];
 /// Of PLANS, as often as they are to send.
-const SENDERS: [usize; 8] = [0, 0, 0, 1, 1, 2, 3, 4];
+const SENDERS: [usize; 8] = [1, 1, 1, 2, 2, 3, 4, 5];
+
+/// What worlds differ in beside their contracts.
+#[derive(Clone, Copy)]
+struct Shape {
+    whole: bool,
+    port: PortConfig,
+    /// Nobody else can write the receive buffers.
+    stable: bool,
+}
+
+impl Shape {
+    fn new(whole: bool) -> Self {
+        let port = PortConfig {
+            format: CellFormat::NoHec,
+            budget: BUDGET as u16,
+            discard_unread: false,
+            line_rate: fast(),
+        };
+        Self {
+            whole,
+            port,
+            stable: true,
+        }
+    }
+}
 
 struct World {
+    stable: bool,
     adapter: Adapter<LabRegion, LabAttachment>,
     board: LabBoard,
     client: LabAttachment,
@@ -81,19 +108,13 @@ struct World {
 }
 
 impl World {
-    fn new(whole: bool, format: CellFormat, line_rate: CellRate, receive: Receive) -> Self {
-        let port = PortConfig {
-            format,
-            budget: BUDGET as u16,
-            discard_unread: false,
-            line_rate,
-        };
+    fn new(shape: Shape, receive: Receive) -> Self {
         let config = Config {
             form: HeaderForm::Uni,
             vcs: PLANS.len() as u16,
             leaves: 4,
             attachments: 1,
-            ports: vec![port; 3],
+            ports: vec![shape.port; 3],
             gap_max_ns: 15_000,
             clump_cells: 4,
             overload_cells: 0,
@@ -101,9 +122,10 @@ impl World {
         let client = LabAttachment::new(256, DOORBELLS);
         let mut board = LabBoard::new(3, None);
         for (from, to) in JOINED {
-            board.join(PortIndex(from), PortIndex(to), whole);
+            board.join(PortIndex(from), PortIndex(to), shape.whole);
         }
         let mut world = Self {
+            stable: shape.stable,
             adapter: Adapter::new(config, Time::from_ns(1_000)).expect("a sane configuration"),
             board,
             client: client.clone(),
@@ -129,7 +151,7 @@ impl World {
             receive_slots: RECEIVE_SLOTS,
             transmit_slots: TRANSMIT_SLOTS,
             transmit_len: sent.map_or(0, |_| TRANSMIT_BUFFER),
-            stable: true,
+            stable: self.stable,
         });
         let request = OpenRequest {
             address: VpiVci::new(0, plan.vci).expect("an address"),
@@ -159,10 +181,14 @@ impl World {
     }
 
     fn order(&mut self, command: LabCommand) -> Outcome {
+        self.order_at(Time::from_ns(1_000), command)
+    }
+
+    fn order_at(&mut self, now: Time, command: LabCommand) -> Outcome {
         self.board.order(0, command);
-        self.step(Time::from_ns(1_000));
-        self.trace
-            .drain(..)
+        self.step(now);
+        let mut trace = self.trace.drain(..);
+        trace
             .find_map(|trace| match trace {
                 Trace::Completed(completion) => Some(completion.result.expect("no refusal")),
                 _ => None,
@@ -171,7 +197,11 @@ impl World {
     }
 
     fn step(&mut self, now: Time) {
-        self.board.poll(now, 1_024);
+        self.step_with_space(now, 1_024);
+    }
+
+    fn step_with_space(&mut self, now: Time, space: usize) {
+        self.board.poll(now, space);
         self.adapter.step(now, &mut self.board);
         self.trace.append(&mut self.board.trace);
         assert!(self.adapter.stats().is_conserved());
@@ -235,6 +265,7 @@ impl World {
     fn look(&mut self) -> Seen {
         let mut told = BTreeMap::<_, Vec<Event>>::new();
         let mut interrupts = 0;
+        let mut outcomes = BTreeMap::new();
         for trace in self.trace.drain(..) {
             match trace {
                 Trace::Posted(_, event) => {
@@ -242,13 +273,21 @@ impl World {
                     told.entry(key).or_default().push(event);
                 }
                 Trace::Interrupted(_) => interrupts += 1,
+                Trace::Judged(outcome, cells) => {
+                    *outcomes.entry(format!("{outcome:?}")).or_insert(0) += cells;
+                }
                 _ => {}
             }
         }
         Seen {
+            outcomes,
             stats: *self.adapter.stats(),
             infos: (0..PLANS.len() as u16)
-                .map(|vc| self.adapter.info(VcIndex(vc)))
+                .filter_map(|vc| self.adapter.info(VcIndex(vc)))
+                .map(|mut info| {
+                    info.stats.pdus_crossed = 0;
+                    info
+                })
                 .collect(),
             received: self.received(),
             told,
@@ -263,7 +302,7 @@ impl World {
     }
 
     /// The adapter's state but for what may differ: the names of memory, what is left of PDUs that
-    /// are gone, and when it last looked at what clients have given back.
+    /// are gone, when it last looked at what clients have given back, and what crossed.
     fn state(&self) -> Value {
         // By way of text, which has numbers of any length.
         let state = serde_json::to_string(&self.adapter).expect("state can be written");
@@ -274,7 +313,8 @@ impl World {
 }
 
 fn forget(value: &mut Value) {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 11] = [
+        "pdus_crossed",
         "from_adapter",
         "from_client",
         "view",
@@ -301,10 +341,11 @@ fn forget(value: &mut Value) {
 #[derive(Debug, PartialEq)]
 struct Seen {
     stats: AdapterStats,
-    infos: Vec<Option<VcInfo>>,
+    infos: Vec<VcInfo>,
     received: Vec<(usize, ReceiveDescriptor, Vec<u8>)>,
     /// Of each VC and kind, in order.
     told: BTreeMap<(VcIndex, u8), Vec<Event>>,
+    outcomes: BTreeMap<String, u32>,
     interrupts: usize,
     charges: BTreeMap<&'static str, u64>,
 }
@@ -375,9 +416,17 @@ fn draw_burst(draw: &mut Pcg64Mcg) -> Vec<(usize, Vec<u8>, SduOptions)> {
         .map(|_| SENDERS[pick(8) as usize])
         .collect();
     for pdu in 0..1 + pick(6) {
-        let len = match pick(4) {
-            0 => 1 + pick(40),
-            1 => 1 + pick(120),
+        if left == 0 {
+            break;
+        }
+        let sender = senders[pdu as usize % senders.len()];
+        let len = match pick(8) {
+            0 | 1 => 1 + pick(40),
+            2 => 1 + pick(120),
+            // All that a step has left.
+            3 => (left * 48 - 8).min(MAX_SDU.into()),
+            // About the most that the fifth may receive.
+            _ if sender == 4 => 280 + pick(60),
             _ => 1 + pick(MAX_SDU.into()),
         };
         let cells = aal5_cells(len);
@@ -393,7 +442,7 @@ fn draw_burst(draw: &mut Pcg64Mcg) -> Vec<(usize, Vec<u8>, SduOptions)> {
             clp: pick(4) == 0,
             mid: 0,
         };
-        burst.push((senders[pdu as usize % senders.len()], sdu, options));
+        burst.push((sender, sdu, options));
     }
     burst
 }
@@ -405,7 +454,11 @@ fn what_crosses_is_judged_counted_and_told_as_its_cells_would_be() {
         let (mut crossed, mut sent, mut delivered, mut low) = (0, 0, 0, 0);
         for seed in 0..4 {
             let format = [CellFormat::NoHec, CellFormat::WithHec][seed as usize % 2];
-            let mut worlds = [true, false].map(|whole| World::new(whole, format, fast(), receive));
+            let mut worlds = [true, false].map(|whole| {
+                let mut shape = Shape::new(whole);
+                shape.port.format = format;
+                World::new(shape, receive)
+            });
             let mut draw = Pcg64Mcg::seed_from_u64(seed);
             let mut now = Time::from_ns(1_000_000);
             for burst in 0..60 {
@@ -416,7 +469,7 @@ fn what_crosses_is_judged_counted_and_told_as_its_cells_would_be() {
                     for (sender, sdu, options) in &sdus {
                         world.submit(*sender, sdu, *options);
                     }
-                    for _ in 0..3 {
+                    for _ in 0..1 + burst % 3 {
                         world.step(now);
                     }
                     world.look()
@@ -458,11 +511,10 @@ fn what_crosses_is_judged_counted_and_told_as_its_cells_would_be() {
 }
 
 /// One world, one sender; so many SDUs of `len` octets at once.
-fn send(line_rate: CellRate, pdus: usize, len: usize) -> World {
-    let format = CellFormat::NoHec;
-    let mut world = World::new(true, format, line_rate, receive(Notification::Polled));
+fn send(shape: Shape, pdus: usize, len: usize) -> World {
+    let mut world = World::new(shape, receive(Notification::Polled));
     for _ in 0..pdus {
-        world.submit(0, &vec![7; len], SduOptions::default());
+        world.submit(1, &vec![7; len], SduOptions::default());
     }
     world
 }
@@ -470,7 +522,7 @@ fn send(line_rate: CellRate, pdus: usize, len: usize) -> World {
 #[test]
 fn a_pdu_that_does_not_fit_behind_another_crosses_in_the_next_step() {
     // 84 cells each: three in a step.
-    let mut world = send(fast(), 4, 4_000);
+    let mut world = send(Shape::new(true), 4, 4_000);
     let mut now = Time::from_ns(1_000_000);
     world.step(now);
     assert_eq!(world.received().len(), 3);
@@ -482,9 +534,85 @@ fn a_pdu_that_does_not_fit_behind_another_crosses_in_the_next_step() {
 }
 
 #[test]
+fn no_more_crosses_in_a_step_than_either_port_takes() {
+    for (space, budget) in [(100, BUDGET), (BUDGET, 100)] {
+        let mut shape = Shape::new(true);
+        shape.port.budget = budget as u16;
+        let mut world = send(shape, 3, 4_000);
+        for us in 0..3 {
+            world.step_with_space(Time::from_ns(1_000_000 + us * 1_000), space as usize);
+            assert_eq!(world.received().len(), 1);
+        }
+        assert_eq!(world.board.crossed(), 252);
+    }
+}
+
+#[test]
+fn what_crosses_counts_for_whether_a_port_was_found_empty() {
+    let [whole, cells] = [true, false].map(|whole| {
+        let mut shape = Shape::new(whole);
+        shape.port.budget = 84;
+        let mut world = send(shape, 1, 4_000);
+        world.step(Time::from_ns(1_000_000));
+        assert_eq!(world.received().len(), 1);
+        world.state()
+    });
+    assert!(whole == cells);
+}
+
+#[test]
+fn nothing_crosses_into_a_buffer_that_others_can_write() {
+    let shape = Shape {
+        stable: false,
+        ..Shape::new(true)
+    };
+    let mut world = send(shape, 3, 4_000);
+    world.step(Time::from_ns(1_000_000));
+    assert_eq!(world.received().len(), 3);
+    assert_eq!(world.board.crossed(), 0);
+}
+
+#[test]
+fn what_follows_a_pdu_that_stays_unfinished_goes_as_cells() {
+    let receive = receive(Notification::Polled);
+    let [whole, cells] = [true, false].map(|whole| {
+        let mut world = World::new(paced(whole), receive);
+        for _ in 0..4 {
+            world.submit(1, &[7; 4_000], SduOptions::default());
+        }
+        // Of the fourth PDU only the first cells leave before its sender goes.
+        world.step(Time::from_ns(1_000_000));
+        let now = Time::from_ns(1_004_000);
+        world.step(now);
+        assert_eq!(world.adapter.stats().cells_held, 8);
+        let (vc, ..) = world.vcs[1];
+        world.order_at(now, Command::Close { ticket: 0, vc });
+        let successor = world.vcs.len();
+        world.open(&PLANS[1], receive);
+        world.seen.push(0);
+        for octet in [8, 9, 10] {
+            world.submit(successor, &[octet; 200], SduOptions::default());
+            world.step(now.plus_ns(1_000_000 * u64::from(octet)));
+        }
+        (world.look(), world.board.crossed())
+    });
+    assert_eq!(whole.0, cells.0);
+    // Three PDUs at first, and those behind the one that the unfinished one has spoiled.
+    let sdus: Vec<_> = whole.0.received.iter().map(|(.., sdu)| sdu[0]).collect();
+    assert_eq!(sdus, [7, 7, 7, 9, 10]);
+    assert_eq!((whole.1, cells.1), (3 * 84 + 2 * 5, 0));
+}
+
+/// 256 cells at once, then one a microsecond.
+fn paced(whole: bool) -> Shape {
+    let mut shape = Shape::new(whole);
+    shape.port.line_rate = CellRate::new(1_000_000).expect("a rate");
+    shape
+}
+
+#[test]
 fn what_a_line_paces_goes_as_cells_in_order() {
-    // 256 cells at once, then one a microsecond.
-    let mut world = send(CellRate::new(1_000_000).expect("a rate"), 6, 4_000);
+    let mut world = send(paced(true), 6, 4_000);
     let mut times = Vec::new();
     for us in 0..400 {
         world.step(Time::from_ns(1_000_000 + us * 1_000));
@@ -498,17 +626,16 @@ fn what_a_line_paces_goes_as_cells_in_order() {
 #[test]
 fn nothing_overtakes_the_cells_of_a_pdu_in_progress() {
     // The second VC's PDUs would fit whole into what the first leaves of each step.
-    let format = CellFormat::NoHec;
-    let mut world = World::new(true, format, fast(), receive(Notification::Polled));
+    let mut world = World::new(Shape::new(true), receive(Notification::Polled));
     for i in 0..8 {
-        world.submit(0, &[i; 3_000], SduOptions::default());
-        world.submit(3, &[i; 200], SduOptions::default());
+        world.submit(1, &[i; 3_000], SduOptions::default());
+        world.submit(4, &[i; 200], SduOptions::default());
     }
     let mut orders = [Vec::new(), Vec::new()];
     for us in 0..20 {
         world.step(Time::from_ns(1_000_000 + us * 1_000));
         for (vc, _, sdu) in world.received() {
-            orders[usize::from(vc != 5)].push(sdu[0]);
+            orders[usize::from(vc != 6)].push(sdu[0]);
         }
         world.release(0);
     }

@@ -253,6 +253,10 @@ pub struct VcStats {
     pub cells_transmitted: u64,
     /// PDUs sent.
     pub pdus_transmitted: u64,
+    /// Of these, handed to another port of this adapter as a whole: copied once, from buffer to
+    /// buffer.
+    #[serde(default)]
+    pub pdus_crossed: u64,
     /// Transmit descriptors that named no valid SDU, and indices that could not be.
     pub client_faults: u64,
 }

@@ -139,6 +139,7 @@ where
         crossing.cells += cells;
         cold.stats.cells_transmitted += u64::from(cells);
         cold.stats.pdus_transmitted += 1;
+        cold.stats.pdus_crossed += 1;
         self.stats.cells_transmitted += u64::from(cells);
         self.stats.cells_received += u64::from(cells);
         self.board.charge(Work::TransmitCells, cells);
@@ -174,12 +175,11 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     /// Whether a PDU of `cells`, with an SDU of `len` octets, is held in whole if it is let in.
     fn holds_whole(&mut self, cells: u32, len: u32) -> bool {
         let receiver = &self.vc.receiver;
-        let bounds = receiver.bounds;
+        let max_sdu = receiver.bounds.max_sdu;
         let stable = self.vc.region.receive_buffer().stable(0, 0).is_some();
         if receiver.flags.framing != Framing::Aal5
             || receiver.receiving()
-            || cells > bounds.max_cells.into()
-            || len > bounds.max_sdu.into()
+            || len > max_sdu.into()
             || !stable
         {
             return false;
@@ -193,7 +193,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     fn has_room(&self, cells: u32) -> bool {
         let receiver = &self.vc.receiver;
         let end = receiver.position + u64::from(cells) * PAYLOAD_LEN as u64;
-        receiver.queue.free_seen() > 0 && end <= receiver.limit
+        end <= receiver.limit
     }
 
     /// Takes a PDU that was let in and whose octets are in place.
