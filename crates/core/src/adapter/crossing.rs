@@ -44,7 +44,7 @@ pub(super) enum Crossed {
     AsCells,
 }
 
-/// Ways of one PDU.
+/// From where to where a PDU crosses.
 struct Way {
     from: usize,
     to: usize,
