@@ -179,6 +179,19 @@ impl LabWords {
         }
     }
 
+    /// Shows `look` the `len` octets at `offset`, at the end on from the beginning. A load.
+    pub(crate) fn show<T>(&self, offset: usize, len: usize, look: impl FnOnce(&[u8]) -> T) -> T {
+        if offset + len > self.shared.len {
+            let mut octets = vec![0; len];
+            let (first, second) = octets.split_at_mut(self.shared.len - offset);
+            self.copy_out(offset, first);
+            self.copy_out(0, second);
+            return look(&octets);
+        }
+        self.before_load(offset);
+        look(&self.octets_to(offset + len)[offset..offset + len])
+    }
+
     /// Copies the octets at `offset` out, at the end on from the beginning. No load.
     fn look(&self, offset: usize, octets: &mut [u8]) {
         let from = self.octets_to(self.shared.len);
