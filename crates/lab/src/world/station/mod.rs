@@ -138,6 +138,8 @@ pub(crate) struct Station {
     /// What is open, or is to be again.
     openings: BTreeMap<u32, Opening>,
     ordered: BTreeMap<u64, Ordered>,
+    /// Connections that are being changed.
+    changing: BTreeSet<u32>,
     tickets: u64,
     pub(crate) refusals: Vec<Refusal>,
     /// How commands of the server have ended, for whoever carries them on.
@@ -228,6 +230,7 @@ impl Station {
             by_connection: BTreeMap::new(),
             openings: BTreeMap::new(),
             ordered: BTreeMap::new(),
+            changing: BTreeSet::new(),
             tickets: 0,
             refusals: Vec::new(),
             answered: Vec::new(),
