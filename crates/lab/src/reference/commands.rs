@@ -117,7 +117,7 @@ impl Reference {
     }
 
     fn vc(&mut self, index: u16) -> &mut Vc {
-        self.vcs.get_mut(&index).expect("no VC is a refusal")
+        self.vcs.get_mut(index).expect("no VC is a refusal")
     }
 
     /// All refusals that would be right; none if the command must be carried out.
@@ -128,7 +128,7 @@ impl Reference {
                 refusals.push(refusal);
             }
         };
-        let named = vc.and_then(|id| self.vcs.get(&id.index.0).filter(|vc| vc.id == id));
+        let named = vc.and_then(|id| self.vcs.get(id.index.0).filter(|vc| vc.id == id));
         match order {
             Order::Configure(port, config) => {
                 let exists = usize::from(port.0) < self.config.ports.len();
@@ -313,7 +313,7 @@ impl Reference {
         sizes: RegionSizes,
     ) -> Option<String> {
         let index = id.index.0;
-        if index >= self.config.vcs || self.vcs.contains_key(&index) {
+        if index >= self.config.vcs || self.vcs.get(index).is_some() {
             return Some(format!("slot {index} is not free"));
         }
         if self
@@ -352,8 +352,10 @@ impl Reference {
 
     /// Enters a VC into the indices.
     fn enter(&mut self, index: u16) {
-        let vc = &self.vcs[&index];
-        self.places.entry(place(vc)).or_default().insert(index);
+        let vc = &self.vcs[index];
+        let place = self.places.entry(place(vc)).or_default();
+        place.push(index);
+        place.sort_unstable();
         *self.leaves.entry(leaf(&vc.request)).or_default() += 1;
         *self.paths_of_vcs.entry(path(vc)).or_default() += 1;
         if vc.interleaved.is_some() {
@@ -364,9 +366,9 @@ impl Reference {
 
     /// Takes a VC out of the indices.
     fn leave(&mut self, index: u16) {
-        let vc = &self.vcs[&index];
+        let vc = &self.vcs[index];
         if let Some(slots) = self.places.get_mut(&place(vc)) {
-            slots.remove(&index);
+            slots.retain(|slot| *slot != index);
         }
         one_less(&mut self.leaves, leaf(&vc.request));
         one_less(&mut self.paths_of_vcs, path(vc));
@@ -437,7 +439,7 @@ impl Reference {
     fn close(&mut self, index: u16, info: &VcInfo) -> Option<String> {
         self.lose_held(index);
         self.leave(index);
-        let vc = self.vcs.remove(&index)?;
+        let vc = self.vcs.remove(index)?;
         self.given_back.insert(vc.memory, vc.queue_tail);
         let same = info.vc == vc.id && info.request == vc.request;
         if !same {
@@ -453,7 +455,7 @@ impl Reference {
         if state.time.ns() != self.now_ns {
             return Some(format!("at {:?}", state.time));
         }
-        let mut open = self.vcs.range(from..);
+        let mut open = self.vcs.from(from);
         for info in &state.vcs {
             let Some((_, vc)) = open.next() else {
                 return Some(format!("{:?} is not open", info.vc));
@@ -471,7 +473,7 @@ impl Reference {
         let listed = state.vcs.len();
         match (open.next(), state.next) {
             (None, None) => {}
-            (Some((&index, _)), Some(next)) if next.0 <= index && listed >= room as usize => {}
+            (Some((index, _)), Some(next)) if next.0 <= index && listed >= room as usize => {}
             (left, next) => return Some(format!("next {next:?}, left {:?}", left.map(|l| l.0))),
         }
         self.adapter_difference(&state.stats)

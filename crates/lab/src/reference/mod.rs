@@ -23,6 +23,7 @@ mod oam;
 mod output;
 mod policer;
 mod receive;
+mod slots;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -38,6 +39,7 @@ pub(crate) use aal34::{cells_of_sdu as cells_of_aal34, payloads, raw, seal};
 pub(crate) use bits::{crc32, hec, remainder10, seal10};
 pub(crate) use loopback::LoopbackLeft;
 pub(crate) use output::{Output, Submission};
+use slots::Slots;
 
 /// What the clients have written where the adapter reads it.
 pub(crate) trait Clients {
@@ -235,9 +237,9 @@ pub(crate) struct Reference {
     /// Cells received before this step.
     received_before: u64,
     ports: Vec<Port>,
-    vcs: BTreeMap<u16, Vc>,
+    vcs: Slots<Vc>,
     /// Their slots, by port, VPI and VCI.
-    places: BTreeMap<(u8, u16, u16), BTreeSet<u16>>,
+    places: BTreeMap<(u8, u16, u16), Vec<u16>>,
     /// How many there are in each block of addresses in use, and on each virtual path.
     leaves: BTreeMap<(u8, u32), u32>,
     paths_of_vcs: BTreeMap<(u8, u16), u32>,
@@ -289,7 +291,7 @@ impl Reference {
             gave_way: 0,
             received_before: 0,
             ports: vec![port; config.ports.len()],
-            vcs: BTreeMap::new(),
+            vcs: Slots::new(),
             places: BTreeMap::new(),
             leaves: BTreeMap::new(),
             paths_of_vcs: BTreeMap::new(),
@@ -371,7 +373,7 @@ impl Reference {
 
     /// Counts anew what one VC holds.
     fn count_held(&mut self, index: u16) {
-        if let Some(vc) = self.vcs.get_mut(&index) {
+        if let Some(vc) = self.vcs.get_mut(index) {
             let held = vc.held();
             self.held = self.held - vc.counted + held;
             vc.counted = held;
@@ -401,7 +403,7 @@ impl Reference {
     /// The tail of a receive queue that was believed last.
     pub(crate) fn accepted_tail(&self, memory: u64) -> u64 {
         let user = self.users.get(&memory);
-        let used = user.and_then(|index| self.vcs.get(index));
+        let used = user.and_then(|index| self.vcs.get(*index));
         let used = used.map(|vc| vc.queue_tail);
         used.or_else(|| self.given_back.get(&memory).copied())
             .unwrap_or(0)
@@ -422,7 +424,7 @@ impl Reference {
     }
 
     fn named(&self, id: VcId) -> Option<&Vc> {
-        self.vcs.get(&id.index.0).filter(|vc| vc.id == id)
+        self.vcs.get(id.index.0).filter(|vc| vc.id == id)
     }
 
     /// What differs between the adapter's counters and the reference's, if anything does.

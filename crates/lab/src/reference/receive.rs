@@ -84,7 +84,7 @@ impl Reference {
         vci: u16,
     ) -> impl Iterator<Item = &Vc> + Clone {
         let slots = self.places.get(&(port.0, vpi, vci));
-        slots.into_iter().flatten().map(|slot| &self.vcs[slot])
+        slots.into_iter().flatten().map(|slot| &self.vcs[*slot])
     }
 
     pub(super) fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
@@ -103,7 +103,7 @@ impl Reference {
         earliest: u64,
         clients: &dyn Clients,
     ) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         vc.stats.cells_received += 1;
         let port = vc.request.port;
         if vc.request.aal != Aal::Aal0 && fields.pti >= 4 {
