@@ -296,10 +296,10 @@ fn payloads(cells: &[u8], format: CellFormat) -> impl Iterator<Item = &[u8; PAYL
 #[repr(C)]
 pub struct LabBuffer {
     view: LabWords,
+    stable: bool,
     /// What was read again since the last write, and where it begins.
     #[serde(skip)]
     again: OnceCell<(usize, Vec<u8>)>,
-    stable: bool,
     /// Room for the next.
     #[serde(skip)]
     room: RefCell<Vec<u8>>,
@@ -321,8 +321,12 @@ impl LabBuffer {
         self.view.clone()
     }
 
+    #[inline]
     fn forget(&mut self) {
-        if let Some((_, octets)) = self.again.take() {
+        // To look first keeps a cache line clean.
+        if self.again.get().is_some()
+            && let Some((_, octets)) = self.again.take()
+        {
             *self.room.get_mut() = octets;
         }
     }

@@ -330,7 +330,7 @@ impl Reference {
             memory: ticket,
             sizes,
             state: State::BetweenPdus,
-            interleaved: Interleaved::of(&request),
+            interleaved: Interleaved::of(&request).map(Box::new),
             buckets: buckets(&self.config, &request),
             oam: oam::policer(),
             queue_head: 0,
@@ -412,9 +412,10 @@ impl Reference {
             self.generations.insert(index, id.generation);
             self.lose_held(index);
             let vc = self.vc(index);
-            let former = std::mem::replace(&mut vc.interleaved, Interleaved::of(&request));
+            let fresh = Interleaved::of(&request).map(Box::new);
+            let former = std::mem::replace(&mut vc.interleaved, fresh);
             if let (Some(fresh), Some(former)) = (&mut vc.interleaved, former) {
-                fresh.succeed(former);
+                fresh.succeed(*former);
             }
             self.given_back.insert(old, tail);
         }

@@ -124,20 +124,27 @@ enum State {
     Discarding(Discard),
 }
 
+// What every cell touches stands first, on as few cache lines as hold it.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 struct Vc {
-    id: VcId,
-    request: OpenRequest,
-    memory: u64,
-    sizes: RegionSizes,
     state: State,
     /// Instead of that, on an AAL3/4 VC that receives.
-    interleaved: Option<aal34::Interleaved>,
+    interleaved: Option<Box<aal34::Interleaved>>,
+    /// Cells held, as last counted in the sum of all.
+    counted: u64,
+    /// Its client is an adversary: what becomes of this VC is its own affair.
+    lawless: bool,
+    id: VcId,
+    /// Descriptors published; one past the newest.
+    queue_head: u64,
+    request: OpenRequest,
+    stats: RefStats,
+    memory: u64,
+    sizes: RegionSizes,
     buckets: policer::Buckets,
     /// Of its OAM cells.
     oam: policer::Policer,
-    /// Descriptors published; one past the newest.
-    queue_head: u64,
     /// The client's, as last accepted.
     queue_tail: u64,
     /// Where the buffer's used part ends and where it begins.
@@ -149,11 +156,6 @@ struct Vc {
     told_full_at: Option<u64>,
     lease_pdus: u32,
     lease_expires_ns: u64,
-    /// Its client is an adversary: what becomes of this VC is its own affair.
-    lawless: bool,
-    stats: RefStats,
-    /// Cells held, as last counted in the sum of all.
-    counted: u64,
 }
 
 /// [`VcStats`] without the transmit direction.
@@ -480,7 +482,7 @@ impl Reference {
 
 impl Vc {
     fn held(&self) -> u64 {
-        let interleaved = self.interleaved.as_ref();
+        let interleaved = self.interleaved.as_deref();
         let one = match &self.state {
             State::Receiving(partial) => partial.cells,
             State::BetweenPdus | State::Discarding(_) => 0,

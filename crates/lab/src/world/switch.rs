@@ -179,7 +179,9 @@ impl Routes {
     /// Where an address is, or where it would be.
     fn slot(&self, bits: u32) -> usize {
         let mask = self.slots.len() - 1;
-        let mut slot = bits.wrapping_mul(0x9e37_79b1) as usize >> 7 & mask;
+        // Four neighbours stay together.
+        let four = (bits >> 2).wrapping_mul(0x9e37_79b1) as usize >> 7;
+        let mut slot = (four << 2 | bits as usize & 3) & mask;
         while self.slots[slot].is_some_and(|(other, _)| other != bits) {
             slot = (slot + 1) & mask;
         }
