@@ -193,6 +193,8 @@ impl LabWords {
             }
             offset += PAYLOAD_LEN;
         }
+        // Where the next goes: until its turn comes, thousands of others have theirs.
+        cellgate_simd::prefetch(&octets, offset + PAYLOAD_LEN - 1);
     }
 
     /// Shows `look` the `len` octets at `offset`, at the end on from the beginning. A load.

@@ -354,7 +354,8 @@ impl Reference {
     fn enter(&mut self, index: u16) {
         let vc = &self.vcs[index];
         let place = self.places.entry(place(vc)).or_default();
-        place.push(index);
+        // A slot that is free comes first.
+        place[0] = Some(index);
         place.sort_unstable();
         *self.leaves.entry(leaf(&vc.request)).or_default() += 1;
         *self.paths_of_vcs.entry(path(vc)).or_default() += 1;
@@ -368,7 +369,10 @@ impl Reference {
     fn leave(&mut self, index: u16) {
         let vc = &self.vcs[index];
         if let Some(slots) = self.places.get_mut(&place(vc)) {
-            slots.retain(|slot| *slot != index);
+            for slot in slots.iter_mut().filter(|slot| **slot == Some(index)) {
+                *slot = None;
+            }
+            slots.sort_unstable();
         }
         one_less(&mut self.leaves, leaf(&vc.request));
         one_less(&mut self.paths_of_vcs, path(vc));

@@ -240,8 +240,8 @@ pub(crate) struct Reference {
     received_before: u64,
     ports: Vec<Port>,
     vcs: Slots<Vc>,
-    /// Their slots, by port, VPI and VCI.
-    places: BTreeMap<(u8, u16, u16), Vec<u16>>,
+    /// Their slots, by port, VPI and VCI: at most one receives and one sends. In order.
+    places: BTreeMap<(u8, u16, u16), [Option<u16>; 2]>,
     /// How many there are in each block of addresses in use, and on each virtual path.
     leaves: BTreeMap<(u8, u32), u32>,
     paths_of_vcs: BTreeMap<(u8, u16), u32>,

@@ -83,8 +83,12 @@ impl Reference {
         vpi: u16,
         vci: u16,
     ) -> impl Iterator<Item = &Vc> + Clone {
-        let slots = self.places.get(&(port.0, vpi, vci));
-        slots.into_iter().flatten().map(|slot| &self.vcs[*slot])
+        let slots = self.places.get(&(port.0, vpi, vci)).copied();
+        slots
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|slot| &self.vcs[slot])
     }
 
     pub(super) fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
@@ -362,6 +366,8 @@ impl CellOfVc<'_> {
         partial.cells += 1;
         partial.clp |= self.fields.clp == 1;
         if !self.is_last() {
+            let next = partial.payload.spare_capacity_mut();
+            cellgate_simd::prefetch(next, payload.len() - 1);
             vc.state = State::Receiving(partial);
             return (CellOutcome::Accepted, None);
         }

@@ -77,10 +77,8 @@ mod tests {
     #[test]
     fn a_slot_has_what_was_put_there_last() {
         let mut slots = Slots::new();
-        assert_eq!(
-            (slots.get(3), slots.remove(3), slots.len()),
-            (None, None, 0)
-        );
+        assert_eq!((slots.get(3), slots.len()), (None, 0));
+        assert_eq!(slots.remove(3), None);
         assert_eq!(slots.insert(3, 'a'), None);
         assert_eq!(slots.insert(1, 'b'), None);
         assert_eq!(slots.insert(3, 'c'), Some('a'));
@@ -91,6 +89,8 @@ mod tests {
         assert_eq!(from(2), [(3, &'c')]);
         assert_eq!(from(9), []);
         assert_eq!((slots.remove(1), slots.remove(1)), (Some('b'), None));
-        assert_eq!((slots.get_mut(1), slots.len()), (None, 1));
+        assert_eq!((slots.get(1), slots.len()), (None, 1));
+        *slots.get_mut(3).expect("it is there") = 'd';
+        assert_eq!(slots[3], 'd');
     }
 }
