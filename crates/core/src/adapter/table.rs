@@ -333,7 +333,8 @@ mod tests {
             let slot = table
                 .open(PORT, address(7, vci), receive, transmit)
                 .unwrap();
-            assert!(known(&table, 7, vci));
+            assert!([0, 3, 4, vci].iter().all(|vci| known(&table, 7, *vci)));
+            assert!(!known(&table, 7, 5));
             table.close(PORT, address(7, vci), slot, true, true);
             assert_eq!(known(&table, 7, vci), vci == 3);
         }
