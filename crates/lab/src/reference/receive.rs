@@ -366,6 +366,7 @@ impl CellOfVc<'_> {
         partial.cells += 1;
         partial.clp |= self.fields.clp == 1;
         if !self.is_last() {
+            // Where the next goes: until its turn comes, thousands of others have theirs.
             let next = partial.payload.spare_capacity_mut();
             cellgate_simd::prefetch(next, payload.len() - 1);
             vc.state = State::Receiving(partial);
