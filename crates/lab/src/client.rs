@@ -302,27 +302,22 @@ impl Connection {
     }
 
     fn content_difference(&self, pdu: &ExpectedPdu) -> Option<String> {
-        let len = u64::from(self.sizes.receive_buffer);
-        let start = (pdu.position % len) as usize;
-        let first = pdu.sdu.len().min(len as usize - start);
-        let mut found = vec![0; pdu.sdu.len()];
-        self.view.copy_out(start, &mut found[..first]);
-        self.view.copy_out(0, &mut found[first..]);
-        if found == pdu.sdu {
-            return None;
-        }
-        let at = found
-            .iter()
-            .zip(&pdu.sdu)
-            .position(|(found, sent)| found != sent)?;
-        Some(format!(
-            "{:?} PDU at {} of {} octets: octet {at} is {:#04x}, sent {:#04x}",
-            pdu.vc,
-            pdu.position,
-            pdu.sdu.len(),
-            found[at],
-            pdu.sdu[at]
-        ))
+        let start = (pdu.position % u64::from(self.sizes.receive_buffer)) as usize;
+        self.view.show(start, pdu.sdu.len(), |found| {
+            if found == pdu.sdu {
+                return None;
+            }
+            let mut pairs = found.iter().zip(&pdu.sdu);
+            let at = pairs.position(|(found, sent)| found != sent)?;
+            Some(format!(
+                "{:?} PDU at {} of {} octets: octet {at} is {:#04x}, sent {:#04x}",
+                pdu.vc,
+                pdu.position,
+                pdu.sdu.len(),
+                found[at],
+                pdu.sdu[at]
+            ))
+        })
     }
 }
 

@@ -21,16 +21,16 @@ pub type Adversary = Box<dyn FnMut(&mut [u8], usize)>;
 /// Octets that memory grows by at least.
 const GROWTH: usize = 64;
 
-// What every access touches stands first, on one cache line with the counts before it: thousands of
-// memories are touched in turn.
+// What every access touches stands first, with the counts before it: thousands of memories are
+// touched in turn.
 #[repr(C)]
 struct Shared {
-    /// Those that were written, and those before them; behind them all are 0.
-    octets: RefCell<Vec<u8>>,
-    len: usize,
-    loads: Cell<u64>,
     /// There is an adversary; somebody watches.
     hooks: Cell<(bool, bool)>,
+    len: u32,
+    /// Those that were written, and those before them; behind them all are 0.
+    octets: RefCell<Box<[u8]>>,
+    loads: Cell<u64>,
     id: u64,
     adversary: RefCell<Option<Adversary>>,
     watcher: RefCell<Option<Watcher>>,
@@ -98,10 +98,10 @@ impl LabWords {
     pub fn new(len: usize) -> Self {
         let id = NEXT_ID.with(|next| next.replace(next.get() + 1));
         let shared = Rc::new(Shared {
-            octets: RefCell::default(),
-            len,
-            loads: Cell::new(0),
             hooks: Cell::new((false, false)),
+            len: u32::try_from(len).expect("a memory is below 4 GiB"),
+            octets: RefCell::default(),
+            loads: Cell::new(0),
             id,
             adversary: RefCell::new(None),
             watcher: RefCell::new(None),
@@ -112,7 +112,7 @@ impl LabWords {
 
     /// Octets.
     pub fn len(&self) -> usize {
-        self.shared.len
+        self.shared.len as usize
     }
 
     /// Whether there are none.
@@ -134,7 +134,7 @@ impl LabWords {
 
     /// All octets, as they are now; no load in the sense of [`Words`].
     pub fn to_vec(&self) -> Vec<u8> {
-        self.octets_to(self.len()).clone()
+        self.octets_to(self.len()).to_vec()
     }
 
     /// From here on every write is told to `journal`, under this name.
@@ -149,20 +149,36 @@ impl LabWords {
     }
 
     /// All octets up to `end` at least.
-    fn octets_to(&self, end: usize) -> RefMut<'_, Vec<u8>> {
-        assert!(end <= self.shared.len, "inside the memory");
+    #[inline]
+    fn octets_to(&self, end: usize) -> RefMut<'_, Box<[u8]>> {
         let mut octets = self.shared.octets.borrow_mut();
         if octets.len() < end {
-            octets.resize(end.next_multiple_of(GROWTH).min(self.shared.len), 0);
+            *octets = self.grown(&octets, end);
         }
         octets
+    }
+
+    /// `octets`, and those behind them up to `end`: of short memory all, of long memory a quarter
+    /// more, so that few are copied and few touched for nothing.
+    #[cold]
+    fn grown(&self, octets: &[u8], end: usize) -> Box<[u8]> {
+        let len = self.len();
+        assert!(end <= len, "inside the memory");
+        let most = if len < TRANSMIT_BUFFER_AT {
+            len
+        } else {
+            2 * end
+        };
+        let mut grown = vec![0; most.next_multiple_of(GROWTH).min(len)];
+        grown[..octets.len()].copy_from_slice(octets);
+        grown.into_boxed_slice()
     }
 
     /// Copies the payloads of contiguous `cells` to `offset`, at the end on from the beginning.
     fn copy_payloads_in(&self, mut offset: usize, cells: &[u8], format: CellFormat) {
         self.written();
         let end = offset + cells.len() / format.stride() * PAYLOAD_LEN;
-        let len = self.shared.len;
+        let len = self.len();
         let mut octets = self.octets_to(if end <= len { end } else { len });
         for payload in payloads(cells, format) {
             if offset >= len {
@@ -177,11 +193,26 @@ impl LabWords {
             }
             offset += PAYLOAD_LEN;
         }
+        // Where the next goes: until its turn comes, thousands of others have theirs.
+        cellgate_simd::prefetch(&octets, offset + PAYLOAD_LEN - 1);
+    }
+
+    /// Shows `look` the `len` octets at `offset`, at the end on from the beginning. A load.
+    pub(crate) fn show<T>(&self, offset: usize, len: usize, look: impl FnOnce(&[u8]) -> T) -> T {
+        if offset + len > self.len() {
+            let mut octets = vec![0; len];
+            let (first, second) = octets.split_at_mut(self.len() - offset);
+            self.copy_out(offset, first);
+            self.copy_out(0, second);
+            return look(&octets);
+        }
+        self.before_load(offset);
+        look(&self.octets_to(offset + len)[offset..offset + len])
     }
 
     /// Copies the octets at `offset` out, at the end on from the beginning. No load.
     fn look(&self, offset: usize, octets: &mut [u8]) {
-        let from = self.octets_to(self.shared.len);
+        let from = self.octets_to(self.len());
         let (first, second) = octets.split_at_mut(octets.len().min(from.len() - offset));
         first.copy_from_slice(&from[offset..offset + first.len()]);
         second.copy_from_slice(&from[..second.len()]);
@@ -200,7 +231,7 @@ impl LabWords {
         self.shared.loads.set(self.shared.loads.get() + 1);
         let (is_attacked, _) = self.shared.hooks.get();
         if is_attacked && let Some(adversary) = self.shared.adversary.borrow_mut().as_mut() {
-            adversary(&mut self.octets_to(self.shared.len), offset);
+            adversary(&mut self.octets_to(self.len()), offset);
         }
     }
 }
@@ -208,7 +239,7 @@ impl LabWords {
 impl Words for LabWords {
     fn load(&self, offset: usize) -> u64 {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
-        assert!(offset + 8 <= self.shared.len, "inside the memory");
+        assert!(offset + 8 <= self.len(), "inside the memory");
         self.before_load(offset);
         let octets = self.shared.octets.borrow();
         let word = octets.get(offset..).and_then(<[u8]>::first_chunk);
@@ -230,10 +261,7 @@ impl Words for LabWords {
     }
 
     fn copy_out(&self, offset: usize, octets: &mut [u8]) {
-        assert!(
-            offset + octets.len() <= self.shared.len,
-            "inside the memory"
-        );
+        assert!(offset + octets.len() <= self.len(), "inside the memory");
         self.before_load(offset);
         let from = self.shared.octets.borrow();
         let from = from.get(offset..).unwrap_or(&[]);
@@ -267,6 +295,7 @@ fn payloads(cells: &[u8], format: CellFormat) -> impl Iterator<Item = &[u8; PAYL
 
 /// A receive buffer, which the client sees through [`LabBuffer::view`]: the buffer once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[repr(C)]
 pub struct LabBuffer {
     view: LabWords,
     stable: bool,
@@ -294,8 +323,12 @@ impl LabBuffer {
         self.view.clone()
     }
 
+    #[inline]
     fn forget(&mut self) {
-        if let Some((_, octets)) = self.again.take() {
+        // To look first keeps a cache line clean.
+        if self.again.get().is_some()
+            && let Some((_, octets)) = self.again.take()
+        {
             *self.room.get_mut() = octets;
         }
     }
@@ -369,15 +402,16 @@ fn queue_len(slots: u32, slot_len: usize) -> usize {
     TRANSMIT_BUFFER_AT.max(layout::SLOTS + slots as usize * slot_len)
 }
 
-/// The memory of one connection.
+/// The memory of one connection. What reception touches comes first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[repr(C)]
 pub struct LabRegion {
-    sizes: RegionSizes,
+    buffer: LabBuffer,
     from_adapter: LabWords,
     from_client: LabWords,
-    buffer: LabBuffer,
+    sizes: RegionSizes,
     staging: Vec<u8>,
-    reassembler: Option<aal34::Reassembler>,
+    reassembler: Option<Box<aal34::Reassembler>>,
 }
 
 impl LabRegion {
@@ -401,7 +435,7 @@ impl LabRegion {
     pub fn for_request(sizes: RegionSizes, request: &OpenRequest) -> Self {
         let limits = request.aal34_limits(sizes.receive_buffer, sizes.receive_slots);
         Self {
-            reassembler: limits.map(aal34::Reassembler::new),
+            reassembler: limits.map(aal34::Reassembler::new).map(Box::new),
             ..Self::new(sizes)
         }
     }

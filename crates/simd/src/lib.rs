@@ -18,6 +18,13 @@ mod x86;
 use core::ops::Range;
 
 pub use level::{Level, with_features, with_level};
+#[cfg(target_arch = "x86_64")]
+pub use x86::prefetch;
+
+/// As [`Fold::prefetch`], where no fold is at hand, and of octets that may yet be without a value.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub fn prefetch<T>(_values: &[T], _at: usize) {}
 
 /// The CRC register over a PDU that ends in its own CRC (I.363.5).
 pub const RESIDUE: u32 = 0xc704_dd7b;

@@ -89,8 +89,8 @@ pub(super) struct Table {
     roots: Vec<u16>,
     /// All leaves of all ports, one after the other, the empty one first.
     entries: Vec<u32>,
-    /// The VC that transmits under each of these addresses, if one does.
-    transmitters: Vec<VcIndex>,
+    /// The index of the VC that transmits under each of these addresses, if one does.
+    transmitters: Vec<u16>,
     /// Open directions in each leaf.
     used: Vec<u32>,
     free: Vec<u16>,
@@ -101,19 +101,23 @@ impl Table {
     /// at once, those of all ports together.
     pub(super) fn new(ports: usize, leaves: u16) -> Self {
         let count = usize::from(leaves) + 1;
-        let mut entries = vec![0; count * LEAF_LEN];
-        for leaf in entries.chunks_exact_mut(LEAF_LEN) {
-            // Fillers, and the OAM flows of a path. VCIs 16,384 apart share the mark.
-            for vci in [0, 3, 4] {
-                leaf[vci] = STRAYS;
-            }
-        }
-        Self {
+        let mut table = Self {
             roots: vec![EMPTY; ports * LEAF_LEN],
-            entries,
-            transmitters: vec![VcIndex(0); count * LEAF_LEN],
+            // All zero: of a leaf that is never used, no page is touched.
+            entries: vec![0; count * LEAF_LEN],
+            transmitters: vec![0; count * LEAF_LEN],
             used: vec![0; count],
             free: (1..=leaves).rev().collect(),
+        };
+        table.mark_strays(EMPTY);
+        table
+    }
+
+    /// Marks fillers and the OAM flows of a path. VCIs 16,384 apart share the mark.
+    fn mark_strays(&mut self, leaf: u16) {
+        let first = usize::from(leaf) << LEAF_BITS;
+        for vci in [0, 3, 4] {
+            self.entries[first + vci] |= STRAYS;
         }
     }
 
@@ -129,7 +133,7 @@ impl Table {
     pub(super) fn transmitter(&self, port: PortIndex, address: VpiVci) -> Option<VcIndex> {
         let slot = self.slot(port, address);
         let there = self.entries[slot] & TRANSMIT != 0;
-        there.then(|| self.transmitters[slot])
+        there.then(|| VcIndex(self.transmitters[slot]))
     }
 
     #[inline(always)]
@@ -162,7 +166,9 @@ impl Table {
     ) -> Option<Slot> {
         let root = root(port, address);
         if self.roots[root] == EMPTY {
-            self.roots[root] = self.free.pop()?;
+            let leaf = self.free.pop()?;
+            self.mark_strays(leaf);
+            self.roots[root] = leaf;
         }
         let leaf = self.roots[root];
         let slot = u32::from(leaf) << LEAF_BITS | address.bits() & LEAF_MASK;
@@ -173,7 +179,7 @@ impl Table {
         }
         if let Some(vc) = transmit {
             *entry |= TRANSMIT;
-            self.transmitters[slot as usize] = vc;
+            self.transmitters[slot as usize] = vc.0;
         }
         self.used[usize::from(leaf)] +=
             u32::from(receive.is_some()) + u32::from(transmit.is_some());
@@ -327,7 +333,8 @@ mod tests {
             let slot = table
                 .open(PORT, address(7, vci), receive, transmit)
                 .unwrap();
-            assert!(known(&table, 7, vci));
+            assert!([0, 3, 4, vci].iter().all(|vci| known(&table, 7, *vci)));
+            assert!(!known(&table, 7, 5));
             table.close(PORT, address(7, vci), slot, true, true);
             assert_eq!(known(&table, 7, vci), vci == 3);
         }

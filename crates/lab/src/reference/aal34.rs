@@ -514,7 +514,7 @@ impl Reference {
             self.lose(index, cells, reason);
         }
         self.count_held(index);
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         let port = vc.request.port;
         let (outcome, cells) = match &fate {
             Fate::Held(cells) => (CellOutcome::Accepted, *cells),
@@ -557,7 +557,7 @@ impl Reference {
         self.notify(index, seen);
         if let Fate::Delivered(done) = fate {
             self.check_threshold(index, cell.clients);
-            let vc = &self.vcs[&index];
+            let vc = &self.vcs[index];
             self.expected.pdus.push_back(ExpectedPdu {
                 memory: vc.memory,
                 vc: vc.id,
@@ -584,7 +584,7 @@ impl Reference {
         cell: &Cell<'_>,
         sar: &Sar<'_>,
     ) -> (Fate, Option<(u64, Discard)>) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         let clp = cell.fields.clp == 1;
         if remainder10(cell.payload) != 0 {
             return (Fate::Discarded(Discard::CrcError), None);
@@ -648,7 +648,7 @@ impl Reference {
 
     /// A PDU in progress with so many cells is given up.
     fn lose(&mut self, index: u16, cells: u64, reason: Discard) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         vc.stats.cells_discarded.add(reason, cells);
         vc.stats.pdus_discarded.add(reason, 1);
         self.discarded.add(reason, cells);
@@ -660,7 +660,7 @@ impl Reference {
         let indices: Vec<u16> = self.interleaved.iter().copied().collect();
         for index in indices {
             let now_ns = self.now_ns;
-            let vc = self.vcs.get_mut(&index).expect("it was listed");
+            let vc = self.vcs.get_mut(index).expect("it was listed");
             let late = vc.interleaved.as_mut().and_then(|interleaved| {
                 let before_ns = now_ns.checked_sub(interleaved.timeout_ns)?;
                 let timed = interleaved.timeout_ns != 0;
@@ -674,7 +674,7 @@ impl Reference {
 
     /// All PDUs in progress on an AAL3/4 VC end here.
     pub(super) fn lose_interleaved(&mut self, index: u16) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         let all = vc.interleaved.as_mut();
         let lost = all.map(|all| all.give_up(u64::MAX, Discard::Closed));
         for cells in lost.unwrap_or_default() {

@@ -117,7 +117,7 @@ impl Reference {
     }
 
     fn vc(&mut self, index: u16) -> &mut Vc {
-        self.vcs.get_mut(&index).expect("no VC is a refusal")
+        self.vcs.get_mut(index).expect("no VC is a refusal")
     }
 
     /// All refusals that would be right; none if the command must be carried out.
@@ -128,7 +128,7 @@ impl Reference {
                 refusals.push(refusal);
             }
         };
-        let named = vc.and_then(|id| self.vcs.get(&id.index.0).filter(|vc| vc.id == id));
+        let named = vc.and_then(|id| self.vcs.get(id.index.0).filter(|vc| vc.id == id));
         match order {
             Order::Configure(port, config) => {
                 let exists = usize::from(port.0) < self.config.ports.len();
@@ -313,7 +313,7 @@ impl Reference {
         sizes: RegionSizes,
     ) -> Option<String> {
         let index = id.index.0;
-        if index >= self.config.vcs || self.vcs.contains_key(&index) {
+        if index >= self.config.vcs || self.vcs.get(index).is_some() {
             return Some(format!("slot {index} is not free"));
         }
         if self
@@ -330,7 +330,7 @@ impl Reference {
             memory: ticket,
             sizes,
             state: State::BetweenPdus,
-            interleaved: Interleaved::of(&request),
+            interleaved: Interleaved::of(&request).map(Box::new),
             buckets: buckets(&self.config, &request),
             oam: oam::policer(),
             queue_head: 0,
@@ -352,8 +352,11 @@ impl Reference {
 
     /// Enters a VC into the indices.
     fn enter(&mut self, index: u16) {
-        let vc = &self.vcs[&index];
-        self.places.entry(place(vc)).or_default().insert(index);
+        let vc = &self.vcs[index];
+        let place = self.places.entry(place(vc)).or_default();
+        // A slot that is free comes first.
+        place[0] = Some(index);
+        place.sort_unstable();
         *self.leaves.entry(leaf(&vc.request)).or_default() += 1;
         *self.paths_of_vcs.entry(path(vc)).or_default() += 1;
         if vc.interleaved.is_some() {
@@ -364,9 +367,12 @@ impl Reference {
 
     /// Takes a VC out of the indices.
     fn leave(&mut self, index: u16) {
-        let vc = &self.vcs[&index];
+        let vc = &self.vcs[index];
         if let Some(slots) = self.places.get_mut(&place(vc)) {
-            slots.remove(&index);
+            for slot in slots.iter_mut().filter(|slot| **slot == Some(index)) {
+                *slot = None;
+            }
+            slots.sort_unstable();
         }
         one_less(&mut self.leaves, leaf(&vc.request));
         one_less(&mut self.paths_of_vcs, path(vc));
@@ -410,9 +416,10 @@ impl Reference {
             self.generations.insert(index, id.generation);
             self.lose_held(index);
             let vc = self.vc(index);
-            let former = std::mem::replace(&mut vc.interleaved, Interleaved::of(&request));
+            let fresh = Interleaved::of(&request).map(Box::new);
+            let former = std::mem::replace(&mut vc.interleaved, fresh);
             if let (Some(fresh), Some(former)) = (&mut vc.interleaved, former) {
-                fresh.succeed(former);
+                fresh.succeed(*former);
             }
             self.given_back.insert(old, tail);
         }
@@ -437,7 +444,7 @@ impl Reference {
     fn close(&mut self, index: u16, info: &VcInfo) -> Option<String> {
         self.lose_held(index);
         self.leave(index);
-        let vc = self.vcs.remove(&index)?;
+        let vc = self.vcs.remove(index)?;
         self.given_back.insert(vc.memory, vc.queue_tail);
         let same = info.vc == vc.id && info.request == vc.request;
         if !same {
@@ -453,7 +460,7 @@ impl Reference {
         if state.time.ns() != self.now_ns {
             return Some(format!("at {:?}", state.time));
         }
-        let mut open = self.vcs.range(from..);
+        let mut open = self.vcs.from(from);
         for info in &state.vcs {
             let Some((_, vc)) = open.next() else {
                 return Some(format!("{:?} is not open", info.vc));
@@ -471,7 +478,7 @@ impl Reference {
         let listed = state.vcs.len();
         match (open.next(), state.next) {
             (None, None) => {}
-            (Some((&index, _)), Some(next)) if next.0 <= index && listed >= room as usize => {}
+            (Some((index, _)), Some(next)) if next.0 <= index && listed >= room as usize => {}
             (left, next) => return Some(format!("next {next:?}, left {:?}", left.map(|l| l.0))),
         }
         self.adapter_difference(&state.stats)

@@ -21,7 +21,7 @@ pub(super) struct Seen {
 
 impl Reference {
     pub(super) fn notify(&mut self, index: u16, seen: Seen) {
-        let vc = &self.vcs[&index];
+        let vc = &self.vcs[index];
         let Some(receive) = vc.request.receive else {
             return;
         };
@@ -48,14 +48,14 @@ impl Reference {
     }
 
     pub(super) fn post_queue_full(&mut self, index: u16) {
-        let vc = &self.vcs[&index];
+        let vc = &self.vcs[index];
         let fill = vc.queue_head - vc.queue_tail;
         self.post(index, EventKind::ReceiveQueueFull, true, 0, fill);
     }
 
     /// The fill reaches the threshold from below.
     pub(super) fn check_threshold(&mut self, index: u16, clients: &dyn Clients) {
-        let Some(vc) = self.vcs.get_mut(&index) else {
+        let Some(vc) = self.vcs.get_mut(index) else {
             return;
         };
         let threshold = u64::from(
@@ -78,7 +78,7 @@ impl Reference {
     }
 
     fn post(&mut self, index: u16, kind: EventKind, interruptive: bool, cells: u32, value: u64) {
-        let vc = &self.vcs[&index];
+        let vc = &self.vcs[index];
         let name = vc.request.attachment.0;
         let time = Time::from_ns(self.now_ns);
         let event = Event {

@@ -101,7 +101,7 @@ impl Reference {
         payload: &[u8],
         earliest: u64,
     ) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         let port = vc.request.port;
         let outcome = if fields.pti >= 6 {
             CellOutcome::Discarded(Discard::NotUserData)

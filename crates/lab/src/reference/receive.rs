@@ -83,8 +83,12 @@ impl Reference {
         vpi: u16,
         vci: u16,
     ) -> impl Iterator<Item = &Vc> + Clone {
-        let slots = self.places.get(&(port.0, vpi, vci));
-        slots.into_iter().flatten().map(|slot| &self.vcs[slot])
+        let slots = self.places.get(&(port.0, vpi, vci)).copied();
+        slots
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|slot| &self.vcs[slot])
     }
 
     pub(super) fn nobodys(&mut self, reason: Discard, port: PortIndex, fields: Option<Fields>) {
@@ -103,7 +107,7 @@ impl Reference {
         earliest: u64,
         clients: &dyn Clients,
     ) {
-        let vc = self.vcs.get_mut(&index).expect("the caller found it");
+        let vc = self.vcs.get_mut(index).expect("the caller found it");
         vc.stats.cells_received += 1;
         let port = vc.request.port;
         if vc.request.aal != Aal::Aal0 && fields.pti >= 4 {
@@ -362,6 +366,9 @@ impl CellOfVc<'_> {
         partial.cells += 1;
         partial.clp |= self.fields.clp == 1;
         if !self.is_last() {
+            // Where the next goes: until its turn comes, thousands of others have theirs.
+            let next = partial.payload.spare_capacity_mut();
+            cellgate_simd::prefetch(next, payload.len() - 1);
             vc.state = State::Receiving(partial);
             return (CellOutcome::Accepted, None);
         }

@@ -27,6 +27,11 @@ use crate::memory::RegionSizes;
 /// Descriptors that a transmit queue of the lab's memory holds.
 const TRANSMIT_SLOTS_MAX: u32 = 512;
 
+/// Low bits of the addresses of one block of the adapter's table.
+const BLOCK_BITS: u32 = 14;
+/// Blocks of a virtual path: guests have one of their own.
+const GUEST_BLOCKS: usize = 1 << (16 - BLOCK_BITS);
+
 /// What a run is told beside its scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -212,11 +217,33 @@ impl Builder<'_> {
             });
             let ports = ports.collect();
             let served = self.services.room(host);
-            let station = Station::new(spec.clone(), ports, (clients, vcs), served, self.options);
+            let room = (clients, vcs, self.blocks(host));
+            let station = Station::new(spec.clone(), ports, room, served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
             self.stations.push(station.map_err(refused)?);
         }
         Ok(())
+    }
+
+    /// Blocks of addresses, port by port, in which a host's VCs can be.
+    fn blocks(&self, host: usize) -> usize {
+        let mut blocks = BTreeSet::new();
+        for (spec, connection) in self.scenario.connections.iter().zip(&self.connections) {
+            let lines = [
+                connection.path.first().filter(|_| connection.from == host),
+                connection.path.last().filter(|_| connection.to == host),
+            ];
+            for line in lines.into_iter().flatten() {
+                blocks.insert((line / 2, spec.address.bits() >> BLOCK_BITS));
+            }
+        }
+        let name = &self.scenario.hosts[host].name;
+        let mut guests = self.scenario.faults.iter();
+        let has_guests = guests.any(|fault| match fault {
+            FaultSpec::Guests { host, .. } => host == name,
+            _ => false,
+        });
+        blocks.len() + if has_guests { GUEST_BLOCKS } else { 0 }
     }
 
     /// Readers, and senders whose SDUs go through an adapter.

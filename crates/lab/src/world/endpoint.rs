@@ -136,7 +136,6 @@ pub(crate) struct Endpoint {
     pub(crate) is_told: bool,
     /// Its client writes what it likes into its own memory, and reads what comes of that.
     pub(crate) is_lawless: bool,
-    scratch: Vec<u8>,
 }
 
 impl Endpoint {
@@ -162,7 +161,6 @@ impl Endpoint {
             header: if aal == Aal::Aal0 { HEADER } else { 0 },
             is_told: false,
             is_lawless: false,
-            scratch: Vec::new(),
         }
     }
 
@@ -193,22 +191,20 @@ impl Endpoint {
     /// The next PDU; it stays where it is until it is given back.
     pub(crate) fn next(&mut self, content: &Content) -> Option<Found> {
         let pdu = self.receive.next(&self.from_client, &self.from_adapter)?;
-        let len = pdu.len();
-        let room = self.view.len();
-        let first = len.min(room - pdu.offset() % room);
-        self.scratch.resize(len, 0);
-        self.view
-            .copy_out(pdu.offset() % room, &mut self.scratch[..first]);
-        self.view.copy_out(0, &mut self.scratch[first..]);
+        let (room, len) = (self.view.len(), pdu.len());
+        let offset = pdu.offset() % room;
+        let sdu_len = len.saturating_sub(self.header);
+        let number = self.view.show(offset, len, |octets| {
+            let sdu = octets.get(self.header..).unwrap_or_default();
+            content.number(self.connection, sdu)
+        });
         let descriptor = *pdu.descriptor();
-        let sdu = self.scratch.get(self.header..).unwrap_or_default();
-        let number = content.number(self.connection, sdu);
         Some(Found {
             number,
             cells: descriptor.cells,
-            len: sdu.len(),
+            len: sdu_len,
             tagged: descriptor.clp,
-            across: first < len,
+            across: offset + len > room,
             pdu,
         })
     }
@@ -231,17 +227,23 @@ impl Endpoint {
         self.receive.release(&self.from_client, found.pdu)
     }
 
-    /// Hands an SDU over. False: there is no room.
-    pub(crate) fn submit(&mut self, content: &Content, number: u64, len: u16) -> bool {
+    /// Hands an SDU over, which is made in `sdu`. False: there is no room.
+    pub(crate) fn submit(
+        &mut self,
+        content: &Content,
+        sdu: &mut Vec<u8>,
+        number: u64,
+        len: u16,
+    ) -> bool {
         let len = self.header + usize::from(len);
         let Some(space) = self.transmit.reserve(&self.from_adapter, len as u32) else {
             return false;
         };
-        self.scratch.clear();
-        self.scratch.resize(len, 0);
-        content.fill(self.connection, number, &mut self.scratch[self.header..]);
+        sdu.clear();
+        sdu.resize(len, 0);
+        content.fill(self.connection, number, &mut sdu[self.header..]);
         let at = TRANSMIT_BUFFER_AT + space.offset();
-        self.from_client.copy_in(at, &self.scratch);
+        self.from_client.copy_in(at, sdu);
         self.transmit
             .submit(&self.from_client, space, SduOptions::default())
     }
@@ -256,11 +258,6 @@ impl Endpoint {
     pub(crate) fn sent_round(&self) -> bool {
         let tail = self.from_adapter.load(layout::connection::TRANSMIT_TAIL);
         tail > self.slots[1].into()
-    }
-
-    /// The octets that were handed over last.
-    pub(crate) fn submitted(&self) -> &[u8] {
-        &self.scratch
     }
 
     /// Indices and descriptors of the adapter that could not be.

@@ -1,5 +1,7 @@
 //! The invariants that must hold during and after every run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cellgate_core::adapter::{AdapterStats, Discard, Notification, VcStats};
 use cellgate_core::contract::{Aal, ServiceCategory};
 
@@ -35,6 +37,17 @@ struct Standing {
     cut: bool,
 }
 
+/// Who sends, and along which lines.
+#[derive(Debug, Default)]
+struct Senders {
+    /// Connections with a source that does no harm.
+    harmless: BTreeSet<usize>,
+    /// Connections with one that does, by their first line.
+    hazards: BTreeMap<usize, BTreeSet<usize>>,
+    /// First lines of cells that are anybody's.
+    mixed: BTreeSet<usize>,
+}
+
 impl World {
     /// Runs to the end, closes everything, and looks whether all was right. `Err`: it was not.
     pub fn judge(&mut self, scenario: &Scenario) -> Result<(), Violation> {
@@ -42,10 +55,11 @@ impl World {
         self.first_violation()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;
+        let senders = self.senders(scenario);
         for (n, connection) in self.connections.iter().enumerate() {
-            let standing = self.standing(scenario, n);
+            let standing = self.standing(scenario, &senders, n);
             self.pdus_are_right(connection, standing)?;
-            self.pdus_are_there(scenario, connection, standing)?;
+            self.pdus_are_there(scenario, n, standing)?;
         }
         self.readers_sleep_only_on_empty_queues()?;
         self.service_is_right(scenario)?;
@@ -62,10 +76,10 @@ impl World {
     pub(super) fn is_sound(&self, scenario: &Scenario, n: usize) -> bool {
         let connection = &self.connections[n];
         let address = scenario.connections[n].address;
-        let standing = self.standing(scenario, n);
+        let standing = self.standing(scenario, &self.senders(scenario), n);
         let passed = connection.discarded == 0
             && !self.stations[connection.to].overflowed.contains(&address);
-        let met = self.is_met(scenario, connection) || self.is_held(connection);
+        let met = self.is_met(scenario, n) || self.is_held(connection);
         passed && !met && !standing.crowded
     }
 
@@ -183,20 +197,35 @@ impl World {
         Ok(())
     }
 
-    fn standing(&self, scenario: &Scenario, n: usize) -> Standing {
+    fn senders(&self, scenario: &Scenario) -> Senders {
+        let mut senders = Senders::default();
+        for (spec, source) in scenario.sources.iter().zip(&self.sources) {
+            let connection = source.connection as usize;
+            if spec.hazard {
+                let hazards = senders.hazards.entry(source.line).or_default();
+                hazards.insert(connection);
+            } else {
+                senders.harmless.insert(connection);
+            }
+            if matches!(spec.traffic, Traffic::Cells(_)) {
+                senders.mixed.insert(source.line);
+            }
+        }
+        senders
+    }
+
+    fn standing(&self, scenario: &Scenario, senders: &Senders, n: usize) -> Standing {
         let connection = &self.connections[n];
         let spec = &scenario.connections[n];
         let (to, from) = (&spec.to, &spec.from);
-        let mut standing = Standing::default();
-        for (source, at) in scenario.sources.iter().zip(&self.sources) {
-            let shares = at.line == connection.path[0];
-            standing.mixed |= shares && matches!(source.traffic, Traffic::Cells(_));
-            if at.connection as usize == n {
-                standing.conforms |= connection.sender.is_some() && !source.hazard;
-            } else if source.hazard && shares {
-                standing.crowded = true;
-            }
-        }
+        let line = connection.path[0];
+        let mut hazards = senders.hazards.get(&line).into_iter().flatten();
+        let mut standing = Standing {
+            conforms: connection.sender.is_some() && senders.harmless.contains(&n),
+            crowded: hazards.any(|other| *other != n),
+            mixed: senders.mixed.contains(&line),
+            ..Standing::default()
+        };
         let mut best_effort = connection.contract.category == ServiceCategory::Ubr;
         let station = &self.stations[connection.to];
         let lawless = |station: &Station| station.is_lawless(n as u32);
@@ -245,23 +274,15 @@ impl World {
     }
 
     /// Whether a fault of a line met it, or could have moved its cells.
-    fn is_met(&self, scenario: &Scenario, connection: &Connection) -> bool {
-        let address = scenario.connections[self.number_of(connection)].address;
-        connection.path.iter().any(|line| {
-            let line = &self.lines[*line];
-            line.met().contains(&address)
-        })
+    fn is_met(&self, scenario: &Scenario, n: usize) -> bool {
+        let address = scenario.connections[n].address;
+        let mut path = self.connections[n].path.iter();
+        path.any(|line| self.lines[*line].met().contains(&address))
     }
 
     fn is_held(&self, connection: &Connection) -> bool {
         let mut path = connection.path.iter();
         path.any(|line| self.lines[*line].counts().held > 0)
-    }
-
-    fn number_of(&self, connection: &Connection) -> usize {
-        let mut all = self.connections.iter();
-        all.position(|other| std::ptr::eq(other, connection))
-            .unwrap_or(0)
     }
 
     /// I3: a PDU that is delivered is one that was sent. I4: in order, and once. Both but for
@@ -308,10 +329,10 @@ impl World {
     fn pdus_are_there(
         &self,
         scenario: &Scenario,
-        connection: &Connection,
+        n: usize,
         standing: Standing,
     ) -> Result<(), Violation> {
-        let number = self.number_of(connection) as u32;
+        let (connection, number) = (&self.connections[n], n as u32);
         // What a server opens it promises by itself.
         let is_ours = connection.is_open && !self.service.serves(connection.from, number);
         let Some(sender) = connection.sender.filter(|_| is_ours) else {
@@ -319,10 +340,10 @@ impl World {
         };
         let (name, tally) = (&connection.name, &connection.tally);
         let sent = self.sources[sender].sent;
-        let address = scenario.connections[self.number_of(connection)].address;
+        let address = scenario.connections[n].address;
         let to = &self.stations[connection.to];
         let passed = connection.discarded == 0 && !to.overflowed.contains(&address);
-        let met = self.is_met(scenario, connection) || self.is_held(connection);
+        let met = self.is_met(scenario, n) || self.is_held(connection);
         let quiet = !(standing.crowded || standing.lawless || standing.gave_way || standing.cut);
         let sound = passed && !met && !standing.disturbed && quiet;
         if standing.conforms && sound {
@@ -331,7 +352,7 @@ impl World {
                 let text = format!("connection {name}: {missing} of {sent} PDUs did not arrive");
                 return Err(self.wrong("I6", text));
             }
-            let bound = self.latency_bound(scenario, connection);
+            let bound = self.latency_bound(scenario, n);
             let stalled = !scenario.faults.is_empty() || self.sources[sender].is_by_adapter();
             if tally.latency.most > bound.ps() && !stalled {
                 let most = Ps::new(tally.latency.most).ns();
@@ -342,7 +363,7 @@ impl World {
         }
         let flooded = !standing.conforms && !standing.mixed && !standing.modified;
         if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
-            self.flooded_keeps_contract(scenario, connection, sender)?;
+            self.flooded_keeps_contract(scenario, n, sender)?;
         }
         let Some(settled) = tally.settled.filter(|_| standing.conforms && quiet) else {
             return Ok(());
@@ -363,10 +384,10 @@ impl World {
     fn flooded_keeps_contract(
         &self,
         scenario: &Scenario,
-        connection: &Connection,
+        n: usize,
         sender: usize,
     ) -> Result<(), Violation> {
-        let number = self.number_of(connection) as u32;
+        let (connection, number) = (&self.connections[n], n as u32);
         let source = &self.sources[sender];
         let rate = self.stations[connection.to].policed_rate(number);
         let Some(rate) = rate.filter(|_| source.is_steady()) else {
@@ -386,7 +407,9 @@ impl World {
         Ok(())
     }
 
-    fn latency_bound(&self, scenario: &Scenario, connection: &Connection) -> Ps {
+    fn latency_bound(&self, scenario: &Scenario, connection: usize) -> Ps {
+        let notification = scenario.connections[connection].notification;
+        let connection = &self.connections[connection];
         let mut bound = Ps::ZERO;
         for (n, line) in connection.path.iter().enumerate() {
             let spec = &scenario.links[line / 2];
@@ -400,7 +423,7 @@ impl World {
             bound = bound.plus(Ps::from_ns(spec.delay_ns)).plus(queued);
         }
         let host = &scenario.hosts[connection.to];
-        let told = match scenario.connections[self.number_of(connection)].notification {
+        let told = match notification {
             Notification::Silent {
                 longest_delay_ns, ..
             } => longest_delay_ns,

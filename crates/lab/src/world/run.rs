@@ -236,14 +236,9 @@ impl World {
                 break;
             };
             self.take_cell(n as usize, at, across);
-            let due = self.sources[n as usize].due().map(|due| (due, n));
-            next = match (due, turns.first()) {
-                (Some(due), Some(first)) if first < due => {
-                    turns.push(due);
-                    turns.pop()
-                }
-                (Some(due), _) => Some(due),
-                (None, _) => turns.pop(),
+            next = match self.sources[n as usize].due() {
+                Some(due) => Some(turns.exchange((due, n))),
+                None => turns.pop(),
             };
         }
         if let Some((at, n)) = next {

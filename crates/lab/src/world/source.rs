@@ -1,5 +1,7 @@
 //! Sources: which cell or SDU is due, and when.
 
+use std::mem::offset_of;
+
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
 
@@ -7,44 +9,53 @@ use super::content::{Content, Pdu, Sender, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
-/// A source in a run.
+/// A source in a run. What every cell touches stands first, on two cache lines: thousands have
+/// their turns.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Source {
+    /// When the next cell, or with an adapter the next SDU, is due.
+    due: Pace,
+    pub(crate) cells_sent: u64,
+    /// PDUs of which the last cell was sent.
+    pub(crate) sent: u64,
     pub(crate) connection: u32,
+    by_adapter: bool,
+    next: u16,
+    pdu: Pdu,
+    gaps: Gaps,
     pub(crate) line: usize,
     sender: Sender,
     /// PDUs that it sends at once.
     at_once: u64,
-    gaps: Gaps,
     sdus: Vec<u16>,
-    /// When the next cell, or with an adapter the next SDU, is due.
-    due: Pace,
     pub(crate) start: Ps,
     stop: Ps,
-    by_adapter: bool,
     /// PDUs begun.
     pub(crate) begun: u64,
-    /// PDUs of which the last cell was sent.
-    pub(crate) sent: u64,
-    pub(crate) cells_sent: u64,
     /// SDUs that had to wait for room at the adapter.
     pub(crate) waited: u64,
-    pdu: Pdu,
-    next: u16,
 }
+
+const _: () = assert!(offset_of!(Source, sender) <= 128);
 
 /// What lies between two cells.
 #[derive(Debug)]
 enum Gaps {
     Even(Interval),
-    OnOff {
-        cell: Interval,
-        on: Ps,
-        off: Ps,
-        until: Ps,
-    },
+    OnOff(Box<OnOff>),
     Scan(Interval),
     Recorded(Vec<(Ps, Octets)>),
+}
+
+/// Bursts of cells.
+#[derive(Debug)]
+struct OnOff {
+    cell: Interval,
+    on: Ps,
+    off: Ps,
+    /// When the burst ends.
+    until: Ps,
 }
 
 fn interval(cell_s: u32) -> Interval {
@@ -67,12 +78,12 @@ impl Source {
                 cell_s,
                 on_ns,
                 off_ns,
-            } => Gaps::OnOff {
+            } => Gaps::OnOff(Box::new(OnOff {
                 cell: interval(*cell_s),
                 on: Ps::from_ns(*on_ns),
                 off: Ps::from_ns(*off_ns),
                 until: start.plus(Ps::from_ns(*on_ns)),
-            },
+            })),
             Traffic::Scan { cell_s } => Gaps::Scan(interval(*cell_s)),
             Traffic::Cells(cells) => Gaps::Recorded(
                 cells
@@ -114,9 +125,12 @@ impl Source {
 
     /// It sends twice as fast as it was told.
     pub(crate) fn hurry(&mut self) {
-        if let Gaps::Even(gap) | Gaps::OnOff { cell: gap, .. } = &mut self.gaps {
-            *gap = gap.halved();
-        }
+        let gap = match &mut self.gaps {
+            Gaps::Even(gap) => gap,
+            Gaps::OnOff(bursts) => &mut bursts.cell,
+            Gaps::Scan(_) | Gaps::Recorded(_) => return,
+        };
+        *gap = gap.halved();
     }
 
     /// Whether it sends at one rate from its start to its stop.
@@ -231,12 +245,13 @@ impl Source {
             Gaps::Even(gap) | Gaps::Scan(gap) => {
                 (0..cells).for_each(|_| self.due.advance(*gap));
             }
-            Gaps::OnOff {
-                cell,
-                on,
-                off,
-                until,
-            } => {
+            Gaps::OnOff(bursts) => {
+                let OnOff {
+                    cell,
+                    on,
+                    off,
+                    until,
+                } = &mut **bursts;
                 (0..cells).for_each(|_| self.due.advance(*cell));
                 let period = on.plus(*off);
                 if self.due.at() >= *until {

@@ -171,15 +171,17 @@ pub struct Route {
 struct Routes {
     slots: Vec<Option<(u32, Route)>>,
     len: usize,
-    /// What was found last: cells of one VC often come in a row.
-    last: Option<(u32, Route)>,
+    /// Where the last was found: cells of one VC often come in a row.
+    last: usize,
 }
 
 impl Routes {
     /// Where an address is, or where it would be.
     fn slot(&self, bits: u32) -> usize {
         let mask = self.slots.len() - 1;
-        let mut slot = bits.wrapping_mul(0x9e37_79b1) as usize >> 7 & mask;
+        // Four neighbours stay together.
+        let four = (bits >> 2).wrapping_mul(0x9e37_79b1) as usize >> 7;
+        let mut slot = (four << 2 | bits as usize & 3) & mask;
         while self.slots[slot].is_some_and(|(other, _)| other != bits) {
             slot = (slot + 1) & mask;
         }
@@ -188,13 +190,14 @@ impl Routes {
 
     #[inline]
     fn find(&mut self, bits: u32) -> Option<Route> {
-        if self.last.is_none_or(|(other, _)| other != bits) {
+        let is_here = |slot: &Option<(u32, Route)>| slot.is_some_and(|(other, _)| other == bits);
+        if !self.slots.get(self.last).is_some_and(is_here) {
             if self.slots.is_empty() {
                 return None;
             }
-            self.last = self.slots[self.slot(bits)];
+            self.last = self.slot(bits);
         }
-        self.last.map(|(_, route)| route)
+        self.slots[self.last].map(|(_, route)| route)
     }
 
     /// False if there is one already.

@@ -35,6 +35,23 @@ impl Turns {
         }
     }
 
+    /// A source is due; takes who is due first then.
+    #[inline]
+    pub(crate) fn exchange(&mut self, turn: Turn) -> Turn {
+        if self.rest.is_empty() {
+            let Some(first) = self.row.front().copied().filter(|first| *first < turn) else {
+                return turn;
+            };
+            if self.row.back().is_some_and(|last| *last <= turn) {
+                self.row.pop_front();
+                self.row.push_back(turn);
+                return first;
+            }
+        }
+        self.push(turn);
+        self.pop().unwrap_or(turn)
+    }
+
     /// Takes who is due first.
     pub(crate) fn pop(&mut self) -> Option<Turn> {
         let first = self.first();
@@ -81,5 +98,32 @@ mod tests {
         }
         assert!(turns.rest.is_empty());
         assert_eq!(turns.first(), Some((Ps::new(100), 0)));
+    }
+
+    #[test]
+    fn an_exchange_is_a_push_and_a_pop() {
+        let (mut one, mut other) = (Turns::default(), Turns::default());
+        let mut state = 3_u64;
+        for number in 0..2_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let turn = (Ps::new(state >> 57), number);
+            let first = match state >> 40 & 3 {
+                0 => {
+                    one.push(turn);
+                    other.push(turn);
+                    continue;
+                }
+                1 => (one.pop(), other.pop()),
+                _ => {
+                    other.push(turn);
+                    (Some(one.exchange(turn)), other.pop())
+                }
+            };
+            assert_eq!(first.0, first.1);
+        }
+        let left = std::iter::from_fn(|| one.pop());
+        assert!(left.eq(std::iter::from_fn(|| other.pop())));
     }
 }

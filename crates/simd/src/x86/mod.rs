@@ -28,11 +28,13 @@ pub(crate) fn run_v3<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(unsafe { v3::V3::new() })
 }
 
+/// As [`Fold::prefetch`](crate::Fold::prefetch), where no fold is at hand, and of octets that may
+/// yet be without a value.
 #[inline(always)]
-fn prefetch(octets: &[u8], offset: usize) {
-    if let Some(octet) = octets.get(offset) {
+pub fn prefetch<T>(values: &[T], at: usize) {
+    if let Some(value) = values.get(at) {
         // SAFETY: SSE is part of x86-64; the hint touches nothing, and the address is valid.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(octet).cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast()) }
     }
 }
 

@@ -26,9 +26,10 @@ impl Station {
         let Some(&vc) = self.by_connection.get(&opening.connection) else {
             return;
         };
-        if self.is_down || self.is_changing(opening.connection) {
+        if self.is_down || self.changing.contains(&opening.connection) {
             return;
         }
+        self.changing.insert(opening.connection);
         let request = opening.request;
         let region = memory.then(|| LabRegion::for_request(opening.sizes, &request));
         let handles = region.as_ref().map(Handles::of);

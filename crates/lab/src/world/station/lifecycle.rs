@@ -58,20 +58,12 @@ impl Station {
     pub(crate) fn close(&mut self, connection: u32) {
         if let Some(vc) = self.by_connection.remove(&connection) {
             self.endpoints.remove(&vc);
-            if self.is_changing(connection) {
+            if self.changing.contains(&connection) {
                 self.counts.put_off += 1;
                 self.closing.insert(connection, false);
             }
             self.close_vc(connection, vc);
         }
-    }
-
-    pub(super) fn is_changing(&self, connection: u32) -> bool {
-        let mut ordered = self.ordered.values();
-        ordered.any(|ordered| match ordered {
-            Ordered::Modify(changing) => changing.opening.connection == connection,
-            _ => false,
-        })
     }
 
     pub(super) fn close_vc(&mut self, connection: u32, vc: VcId) {
@@ -107,6 +99,7 @@ impl Station {
         self.endpoints.clear();
         self.by_connection.clear();
         self.ordered.clear();
+        self.changing.clear();
         self.answered.clear();
         self.guests.clear();
         self.left.clear();
@@ -151,7 +144,11 @@ impl Station {
 
     pub(super) fn completed(&mut self, completion: &LabCompletion) {
         let ticket = completion.ticket;
-        match (self.ordered.remove(&ticket), &completion.result) {
+        let ordered = self.ordered.remove(&ticket);
+        if let Some(Ordered::Modify(changing)) = &ordered {
+            self.changing.remove(&changing.opening.connection);
+        }
+        match (ordered, &completion.result) {
             (Some(Ordered::Attach(client)), Ok(Outcome::Attached(index))) => {
                 self.clients[client].index = Some(*index);
             }

@@ -138,6 +138,8 @@ pub(crate) struct Station {
     /// What is open, or is to be again.
     openings: BTreeMap<u32, Opening>,
     ordered: BTreeMap<u64, Ordered>,
+    /// Connections that are being changed.
+    changing: BTreeSet<u32>,
     tickets: u64,
     pub(crate) refusals: Vec<Refusal>,
     /// How commands of the server have ended, for whoever carries them on.
@@ -177,23 +179,27 @@ pub(crate) struct Station {
     pub(crate) runs: u64,
     /// Times that they were run for no reason.
     pub(crate) unasked: u64,
+    /// The SDU that was handed over last.
+    sdu: Vec<u8>,
 }
 
 impl Station {
     pub(crate) fn new(
         spec: HostSpec,
         ports: Vec<Wires>,
-        (clients, vcs): (usize, u16),
+        (clients, vcs, blocks): (usize, u16, usize),
         served: Option<u16>,
         options: Options,
     ) -> Result<Self, Refusal> {
         let applications = served.unwrap_or(0);
         let vcs = vcs.saturating_add(spec.spare_vcs).max(1);
         let vcs = vcs.saturating_add(applications);
+        // Where applications open VCs is their own affair.
+        let leaves = (blocks + usize::from(applications)).clamp(1, vcs.into()) as u16;
         let config = Config {
             form: HeaderForm::Uni,
             vcs,
-            leaves: vcs,
+            leaves,
             attachments: (clients.max(1) as u16).saturating_add(applications),
             ports: ports
                 .iter()
@@ -224,6 +230,7 @@ impl Station {
             by_connection: BTreeMap::new(),
             openings: BTreeMap::new(),
             ordered: BTreeMap::new(),
+            changing: BTreeSet::new(),
             tickets: 0,
             refusals: Vec::new(),
             answered: Vec::new(),
@@ -247,6 +254,7 @@ impl Station {
             has_received: false,
             runs: 0,
             unasked: 0,
+            sdu: Vec::new(),
             config,
             options,
             spec,
@@ -483,14 +491,14 @@ impl Station {
         let Some(endpoint) = self.endpoints.get_mut(vc) else {
             return false;
         };
-        if !endpoint.submit(content, number, len) {
+        if !endpoint.submit(content, &mut self.sdu, number, len) {
             return false;
         }
         self.counts.transmit_wraps += u64::from(endpoint.sent_round());
         let client = &mut self.clients[endpoint.client];
         let rung = client.ring(Some(*vc));
         if let Some(judge) = &mut self.judge {
-            judge.submitted(*vc, endpoint.submitted().to_vec());
+            judge.submitted(*vc, self.sdu.clone());
             for vc in rung {
                 judge.rang(client.ticket, vc);
             }
