@@ -3,6 +3,7 @@
 mod common;
 
 use cellgate_core::adapter::PortIndex;
+use cellgate_core::contract::CellRate;
 use cellgate_core::ring::SduOptions;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{Control, memory_for};
@@ -13,7 +14,12 @@ const PDUS: u64 = 200;
 
 #[test]
 fn pdus_cross_octet_for_octet_unless_the_line_has_faults() {
-    let (adapter, mut control) = AdapterThread::spawn(options()).unwrap();
+    // The line divides no PDU.
+    let mut options = options();
+    for port in &mut options.config.ports {
+        port.line_rate = CellRate::new(4_000_000_000).unwrap();
+    }
+    let (adapter, mut control) = AdapterThread::spawn(options).unwrap();
     let mut itself = Control::new(control.connect().unwrap()).unwrap();
     control
         .join(PortIndex(1), &mut itself, PortIndex(0))
@@ -43,13 +49,7 @@ fn pdus_cross_octet_for_octet_unless_the_line_has_faults() {
         let stats = control.enumerate().unwrap().vcs[0].stats;
         crossed.push(stats.pdus_crossed);
     }
-    let [first, second, third] = crossed[..] else {
-        panic!("{crossed:?}");
-    };
-    // The line lets so many cells through in a row; some PDUs are divided by its pace.
-    assert!(first > PDUS / 4, "{crossed:?}");
-    assert_eq!(second, first, "{crossed:?}");
-    assert!(third > second + PDUS / 4, "{crossed:?}");
+    assert_eq!(crossed, [PDUS, PDUS, 2 * PDUS]);
 
     let sent = control.close(out.id()).unwrap().stats;
     let received = control.close(back.id()).unwrap().stats;
