@@ -163,6 +163,16 @@ fn judged_options() -> Options {
     }
 }
 
+/// By the oracle's fault: a damaged cell of AAL0 that was doubled further on, and a change of
+/// contract that a step made up for had taken before it was asked for.
+#[test]
+fn scenarios_that_failed_once_are_right() {
+    for seed in [194_801, 258_662] {
+        check(&scenario_of(seed), judged_options())
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
 #[test]
 fn trains_and_single_cells_and_every_run_are_the_same() {
     for seed in 0..seeds().div_ceil(3) {

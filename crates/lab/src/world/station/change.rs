@@ -70,8 +70,8 @@ impl Station {
             self.close_renamed(connection, old, vc);
         } else if let Some(handles) = handles {
             self.counts.replaced += 1;
-            // A step that is made up for may take a command up to a step before it was given.
-            let waited = self.time(self.last).since_ns(asked) + self.spec.step_ns;
+            // A step that is made up for may take a command up to two steps before it was given.
+            let waited = self.time(self.last).since_ns(asked) + 2 * self.spec.step_ns;
             if waited >= MODIFY_PATIENCE_NS {
                 self.cut.insert(connection);
             }
