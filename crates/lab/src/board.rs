@@ -62,10 +62,10 @@ pub struct LabBoard {
     there: Vec<VecDeque<Octets>>,
     space: Vec<usize>,
     commands: VecDeque<(u64, LabCommand)>,
-    /// Which port receives what each transmits, if one of this board does.
-    joined: Vec<Option<PortIndex>>,
-    /// Whether PDUs may cross from port to port as a whole, and the cells that did.
-    whole: bool,
+    /// Which port receives what each transmits, if one of this board does, and whether PDUs may
+    /// cross to it as a whole.
+    joined: Vec<Option<(PortIndex, bool)>>,
+    /// Cells of all PDUs that did.
     crossed: u64,
     planted: Option<Planted>,
     charges: [u64; WORKS.len()],
@@ -91,8 +91,7 @@ impl LabBoard {
     /// What `from` transmits is received by `to`, in the same step; PDUs may cross as a whole, or
     /// all go as cells.
     pub fn join(&mut self, from: PortIndex, to: PortIndex, whole: bool) {
-        self.joined[usize::from(from.0)] = Some(to);
-        self.whole = whole;
+        self.joined[usize::from(from.0)] = Some((to, whole));
     }
 
     /// Cells of all PDUs that have crossed.
@@ -208,7 +207,7 @@ impl Board for LabBoard {
         let space = &mut self.space[usize::from(port.0)];
         assert!(n <= *space, "more cells than the port takes");
         *space -= n;
-        if let Some(to) = self.joined[usize::from(port.0)] {
+        if let Some((to, _)) = self.joined[usize::from(port.0)] {
             let there = &mut self.there[usize::from(to.0)];
             there.extend(cells.chunks_exact(format.stride()).map(whole));
         }
@@ -221,8 +220,8 @@ impl Board for LabBoard {
     }
 
     fn crossing(&self, port: PortIndex) -> Option<PortIndex> {
-        let to = self.joined[usize::from(port.0)]?;
-        (self.whole && self.waiting(to) == 0).then_some(to)
+        let (to, whole) = self.joined[usize::from(port.0)]?;
+        (whole && self.waiting(to) == 0).then_some(to)
     }
 
     fn crossed(&mut self, from: PortIndex, _to: PortIndex, cells: u32) {

@@ -158,8 +158,8 @@ impl LabWords {
         octets
     }
 
-    /// `octets`, and those behind them up to `end`: of short memory all, of long memory a quarter
-    /// more, so that few are copied and few touched for nothing.
+    /// `octets`, and those behind them up to `end`: of short memory all, of long memory twice as
+    /// many, so that few are copied.
     #[cold]
     fn grown(&self, octets: &[u8], end: usize) -> Box<[u8]> {
         let len = self.len();

@@ -1,6 +1,8 @@
 //! PDUs that cross a memory link as a whole: nothing but the time that it takes tells an adapter
 //! that lets them from one that makes cells of them.
 
+mod contracts;
+
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
@@ -351,17 +353,7 @@ struct Seen {
 }
 
 fn receive(notification: Notification) -> Receive {
-    Receive {
-        rate: None,
-        sustained: None,
-        cdvt_ns: 0,
-        max_sdu: MAX_SDU,
-        fixed_sdu: false,
-        excess: Excess::Discard,
-        notification,
-        queue_threshold: 0,
-        guaranteed: true,
-    }
+    contracts::receive(MAX_SDU, notification)
 }
 
 /// Each way to be told, and each way to be refused.
@@ -376,7 +368,7 @@ fn contracts() -> Vec<Receive> {
         burst_tolerance_ns: 10_000,
         clp: ClpScope::HighPriority,
     });
-    vec![
+    let polled = [
         polled,
         policed,
         Receive {
@@ -392,15 +384,8 @@ fn contracts() -> Vec<Receive> {
             excess: Excess::Tag { reserve: 2_000 },
             ..policed
         },
-        receive(Notification::EveryCell),
-        receive(Notification::FirstCell),
-        receive(Notification::LastCell),
-        receive(Notification::FirstAndLastCell),
-        receive(Notification::Silent {
-            threshold: 5,
-            longest_delay_ns: 20_000,
-        }),
-    ]
+    ];
+    polled.into_iter().chain(contracts::told(MAX_SDU)).collect()
 }
 
 fn fast() -> CellRate {

@@ -1,6 +1,8 @@
 //! PDUs of one cell in a row: whatever the adapter does once for all of them, nothing tells it from
 //! an adapter that is given one cell a step.
 
+mod contracts;
+
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
@@ -20,6 +22,8 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 const PORT: PortIndex = PortIndex(0);
+/// What fits into one cell.
+const MAX_SDU: u16 = 40;
 /// Of the two VCs that receive.
 const VCIS: [u16; 2] = [100, 101];
 const SLOTS: u32 = 32;
@@ -252,25 +256,11 @@ fn cell(format: CellFormat, vci: u16, (clp, congested): (bool, bool), kind: Kind
 }
 
 fn receive(notification: Notification) -> Receive {
-    Receive {
-        rate: None,
-        sustained: None,
-        cdvt_ns: 0,
-        max_sdu: 40,
-        fixed_sdu: false,
-        excess: Excess::Discard,
-        notification,
-        queue_threshold: 0,
-        guaranteed: true,
-    }
+    contracts::receive(MAX_SDU, notification)
 }
 
 /// Each way to be told, and each thing in a contract that a row must stop for.
 fn contracts() -> Vec<Receive> {
-    let silent = Notification::Silent {
-        threshold: 5,
-        longest_delay_ns: 20_000,
-    };
     let polled = receive(Notification::Polled);
     let policed = Receive {
         rate: CellRate::new(700_001),
@@ -282,7 +272,7 @@ fn contracts() -> Vec<Receive> {
         burst_tolerance_ns: 10_000,
         clp: ClpScope::HighPriority,
     });
-    vec![
+    let polled = [
         polled,
         policed,
         Receive {
@@ -303,12 +293,8 @@ fn contracts() -> Vec<Receive> {
             excess: Excess::Tag { reserve: 100 },
             ..policed
         },
-        receive(Notification::EveryCell),
-        receive(Notification::FirstCell),
-        receive(Notification::LastCell),
-        receive(Notification::FirstAndLastCell),
-        receive(silent),
-    ]
+    ];
+    polled.into_iter().chain(contracts::told(MAX_SDU)).collect()
 }
 
 fn draw_burst(draw: &mut Pcg64Mcg, format: CellFormat) -> Vec<Vec<u8>> {

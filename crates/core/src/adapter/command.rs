@@ -68,6 +68,8 @@ impl Config {
     pub const BUDGET_MAX: u16 = 1024;
     /// The most VCs of one adapter.
     pub const VCS_MAX: u16 = 16_384;
+    /// Addresses of one block have all but these low bits in common.
+    pub const BLOCK_BITS: u32 = 14;
     /// The most ports of one adapter.
     pub const PORTS_MAX: usize = 64;
 }

@@ -65,7 +65,7 @@ where
         let Some(crossing) = &self.crossing else {
             return Crossed::AsCells;
         };
-        if sdu.len == 0 || cells as usize > TRANSMIT_BUDGET {
+        if cells as usize > TRANSMIT_BUDGET {
             return Crossed::AsCells;
         }
         if cells > self.space.min(crossing.room) {

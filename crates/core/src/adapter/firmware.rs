@@ -67,6 +67,17 @@ pub(super) struct Port {
 }
 
 impl Port {
+    /// A time before the arrival of any cell that is yet to be taken, at most `gap_max_ns` ago.
+    #[inline(always)]
+    fn earliest<B: Board>(&self, now: Time, gap_max_ns: u64, board: &B) -> Time {
+        let gap_max_ns = if board.planted(Planted::GapUnbounded) {
+            u64::MAX
+        } else {
+            gap_max_ns
+        };
+        self.last_empty.max(now.minus_ns(gap_max_ns))
+    }
+
     /// `taken` cells were taken in a step. Cells that are thrown away unread cost no time.
     fn note_crowd(&mut self, taken: usize, stays: bool) {
         let emptied = taken < usize::from(self.config.budget) && !stays;
@@ -211,16 +222,6 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             && !board.planted(Planted::OverloadIgnored)
     }
 
-    /// A time before the arrival of any cell that `port` is yet to take.
-    fn earliest<B: Board<Region = R>>(&self, now: Time, board: &B, port: &Port) -> Time {
-        let gap_max_ns = if board.planted(Planted::GapUnbounded) {
-            u64::MAX
-        } else {
-            self.config.gap_max_ns
-        };
-        port.last_empty.max(now.minus_ns(gap_max_ns))
-    }
-
     /// How PDUs of `from` cross in this step, if they can.
     pub(super) fn crossing<B: Board<Region = R, Attachment = A>>(
         &self,
@@ -236,7 +237,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             form: self.config.form,
             arrival: Arrival {
                 now,
-                earliest: self.earliest(now, board, port),
+                earliest: port.earliest(now, self.config.gap_max_ns, board),
                 overloaded: false,
             },
             room: u32::from(port.config.budget).saturating_sub(port.crossed),
@@ -262,7 +263,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         index: usize,
         overloaded: bool,
     ) {
-        let Some(port) = self.ports.get(index) else {
+        let Some(port) = self.ports.get_mut(index) else {
             return;
         };
         let PortConfig {
@@ -272,10 +273,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ..
         } = port.config;
         let port_index = PortIndex(index as u8);
-        let earliest = self.earliest(now, board, port);
-        let Some(port) = self.ports.get_mut(index) else {
-            return;
-        };
+        let earliest = port.earliest(now, self.config.gap_max_ns, board);
         let stride = format.stride();
         let crossed = core::mem::take(&mut port.crossed) as usize;
         let budget = usize::from(budget);

@@ -4,7 +4,7 @@ use super::{Discard, PortIndex, VcIndex};
 use crate::wire::VpiVci;
 
 /// Addresses of one leaf: the low 14 of the 28 bits.
-const LEAF_BITS: u32 = 14;
+const LEAF_BITS: u32 = super::Config::BLOCK_BITS;
 const LEAF_LEN: usize = 1 << LEAF_BITS;
 const LEAF_MASK: u32 = LEAF_LEN as u32 - 1;
 /// Leaf 0 is shared by all addresses under which nothing is open, and stays empty.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{
-    Assumptions, AttachmentIndex, Interleaving, Planted, PortIndex, Terms,
+    Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms,
 };
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
 use cellgate_core::wire::PAYLOAD_LEN;
@@ -27,10 +27,8 @@ use crate::memory::RegionSizes;
 /// Descriptors that a transmit queue of the lab's memory holds.
 const TRANSMIT_SLOTS_MAX: u32 = 512;
 
-/// Low bits of the addresses of one block of the adapter's table.
-const BLOCK_BITS: u32 = 14;
 /// Blocks of a virtual path: guests have one of their own.
-const GUEST_BLOCKS: usize = 1 << (16 - BLOCK_BITS);
+const GUEST_BLOCKS: usize = 1 << (16 - Config::BLOCK_BITS);
 
 /// What a run is told beside its scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,7 +232,7 @@ impl Builder<'_> {
                 connection.path.last().filter(|_| connection.to == host),
             ];
             for line in lines.into_iter().flatten() {
-                blocks.insert((line / 2, spec.address.bits() >> BLOCK_BITS));
+                blocks.insert((line / 2, spec.address.bits() >> Config::BLOCK_BITS));
             }
         }
         let name = &self.scenario.hosts[host].name;

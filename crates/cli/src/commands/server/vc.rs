@@ -173,7 +173,10 @@ fn in_full(info: &ConnectionInfo) -> String {
         ],
         ["cells sent".to_owned(), stats.cells_transmitted.to_string()],
         ["PDUs sent".to_owned(), stats.pdus_transmitted.to_string()],
-        ["as a whole".to_owned(), stats.pdus_crossed.to_string()],
+        [
+            "of these, as a whole".to_owned(),
+            stats.pdus_crossed.to_string(),
+        ],
         [
             "cells received".to_owned(),
             stats.cells_received.to_string(),

@@ -228,6 +228,8 @@ mod tests {
             let mut precedence = Precedence::new(&share, &cpus, cpus.last(), &tell);
             precedence.keep();
             assert!(told.borrow().is_empty(), "nobody has told a share");
+            // However large, a share that was told is one.
+            assert!(Share::new().tell(u32::MAX));
             assert!(share.tell(0));
             precedence.keep();
             assert!(!told.borrow()[0].is_real_time(), "no share, no precedence");
