@@ -10,6 +10,7 @@ use cellgate_core::adapter::{
 use cellgate_core::wire::{CELL_LEN, CellFormat};
 
 use crate::memory::{LabAttachment, LabRegion};
+use crate::row::Row;
 
 /// A command as the lab gives it.
 pub type LabCommand = Command<LabRegion, LabAttachment>;
@@ -59,7 +60,7 @@ pub(crate) type Octets = [u8; CELL_LEN];
 #[derive(Debug, Default)]
 pub struct LabBoard {
     arriving: Vec<VecDeque<(Time, Octets)>>,
-    there: Vec<VecDeque<Octets>>,
+    there: Vec<Row<Octets>>,
     space: Vec<usize>,
     commands: VecDeque<(u64, LabCommand)>,
     /// Which port receives what each transmits, if one of this board does, and whether PDUs may
@@ -80,7 +81,7 @@ impl LabBoard {
     pub fn new(ports: usize, planted: Option<Planted>) -> Self {
         Self {
             arriving: vec![VecDeque::new(); ports],
-            there: vec![VecDeque::new(); ports],
+            there: (0..ports).map(|_| Row::default()).collect(),
             space: vec![0; ports],
             joined: vec![None; ports],
             planted,
@@ -109,9 +110,9 @@ impl LabBoard {
         self.arriving[usize::from(port.0)].push_back((at, whole(octets.as_ref())));
     }
 
-    /// A cell is there.
-    pub(crate) fn put(&mut self, port: PortIndex, octets: &Octets) {
-        self.there[usize::from(port.0)].push_back(*octets);
+    /// Cells are there.
+    pub(crate) fn put(&mut self, port: PortIndex, cells: &[Octets]) {
+        self.there[usize::from(port.0)].extend(cells);
     }
 
     /// The same for a cell that comes before others that are given already.
@@ -125,7 +126,7 @@ impl LabBoard {
     pub fn poll(&mut self, now: Time, transmit_space: usize) {
         for (arriving, there) in self.arriving.iter_mut().zip(&mut self.there) {
             while let Some((_, octets)) = arriving.pop_front_if(|(at, _)| *at <= now) {
-                there.push_back(octets);
+                there.push(octets);
             }
         }
         self.space.fill(transmit_space);
@@ -171,24 +172,17 @@ impl Board for LabBoard {
     fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize {
         let there = &mut self.there[usize::from(port.0)];
         let stride = format.stride();
-        let asked = fifo.len() / stride;
+        let asked = format.cells_in(fifo.len());
         let n = asked.min(there.len());
+        let cells = &there.as_slice()[..n];
         if stride == CELL_LEN {
-            let (first, second) = there.as_slices();
-            let (first, second) = (first.as_flattened(), second.as_flattened());
-            let (of_first, of_second) =
-                fifo[..n * stride].split_at_mut(first.len().min(n * stride));
-            of_first.copy_from_slice(&first[..of_first.len()]);
-            of_second.copy_from_slice(&second[..of_second.len()]);
+            fifo[..n * stride].copy_from_slice(cells.as_flattened());
         } else {
-            for (cell, place) in there
-                .iter()
-                .zip(fifo[..n * stride].chunks_exact_mut(stride))
-            {
+            for (cell, place) in cells.iter().zip(fifo.chunks_exact_mut(stride)) {
                 place.copy_from_slice(&cell[..stride]);
             }
         }
-        there.drain(..n);
+        there.remove(n);
         self.note(|| Trace::Received {
             port,
             asked,
@@ -203,13 +197,15 @@ impl Board for LabBoard {
     }
 
     fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]) {
-        let n = cells.len() / format.stride();
+        let n = format.cells_in(cells.len());
         let space = &mut self.space[usize::from(port.0)];
         assert!(n <= *space, "more cells than the port takes");
         *space -= n;
         if let Some((to, _)) = self.joined[usize::from(port.0)] {
             let there = &mut self.there[usize::from(to.0)];
-            there.extend(cells.chunks_exact(format.stride()).map(whole));
+            for cell in cells.chunks_exact(format.stride()) {
+                there.push(whole(cell));
+            }
         }
         let cells = cells.to_vec();
         self.trace.push(Trace::Transmitted {

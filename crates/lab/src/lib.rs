@@ -28,6 +28,7 @@ mod mutants;
 pub mod plan;
 mod reference;
 pub mod report;
+mod row;
 mod shrink;
 pub mod world;
 

@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, OpenRequest, Region};
 use cellgate_core::ring::{Words, layout};
-use cellgate_core::wire::{CellFormat, PAYLOAD_LEN};
+use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Called before every load with the memory and the offset that is about to be read: a writer who
@@ -158,8 +158,8 @@ impl LabWords {
         octets
     }
 
-    /// `octets`, and those behind them up to `end`: of short memory all, of long memory twice as
-    /// many, so that few are copied.
+    /// `octets`, and those behind them up to `end`: of short memory all, of long memory four times
+    /// as many, so that few are copied.
     #[cold]
     fn grown(&self, octets: &[u8], end: usize) -> Box<[u8]> {
         let len = self.len();
@@ -167,20 +167,23 @@ impl LabWords {
         let most = if len < TRANSMIT_BUFFER_AT {
             len
         } else {
-            2 * end
+            4 * end
         };
         let mut grown = vec![0; most.next_multiple_of(GROWTH).min(len)];
         grown[..octets.len()].copy_from_slice(octets);
         grown.into_boxed_slice()
     }
 
-    /// Copies the payloads of contiguous `cells` to `offset`, at the end on from the beginning.
-    fn copy_payloads_in(&self, mut offset: usize, cells: &[u8], format: CellFormat) {
+    /// Copies the payloads of `cells` to `offset`, at the end on from the beginning.
+    fn copy_payloads_in<const STRIDE: usize>(&self, mut offset: usize, cells: &[[u8; STRIDE]]) {
         self.written();
-        let end = offset + cells.len() / format.stride() * PAYLOAD_LEN;
+        let end = offset + cells.len() * PAYLOAD_LEN;
         let len = self.len();
         let mut octets = self.octets_to(if end <= len { end } else { len });
-        for payload in payloads(cells, format) {
+        for payload in cells
+            .iter()
+            .filter_map(|cell| cell.last_chunk::<PAYLOAD_LEN>())
+        {
             if offset >= len {
                 offset -= len;
             }
@@ -287,12 +290,6 @@ impl<'de> Deserialize<'de> for LabWords {
     }
 }
 
-/// The payloads of contiguous cells.
-fn payloads(cells: &[u8], format: CellFormat) -> impl Iterator<Item = &[u8; PAYLOAD_LEN]> {
-    let cells = cells.chunks_exact(format.stride());
-    cells.filter_map(move |cell| cell[format.header_len()..].first_chunk())
-}
-
 /// A receive buffer, which the client sees through [`LabBuffer::view`]: the buffer once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(C)]
@@ -321,6 +318,18 @@ impl LabBuffer {
     /// What the client sees: the buffer once.
     pub fn view(&self) -> LabWords {
         self.view.clone()
+    }
+
+    #[inline]
+    fn write_cells<const STRIDE: usize>(&mut self, offset: usize, cells: &[[u8; STRIDE]]) {
+        let octets = cells.len() * PAYLOAD_LEN;
+        let len = self.len();
+        assert!(
+            octets <= len && offset + octets <= 2 * len,
+            "inside the map"
+        );
+        self.forget();
+        self.view.copy_payloads_in(offset, cells);
     }
 
     #[inline]
@@ -353,14 +362,12 @@ impl Memory for LabBuffer {
     }
 
     fn write_payloads(&mut self, offset: usize, cells: &[u8], format: CellFormat) {
-        let octets = cells.len() / format.stride() * PAYLOAD_LEN;
-        let len = self.len();
-        assert!(
-            octets <= len && offset + octets <= 2 * len,
-            "inside the map"
-        );
-        self.forget();
-        self.view.copy_payloads_in(offset, cells, format);
+        match format {
+            CellFormat::WithHec => self.write_cells::<CELL_LEN>(offset, cells.as_chunks().0),
+            CellFormat::NoHec => {
+                self.write_cells::<CELL_LEN_NO_HEC>(offset, cells.as_chunks().0);
+            }
+        }
     }
 
     /// Gives what was asked for first since the last write, and no other part of the buffer.

@@ -165,7 +165,7 @@ impl Memory for ReceiveMemory {
 
     #[inline(always)]
     fn write_payloads(&mut self, offset: usize, cells: &[u8], format: CellFormat) {
-        let n = cells.len() / format.stride();
+        let n = format.cells_in(cells.len());
         let to = self.words.range(offset, n * PAYLOAD_LEN);
         // SAFETY: room for n payloads was just checked.
         unsafe {

@@ -40,7 +40,7 @@ impl<R: Region, B: Board<Region = R>> Reception<'_, R, B> {
     #[inline(always)]
     fn take_singles<F: Fold>(&mut self, fold: F, header: Header, cells: &[u8]) -> u32 {
         let stride = self.format.stride();
-        let most = self.singles_let_in((cells.len() / stride) as u32);
+        let most = self.singles_let_in(self.format.cells_in(cells.len()) as u32);
         if most == 0 {
             return 0;
         }

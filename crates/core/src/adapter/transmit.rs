@@ -106,22 +106,19 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let Some(state) = self.ports.get_mut(usize::from(port.0)) else {
             return 0;
         };
-        let format = state.config.format;
-        let mut sent = state
-            .replies
-            .take(space as usize, format, &mut self.outgoing);
-        let out = self.outgoing.chunks_exact_mut(format.stride());
-        for out in out.take(space as usize).skip(sent) {
-            let Some((route, oam)) = self.loopbacks.leave(now, port) else {
-                break;
-            };
+        let (space, format) = (space as usize, state.config.format);
+        let stride = format.stride();
+        let mut sent = state.replies.take(space, format, &mut self.outgoing);
+        while sent < space
+            && let Some(out) = self.outgoing.get_mut(sent * stride..(sent + 1) * stride)
+            && let Some((route, oam)) = self.loopbacks.leave(now, port)
+        {
             let header = route.flow.header(route.address).emit();
             oam::emit(header, &oam.emit(), format, out);
             sent += 1;
         }
         if sent > 0 {
-            let octets = sent * format.stride();
-            board.transmit(port, format, &self.outgoing[..octets]);
+            board.transmit(port, format, &self.outgoing[..sent * stride]);
         }
         sent as u32
     }

@@ -29,6 +29,16 @@ impl CellFormat {
         }
     }
 
+    /// Whole cells in so many octets.
+    #[inline(always)]
+    pub const fn cells_in(self, octets: usize) -> usize {
+        // By a constant: to divide by what is known only at run time takes longer.
+        match self {
+            Self::WithHec => octets / CELL_LEN,
+            Self::NoHec => octets / CELL_LEN_NO_HEC,
+        }
+    }
+
     /// Octets before the payload.
     #[inline(always)]
     pub const fn header_len(self) -> usize {

@@ -406,7 +406,7 @@ impl Board for HostBoard {
     #[inline(always)]
     fn transmit(&mut self, port: PortIndex, format: CellFormat, cells: &[u8]) {
         if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
-            let count = cells.len() / format.stride();
+            let count = format.cells_in(cells.len());
             match &mut port.transmit {
                 // What does not fit is dropped and counted by the sender.
                 PortEnd::Transmit(sender, _) => sender.send(cells),

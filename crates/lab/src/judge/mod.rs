@@ -262,7 +262,7 @@ impl Judge {
                 ..
             } = &did
             {
-                taken[usize::from(port.0)] += cells.len() / format.stride();
+                taken[usize::from(port.0)] += format.cells_in(cells.len());
             }
             self.judge(did, &mut seen, board)?;
         }

@@ -8,7 +8,7 @@ use cellgate_core::contract::{Aal, aal5_cells};
 use cellgate_core::wire::{CELL_LEN, Header, PAYLOAD_LEN, Pti, TRAILER_LEN, VpiVci, hec};
 use cellgate_simd::{Fold, Kernel, with_features};
 
-use super::Octets;
+use super::cell::{CellRef, HEADER_LEN, Octets};
 use super::scenario::SourceSpec;
 use crate::reference::{cells_of_aal34, payloads};
 
@@ -99,6 +99,41 @@ pub(crate) enum Pdu {
     Whole(Vec<Octets>, u16),
 }
 
+/// A cell of a source.
+#[derive(Debug)]
+pub(crate) struct SourceCell {
+    header: [u8; HEADER_LEN],
+    payload: Payload,
+}
+
+#[derive(Debug)]
+enum Payload {
+    /// It lies among the noise.
+    Noise(&'static [u8; PAYLOAD_LEN]),
+    Made([u8; PAYLOAD_LEN]),
+}
+
+impl SourceCell {
+    #[inline]
+    pub(crate) fn as_ref(&self) -> CellRef<'_> {
+        let payload = match &self.payload {
+            Payload::Noise(payload) => payload,
+            Payload::Made(payload) => payload,
+        };
+        CellRef::new(&self.header, payload)
+    }
+}
+
+impl From<&Octets> for SourceCell {
+    fn from(octets: &Octets) -> Self {
+        let cell = CellRef::from(octets);
+        Self {
+            header: *cell.header_octets(),
+            payload: Payload::Made(*cell.payload()),
+        }
+    }
+}
+
 /// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
 /// holds the octets of all.
 #[derive(Debug, Default)]
@@ -110,7 +145,7 @@ pub(crate) struct Sealed {
     own: [u8; OWN],
     trailer: [u8; TRAILER_LEN],
     /// Of all cells but the last, and of the last.
-    headers: [[u8; 5]; 2],
+    headers: [[u8; HEADER_LEN]; 2],
 }
 
 impl Default for Pdu {
@@ -193,11 +228,11 @@ impl Pdu {
     }
 
     /// One of its cells.
-    #[inline]
-    pub(crate) fn cell(&self, content: &Content, n: u16) -> Octets {
+    #[inline(always)]
+    pub(crate) fn cell(&self, content: &Content, n: u16) -> SourceCell {
         match self {
             Self::Aal5(sealed) => sealed.cell(content, n),
-            Self::Whole(cells, _) => cells[usize::from(n)],
+            Self::Whole(cells, _) => (&cells[usize::from(n)]).into(),
         }
     }
 
@@ -239,18 +274,28 @@ impl Sealed {
         pdu
     }
 
-    #[inline]
-    fn cell(&self, content: &Content, n: u16) -> Octets {
-        let mut cell = [0; CELL_LEN];
+    #[inline(always)]
+    fn cell(&self, content: &Content, n: u16) -> SourceCell {
         let is_last = n + 1 == self.cells;
-        let (header, payload) = cell.split_at_mut(CELL_LEN - PAYLOAD_LEN);
-        header.copy_from_slice(&self.headers[usize::from(is_last)]);
-        let noise = &content.noise[self.begin as usize..];
+        let header = self.headers[usize::from(is_last)];
         let (from, len) = (usize::from(n) * PAYLOAD_LEN, usize::from(self.len));
-        if n > 0 && from + PAYLOAD_LEN <= len {
-            payload.copy_from_slice(&noise[from - OWN..from - OWN + PAYLOAD_LEN]);
-            return cell;
+        let noise = &content.noise[self.begin as usize..];
+        if n > 0
+            && from + PAYLOAD_LEN <= len
+            && let Some(payload) = noise[from - OWN..].first_chunk()
+        {
+            let payload = Payload::Noise(payload);
+            return SourceCell { header, payload };
         }
+        let payload = Payload::Made(self.edge(noise, n));
+        SourceCell { header, payload }
+    }
+
+    /// The payload of the first cell, or of one behind the last that is full.
+    #[inline(never)]
+    fn edge(&self, noise: &[u8], n: u16) -> [u8; PAYLOAD_LEN] {
+        let mut payload = [0; PAYLOAD_LEN];
+        let (from, len) = (usize::from(n) * PAYLOAD_LEN, usize::from(self.len));
         let end = len.min(from + PAYLOAD_LEN);
         if n == 0 {
             payload[..OWN].copy_from_slice(&self.own);
@@ -258,10 +303,10 @@ impl Sealed {
         } else if from < end {
             payload[..end - from].copy_from_slice(&noise[from - OWN..end - OWN]);
         }
-        if is_last {
+        if n + 1 == self.cells {
             payload[PAYLOAD_LEN - TRAILER_LEN..].copy_from_slice(&self.trailer);
         }
-        cell
+        payload
     }
 }
 
@@ -312,7 +357,8 @@ mod tests {
             });
             let mut segmenter = sealed.expect("it fits");
             segmenter.emit_cells(&staging, CellFormat::WithHec, &mut expected);
-            let cells: Vec<_> = (0..pdu.cells()).map(|n| pdu.cell(&content, n)).collect();
+            let cells = (0..pdu.cells()).map(|n| pdu.cell(&content, n).as_ref().octets());
+            let cells: Vec<Octets> = cells.collect();
             assert_eq!(cells.as_flattened(), expected, "{len} octets");
         }
     }

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
-use cellgate_core::wire::{CELL_LEN, CellFormat, Header, HeaderForm, VpiVci};
+use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 use cellgate_core::{Effect, Fault, FaultCounts, FaultyLine, Time};
 
-use super::{Interval, Pace, Ps};
-
-/// A cell as lines carry it, with its HEC.
-pub type Octets = [u8; CELL_LEN];
+use super::{CellRef, Interval, Octets, Pace, Ps};
+use crate::row::Row;
 
 /// A cell on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,9 @@ pub struct Line {
     delay: Ps,
     free: Pace,
     faulty: Option<Box<Faulty>>,
-    flying: VecDeque<Flying>,
+    /// When the last bit of each cell arrives that is on its way, and the cells.
+    arrivals: Row<Ps>,
+    flying: Row<Octets>,
     sent: u64,
     arrived: u64,
     /// What has arrived, if somebody wants to know.
@@ -71,7 +71,8 @@ impl Line {
             delay,
             free: Pace::default(),
             faulty: None,
-            flying: VecDeque::new(),
+            arrivals: Row::default(),
+            flying: Row::default(),
             sent: 0,
             arrived: 0,
             tape: None,
@@ -125,28 +126,40 @@ impl Line {
     }
 
     /// Sends a cell that is ready at `ready`, behind all that were sent before; when it has left.
-    #[inline]
-    pub fn send(&mut self, ready: Ps, octets: &Octets) -> Ps {
-        self.free.wait_for(ready);
-        if let Some(faulty) = &mut self.faulty {
-            let held = faulty.hold(self.sent);
-            self.free.wait_for(self.free.at().plus(held));
+    #[inline(always)]
+    pub fn send<'a>(&mut self, ready: Ps, cell: impl Into<CellRef<'a>>) -> Ps {
+        if self.faulty.is_some() {
+            return self.send_faulty(ready, cell.into());
         }
-        self.sent += 1;
+        let left = self.leave(ready);
+        self.arrivals.push(left.plus(self.delay));
+        cell.into().write(self.flying.push([0; CELL_LEN]));
+        left
+    }
+
+    /// A cell that is ready at `ready` leaves: when.
+    #[inline]
+    fn leave(&mut self, ready: Ps) -> Ps {
+        self.free.wait_for(ready);
         self.free.advance(self.cell);
-        let (left, delay) = (self.free.at(), self.delay);
-        match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
-            None => {
-                let at = left.plus(delay);
-                let octets = *octets;
-                self.flying.push_back(Flying { at, octets });
-            }
+        self.sent += 1;
+        self.free.at()
+    }
+
+    /// The same on a line with faults.
+    fn send_faulty(&mut self, ready: Ps, cell: CellRef<'_>) -> Ps {
+        let held = self.faulty.as_mut().map(|faulty| faulty.hold(self.sent));
+        self.free.wait_for(ready);
+        let left = self.leave(self.free.at().plus(held.unwrap_or_default()));
+        let (at, before) = (left.plus(self.delay), self.flying.len());
+        let mut put = |octets| {
+            self.arrivals.push(at);
+            self.flying.push(octets);
+        };
+        match self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
+            None => put(cell.octets()),
             Some(faulty) => {
-                let before = self.flying.len();
-                faulty.pass(octets, |octets| {
-                    let at = left.plus(delay);
-                    self.flying.push_back(Flying { at, octets });
-                });
+                faulty.pass(&cell.octets(), put);
                 if faulty.swaps(self.sent - 1) {
                     self.overtake(before, ready);
                 }
@@ -159,7 +172,7 @@ impl Line {
     /// arrives before `limit`: when it arrives.
     #[inline]
     pub(crate) fn carry(&mut self, ready: Ps, limit: Ps) -> Option<Ps> {
-        if self.faulty.is_some() || self.tape.is_some() || !self.flying.is_empty() {
+        if self.faulty.is_some() || self.tape.is_some() || self.in_flight() > 0 {
             return None;
         }
         let mut free = self.free;
@@ -187,12 +200,12 @@ impl Line {
         let Some(first) = before.checked_sub(1).filter(|_| self.flying.len() > before) else {
             return;
         };
-        let (one, other) = (self.flying[first], self.flying[before]);
-        if one.at <= ready || address_of(&one.octets) == address_of(&other.octets) {
+        let flying = self.flying.as_mut_slice();
+        let has_arrived = self.arrivals.as_slice()[first] <= ready;
+        if has_arrived || address_of(&flying[first]) == address_of(&flying[before]) {
             return;
         }
-        self.flying[first].octets = other.octets;
-        self.flying[before].octets = one.octets;
+        flying.swap(first, before);
         if let Some(faulty) = &mut self.faulty {
             faulty.swapped += 1;
         }
@@ -205,13 +218,20 @@ impl Line {
 
     /// Carries the last cell once more: a bug on purpose.
     pub(crate) fn repeat(&mut self) {
-        self.flying.extend(self.flying.back().copied());
+        if let (Some(at), Some(last)) = (
+            self.arrivals.as_slice().last(),
+            self.flying.as_slice().last(),
+        ) {
+            let (at, last) = (*at, *last);
+            self.arrivals.push(at);
+            self.flying.push(last);
+        }
     }
 
     /// Exchanges the octets of a cell for those of the next: a bug on purpose.
     pub(crate) fn exchange(&mut self, flying: &mut Flying) {
-        if let Some(next) = self.flying.front_mut() {
-            std::mem::swap(&mut next.octets, &mut flying.octets);
+        if let Some(next) = self.flying.as_mut_slice().first_mut() {
+            std::mem::swap(next, &mut flying.octets);
         }
     }
 
@@ -225,29 +245,39 @@ impl Line {
     /// When the next cell arrives.
     #[inline]
     pub fn next_arrival(&self) -> Option<Ps> {
-        self.flying.front().map(|flying| flying.at)
+        self.arrivals.first()
     }
 
     /// The next cell, if it arrives at `now` or before.
     pub fn take(&mut self, now: Ps) -> Option<Flying> {
-        let taken = self.flying.pop_front_if(|flying| flying.at <= now)?;
-        self.arrived += 1;
-        if let Some(tape) = &mut self.tape {
-            tape.push(taken);
-        }
-        Some(taken)
+        let at = self.next_arrival().filter(|at| *at <= now)?;
+        let octets = self.flying.first()?;
+        self.remove(1);
+        Some(Flying { at, octets })
     }
 
     /// Takes all cells that arrive at `now` or before.
-    pub(crate) fn take_all(&mut self, now: Ps, mut to: impl FnMut(&Octets)) {
-        while let Some(flying) = self.flying.front().filter(|flying| flying.at <= now) {
-            to(&flying.octets);
-            if let Some(tape) = &mut self.tape {
-                tape.push(*flying);
-            }
-            self.flying.pop_front();
-            self.arrived += 1;
+    #[inline]
+    pub(crate) fn take_all(&mut self, now: Ps, to: impl FnOnce(&[Octets])) {
+        let arrivals = self.arrivals.as_slice();
+        let n = arrivals.iter().take_while(|at| **at <= now).count();
+        if n > 0 {
+            to(&self.flying.as_slice()[..n]);
+            self.remove(n);
         }
+    }
+
+    /// The next `n` cells have arrived.
+    #[inline]
+    fn remove(&mut self, n: usize) {
+        if let Some(tape) = &mut self.tape {
+            let (arrivals, flying) = (self.arrivals.as_slice(), self.flying.as_slice());
+            let cells = arrivals.iter().zip(flying).take(n);
+            tape.extend(cells.map(|(&at, &octets)| Flying { at, octets }));
+        }
+        self.arrivals.remove(n);
+        self.flying.remove(n);
+        self.arrived += n as u64;
     }
 
     /// The counters.
@@ -286,8 +316,7 @@ impl Line {
 
 /// The address of a cell on a UNI.
 pub(crate) fn address_of(octets: &Octets) -> VpiVci {
-    let [a, b, c, d, ..] = *octets;
-    Header::parse([a, b, c, d]).address(HeaderForm::Uni)
+    CellRef::from(octets).address()
 }
 
 impl Faulty {

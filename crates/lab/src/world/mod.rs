@@ -17,6 +17,7 @@
 mod ahead;
 mod build;
 mod canary;
+mod cell;
 mod check;
 mod content;
 mod draw;
@@ -46,13 +47,14 @@ mod verdict;
 
 pub use build::Options;
 pub use canary::Canary;
+pub use cell::{CellRef, Octets};
 pub use check::{
     Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;
 pub use kills::{OUT_OF_REACH, with_bug, world_kills};
-pub use line::{Flying, Line, LineCounts, Octets};
+pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};
 pub use queue::EventQueue;

@@ -20,7 +20,7 @@ use super::switch::Switch;
 use super::tally::Tally;
 use super::topology::Place;
 use super::turns::Turns;
-use super::{EventQueue, Line, Octets, Ps, Violation};
+use super::{CellRef, EventQueue, Line, Ps, Violation};
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
@@ -235,6 +235,10 @@ impl World {
             let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
                 break;
             };
+            // Thousands have their turns: they do not fit the nearest cache.
+            if let Some(later) = turns.later() {
+                cellgate_simd::prefetch(&self.sources, later as usize);
+            }
             self.take_cell(n as usize, at, across);
             next = match self.sources[n as usize].due() {
                 Some(due) => Some(turns.exchange((due, n))),
@@ -251,6 +255,7 @@ impl World {
 
     /// The cell that a source has to send at `at` goes onto its line, or `across` it through an
     /// input of a switch that it reaches before a time; whether the line was empty and is not.
+    #[inline(always)]
     fn take_cell(&mut self, n: usize, at: Ps, across: Option<(usize, usize, Ps)>) -> bool {
         let source = &mut self.sources[n];
         let (line, sent) = (source.line, source.sent);
@@ -264,22 +269,22 @@ impl World {
         if let Some((switch, input, before)) = across
             && let Some(at) = self.lines[line].carry(at, before)
         {
-            self.cross((switch, input), at, &cell);
+            self.cross((switch, input), at, cell.as_ref());
             return false;
         }
         let was_empty = self.lines[line].in_flight() == 0;
-        self.send(line, at, &cell);
+        self.send(line, at, cell.as_ref());
         was_empty
     }
 
     /// A cell goes onto a line.
-    fn send(&mut self, line: usize, ready: Ps, cell: &Octets) {
+    fn send(&mut self, line: usize, ready: Ps, cell: CellRef<'_>) {
         let Some(bug) = self.options.canary else {
             self.lines[line].send(ready, cell);
             return;
         };
         let line = &mut self.lines[line];
-        let mut cell = *cell;
+        let mut cell = cell.octets();
         let strikes = line.counts().sent % 300 == 299;
         match bug {
             Canary::LineLoses if strikes => return line.lose(),
@@ -372,12 +377,13 @@ impl World {
                 }
                 _ => {}
             }
-            self.cross((switch, input), flying.at, &flying.octets);
+            self.cross((switch, input), flying.at, (&flying.octets).into());
         }
     }
 
     /// A cell goes through a switch.
-    fn cross(&mut self, (switch, input): (usize, usize), at: Ps, cell: &Octets) {
+    #[inline(always)]
+    fn cross(&mut self, (switch, input): (usize, usize), at: Ps, cell: CellRef<'_>) {
         let switch = &mut self.switches[switch];
         let Some(route) = switch.route(input, cell) else {
             return;

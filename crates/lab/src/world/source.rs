@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
 
-use super::content::{Content, Pdu, Sender, cells_of};
+use super::content::{Content, Pdu, Sender, SourceCell, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
@@ -170,27 +170,27 @@ impl Source {
     }
 
     /// Takes the cell that is due.
-    #[inline]
-    pub(crate) fn take_cell(&mut self, content: &mut Content) -> Octets {
+    #[inline(always)]
+    pub(crate) fn take_cell(&mut self, content: &mut Content) -> SourceCell {
         self.cells_sent += 1;
         match &mut self.gaps {
             Gaps::Scan(gap) => {
                 self.due.advance(*gap);
                 // Every address of a UNI in turn, with a stride that is prime to their number.
                 let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
-                empty_cell(VpiVci::from_bits(bits))
+                (&empty_cell(VpiVci::from_bits(bits))).into()
             }
             Gaps::Recorded(cells) => {
                 let turn = self.cells_sent as usize;
                 self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
-                cells[turn - 1].1
+                (&cells[turn - 1].1).into()
             }
             _ => self.take_cell_of_pdu(content),
         }
     }
 
-    #[inline]
-    fn take_cell_of_pdu(&mut self, content: &mut Content) -> Octets {
+    #[inline(always)]
+    fn take_cell_of_pdu(&mut self, content: &mut Content) -> SourceCell {
         if self.next == self.pdu.cells() {
             self.make(content);
             self.next = 0;

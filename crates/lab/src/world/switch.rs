@@ -1,13 +1,15 @@
 //! An output-queued switch: each output has one buffer and a rule for whom to discard.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use cellgate_core::wire::{Header, HeaderForm, Pti, VpiVci};
+use cellgate_core::wire::{Header, Pti, VpiVci};
 use serde::{Deserialize, Serialize};
 
 use super::Ps;
 use super::ahead::Feeders;
-use super::line::{Line, Octets};
+use super::cell::CellRef;
+use super::line::Line;
+use crate::row::Row;
 
 /// Whom an output discards when its buffer fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +70,7 @@ pub struct Output {
     room: usize,
     flows: Vec<Flow>,
     /// When each waiting cell has left, and whose it is.
-    waiting: VecDeque<(Ps, u32)>,
+    waiting: Row<(Ps, u32)>,
     counts: OutputCounts,
 }
 
@@ -79,33 +81,38 @@ impl Output {
             discard,
             room: room as usize,
             flows: vec![Flow::default(); flows],
-            waiting: VecDeque::new(),
+            waiting: Row::default(),
             counts: OutputCounts::default(),
         }
     }
 
     /// A cell of a VC comes for `line`. Cells come in the order of time. Whether it was kept.
-    #[inline]
-    pub fn offer(&mut self, now: Ps, flow: u32, octets: &Octets, line: &mut Line) -> bool {
+    #[inline(always)]
+    pub fn offer<'a>(
+        &mut self,
+        now: Ps,
+        flow: u32,
+        cell: impl Into<CellRef<'a>>,
+        line: &mut Line,
+    ) -> bool {
+        let cell = cell.into();
+        // Whose it is makes no difference then, nor what it is.
         let is_shared = self.discard == QueueDiscard::Shared;
-        while let Some((_, flow)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
-            if is_shared {
-                continue;
-            }
-            if let Some(flow) = self.flows.get_mut(flow as usize) {
-                flow.queued -= 1;
-            }
+        let waiting = self.waiting.as_slice();
+        let gone = waiting.iter().take_while(|(left, _)| *left <= now).count();
+        if !is_shared {
+            self.count_out(gone);
         }
+        self.waiting.remove(gone);
         let keeps = match is_shared {
-            // Whose it is makes no difference, nor what it is.
             true => self.waiting.len() < self.room,
-            false => self.keeps(flow, octets),
+            false => self.keeps(flow, cell.header()),
         };
         if keeps {
-            let left = line.send(now, octets);
-            self.waiting.push_back((left, flow));
-            if !is_shared && let Some(flow) = self.flows.get_mut(flow as usize) {
-                flow.queued += 1;
+            let left = line.send(now, cell);
+            self.waiting.push((left, flow));
+            if !is_shared {
+                self.count_in(flow);
             }
             self.counts.queued += 1;
             self.counts.most = self.counts.most.max(self.waiting.len() as u64);
@@ -115,14 +122,29 @@ impl Output {
         keeps
     }
 
-    fn keeps(&mut self, flow: u32, octets: &Octets) -> bool {
+    /// The first `n` cells that wait have left.
+    fn count_out(&mut self, n: usize) {
+        for (_, flow) in &self.waiting.as_slice()[..n] {
+            if let Some(flow) = self.flows.get_mut(*flow as usize) {
+                flow.queued -= 1;
+            }
+        }
+    }
+
+    /// One more cell of a VC waits.
+    fn count_in(&mut self, flow: u32) {
+        if let Some(flow) = self.flows.get_mut(flow as usize) {
+            flow.queued += 1;
+        }
+    }
+
+    fn keeps(&mut self, flow: u32, header: Header) -> bool {
         let is_full = self.waiting.len() >= self.room;
         let fill = self.waiting.len() as u32;
         let Some(flow) = self.flows.get_mut(flow as usize) else {
             return !is_full;
         };
-        let [a, b, c, d, ..] = *octets;
-        let is_last = match Header::parse([a, b, c, d]).pti() {
+        let is_last = match header.pti() {
             Pti::User { last, .. } => last,
             // These are of no PDU.
             _ => return !is_full,
@@ -260,10 +282,8 @@ impl Switch {
 
     /// Where a cell goes. None: nowhere, and it is counted.
     #[inline]
-    pub fn route(&mut self, input: usize, octets: &Octets) -> Option<Route> {
-        let [a, b, c, d, ..] = *octets;
-        let address = Header::parse([a, b, c, d]).address(HeaderForm::Uni);
-        let route = self.routes[input].find(address.bits());
+    pub fn route<'a>(&mut self, input: usize, cell: impl Into<CellRef<'a>>) -> Option<Route> {
+        let route = self.routes[input].find(cell.into().address().bits());
         self.unrouted += u64::from(route.is_none());
         route
     }

@@ -8,6 +8,9 @@ use super::Ps;
 /// A source and when it is due. At one time, by number.
 pub(crate) type Turn = (Ps, u32);
 
+/// Turns before which a source is brought nearer to the CPU.
+const LATER: usize = 4;
+
 /// Who is due next. Sources of one rate cost the same however many they are: who has had a turn is
 /// due after all others then, and stands in a row; the rest are in a heap.
 #[derive(Debug, Default)]
@@ -50,6 +53,12 @@ impl Turns {
         }
         self.push(turn);
         self.pop().unwrap_or(turn)
+    }
+
+    /// Who is due some turns later, if that is known.
+    #[inline]
+    pub(crate) fn later(&self) -> Option<u32> {
+        self.row.get(LATER).map(|(_, number)| *number)
     }
 
     /// Takes who is due first.

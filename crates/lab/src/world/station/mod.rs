@@ -394,16 +394,20 @@ impl Station {
     fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
         let bug = self.options.canary;
         for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
-            lines[wires.input].take_all(now, |octets| {
-                let is_full = self.board.waiting(port) >= self.spec.fifo_cells as usize;
-                if is_full {
-                    self.counts.overflowed += 1;
-                    self.overflowed.push(address_of(octets));
-                    return;
+            let room = (self.spec.fifo_cells as usize).saturating_sub(self.board.waiting(port));
+            lines[wires.input].take_all(now, |cells| {
+                let (kept, lost) = cells.split_at(cells.len().min(room));
+                self.counts.overflowed += lost.len() as u64;
+                self.overflowed.extend(lost.iter().map(address_of));
+                if bug != Some(Canary::FifoLoses) {
+                    self.counts.arrived += kept.len() as u64;
+                    return self.board.put(port, kept);
                 }
-                self.counts.arrived += 1;
-                if bug != Some(Canary::FifoLoses) || !self.counts.arrived.is_multiple_of(500) {
-                    self.board.put(port, octets);
+                for cell in kept.chunks(1) {
+                    self.counts.arrived += 1;
+                    if !self.counts.arrived.is_multiple_of(500) {
+                        self.board.put(port, cell);
+                    }
                 }
             });
             let backlog = lines[wires.output].backlog(now);

@@ -62,7 +62,8 @@ impl Network {
         let rate = CELL_S / self.sources as u64;
         let mut scenario = Scenario {
             // In the middle of the last PDU: sources finish what they have begun.
-            duration_ns: (2 * self.pdus - 1) * cells * slot_ns / 2,
+            duration_ns: (2 * self.pdus - 1) * cells * 1_000_000_000 / CELL_S * self.sources as u64
+                / 2,
             switches: vec![SwitchSpec {
                 queue_cells: self.queue_cells(),
                 ..SwitchSpec::named("switch")
