@@ -9,6 +9,7 @@ mod figure_9;
 mod lambda;
 mod table_1;
 mod table_2;
+mod table_2_world;
 mod units;
 
 pub(super) use example::Example;

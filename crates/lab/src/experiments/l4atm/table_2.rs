@@ -5,6 +5,7 @@ use cellgate_core::contract::{
     CellRate, Credit, Jitter, PduStream, Remainder, UsageControl, aal5_cells,
 };
 
+use super::table_2_world;
 use super::units::{BINARY, READINGS, after_seconds, mbps, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, Waking, Writer};
@@ -20,6 +21,12 @@ const PARAMETERS: &[Parameter] = &[
         "step of the kernel's clock, us",
         2_000,
         (1, 50_000),
+    ),
+    Parameter::whole(
+        "world_seconds",
+        "virtual seconds in the world, s",
+        60,
+        (1, 3_600),
     ),
 ];
 
@@ -114,9 +121,11 @@ impl Experiment for Table2 {
         }
         let mut checks = credit_checks()?;
         checks.extend(rate_checks(&runs));
+        let (world, in_world) = table_2_world::run(settings.whole("world_seconds"))?;
+        checks.extend(in_world);
         checks.extend(class_checks());
         Ok(Outcome {
-            tables: vec![table(&runs)],
+            tables: vec![table(&runs), world],
             checks,
             notes: vec![
                 "Printed credits: cells/s = floor(rate / 48), octets of a millisecond = \

@@ -1,0 +1,105 @@
+//! The writers of Table 2 in the world: their server, its credit, its adapter and a line. What runs
+//! is a file that anybody can change and run.
+
+use super::units::{BINARY, mbps, rate};
+use crate::experiments::Error;
+use crate::report::{Check, Claim, Entry, Table, Tolerance, dec};
+use crate::world::scenario::Scenario;
+use crate::world::{Options, check};
+
+const FILE: &str = include_str!("table_2.toml");
+const READING: &str = "in the world";
+
+/// A writer of the file: its connection, octets/s, and what the paper prints.
+struct Writer {
+    connection: &'static str,
+    octet_s: u32,
+    sent: &'static str,
+    peer: &'static str,
+}
+
+const WRITERS: [Writer; 2] = [
+    Writer {
+        connection: "large",
+        octet_s: 8_000_000,
+        sent: "60.98",
+        peer: "60.89",
+    },
+    Writer {
+        connection: "small",
+        octet_s: 3_000_000,
+        sent: "22.91",
+        peer: "22.90",
+    },
+];
+
+/// Runs the file for so long: a table, and whether both rates are kept on both sides. Credit is
+/// given for 10 ms at a time: a rate that is wrong by 0.1 % shows after more than ten seconds.
+pub(super) fn run(time_s: u64) -> Result<(Table, Vec<Check>), Error> {
+    played(FILE, time_s)
+}
+
+fn played(file: &str, time_s: u64) -> Result<(Table, Vec<Check>), Error> {
+    let mut scenario: Scenario =
+        toml::from_str(file).map_err(|error| Error::new(error.to_string()))?;
+    scenario.duration_ns = time_s * 1_000_000_000;
+    let outcome = check(&scenario, Options::default());
+    let outcome = outcome.map_err(|error| Error::new(error.to_string()))?;
+    let mut table = Table::new(
+        "l4atm-table-2-world",
+        "Two such writers in the world: examples/precision.toml (Mbps = 2^20 bit/s)",
+        &[
+            ("connection", "connection"),
+            ("requested_octet_s", "requested, octets/s"),
+            ("requested_mbps", "Mbps"),
+            ("sdu_octets", "data size"),
+            ("sent_mbps", "rate sent"),
+            ("peer_mbps", "peer rate"),
+        ],
+    );
+    let mut checks = Vec::new();
+    for writer in &WRITERS {
+        let missing = || Error::new(format!("the scenario has no {}", writer.connection));
+        let of = outcome.connections.get(writer.connection);
+        let of = of.ok_or_else(missing)?;
+        let sources = &mut scenario.sources.iter();
+        let source = sources.find(|source| source.connection == writer.connection);
+        let sdu = source.and_then(|source| source.sdus.first().copied());
+        let sdu = sdu.ok_or_else(missing)?;
+        let sent_bits = u128::from(of.sent_pdus * u64::from(sdu) * 8);
+        let sent_bit_s = sent_bits / u128::from(time_s.max(1));
+        let contract = mbps(u64::from(writer.octet_s) * 8, BINARY);
+        let (sent, peer) = (mbps(sent_bit_s as u64, BINARY), mbps(of.sdu_bit_s, BINARY));
+        table.row([
+            Entry::text(writer.connection),
+            Entry::number(writer.octet_s, 0),
+            Entry::number(contract, 2),
+            Entry::number(i32::from(sdu), 0),
+            Entry::number(sent, 2),
+            Entry::number(peer, 2),
+        ]);
+        for (what, printed, ours) in [
+            ("rate sent", writer.sent, sent),
+            ("peer rate", writer.peer, peer),
+        ] {
+            let what = format!("{what}, {} octets/s requested", writer.octet_s);
+            let claim = Claim::derived("L6", &what, printed).reading(READING);
+            checks.push(claim.number(contract, Tolerance::Percent(dec("0.1")), &rate(ours)));
+        }
+    }
+    Ok((table, checks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_is_not_kept_is_seen() {
+        let (from, to) = ("pcr=63000cps", "pcr=62000cps");
+        assert!(FILE.contains(from));
+        let (_, checks) = played(&FILE.replace(from, to), 2).expect("it plays");
+        let passes: Vec<bool> = checks.iter().map(|check| check.pass).collect();
+        assert_eq!(passes, [true, true, false, false]);
+    }
+}
