@@ -230,13 +230,14 @@ impl World {
             }
             _ => None,
         };
+        let crowded = turns.is_crowded();
         let mut next = turns.pop();
         for _ in 0..TRAIN {
             let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
                 break;
             };
             // Thousands have their turns: they do not fit the nearest cache.
-            if let Some(later) = turns.later() {
+            if crowded && let Some(later) = turns.later() {
                 cellgate_simd::prefetch(&self.sources, later as usize);
             }
             self.take_cell(n as usize, at, across);
@@ -488,15 +489,22 @@ impl World {
             self.wake_client(host, client, self.now.plus(wake_up));
         }
         self.woken = woken;
-        for vc in std::mem::take(&mut self.stations[host].left) {
-            self.read(host, vc);
-            self.stations[host].endpoints.remove(&vc);
+        if !self.stations[host].left.is_empty() {
+            self.read_left(host);
         }
         for port in 0..self.ports[host].len() {
             self.announce(self.ports[host][port].1);
         }
         if let Some(at) = next {
             self.step_at(host, at);
+        }
+    }
+
+    /// What is in memory that was replaced is read for the last time.
+    fn read_left(&mut self, host: usize) {
+        for vc in std::mem::take(&mut self.stations[host].left) {
+            self.read(host, vc);
+            self.stations[host].endpoints.remove(&vc);
         }
     }
 
