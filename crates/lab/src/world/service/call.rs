@@ -172,6 +172,11 @@ impl World {
             return self.queue.push(self.now.plus(RETRY), Event::Service(event));
         }
         self.service.applications[n].flushing = None;
+        let held = self.service.applications[n].held.as_ref();
+        if held.is_some_and(|held| !held.in_use) {
+            // It has handed its descriptor on and does not know what is still to be sent.
+            return self.goes_on(n);
+        }
         match flush {
             Flush::Modify(ref contract) | Flush::Take(ref contract) => {
                 let contract = contract.clone();
