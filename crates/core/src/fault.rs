@@ -128,7 +128,7 @@ impl FaultyLine {
 
     /// Cells that came, or came of it, and are not handed on yet.
     pub fn pending(&self) -> usize {
-        (self.behind - self.ahead) / self.format.stride()
+        self.format.cells_in(self.behind - self.ahead)
     }
 
     /// Octets of memory that it has.
@@ -149,7 +149,7 @@ impl FaultyLine {
         fifo: &mut [u8],
     ) -> usize {
         let stride = self.format.stride();
-        let room = fifo.len() / stride;
+        let room = self.format.cells_in(fifo.len());
         let (mut done, mut waiting) = (0, waiting);
         while done < room {
             let free = &mut fifo[done * stride..room * stride];
@@ -157,7 +157,7 @@ impl FaultyLine {
                 let len = free.len().min(self.behind - self.ahead);
                 free[..len].copy_from_slice(&self.pending[self.ahead..][..len]);
                 self.ahead += len;
-                done += len / stride;
+                done += self.format.cells_in(len);
                 continue;
             }
             let wanted = self.until_hold(now, waiting.min(room - done));

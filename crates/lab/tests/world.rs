@@ -163,8 +163,10 @@ fn judged_options() -> Options {
     }
 }
 
-/// By the oracle's fault: a damaged cell of AAL0 that was doubled further on, and a change of
-/// contract that a step made up for had taken before it was asked for.
+/// By the oracle's fault: a damaged cell of AAL0 that was doubled further on; a change of contract
+/// that a step made up for had taken before it was asked for; an application's old name for its VC
+/// that was another's on the next adapter. By a client's fault: SDUs made too long by a change of
+/// contract, asked for by one who had handed the connection on.
 #[test]
 fn scenarios_that_failed_once_are_right() {
     for seed in [194_801, 258_662, 4_294_998_730, 4_295_002_854] {

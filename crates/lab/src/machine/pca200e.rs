@@ -178,7 +178,7 @@ impl Board for Pca200e {
     fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize {
         let stride = format.stride();
         let waiting = &mut self.receive[usize::from(port.0)];
-        let n = waiting.len().min(fifo.len() / stride);
+        let n = waiting.len().min(format.cells_in(fifo.len()));
         for (cell, place) in waiting.drain(..n).zip(fifo.chunks_exact_mut(stride)) {
             place.copy_from_slice(&cell[..stride]);
         }

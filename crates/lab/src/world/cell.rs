@@ -32,16 +32,6 @@ impl<'a> CellRef<'a> {
         Self { header, payload }
     }
 
-    #[inline]
-    pub(crate) fn header_octets(self) -> &'a [u8; HEADER_LEN] {
-        self.header
-    }
-
-    #[inline]
-    pub(crate) fn payload(self) -> &'a [u8; PAYLOAD_LEN] {
-        self.payload
-    }
-
     /// What its header says.
     #[inline]
     pub fn header(self) -> Header {

@@ -101,35 +101,18 @@ pub(crate) enum Pdu {
 
 /// A cell of a source.
 #[derive(Debug)]
-pub(crate) struct SourceCell {
-    header: [u8; HEADER_LEN],
-    payload: Payload,
-}
-
-#[derive(Debug)]
-enum Payload {
-    /// It lies among the noise.
-    Noise(&'static [u8; PAYLOAD_LEN]),
-    Made([u8; PAYLOAD_LEN]),
+pub(crate) enum SourceCell {
+    /// Its payload lies among the noise.
+    Noise([u8; HEADER_LEN], &'static [u8; PAYLOAD_LEN]),
+    Made(Octets),
 }
 
 impl SourceCell {
     #[inline]
     pub(crate) fn as_ref(&self) -> CellRef<'_> {
-        let payload = match &self.payload {
-            Payload::Noise(payload) => payload,
-            Payload::Made(payload) => payload,
-        };
-        CellRef::new(&self.header, payload)
-    }
-}
-
-impl From<&Octets> for SourceCell {
-    fn from(octets: &Octets) -> Self {
-        let cell = CellRef::from(octets);
-        Self {
-            header: *cell.header_octets(),
-            payload: Payload::Made(*cell.payload()),
+        match self {
+            Self::Noise(header, payload) => CellRef::new(header, payload),
+            Self::Made(octets) => octets.into(),
         }
     }
 }
@@ -232,7 +215,7 @@ impl Pdu {
     pub(crate) fn cell(&self, content: &Content, n: u16) -> SourceCell {
         match self {
             Self::Aal5(sealed) => sealed.cell(content, n),
-            Self::Whole(cells, _) => (&cells[usize::from(n)]).into(),
+            Self::Whole(cells, _) => SourceCell::Made(cells[usize::from(n)]),
         }
     }
 
@@ -284,11 +267,9 @@ impl Sealed {
             && from + PAYLOAD_LEN <= len
             && let Some(payload) = noise[from - OWN..].first_chunk()
         {
-            let payload = Payload::Noise(payload);
-            return SourceCell { header, payload };
+            return SourceCell::Noise(header, payload);
         }
-        let payload = Payload::Made(self.edge(noise, n));
-        SourceCell { header, payload }
+        SourceCell::Made(CellRef::new(&header, &self.edge(noise, n)).octets())
     }
 
     /// The payload of the first cell, or of one behind the last that is full.

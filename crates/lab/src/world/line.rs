@@ -128,38 +128,27 @@ impl Line {
     /// Sends a cell that is ready at `ready`, behind all that were sent before; when it has left.
     #[inline(always)]
     pub fn send<'a>(&mut self, ready: Ps, cell: impl Into<CellRef<'a>>) -> Ps {
-        if self.faulty.is_some() {
-            return self.send_faulty(ready, cell.into());
+        let cell = cell.into();
+        self.free.wait_for(ready);
+        if let Some(faulty) = &mut self.faulty {
+            let held = faulty.hold(self.sent);
+            self.free.wait_for(self.free.at().plus(held));
         }
-        let left = self.leave(ready);
-        self.arrivals.push(left.plus(self.delay));
-        cell.into().write(self.flying.push([0; CELL_LEN]));
-        left
-    }
-
-    /// A cell that is ready at `ready` leaves: when.
-    #[inline]
-    fn leave(&mut self, ready: Ps) -> Ps {
-        self.free.wait_for(ready);
-        self.free.advance(self.cell);
         self.sent += 1;
-        self.free.at()
-    }
-
-    /// The same on a line with faults.
-    fn send_faulty(&mut self, ready: Ps, cell: CellRef<'_>) -> Ps {
-        let held = self.faulty.as_mut().map(|faulty| faulty.hold(self.sent));
-        self.free.wait_for(ready);
-        let left = self.leave(self.free.at().plus(held.unwrap_or_default()));
-        let (at, before) = (left.plus(self.delay), self.flying.len());
-        let mut put = |octets| {
-            self.arrivals.push(at);
-            self.flying.push(octets);
-        };
-        match self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
-            None => put(cell.octets()),
+        self.free.advance(self.cell);
+        let left = self.free.at();
+        let at = left.plus(self.delay);
+        match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
+            None => {
+                self.arrivals.push(at);
+                cell.write(self.flying.push([0; CELL_LEN]));
+            }
             Some(faulty) => {
-                faulty.pass(&cell.octets(), put);
+                let before = self.flying.len();
+                faulty.pass(&cell.octets(), |octets| {
+                    self.arrivals.push(at);
+                    self.flying.push(octets);
+                });
                 if faulty.swaps(self.sent - 1) {
                     self.overtake(before, ready);
                 }

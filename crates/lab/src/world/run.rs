@@ -230,14 +230,13 @@ impl World {
             }
             _ => None,
         };
-        let crowded = turns.is_crowded();
         let mut next = turns.pop();
         for _ in 0..TRAIN {
             let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
                 break;
             };
-            // Thousands have their turns: they do not fit the nearest cache.
-            if crowded && let Some(later) = turns.later() {
+            // Where thousands have their turns, they do not fit the nearest cache.
+            if let Some(later) = turns.later() {
                 cellgate_simd::prefetch(&self.sources, later as usize);
             }
             self.take_cell(n as usize, at, across);

@@ -178,12 +178,12 @@ impl Source {
                 self.due.advance(*gap);
                 // Every address of a UNI in turn, with a stride that is prime to their number.
                 let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
-                (&empty_cell(VpiVci::from_bits(bits))).into()
+                SourceCell::Made(empty_cell(VpiVci::from_bits(bits)))
             }
             Gaps::Recorded(cells) => {
                 let turn = self.cells_sent as usize;
                 self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
-                (&cells[turn - 1].1).into()
+                SourceCell::Made(cells[turn - 1].1)
             }
             _ => self.take_cell_of_pdu(content),
         }

@@ -96,23 +96,26 @@ impl Output {
         line: &mut Line,
     ) -> bool {
         let cell = cell.into();
-        // Whose it is makes no difference then, nor what it is.
         let is_shared = self.discard == QueueDiscard::Shared;
-        let waiting = self.waiting.as_slice();
-        let gone = waiting.iter().take_while(|(left, _)| *left <= now).count();
-        if !is_shared {
-            self.count_out(gone);
+        let mut gone = 0;
+        let waiting = self.waiting.as_slice().iter();
+        for (_, flow) in waiting.take_while(|(left, _)| *left <= now) {
+            gone += 1;
+            if !is_shared && let Some(flow) = self.flows.get_mut(*flow as usize) {
+                flow.queued -= 1;
+            }
         }
         self.waiting.remove(gone);
         let keeps = match is_shared {
+            // Whose it is makes no difference, nor what it is.
             true => self.waiting.len() < self.room,
             false => self.keeps(flow, cell.header()),
         };
         if keeps {
             let left = line.send(now, cell);
             self.waiting.push((left, flow));
-            if !is_shared {
-                self.count_in(flow);
+            if !is_shared && let Some(flow) = self.flows.get_mut(flow as usize) {
+                flow.queued += 1;
             }
             self.counts.queued += 1;
             self.counts.most = self.counts.most.max(self.waiting.len() as u64);
@@ -120,22 +123,6 @@ impl Output {
             self.counts.discarded += 1;
         }
         keeps
-    }
-
-    /// The first `n` cells that wait have left.
-    fn count_out(&mut self, n: usize) {
-        for (_, flow) in &self.waiting.as_slice()[..n] {
-            if let Some(flow) = self.flows.get_mut(*flow as usize) {
-                flow.queued -= 1;
-            }
-        }
-    }
-
-    /// One more cell of a VC waits.
-    fn count_in(&mut self, flow: u32) {
-        if let Some(flow) = self.flows.get_mut(flow as usize) {
-            flow.queued += 1;
-        }
     }
 
     fn keeps(&mut self, flow: u32, header: Header) -> bool {

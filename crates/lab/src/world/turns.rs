@@ -55,11 +55,6 @@ impl Turns {
         self.pop().unwrap_or(turn)
     }
 
-    /// Whether so many have turns that it matters who is due [`Self::later`].
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.row.len() > LATER
-    }
-
     /// Who is due some turns later, if that is known.
     #[inline]
     pub(crate) fn later(&self) -> Option<u32> {

@@ -173,7 +173,7 @@ impl Board for Wire {
         let len = fifo.len().min(waiting.len());
         fifo[..len].copy_from_slice(&waiting[..len]);
         self.taken += len;
-        len / format.stride()
+        format.cells_in(len)
     }
 
     fn transmit_space(&mut self, _port: PortIndex) -> usize {

@@ -31,20 +31,20 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 /// A row of the table: octets/s, octets of a packet; then as the paper prints it.
-struct Row {
-    octet_s: u32,
+pub(super) struct Row {
+    pub(super) octet_s: u32,
     sdu: u16,
     mbps: &'static str,
     interval_ms: u64,
     credit: u64,
-    sent: &'static str,
-    peer: &'static str,
+    pub(super) sent: &'static str,
+    pub(super) peer: &'static str,
     /// By the text of section 2.5, and with debts forgiven: derived, not printed.
     lost: &'static str,
     overdrawn: &'static str,
 }
 
-const ROWS: [Row; 2] = [
+pub(super) const ROWS: [Row; 2] = [
     Row {
         octet_s: 8_000_000,
         sdu: 8_192,

@@ -1,6 +1,7 @@
 //! The writers of Table 2 in the world: their server, its credit, its adapter and a line. What runs
 //! is a file that anybody can change and run.
 
+use super::table_2::ROWS;
 use super::units::{BINARY, mbps, rate};
 use crate::experiments::Error;
 use crate::report::{Check, Claim, Entry, Table, Tolerance, dec};
@@ -10,28 +11,8 @@ use crate::world::{Options, check};
 const FILE: &str = include_str!("table_2.toml");
 const READING: &str = "in the world";
 
-/// A writer of the file: its connection, octets/s, and what the paper prints.
-struct Writer {
-    connection: &'static str,
-    octet_s: u32,
-    sent: &'static str,
-    peer: &'static str,
-}
-
-const WRITERS: [Writer; 2] = [
-    Writer {
-        connection: "large",
-        octet_s: 8_000_000,
-        sent: "60.98",
-        peer: "60.89",
-    },
-    Writer {
-        connection: "small",
-        octet_s: 3_000_000,
-        sent: "22.91",
-        peer: "22.90",
-    },
-];
+/// Who of the file sends at the rates of the rows.
+const CONNECTIONS: [&str; 2] = ["large", "small"];
 
 /// Runs the file for so long: a table, and whether both rates are kept on both sides. Credit is
 /// given for 10 ms at a time: a rate that is wrong by 0.1 % shows after more than ten seconds.
@@ -58,31 +39,27 @@ fn played(file: &str, time_s: u64) -> Result<(Table, Vec<Check>), Error> {
         ],
     );
     let mut checks = Vec::new();
-    for writer in &WRITERS {
-        let missing = || Error::new(format!("the scenario has no {}", writer.connection));
-        let of = outcome.connections.get(writer.connection);
-        let of = of.ok_or_else(missing)?;
-        let sources = &mut scenario.sources.iter();
-        let source = sources.find(|source| source.connection == writer.connection);
+    for (connection, row) in CONNECTIONS.into_iter().zip(&ROWS) {
+        let missing = || Error::new(format!("the scenario has no {connection}"));
+        let of = outcome.connections.get(connection).ok_or_else(missing)?;
+        let mut sources = scenario.sources.iter();
+        let source = sources.find(|source| source.connection == connection);
         let sdu = source.and_then(|source| source.sdus.first().copied());
         let sdu = sdu.ok_or_else(missing)?;
-        let sent_bits = u128::from(of.sent_pdus * u64::from(sdu) * 8);
-        let sent_bit_s = sent_bits / u128::from(time_s.max(1));
-        let contract = mbps(u64::from(writer.octet_s) * 8, BINARY);
-        let (sent, peer) = (mbps(sent_bit_s as u64, BINARY), mbps(of.sdu_bit_s, BINARY));
+        let sent_bit_s = of.sent_pdus * u64::from(sdu) * 8 / time_s;
+        let contract = mbps(u64::from(row.octet_s) * 8, BINARY);
+        let (sent, peer) = (mbps(sent_bit_s, BINARY), mbps(of.sdu_bit_s, BINARY));
         table.row([
-            Entry::text(writer.connection),
-            Entry::number(writer.octet_s, 0),
+            Entry::text(connection),
+            Entry::number(row.octet_s, 0),
             Entry::number(contract, 2),
             Entry::number(i32::from(sdu), 0),
             Entry::number(sent, 2),
             Entry::number(peer, 2),
         ]);
-        for (what, printed, ours) in [
-            ("rate sent", writer.sent, sent),
-            ("peer rate", writer.peer, peer),
-        ] {
-            let what = format!("{what}, {} octets/s requested", writer.octet_s);
+        for (what, printed, ours) in [("rate sent", row.sent, sent), ("peer rate", row.peer, peer)]
+        {
+            let what = format!("{what}, {} octets/s requested", row.octet_s);
             let claim = Claim::derived("L6", &what, printed).reading(READING);
             checks.push(claim.number(contract, Tolerance::Percent(dec("0.1")), &rate(ours)));
         }

@@ -7,7 +7,6 @@ use cellgate_core::server::{
     PortHealth, Request, Server, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
-use super::application::{Application, Held};
 use super::daemon::{
     FROM_ADAPTER, OPERATOR, Parcel, Reader, TO_ADAPTER, client_of, reader_of, to_client,
 };
@@ -495,15 +494,12 @@ impl World {
             .hosts
             .get(&host)
             .is_some_and(|s| s.is_adapter_up);
-        // On an adapter that it is not attached to yet, the name it knows can be another's.
-        let is_own = |held: &Held, one: &Application| {
-            let info = self.stations[host].info(held.vc);
-            info.is_some_and(|info| info.request.address == one.address)
-        };
         if let (Some((one, held)), true) = (held, is_adapter_up)
             && held.in_use
             && one.client == Some(client)
-            && is_own(held, one)
+            && let Some(info) = self.stations[host].info(held.vc)
+            // On an adapter that it is not attached to yet, the name it knows can be another's.
+            && info.request.address == one.address
         {
             let name = &one.spec.name;
             let text = format!("application {name}: its socket went with the server");

@@ -15,8 +15,8 @@ use peer::{KINDS, Peer};
 
 /// Cells of a pass.
 const CELLS: u64 = 96_000;
-/// Of a pass beside peers: so many that it does not count that these have had the caches before.
-const CELLS_BESIDE: u64 = 4 * CELLS;
+/// Passes beside peers are so many times as long: that these have had the caches is not to count.
+const BESIDE: u64 = 4;
 /// At least, where there are many hosts or sources.
 const CELLS_A_HOST: u64 = 9_600;
 const CELLS_A_SOURCE: u64 = 960;
@@ -80,7 +80,7 @@ fn pass(network: &Network, mode: Mode, ns_per_tick: f64, failed: &mut anyhow::Re
 
 /// One host with one source, beside the peers that are there.
 fn beside(report: &mut Report, sizes: Sizes, args: &Args) -> anyhow::Result<()> {
-    let network = Network::new(1, 1, CELLS_BESIDE * sizes.cells / CELLS)?;
+    let network = Network::new(1, 1, BESIDE * sizes.cells)?;
     let (cells, ns_per_tick) = (network.cells(), report.ns_per_tick());
     let programs = [&args.ns3, &args.ns3, &args.nexosim, &args.simpy];
     let (mut peers, mut skipped) = (Vec::new(), Vec::new());
