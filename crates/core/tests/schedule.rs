@@ -1,7 +1,7 @@
 //! What the schedule promises, on a virtual clock: rates, shares, conformance, catch-up.
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Class, PortIndex, Schedule, VcIndex};
+use cellgate_core::adapter::{Class, PeakRate, PortIndex, Schedule, VcIndex};
 use cellgate_core::contract::{CellRate, Gcra, Increment, Shaper};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -529,4 +529,67 @@ fn calls_about_what_does_not_exist_do_nothing() {
     assert_eq!(schedule.next_deadline(nowhere), None);
     assert_eq!(schedule.guaranteed_cell_s(nowhere), 0);
     assert!(schedule == untouched);
+}
+
+/// A line of 10^9 cells/s, on which these have cells to send.
+fn lender(classes: &[Class]) -> Schedule {
+    let mut schedule = Schedule::new(&[rate(1_000_000_000)], 256, classes.len() + 1);
+    for (index, &class) in classes.iter().enumerate() {
+        schedule.open(VcIndex(index as u16), LINE, class);
+        schedule.activate(Time::from_ns(MS), VcIndex(index as u16));
+    }
+    schedule
+}
+
+#[test]
+fn a_line_lends_a_whole_pdu_its_slots_and_keeps_its_rate() {
+    let mut schedule = lender(&[best_effort(1)]);
+    let (mut sent, mut grants) = (0, 0);
+    for now in (MS..2 * MS).map(Time::from_ns) {
+        if let Some(vc) = schedule.grant_whole(now, LINE, 1_366) {
+            schedule.sent(now, vc, 1_366);
+            (sent, grants) = (sent + 1_366, grants + 1);
+            // Until it has made up for them.
+            let next = schedule.next_deadline(LINE).unwrap();
+            assert!(next.since_ns(now) > 1_366 - 256, "{next:?} after {now:?}");
+            assert_eq!(schedule.grant(now, LINE, 1), None);
+        }
+    }
+    assert_within(sent, MS, 2);
+    assert_eq!(grants, sent / 1_366);
+}
+
+#[test]
+fn a_line_lends_no_more_than_its_time_and_not_at_the_cost_of_others() {
+    let now = Time::from_ns(MS);
+    let lent = Schedule::LENT_NS as u32;
+    let peaked = |cdvt_ns| Class::BestEffort {
+        weight: 1,
+        peak: Some(PeakRate {
+            rate: rate(1_000_000),
+            cdvt_ns,
+        }),
+    };
+    let first = Some(VcIndex(0));
+    for (classes, cells, granted) in [
+        (&[best_effort(1)][..], lent, first),
+        (&[best_effort(1)], lent + 1, None),
+        // Cells that are due need not be lent.
+        (&[best_effort(1), best_effort(1)], 1, first),
+        (&[best_effort(1), best_effort(1)], 2, None),
+        (&[guaranteed(1_000_000, 99_000)], 100, first),
+        (&[guaranteed(1_000_000, 99_000)], 101, None),
+        (&[peaked(999_000)], 1_000, first),
+        (&[peaked(999_000)], 1_001, None),
+    ] {
+        let mut schedule = lender(classes);
+        let whole = schedule.grant_whole(now, LINE, cells);
+        assert_eq!(whole, granted, "{classes:?}, {cells}");
+    }
+    // One that is guaranteed a rate may come at any time.
+    let mut schedule = lender(&[best_effort(1)]);
+    schedule.open(VcIndex(1), LINE, guaranteed(1, 0));
+    assert_eq!(schedule.grant_whole(now, LINE, 257), None);
+    schedule.close(VcIndex(1));
+    assert_eq!(schedule.grant_whole(now, LINE, 257), first);
 }

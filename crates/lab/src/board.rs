@@ -222,8 +222,9 @@ impl Board for LabBoard {
 
     fn crossed(&mut self, from: PortIndex, _to: PortIndex, cells: u32) {
         let space = &mut self.space[usize::from(from.0)];
-        assert!(cells as usize <= *space, "more cells than the port takes");
-        *space -= cells as usize;
+        let turn = cells.min(256) as usize;
+        assert!(turn <= *space, "more cells than the port takes");
+        *space = space.saturating_sub(cells as usize);
         self.crossed += u64::from(cells);
     }
 

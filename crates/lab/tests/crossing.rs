@@ -79,6 +79,8 @@ struct Shape {
     port: PortConfig,
     /// Nobody else can write the receive buffers.
     stable: bool,
+    /// SDUs and buffers are so many times as long.
+    scale: u16,
 }
 
 impl Shape {
@@ -93,12 +95,14 @@ impl Shape {
             whole,
             port,
             stable: true,
+            scale: 1,
         }
     }
 }
 
 struct World {
     stable: bool,
+    scale: u16,
     adapter: Adapter<LabRegion, LabAttachment>,
     board: LabBoard,
     client: LabAttachment,
@@ -128,6 +132,7 @@ impl World {
         }
         let mut world = Self {
             stable: shape.stable,
+            scale: shape.scale,
             adapter: Adapter::new(config, Time::from_ns(1_000)).expect("a sane configuration"),
             board,
             client: client.clone(),
@@ -147,12 +152,18 @@ impl World {
     }
 
     fn open(&mut self, plan: &Plan, receive: Receive) {
-        let [received, sent] = plan.max_sdus;
+        let scale = match plan.aal {
+            Aal::Aal5 => self.scale,
+            _ => 1,
+        };
+        let [received, sent] = plan.max_sdus.map(|max_sdu| max_sdu.map(|max| max * scale));
+        let [receive_buffer, transmit_len] =
+            [RECEIVE_BUFFER, TRANSMIT_BUFFER].map(|len| len * u32::from(scale));
         let region = LabRegion::new(RegionSizes {
-            receive_buffer: received.map_or(0, |_| RECEIVE_BUFFER),
+            receive_buffer: received.map_or(0, |_| receive_buffer),
             receive_slots: RECEIVE_SLOTS,
             transmit_slots: TRANSMIT_SLOTS,
-            transmit_len: sent.map_or(0, |_| TRANSMIT_BUFFER),
+            transmit_len: sent.map_or(0, |_| transmit_len),
             stable: self.stable,
         });
         let request = OpenRequest {
@@ -178,7 +189,7 @@ impl World {
         let Outcome::Vc(vc) = opened else {
             panic!("opening a VC gives {opened:?}")
         };
-        let queue = TransmitQueue::new(TRANSMIT_SLOTS, TRANSMIT_BUFFER, vc.generation);
+        let queue = TransmitQueue::new(TRANSMIT_SLOTS, transmit_len, vc.generation);
         self.vcs.push((vc, region, queue));
     }
 
@@ -447,7 +458,8 @@ fn what_crosses_is_judged_counted_and_told_as_its_cells_would_be() {
             let mut draw = Pcg64Mcg::seed_from_u64(seed);
             let mut now = Time::from_ns(1_000_000);
             for burst in 0..60 {
-                now = now.plus_ns(u64::from(1 + draw.next_u32() % 60_000));
+                // The line owes nothing to the burst before: what crosses it would lend.
+                now = now.plus_ns(u64::from(3_000 + draw.next_u32() % 60_000));
                 let what = format!("contract {at}, seed {seed}, burst {burst}");
                 let sdus = draw_burst(&mut draw);
                 let [whole, cells] = worlds.each_mut().map(|world| {
@@ -516,6 +528,65 @@ fn a_pdu_that_does_not_fit_behind_another_crosses_in_the_next_step() {
     world.step(now);
     assert_eq!(world.received().len(), 1);
     assert_eq!(world.board.crossed(), 336);
+}
+
+/// SDUs can be so long that a step sends a fifth of their cells.
+fn long(whole: bool) -> Shape {
+    let mut shape = Shape::new(whole);
+    shape.scale = 16;
+    shape.port.line_rate = CellRate::new(2_000_000_000).expect("a rate");
+    shape
+}
+
+#[test]
+fn a_pdu_longer_than_a_step_sends_has_a_step_for_itself() {
+    let mut world = World::new(long(true), receive(Notification::Polled));
+    for (octet, len) in [(1, 200), (2, 64_000), (3, 64_000), (4, 200)] {
+        world.submit(1, &vec![octet; len], SduOptions::default());
+    }
+    for (us, octets) in [(0, 1), (1, 2), (2, 3), (3, 4)] {
+        world.step(Time::from_ns(1_000_000 + us * 1_000));
+        let received = world.received();
+        let sdus: Vec<_> = received.iter().map(|(.., sdu)| sdu[0]).collect();
+        assert_eq!(sdus, [octets]);
+        if us == 2 {
+            // Nothing waits: nobody has to give way.
+            assert_eq!(world.state()["ports"][1]["crowd"], 0);
+        }
+    }
+    assert_eq!(world.board.crossed(), 2 * (5 + 1_334));
+}
+
+#[test]
+fn long_pdus_cross_as_their_cells_would() {
+    let [whole, cells] = [true, false].map(|whole| {
+        let mut world = World::new(long(whole), receive(Notification::Polled));
+        let mut draw = Pcg64Mcg::seed_from_u64(11);
+        let mut sdus = Vec::new();
+        for pdu in 0..40 {
+            let len = 1 + draw.next_u32() % 64_000;
+            let octets: Vec<_> = (0..len).map(|i| (pdu + i / 48) as u8).collect();
+            // To another port, and to the port itself.
+            let sender = 1 + (pdu % 2) as usize;
+            world.submit(sender, &octets, SduOptions::default());
+            for us in 0..8 {
+                world.step(Time::from_ns(1_000_000 * u64::from(1 + pdu) + us * 30_000));
+            }
+            let received = world.received();
+            assert_eq!(received.len(), 1, "PDU {pdu}");
+            assert!(received[0].2 == octets, "PDU {pdu}");
+            sdus.extend(
+                received
+                    .into_iter()
+                    .map(|(at, sdu, _)| (at, sdu.position, sdu.len)),
+            );
+            world.release(0);
+        }
+        let stats = *world.adapter.stats();
+        (sdus, stats, world.board.crossed())
+    });
+    assert_eq!((whole.0, whole.1), (cells.0, cells.1));
+    assert_eq!((whole.2, cells.2), (whole.1.cells_transmitted, 0));
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub trait Board {
     }
 
     /// Told that `cells` have been transmitted by `from` and received by `to` without having been
-    /// there. The caller asked for space first.
+    /// there. The caller asked for space first; with space for 256 a PDU of more is the only one.
     #[inline(always)]
     fn crossed(&mut self, _from: PortIndex, _to: PortIndex, _cells: u32) {}
 

@@ -20,7 +20,7 @@ use crate::Time;
 use crate::wire::{CELL_LEN, CellFormat, HecReceiver};
 
 /// Cells that a port transmits in one step, and that its line makes good after a stall.
-pub(super) const TRANSMIT_BUDGET: usize = 256;
+pub(super) const TRANSMIT_BUDGET: u32 = 256;
 
 /// The firmware: one interface, its VCs, its clients.
 ///
@@ -94,7 +94,7 @@ fn receive_fifo() -> Vec<u8> {
 }
 
 fn transmit_fifo() -> Vec<u8> {
-    vec![0; TRANSMIT_BUDGET * CELL_LEN]
+    vec![0; TRANSMIT_BUDGET as usize * CELL_LEN]
 }
 
 impl<R, A> Adapter<R, A> {
@@ -143,7 +143,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             ),
             loopbacks: Loopbacks::new(now),
             clients: Clients::new(config.attachments),
-            schedule: Schedule::new(&lines, TRANSMIT_BUDGET as u32, vcs),
+            schedule: Schedule::new(&lines, TRANSMIT_BUDGET, vcs),
             ports: config
                 .ports
                 .iter()
@@ -166,7 +166,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     }
 
     /// One turn of the firmware. Bounded: each port's budget of cells in, 256 cells and 8 new PDUs
-    /// out on each port, 16 doorbells, one command.
+    /// out on each port, or one PDU that crosses to another as a whole, 16 doorbells, one command.
     ///
     /// The board has looked what its ports hold before `now` was read; it hands out no more.
     pub fn step<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
@@ -250,7 +250,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         if crossing.cells > 0
             && let Some(port) = self.ports.get_mut(usize::from(crossing.to.0))
         {
-            port.crossed += crossing.cells;
+            // A PDU that was more than the port's budget left the port as empty as it was.
+            let in_budget = crossing.cells <= port.config.budget.into();
+            port.crossed += if in_budget { crossing.cells } else { 0 };
             // Their headers were valid.
             port.hec = HecReceiver::new();
         }

@@ -165,6 +165,9 @@ impl Entry {
 }
 
 impl Schedule {
+    /// The most time that a line is ahead of its slots after [`Self::grant_whole`].
+    pub const LENT_NS: u64 = 10_000;
+
     /// A schedule for lines of these rates (cells/s, best effort included) and `vcs` VCs.
     ///
     /// `burst_cells` is how many slots a line may make good at once after a stall of the caller: as
@@ -281,6 +284,19 @@ impl Schedule {
         self.lines
             .get_mut(usize::from(line.0))?
             .grant(&mut self.entries, now, max_cells)
+    }
+
+    /// The VC that may send on `line` at `now`, if it may send all of `cells` cells then. What is
+    /// not due yet the line lends, and makes up for with the slots that follow: as many as pass in
+    /// [`Self::LENT_NS`], to a best-effort VC, within its peak rate, if no other VC of the line has
+    /// cells to send and none is guaranteed a rate.
+    ///
+    /// Work: as [`Self::grant`].
+    pub fn grant_whole(&mut self, now: Time, line: PortIndex, cells: u32) -> Option<VcIndex> {
+        let Grant { vc, cells: granted } = self.grant(now, line, cells)?;
+        let line = self.lines.get(usize::from(line.0))?;
+        let first = self.entries.get(usize::from(vc.0))?;
+        (granted >= cells || line.lends(first, now, cells)).then_some(vc)
     }
 
     /// `vc` sent `cells` cells at `now`: no more than granted at this `now`, with no other call for

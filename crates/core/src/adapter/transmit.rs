@@ -62,7 +62,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         board: &mut B,
         port: PortIndex,
     ) {
-        let mut space = board.transmit_space(port).min(TRANSMIT_BUDGET) as u32;
+        let mut space = board.transmit_space(port).min(TRANSMIT_BUDGET as usize) as u32;
         let oam = self.send_oam(now, board, port, space);
         space -= oam;
         if space == 0 || self.schedule.grant(now, port, 1).is_none() {

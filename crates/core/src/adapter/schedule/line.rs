@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::robin::Robin;
 use super::wheel::{TICK_BITS, Wheel};
-use super::{Entry, Grant, Pace, Place};
+use super::{Entry, Grant, Pace, Place, Schedule};
 use crate::Time;
 use crate::adapter::VcIndex;
 use crate::contract::{CellRate, Increment, Shaper};
@@ -125,6 +125,17 @@ impl Line {
         }
         self.slots.catch_up(now);
         None
+    }
+
+    /// Whether the VC that is first has slots that are not due yet, too.
+    pub(super) fn lends(&self, first: &Entry, now: Time, cells: u32) -> bool {
+        let Pace::BestEffort { shaper, .. } = &first.pace else {
+            return false;
+        };
+        self.guaranteed_vcs == 0
+            && self.robin.is_single()
+            && self.slots.increment().times_ns(cells.into()) <= Schedule::LENT_NS
+            && shaper.is_none_or(|shaper| shaper.due_cells(now, cells) == cells)
     }
 
     /// How many slots, `max` at most and 1 at least, are due at `now`.

@@ -216,11 +216,9 @@ impl Run {
              application; K PDU/s: one way, as received",
         );
         report.note(
-            "cellgate, best effort: a PDU goes from the sender's ring through the adapter's \
-             process \
-             (segmentation, memory link, reassembly) into the receiver's. The adapter spins on the \
-             last CPU; two applications share the first, and yield when they poll. 1 app: its \
-             connection receives what it sends",
+            "cellgate, best effort: the adapter's process copies a PDU from the sender's ring to \
+             the receiver's. It spins on the last CPU; two applications share the first, and yield \
+             when they poll. 1 app: its connection receives what it sends",
         );
         report.note(
             "peers have a process on each CPU, and the adapter is stopped. UDP carries at most \
