@@ -75,9 +75,15 @@ pub(super) enum Parcel {
     Told(Box<FromServer>, Option<Box<Enclosure>>),
     /// The other end of an application's socket is closed.
     HungUp,
-    /// For the adapter of this life.
-    Ask(u32, Ticket, Box<AdapterAsk>),
-    /// Likewise: a socket is to be kept, and whether its connection is to be open again.
+    /// For the adapter of this life; the server of this life is to have the answer.
+    Ask {
+        adapter: u32,
+        asker: u32,
+        ticket: Ticket,
+        ask: Box<AdapterAsk>,
+    },
+    /// For the adapter of this life: a socket is to be kept, and whether its connection is to be
+    /// open again.
     Keep(u32, ClientId, AttachmentIndex, bool),
     Answer(Box<Heard>),
     /// The adapter of this life has gone.

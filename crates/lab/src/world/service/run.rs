@@ -121,7 +121,12 @@ impl World {
                 self.application_hears(host, client_of(channel), *message, enclosure);
             }
             Parcel::HungUp => self.application_is_hung_up(host, client_of(channel)),
-            Parcel::Ask(life, ticket, ask) => self.process_hears(host, life, ticket, *ask),
+            Parcel::Ask {
+                adapter,
+                asker,
+                ticket,
+                ask,
+            } => self.process_hears(host, adapter, asker, ticket, *ask),
             Parcel::Keep(life, client, attachment, reopens) => {
                 self.keep(host, life, attachment, (client, reopens));
             }
@@ -338,7 +343,6 @@ impl World {
 
     fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
         self.is_not_in_use(host, &ask);
-        let life = self.adapter_life(host);
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -356,7 +360,12 @@ impl World {
             };
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        let parcel = Parcel::Ask(life, ticket, Box::new(ask));
+        let parcel = Parcel::Ask {
+            adapter: served.known_adapter,
+            asker: served.life,
+            ticket,
+            ask: Box::new(ask),
+        };
         self.post(host, TO_ADAPTER, parcel);
     }
 
@@ -382,15 +391,21 @@ impl World {
         self.post(host, to_client(client), told);
     }
 
-    /// What a server has asked reaches the process of the adapter.
-    fn process_hears(&mut self, host: usize, life: u32, ticket: Ticket, ask: AdapterAsk) {
+    /// What the server of the life `asker` has asked reaches the process of the adapter.
+    fn process_hears(
+        &mut self,
+        host: usize,
+        adapter: u32,
+        asker: u32,
+        ticket: Ticket,
+        ask: AdapterAsk,
+    ) {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        if !served.is_adapter_up || served.adapter_life != life {
+        if !served.is_adapter_up || served.adapter_life != adapter {
             return;
         }
-        let asker = served.life;
         let ordinal = served.refusable;
         served.refusable += u64::from(can_be_refused(&ask));
         let is_refused = can_be_refused(&ask) && served.spec.refused.contains(&ordinal);
