@@ -416,7 +416,7 @@ impl World {
                 .get_mut(&connection)
                 .filter(|_| !used && !is_change)
             {
-                promise.begins_anew();
+                promise.begins_anew(self.now);
             }
         }
         let holds = match is_change {
@@ -587,9 +587,10 @@ impl World {
         let Some(promise) = self.service.promises.get_mut(&connection) else {
             return;
         };
+        promise.is_handed_over(self.now);
         match standing {
             Standing::Promised => promise.makes(self.now, number),
-            Standing::Exceeds => promise.is_exceeded(),
+            Standing::Exceeds => promise.is_exceeded_by_sender(self.now),
             Standing::Unpromised => {}
         }
     }
@@ -598,6 +599,9 @@ impl World {
     fn standing_of(&self, sender: usize, len: u16) -> Standing {
         let sender = &self.service.applications[sender];
         let to = self.connections[sender.connection as usize].to;
+        if sender.guaranteed().is_none() {
+            return Standing::Exceeds;
+        }
         let reader = self.service.holders.get(&(to, sender.connection));
         let Some(reader) = reader.map(|n| &self.service.applications[*n]) else {
             return Standing::Unpromised;

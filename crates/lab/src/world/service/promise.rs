@@ -17,6 +17,10 @@ pub(super) struct Promise {
     is_exceeded: bool,
     /// Something was sent to the present reader.
     is_used: bool,
+    /// When something was handed over last; and when last by a sender that promises no rate, or a
+    /// higher one than the reader does.
+    handed_over: Option<Ps>,
+    exceeding: Option<Ps>,
     /// PDUs that were promised, and have arrived.
     pub(super) kept: u64,
 }
@@ -29,15 +33,26 @@ impl Promise {
         self.passes_over = true;
     }
 
-    /// PDU `number` is handed over.
-    pub(super) fn makes(&mut self, now: Ps, number: u64) {
+    /// A PDU is handed over.
+    pub(super) fn is_handed_over(&mut self, now: Ps) {
         self.is_used = true;
+        self.handed_over = Some(now);
+    }
+
+    /// PDU `number`, which is handed over, must arrive.
+    pub(super) fn makes(&mut self, now: Ps, number: u64) {
         if now >= self.from && !std::mem::take(&mut self.passes_over) && !self.is_exceeded {
             self.due.insert(number);
         }
     }
 
-    /// More is sent than the reader is promised.
+    /// By what is handed over more is sent than the reader is promised.
+    pub(super) fn is_exceeded_by_sender(&mut self, now: Ps) {
+        self.exceeding = Some(now);
+        self.is_exceeded();
+    }
+
+    /// More comes than the reader is promised.
     pub(super) fn is_exceeded(&mut self) {
         self.due.clear();
         self.is_exceeded = true;
@@ -51,10 +66,11 @@ impl Promise {
         }
     }
 
-    /// The reader is another, and polices anew.
-    pub(super) fn begins_anew(&mut self) {
-        self.is_exceeded = false;
-        self.is_used = false;
+    /// The reader is another, and polices anew: what is under way, too.
+    pub(super) fn begins_anew(&mut self, now: Ps) {
+        let is_under_way = |at: Option<Ps>| at.is_some_and(|at| at.plus(SETTLED) >= now);
+        self.is_exceeded = is_under_way(self.exceeding);
+        self.is_used = is_under_way(self.handed_over);
     }
 
     /// PDU `number` is there.
