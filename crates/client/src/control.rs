@@ -132,6 +132,17 @@ impl Control {
         self.say(&FromClient::Response { id, response }, &[], deadline)
     }
 
+    /// Says to a new server that it is known: it reads what follows. One that has gone since need
+    /// not know.
+    fn has_heard(&mut self, id: u64) -> Result<(), Error> {
+        let response = Response::Heard;
+        let deadline = self.deadline();
+        match self.say(&FromClient::Response { id, response }, &[], deadline) {
+            Err(Error::Closed) => Ok(()),
+            said => said,
+        }
+    }
+
     /// The next indication of those that came before the last confirm.
     pub(crate) fn next_kept(&mut self) -> Option<Heard> {
         self.heard.pop_front()
@@ -152,6 +163,9 @@ impl Control {
                 // A confirm that nobody waits for any more.
                 Some((FromServer::Confirm { .. }, _)) => {}
                 Some((FromServer::Indication { id, indication }, fds)) => {
+                    if indication == Indication::Restarted {
+                        self.has_heard(id)?;
+                    }
                     return Ok(Some(Heard {
                         id,
                         indication,
@@ -200,6 +214,7 @@ impl Control {
                         fds: came,
                     });
                     if again {
+                        self.has_heard(id)?;
                         self.say(message, fds, deadline)?;
                     }
                 }

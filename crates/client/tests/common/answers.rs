@@ -15,7 +15,7 @@ use cellgate_core::server::{
 use cellgate_host::control::{Answer, Ask, NewRegion, ReceiveInto};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
-use super::{LINE, Server, Vc, say, tell};
+use super::{LINE, RESTARTED, Server, Vc, say, tell};
 
 type Answered = Result<(Confirm, Vec<OwnedFd>), Refused>;
 
@@ -24,11 +24,19 @@ pub const OFFER: &str = "cbr,aal5:pcr=100000,max_sdu=2000";
 
 impl Server {
     pub(super) fn handle(&mut self, i: usize, message: FromClient, fds: Vec<OwnedFd>) {
+        let heard = FromClient::Response {
+            id: RESTARTED,
+            response: Response::Heard,
+        };
+        if self.clients[i].unheard {
+            self.clients[i].unheard = message != heard;
+            return;
+        }
         let (id, answered) = match message {
             FromClient::Request { id, request } => (id, self.answer(i, request, &fds)),
             FromClient::Response { id, response } => match response {
                 Response::Accept => (id, self.modify(i, OFFER.to_owned())),
-                Response::Decline => return,
+                Response::Decline | Response::Heard => return,
             },
         };
         let (result, fds) = match answered {

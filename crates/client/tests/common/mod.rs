@@ -35,6 +35,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Cells/s of either interface.
 pub const LINE: u32 = 1_000_000;
 
+/// The number of `Restarted`.
+const RESTARTED: u64 = 1 << 41;
+
 /// What a test orders.
 enum Order {
     /// Tell every client.
@@ -143,6 +146,8 @@ impl Drop for Fake {
 struct Client {
     socket: OwnedFd,
     vc: Option<Vc>,
+    /// It was told of a new server, and has not said that it has heard so.
+    unheard: bool,
 }
 
 /// An open connection and what the server keeps of it.
@@ -215,7 +220,11 @@ impl Server {
         loop {
             let flags = SocketFlags::CLOEXEC;
             if let Ok(socket) = accept_with(&self.listener, flags) {
-                self.clients.push(Client { socket, vc: None });
+                self.clients.push(Client {
+                    socket,
+                    vc: None,
+                    unheard: false,
+                });
             }
             for i in (0..self.clients.len()).rev() {
                 self.serve(i);
@@ -239,7 +248,8 @@ impl Server {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Tell(indication) => {
-                for client in &self.clients {
+                for client in &mut self.clients {
+                    client.unheard |= *indication == Indication::Restarted;
                     tell(client, (*indication).clone(), &[]);
                 }
             }
@@ -273,6 +283,7 @@ impl Server {
             Ok(Received::Message(len, fds)) => {
                 let message = serde_json::from_slice(&self.buffer[..len]).unwrap();
                 if std::mem::take(&mut self.forget) {
+                    self.clients[i].unheard = true;
                     tell(&self.clients[i], Indication::Restarted, &[]);
                 } else {
                     self.handle(i, message, fds);
@@ -296,6 +307,7 @@ impl Server {
 fn tell(client: &Client, indication: Indication, fds: &[BorrowedFd<'_>]) {
     let id = match indication {
         Indication::CanGrow { .. } => 1 << 40,
+        Indication::Restarted => RESTARTED,
         _ => 0,
     };
     say(client, &FromServer::Indication { id, indication }, fds);

@@ -104,13 +104,14 @@ pub(super) struct Client {
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
     pub(super) wanted: Option<(Address, TrafficContract)>,
-    /// It was taken up: the numbers of its last Requests, of which those that the former server
-    /// left unread come twice.
-    read: Option<VecDeque<u64>>,
+    /// It was taken up, and has not said yet that it has heard so: the Indication's number. What it
+    /// has said to servers before is left unread: one may have confirmed it.
+    unheard: Option<u64>,
 }
 
 impl Client {
-    pub(super) fn taken_up(peer: Peer) -> Self {
+    /// That has said hello.
+    fn new(peer: Peer) -> Self {
         Self {
             peer,
             worker: false,
@@ -122,24 +123,16 @@ impl Client {
             monitors: false,
             may_have_closed: false,
             wanted: None,
-            read: Some(VecDeque::new()),
+            unheard: None,
         }
     }
 
-    /// Whether a Request with this number has come before. No more than `limit` can be unread when
-    /// a server dies.
-    fn has_read(&mut self, id: u64, limit: u32) -> bool {
-        let Some(read) = &mut self.read else {
-            return false;
-        };
-        if read.contains(&id) {
-            return true;
+    /// `restarted`: the number of the Indication that it is told so by.
+    pub(super) fn taken_up(peer: Peer, restarted: u64) -> Self {
+        Self {
+            unheard: Some(restarted),
+            ..Self::new(peer)
         }
-        if read.len() >= limit as usize {
-            read.pop_front();
-        }
-        read.push_back(id);
-        false
     }
 }
 
@@ -198,8 +191,7 @@ impl Server {
             let client_state = Client {
                 worker,
                 greeting_until: Some(now.plus_ns(limits.hello_ns)),
-                read: None,
-                ..Client::taken_up(peer)
+                ..Client::new(peer)
             };
             self.clients.insert(client, client_state);
         }
@@ -215,22 +207,28 @@ impl Server {
         message: FromClient,
         capability: Option<VcId>,
     ) {
-        match message {
-            FromClient::Request { id, request } => {
-                let limit = self.config.limits.waiting;
-                let state = self.clients.get_mut(&client);
-                if !state.is_some_and(|state| state.has_read(id, limit)) {
-                    self.request(client, id, request, capability);
-                }
+        let state = self.clients.get_mut(&client);
+        match (message, state.map(|state| &mut state.unheard)) {
+            (
+                FromClient::Response {
+                    id,
+                    response: Response::Heard,
+                },
+                Some(unheard),
+            ) => *unheard = unheard.filter(|restarted| *restarted != id),
+            (_, Some(Some(_))) => {}
+            (FromClient::Request { id, request }, _) => {
+                self.request(client, id, request, capability);
             }
-            FromClient::Response { id, response } => self.response(client, id, response),
+            (FromClient::Response { id, response }, _) => self.response(client, id, response),
         }
         self.run(now);
     }
 
     /// A message came that no Request could be read from; why, for people.
     pub fn handle_bad_message(&mut self, now: Time, client: ClientId, reason: String) {
-        if self.clients.contains_key(&client) {
+        let state = self.clients.get(&client);
+        if state.is_some_and(|client| client.unheard.is_none()) {
             let message = FromServer::Confirm {
                 id: 0,
                 result: Err(Refused::BadMessage(reason)),
@@ -291,7 +289,7 @@ impl Server {
     /// attachments are taken up, or closed where they belong to nobody.
     pub fn take_up(&mut self, now: Time, interfaces: Vec<TakenInterface>, taken: Vec<TakenUp>) {
         if self.home.is_none() {
-            self.take_up_all(interfaces, taken);
+            self.take_up_all(now, interfaces, taken);
         }
         self.run(now);
     }
@@ -465,7 +463,7 @@ impl Server {
             Some(ours.1)
         });
         match (response, offered) {
-            (Response::Decline, _) => {}
+            (Response::Decline | Response::Heard, _) => {}
             (Response::Accept, Some(contract)) => {
                 let contract = contract.to_string();
                 self.request(client, id, Request::Modify { contract }, None);
@@ -556,7 +554,7 @@ impl Server {
         id
     }
 
-    fn say(&mut self, client: ClientId, message: FromServer, enclosed: Enclosed) {
+    pub(super) fn say(&mut self, client: ClientId, message: FromServer, enclosed: Enclosed) {
         self.outputs.push_back(Output::Client {
             client,
             message,

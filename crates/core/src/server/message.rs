@@ -23,8 +23,9 @@ pub enum FromClient {
     /// Asks for something.
     Request {
         /// Repeated by its Confirm, and used once on a socket. An application that hears
-        /// [`Indication::Restarted`] before a Confirm sends the Request again under the same
-        /// number: the new server carries it out once, also where the first one is still unread.
+        /// [`Indication::Restarted`] before a Confirm says that it has heard, and sends the Request
+        /// again under the same number: the new server leaves unread what was said before, and
+        /// carries out nothing that the server before it has.
         id: u64,
         /// What.
         request: Request,
@@ -354,8 +355,8 @@ pub enum Indication {
         /// The contract that would fit.
         contract: String,
     },
-    /// The server is a new one; connections go on. A Request that waits for its Confirm is to be
-    /// sent again.
+    /// The server is a new one; connections go on. It leaves unread whatever is said before
+    /// [`Response::Heard`]; then a Request that waits for its Confirm is to be sent again.
     Restarted,
     /// For monitors: a connection was opened, changed or closed.
     Connection {
@@ -394,6 +395,8 @@ pub enum Response {
     Accept,
     /// No.
     Decline,
+    /// It has heard [`Indication::Restarted`].
+    Heard,
 }
 
 /// A connection as the list shows it.

@@ -8,13 +8,19 @@ use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Home, Pending, Server};
 use super::plan::{Share, parse};
 use super::{
-    AdapterAsk, ClientId, Enclosed, EndReason, Indication, Peer, Record, TakenInterface, TakenUp,
-    TakenVc,
+    AdapterAsk, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Record,
+    TakenInterface, TakenUp, TakenVc,
 };
+use crate::Time;
 use crate::adapter::AttachmentIndex;
 
 impl Server {
-    pub(super) fn take_up_all(&mut self, interfaces: Vec<TakenInterface>, taken: Vec<TakenUp>) {
+    pub(super) fn take_up_all(
+        &mut self,
+        now: Time,
+        interfaces: Vec<TakenInterface>,
+        taken: Vec<TakenUp>,
+    ) {
         self.home = Some(Home::None);
         for TakenInterface { spec, port, up } in interfaces {
             let interface = Interface {
@@ -38,7 +44,7 @@ impl Server {
                 files_generation: one.attachment_generation,
             };
             if let Some((client, peer)) = one.client {
-                self.take_up_client(client, peer);
+                self.take_up_client(now, client, peer);
             }
             let Some(vc) = one.vc else {
                 if let (Some((client, _)), true) = (one.client, one.reopens) {
@@ -68,10 +74,14 @@ impl Server {
         self.work.settle.extend(self.connections.keys());
     }
 
-    fn take_up_client(&mut self, client: ClientId, peer: Peer) {
+    fn take_up_client(&mut self, now: Time, client: ClientId, peer: Peer) {
         if let Entry::Vacant(entry) = self.clients.entry(client) {
-            entry.insert(Client::taken_up(peer));
-            self.tell(client, Indication::Restarted, Enclosed::Nothing);
+            // No server before can have used this number.
+            let id = now.ns();
+            entry.insert(Client::taken_up(peer, id));
+            let indication = Indication::Restarted;
+            let message = FromServer::Indication { id, indication };
+            self.say(client, message, Enclosed::Nothing);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The adapter dies, or the server does.
 
 use cellgate_core::server::{
-    ClientId, Confirm, EndReason, FromClient, Indication, Refused, Request, TakenInterface,
+    ClientId, Confirm, EndReason, FromClient, Indication, Refused, Request, Response,
+    TakenInterface,
 };
 
 use crate::world::{ROOT, World, address, config, open, user, wan};
@@ -334,26 +335,75 @@ fn a_request_sent_again_is_not_done_twice() {
     assert!(repeated > 12, "{repeated} cases only");
 }
 
-/// What the former server left unread on the socket comes before what is sent again.
+/// What a server left unread on the socket comes before what is sent again.
 #[test]
 fn a_request_that_was_left_unread_is_not_done_twice() {
     let (mut world, _) = World::with_wan(config());
     let client = world.opened(user(1), 100, CBR);
+    world.is_slow = true;
     world.restart(0);
     let requests = [Request::Close, Request::Open(open(101, CBR))];
     let ids = requests.clone().map(|request| world.send(client, request));
     world.finish();
-    for (id, request) in ids.into_iter().zip(requests) {
-        assert!(world.confirmed(client, id).is_ok());
-        let message = FromClient::Request { id, request };
-        world
-            .server
-            .handle_message(world.now, client, message, None);
+    assert_eq!(world.unconfirmed[&client].len(), 2);
+    world.hear_of_restarts();
+    world.send_again();
+    world.finish();
+    for id in ids {
         // Confirmed once: `drain` complains of a second time.
-        world.drain();
-        world.finish();
+        assert!(world.confirmed(client, id).is_ok());
     }
     assert_eq!(world.list(client)[0].address, address(101));
+}
+
+/// It heard of the second server before what that refused, and asked again; there was room when a
+/// third one came.
+#[test]
+fn what_a_server_has_refused_the_next_does_not_carry_out() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    let rival = world.opened(user(2), 101, "cbr:pcr=200000cps,max_sdu=1500");
+    world.restart(0);
+    let growth = modify("cbr:pcr=200000cps,max_sdu=1500");
+    let id = world.send(client, growth.clone());
+    assert!(world.confirmed(client, id).is_err());
+    world.done(rival, Request::Close).expect("closed");
+    world.now = world.now.plus_ns(1);
+    world.is_slow = true;
+    world.restart(0);
+    let promised = world.promised();
+    let request = growth.clone();
+    let again = FromClient::Request { id, request };
+    world.server.handle_message(world.now, client, again, None);
+    world.hear_of_restarts();
+    world.drain();
+    world.finish();
+    assert_eq!(world.promised(), promised);
+    assert!(world.done(client, growth).is_ok());
+}
+
+/// Who has heard of one server has not heard of the next.
+#[test]
+fn a_server_waits_until_it_is_heard_of_itself() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    world.is_slow = true;
+    world.restart(0);
+    let stale = world.now.ns();
+    world.now = world.now.plus_ns(1);
+    world.restart(0);
+    world.respond(client, stale, Response::Heard);
+    let id = world.send(client, Request::Close);
+    world.finish();
+    assert_eq!(world.adapter.vcs.len(), 1);
+    let reason = "no JSON".to_owned();
+    world.server.handle_bad_message(world.now, client, reason);
+    world.drain();
+    world.hear_of_restarts();
+    world.send_again();
+    world.finish();
+    assert!(world.confirmed(client, id).is_ok());
+    assert_eq!(world.adapter.vcs.len(), 0);
 }
 
 #[test]

@@ -282,6 +282,9 @@ pub(crate) struct World {
     next_id: u64,
     /// The next answer to be a refusal.
     pub(crate) refuse_next: Option<AdapterRefusal>,
+    /// Who has yet to say that it has heard of a new server; applications are slow to.
+    unheard: Vec<(ClientId, u64)>,
+    pub(crate) is_slow: bool,
 }
 
 impl World {
@@ -299,6 +302,8 @@ impl World {
             next_client: 0,
             next_id: 0,
             refuse_next: None,
+            unheard: Vec::new(),
+            is_slow: false,
         }
     }
 
@@ -411,6 +416,16 @@ impl World {
                 }
             }
         }
+        if !self.is_slow {
+            self.hear_of_restarts();
+        }
+    }
+
+    /// Applications say that they have heard of a new server.
+    pub(crate) fn hear_of_restarts(&mut self) {
+        for (client, id) in core::mem::take(&mut self.unheard) {
+            self.respond(client, id, Response::Heard);
+        }
     }
 
     fn hear(&mut self, client: ClientId, message: FromServer, enclosed: Enclosed) {
@@ -428,6 +443,13 @@ impl World {
             }
             Enclosed::Memory { vc } => assert!(self.adapter.vcs.contains_key(&vc)),
             Enclosed::Nothing | Enclosed::Counters => {}
+        }
+        if let FromServer::Indication {
+            id,
+            indication: Indication::Restarted,
+        } = &message
+        {
+            self.unheard.push((client, *id));
         }
         let json = serde_json::to_string(&message).expect("a message is JSON");
         let again: FromServer = serde_json::from_str(&json).expect("a message reads itself");
@@ -565,6 +587,11 @@ impl World {
     pub(crate) fn indications(&mut self, client: ClientId) -> Vec<(u64, Indication)> {
         let heard = self.heard.entry(client).or_default();
         let all = heard.drain(..).filter_map(|(message, _)| match message {
+            // It has its own number each time.
+            FromServer::Indication {
+                indication: Indication::Restarted,
+                ..
+            } => Some((0, Indication::Restarted)),
             FromServer::Indication { id, indication } => Some((id, indication)),
             FromServer::Confirm { .. } => None,
         });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cellgate_core::server::{
     Confirm, FromClient, FromServer, Indication, Open, Opened, Refused, Request, ResourceInfo,
-    VERSION,
+    Response, VERSION,
 };
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
@@ -225,10 +225,13 @@ impl Application {
     pub fn say(&mut self, request: Request, fds: &[BorrowedFd<'_>]) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
-        let message = FromClient::Request { id, request };
-        let octets = serde_json::to_vec(&message).unwrap();
-        send(&self.socket, &octets, fds, true).unwrap();
+        self.send(&FromClient::Request { id, request }, fds);
         id
+    }
+
+    fn send(&self, message: &FromClient, fds: &[BorrowedFd<'_>]) {
+        let octets = serde_json::to_vec(message).unwrap();
+        send(&self.socket, &octets, fds, true).unwrap();
     }
 
     /// Opens a connection and its memory.
@@ -280,6 +283,14 @@ impl Application {
                     let message = serde_json::from_slice(octets).unwrap_or_else(|error| {
                         panic!("{error}: {}", String::from_utf8_lossy(octets))
                     });
+                    if let FromServer::Indication {
+                        id,
+                        indication: Indication::Restarted,
+                    } = message
+                    {
+                        let response = Response::Heard;
+                        self.send(&FromClient::Response { id, response }, &[]);
+                    }
                     return Some((message, fds));
                 }
                 Ok(Received::Closed) => return None,

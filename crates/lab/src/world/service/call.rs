@@ -522,13 +522,14 @@ impl World {
                     self.respond(n, id, Response::Decline);
                 }
             }
-            Indication::Restarted => self.asks_again(n),
+            Indication::Restarted => self.asks_again(n, id),
             _ => {}
         }
     }
 
     /// There is a new server: what was not confirmed is asked once more.
-    fn asks_again(&mut self, n: usize) {
+    fn asks_again(&mut self, n: usize, id: u64) {
+        self.respond(n, id, Response::Heard);
         let application = &self.service.applications[n];
         let (Some(client), host) = (application.client, application.host) else {
             return;
