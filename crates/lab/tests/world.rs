@@ -256,14 +256,15 @@ fn hazards_take_nothing_from_those_that_conform() {
     }
 }
 
-/// Beyond the first, seeds that show what seldom happens.
-const RARE: [u64; 16] = [
-    46, 49, 52, 59, 83, 94, 109, 127, 150, 179, 182, 195, 205, 331, 379, 419,
+/// Seeds that find all bugs between them, the most revealing first. Others are tried after them: a
+/// change of the generator makes this test slower before it makes it fail.
+const REVEALING: [u64; 19] = [
+    94, 179, 109, 23, 127, 182, 205, 419, 8, 10, 11, 24, 28, 34, 59, 150, 195, 331, 379,
 ];
 
 #[test]
 fn every_bug_within_reach_is_found() {
-    let kills = world_kills((0..40).chain(RARE), |_| {});
+    let kills = world_kills(REVEALING.into_iter().chain(0..40), |_| {});
     println!("{}", print_table(&kills));
     let alive = kills.iter().filter(|kill| kill.seed.is_none());
     let alive: Vec<&str> = alive.map(|kill| kill.bug.as_str()).collect();
