@@ -5,12 +5,13 @@ mod daemon;
 use daemon::Daemon;
 use serde_json::Value;
 
-const INTERFACES: [&str; 4] = [
+const INTERFACES: [&str; 5] = [
     "loop type memory peer loop rate 100000",
     "half type memory peer nobody",
     "wan type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 100:101 peer-source-port 7 mtu 900 \
-     control-word pack 8 timer 250us rate 50000",
+     mode n1-cw pack 8 timer 250us rate 50000",
     "plain type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 102:103",
+    "one type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 104 mode vcc@0.40 peer-source-port 7",
 ];
 
 /// Every option of a connection, each in a state of its own.
@@ -90,7 +91,7 @@ fn a_daemon_started_from_what_was_saved_shows_the_same() {
     assert_eq!(daemon.ok(&["save"]), saved);
     let listed = daemon.ok(&["itf", "show"]);
     for words in [
-        "mtu 900 control-word pack 8 timer 250us",
+        "mtu 900 mode n1-cw pack 8 timer 250us",
         "peer-source-port 7",
     ] {
         assert!(listed.contains(words), "{listed}");

@@ -69,6 +69,15 @@ fn interfaces_are_added_shown_and_deleted() {
         .collect();
     assert_eq!(names.len(), 4, "{names:?}");
     assert!(daemon.ok(&["itf", "show", "wan"]).contains("label 100:101"));
+    let text = "type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 102 mode vcc@0.41";
+    let words: Vec<&str> = text.split(' ').collect();
+    daemon.ok(&[&["itf", "add", "one"], &words[..]].concat());
+    assert!(daemon.ok(&["itf", "show", "one"]).contains("mode vcc@0.41"));
+    let other = daemon.fails(1, &["vc", "add", "one.0.40", "contract", "ubr,aal5"]);
+    assert!(other.contains("carries vcc@0.41 alone"), "{other}");
+    daemon.ok(&["vc", "add", "one.0.41", "contract", "ubr,aal5"]);
+    daemon.ok(&["vc", "del", "one.0.41"]);
+    daemon.ok(&["itf", "del", "one"]);
     daemon.ok(&["vc", "add", "loop.0.40", "contract", "ubr,aal5"]);
     let held = daemon.fails(1, &["itf", "del", "loop"]);
     assert!(!held.is_empty());

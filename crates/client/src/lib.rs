@@ -56,4 +56,5 @@ pub use cellgate_core::server::{
     Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, InAtmArpCounts, Indication,
     InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Refused, Resource, ResourceInfo, Shortage,
 };
+pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

@@ -352,8 +352,16 @@ fn cells_per_datagram_fill_the_mtu() {
         (0, 0, 0),
     ];
     for (mtu, v4, v6) in table {
-        assert_eq!(IpVersion::V4.cells_per_datagram(mtu), v4, "MTU {mtu}");
-        assert_eq!(IpVersion::V6.cells_per_datagram(mtu), v6, "MTU {mtu}");
+        assert_eq!(
+            IpVersion::V4.cells_per_datagram(mtu, CellMode::PLAIN),
+            v4,
+            "MTU {mtu}"
+        );
+        assert_eq!(
+            IpVersion::V6.cells_per_datagram(mtu, CellMode::PLAIN),
+            v6,
+            "MTU {mtu}"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::ring::SduOptions;
-use cellgate_core::wire::{CellFormat, MPLS_UDP_PORT};
+use cellgate_core::wire::{CellFormat, MPLS_UDP_PORT, VpiVci};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{ClientError, Control, memory_for};
 use cellgate_host::control::ControlError;
@@ -22,7 +22,7 @@ fn end(host: u8) -> SocketAddr {
 }
 
 /// A pseudowire from `near` to `far`; the same one from there is `(far, near)`.
-fn between(near: u8, far: u8, control_word: bool) -> UdpOptions {
+fn between(near: u8, far: u8, mode: &str) -> UdpOptions {
     UdpOptions {
         local: end(near),
         peer: end(far),
@@ -30,7 +30,7 @@ fn between(near: u8, far: u8, control_word: bool) -> UdpOptions {
         peer_source_port: Some(50_000),
         label_out: 1_000 + u32::from(near),
         label_in: 1_000 + u32::from(far),
-        control_word,
+        mode: mode.parse().unwrap(),
         mtu: 1_500,
         pack: None,
         timer_ns: 0,
@@ -45,26 +45,35 @@ fn udp_options() -> AdapterOptions {
 
 #[test]
 fn pdus_go_both_ways_between_two_adapters() {
-    for (control_word, near, far) in [(false, 1, 2), (true, 3, 4)] {
+    let one = address(300, 77);
+    let other = address(12, 77);
+    let pseudowires: [(_, VpiVci, _, VpiVci); 4] = [
+        ("n1", one, "n1", one),
+        ("n1-cw", one, "n1-cw", one),
+        // What is not sent of an address is not the same at both ends.
+        ("vcc@300.77", one, "vcc@9.1", address(9, 1)),
+        ("vpc@300", one, "vpc@12", other),
+    ];
+    for (i, (mode_a, vc_a, mode_b, vc_b)) in pseudowires.into_iter().enumerate() {
+        let (near, far) = (20 + 2 * i as u8, 21 + 2 * i as u8);
         let (first, mut a) = AdapterThread::spawn(udp_options()).unwrap();
         let (second, mut b) = AdapterThread::spawn(udp_options()).unwrap();
         let (at, from) = a
-            .pseudowire(PortIndex(0), between(near, far, control_word))
+            .pseudowire(PortIndex(0), between(near, far, mode_a))
             .unwrap();
         assert_eq!((at, from.port()), (end(near), 50_000));
-        b.pseudowire(PortIndex(0), between(far, near, control_word))
+        b.pseudowire(PortIndex(0), between(far, near, mode_b))
             .unwrap();
         let mut at_a = a.attach(attachment_sizes(), false).unwrap();
         let mut at_b = b.attach(attachment_sizes(), false).unwrap();
-        let vc = address(300, 77);
-        let both = |attached: &_| {
+        let both = |vc, attached: &_| {
             let mut request = transmits(vc, 0, attached, SDU_MAX);
             request.receive = Some(receiving(SDU_MAX));
             request
         };
         let sizes = memory_for(SDU_MAX, 8, 4);
-        let mut vc_a = a.open(both(&at_a), sizes).unwrap();
-        let mut vc_b = b.open(both(&at_b), sizes).unwrap();
+        let mut vc_a = a.open(both(vc_a, &at_a), sizes).unwrap();
+        let mut vc_b = b.open(both(vc_b, &at_b), sizes).unwrap();
         for sdu in Sdus::new(2, SDU_MAX.into()).take(60) {
             assert!(vc_a.send(&mut at_a, &sdu, SduOptions::default()));
             assert_eq!(next_sdu(&mut at_b, &mut vc_b), sdu);
@@ -78,7 +87,7 @@ fn pdus_go_both_ways_between_two_adapters() {
             (out.sent_cells == sent && inward.received_cells == sent).then_some((out, inward))
         });
         assert_eq!(out.sent_datagrams, inward.received_datagrams);
-        assert!(out.sent_datagrams >= sent.div_ceil(28) && out.send_calls <= out.sent_datagrams);
+        assert!(out.sent_datagrams >= sent.div_ceil(29) && out.send_calls <= out.sent_datagrams);
         assert_eq!((out.send_errors, out.dropped_cells), (0, 0));
         let lost = (inward.overflows, inward.missing_datagrams);
         assert_eq!((lost, inward.discarded_datagrams.total()), ((0, 0), 0));
@@ -108,7 +117,7 @@ fn what_cannot_be_is_refused() {
     let mut options = udp_options();
     options.config.ports[1].format = CellFormat::WithHec;
     let (_adapter, mut control) = AdapterThread::spawn(options).unwrap();
-    let good = between(5, 6, false);
+    let good = between(5, 6, "n1");
     let error = refusal(control.pseudowire(PortIndex(1), good));
     assert!(matches!(error, ControlError::BadGeometry(_)), "{error}");
     let error = refusal(control.pseudowire(PortIndex(9), good));
@@ -260,9 +269,9 @@ fn faults_are_injected_as_drawn_and_every_cell_is_accounted_for() {
 fn faults_stand_before_a_pseudowire_too() {
     let (_adapter, mut control) = AdapterThread::spawn(udp_options()).unwrap();
     control
-        .pseudowire(PortIndex(0), between(7, 8, true))
+        .pseudowire(PortIndex(0), between(7, 8, "n1-cw"))
         .unwrap();
-    let mut far = UdpSender::open(&between(8, 7, true)).unwrap();
+    let mut far = UdpSender::open(&between(8, 7, "n1-cw")).unwrap();
     let rates = FaultRates {
         loss_ppm: 10_000,
         ..FaultRates::none(4, 2_000)
@@ -290,18 +299,18 @@ fn a_port_can_be_wired_anew() {
         (before(&mut control) == 1).then_some(())
     });
     drop((sender, guest));
-    let options = between(9, 10, false);
+    let options = between(9, 10, "n1");
     eventually("the port stays taken", || {
         control.pseudowire(PortIndex(0), options).ok()
     });
-    let mut far = UdpSender::open(&between(10, 9, false)).unwrap();
+    let mut far = UdpSender::open(&between(10, 9, "n1")).unwrap();
     far.send(&cells(address(9, 9), &[2; 40]));
     assert!(far.flush());
     eventually("the cell does not come", || {
         (before(&mut control) == 2).then_some(())
     });
     // The other end is anybody who keeps to the RFCs: here, the far end's own receiver.
-    let mut near = UdpReceiver::open(&between(10, 9, false)).unwrap();
+    let mut near = UdpReceiver::open(&between(10, 9, "n1")).unwrap();
     near.poll(cellgate_core::Time::from_ns(1 << 40));
     assert_eq!(near.take(&mut [0; 52]), 0);
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
+use crate::wire::{CellPseudowire, VpiVci};
 
 /// An interface to add: a link on a port of the adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub enum Link {
         /// The other's name. The one that is added first waits for it.
         peer: String,
     },
-    /// A pseudowire over UDP (RFC 4717, N to one, in RFC 7510).
+    /// A pseudowire over UDP (RFC 4717 in RFC 7510).
     Udp {
         /// Where its datagrams arrive.
         local: SocketAddr,
@@ -45,9 +46,9 @@ pub enum Link {
         label_out: u32,
         /// The label of what arrives.
         label_in: u32,
-        /// Whether packets are numbered.
+        /// How it packs cells, and whose they are where it does not send that.
         #[serde(default)]
-        control_word: bool,
+        mode: CellPseudowire,
         /// The longest IP packet in octets.
         mtu: u16,
         /// Cells of a datagram at most; none: as many as fit the packet.
@@ -57,6 +58,16 @@ pub enum Link {
         #[serde(default)]
         timer_ns: u64,
     },
+}
+
+impl Link {
+    /// What it carries if it cannot carry cells of this VC.
+    pub(super) fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
+        match self {
+            Self::Memory { .. } => None,
+            Self::Udp { mode, .. } => (!mode.carries(vc)).then_some(*mode),
+        }
+    }
 }
 
 /// An interface as the list shows it.

@@ -66,6 +66,9 @@ impl Server {
             matches!(interface.stage, LinkStage::There | LinkStage::Relinking)
         };
         let interface = named.filter(usable).ok_or(Refused::NoInterface)?;
+        if let Some(carried) = interface.spec.link.bars(address.vc) {
+            return Err(Refused::NotCarried { carried });
+        }
         Ok(Found {
             address: Address {
                 interface: Some(interface.spec.name.clone()),

@@ -3,6 +3,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Refusal;
+use crate::wire::CellPseudowire;
 
 /// What admission hands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,6 +134,12 @@ pub enum Refused {
     /// No such interface.
     #[error("no such interface")]
     NoInterface,
+    /// The interface's pseudowire carries cells of another VC or path alone.
+    #[error("the interface carries {carried} alone")]
+    NotCarried {
+        /// What it carries.
+        carried: CellPseudowire,
+    },
     /// The interface cannot be had.
     #[error("the interface cannot be had: {0}")]
     Interface(String),

@@ -29,7 +29,7 @@ pub use mpls::{LABEL_ENTRY_LEN, Label, LabelEntry};
 pub use oam::{Defect, LOCATION_LEN, Loopback, OAM_SPECIFIC_LEN, Oam, OamFlow};
 pub use octets::{Cell, CellRef};
 pub use prefix::Prefix;
-pub use pseudowire::{CellMode, ControlWord, Pseudowire};
+pub use pseudowire::{CellMode, CellPseudowire, ControlWord, Pseudowire};
 pub use rm::{Rm, RmRate};
 pub use trailer::{TRAILER_LEN, Trailer};
 pub use udp_ip::{

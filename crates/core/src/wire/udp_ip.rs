@@ -3,7 +3,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{CELL_LEN_NO_HEC, LABEL_ENTRY_LEN, LabelEntry, Prefix};
+use super::{CellMode, LABEL_ENTRY_LEN, LabelEntry, Prefix};
 
 /// The UDP port of MPLS-in-UDP (RFC 7510 section 3).
 pub const MPLS_UDP_PORT: u16 = 6635;
@@ -39,11 +39,10 @@ impl IpVersion {
             }
     }
 
-    /// Cells that fit into one datagram of an N-to-one pseudowire without control word:
-    /// (`mtu` - 32) / 52 on IPv4, (`mtu` - 52) / 52 on IPv6, rounded down. A control word is four
-    /// octets more: pass the MTU without them.
-    pub const fn cells_per_datagram(self, mtu: usize) -> usize {
-        mtu.saturating_sub(self.overhead()) / CELL_LEN_NO_HEC
+    /// Cells that fit into one datagram. N to one without control word: (`mtu` - 32) / 52 on IPv4,
+    /// (`mtu` - 52) / 52 on IPv6, rounded down.
+    pub const fn cells_per_datagram(self, mtu: usize, mode: CellMode) -> usize {
+        mtu.saturating_sub(self.overhead() + mode.header_len()) / mode.stride()
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use anyhow::ensure;
 use cellgate_core::Time;
-use cellgate_core::wire::CELL_LEN_NO_HEC;
+use cellgate_core::wire::{CELL_LEN_NO_HEC, CellPseudowire};
 use cellgate_host::link::udp::{UdpOptions, UdpReceiver, UdpSender};
 use cellgate_host::sys::{RECEIVE_MANY, receive_many};
 
@@ -62,7 +62,7 @@ fn options(peer: SocketAddr) -> UdpOptions {
         peer_source_port: None,
         label_out: 1_000,
         label_in: 1_000,
-        control_word: false,
+        mode: CellPseudowire::default(),
         mtu: 1_500,
         pack: None,
         timer_ns: 0,

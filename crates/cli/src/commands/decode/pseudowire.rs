@@ -18,29 +18,6 @@ pub(crate) struct PwOption {
     address: Option<VpiVci>,
 }
 
-const MODES: [(&str, Service); 6] = [
-    (
-        "n1",
-        Service::Cells(CellMode::NToOne {
-            control_word: false,
-        }),
-    ),
-    (
-        "n1-cw",
-        Service::Cells(CellMode::NToOne { control_word: true }),
-    ),
-    ("vcc", Service::Cells(CellMode::OneToOneVcc)),
-    ("vpc", Service::Cells(CellMode::OneToOneVpc)),
-    ("aal5-sdu", Service::Aal5Sdu),
-    ("aal5-pdu", Service::Aal5Pdu),
-];
-
-/// The word for a mode.
-pub(super) fn word(service: Service) -> &'static str {
-    let found = MODES.iter().find(|(_, mode)| *mode == service);
-    found.map_or("", |(word, _)| word)
-}
-
 impl FromStr for PwOption {
     type Err = String;
 
@@ -55,16 +32,13 @@ impl FromStr for PwOption {
             Some((mode, address)) => (mode, Some(address)),
             None => (rest, None),
         };
-        let service = MODES.iter().find(|(word, _)| *word == mode);
-        let (_, service) = service.ok_or_else(|| {
-            format!("{mode}: expected one of n1, n1-cw, vcc, vpc, aal5-sdu, aal5-pdu")
-        })?;
+        let service = mode.parse().map_err(|e| format!("{mode}: {e}"))?;
         let address = address
             .map(|text| text.parse().map_err(|e| format!("{text}: {e}")))
             .transpose()?;
         Ok(Self {
             label,
-            service: *service,
+            service,
             address,
         })
     }

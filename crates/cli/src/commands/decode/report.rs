@@ -341,7 +341,7 @@ fn describe_frame(line: &mut Line, frame: &MplsFrame<'_>, opened: &Opened<'_>) {
     line.field("traffic_class", frame.entry.traffic_class());
     line.field("ttl", frame.entry.ttl());
     line.field("source_port", frame.source_port);
-    let word = pseudowire::word(opened.service);
+    let word = opened.service.word();
     line.field("mode", word);
     line.field("mode_guessed", opened.guessed);
     let under = if frame.source_port.is_some() {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cellgate_core::adapter::PortIndex;
-use cellgate_core::wire::MPLS_UDP_PORT;
+use cellgate_core::wire::{CellPseudowire, MPLS_UDP_PORT};
 use cellgate_host::client::Control;
 use cellgate_host::link::CellSender;
 use cellgate_host::link::udp::{UdpOptions, UdpSender};
@@ -71,7 +71,7 @@ impl Network {
             peer_source_port,
             label_out: LABELS[1] + u32::from(port.0),
             label_in: LABELS[0] + u32::from(port.0),
-            control_word: false,
+            mode: CellPseudowire::default(),
             mtu: MTU,
             pack: None,
             timer_ns: 0,

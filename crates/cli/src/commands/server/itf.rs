@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use cellgate::{CellRate, InterfaceInfo, InterfaceSpec, Link};
+use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link};
 use clap::Subcommand;
 
 use super::quantity::TimeWord;
@@ -31,8 +31,8 @@ enum Verb {
         /// Its name
         name: String,
         /// type memory peer NAME [rate CELLS_S] | type udp local ADDR[:PORT] peer ADDR[:PORT]
-        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N] [control-word]
-        /// [pack CELLS] [timer TIME] [rate CELLS_S]
+        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N]
+        /// [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS] [timer TIME] [rate CELLS_S]
         words: Vec<String>,
     },
     /// Removes one that has no connections
@@ -115,7 +115,7 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         peer_source_port: words.value("peer-source-port")?,
         label_out,
         label_in,
-        control_word: words.flag("control-word"),
+        mode: words.value("mode")?.unwrap_or_default(),
         mtu: words.value("mtu")?.unwrap_or(MTU),
         pack: words.value("pack")?,
         timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
@@ -174,7 +174,7 @@ fn link(link: &Link) -> String {
             peer_source_port,
             label_out,
             label_in,
-            control_word,
+            mode,
             mtu,
             pack,
             timer_ns,
@@ -193,7 +193,7 @@ fn link(link: &Link) -> String {
                 format!("peer-source-port {peers}"),
             );
             say(*mtu != MTU, format!("mtu {mtu}"));
-            say(*control_word, "control-word".to_owned());
+            say(*mode != CellPseudowire::default(), format!("mode {mode}"));
             let cells = pack.map_or(0, |pack| pack.get());
             say(pack.is_some(), format!("pack {cells}"));
             say(*timer_ns != 0, format!("timer {}", TimeWord(*timer_ns)));
@@ -215,13 +215,13 @@ mod tests {
         let memory = spec("a", &words("type memory peer b rate 1000")).unwrap();
         assert_eq!(memory.line_rate, CellRate::new(1000));
         assert_eq!(memory.link, Link::Memory { peer: "b".into() });
-        let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 control-word";
+        let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";
         let Link::Udp {
             local,
             peer,
             label_out,
             label_in,
-            control_word,
+            mode,
             mtu,
             ..
         } = spec("wan", &words(text)).unwrap().link
@@ -231,18 +231,20 @@ mod tests {
         assert_eq!(local.to_string(), "10.0.0.1:6635");
         assert_eq!(peer.to_string(), "10.0.0.2:7000");
         assert_eq!(
-            (label_out, label_in, control_word, mtu),
-            (100, 101, true, 1500)
+            (label_out, label_in, mode, mtu),
+            (100, 101, CellPseudowire::n_to_one(true), 1500)
         );
     }
 
     #[test]
     fn shows_a_link_as_the_words_that_make_it() {
         let all = "type udp local 10.0.0.1:1 peer 10.0.0.2:2 label 100:101 source-port 5 \
-                   peer-source-port 6 mtu 900 control-word pack 8 timer 250us";
+                   peer-source-port 6 mtu 900 mode n1-cw pack 8 timer 250us";
         for text in [
             all,
             "type udp local [::1]:1 peer [::1]:2 label 16:16",
+            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vcc@4095.65535",
+            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vpc@5 timer 1ms",
             "type memory peer b",
         ] {
             let made = spec("a", &words(text)).unwrap().link;
@@ -265,6 +267,18 @@ mod tests {
             ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
             ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
             ("type udp local ::1 peer ::1 label 16 pack 0", "`pack 0`"),
+            (
+                "type udp local ::1 peer ::1 label 16 mode vcc",
+                "vcc@VPI.VCI",
+            ),
+            (
+                "type udp local ::1 peer ::1 label 16 mode vpc@4096",
+                "vpc@VPI",
+            ),
+            (
+                "type udp local ::1 peer ::1 label 16 mode aal5-sdu@0.40",
+                "n1-cw",
+            ),
             ("type udp local ::1 peer ::1 label 16 timer 5", "250us"),
             ("type memory peer b timer 5ms", "`timer` is not known"),
         ] {

@@ -98,9 +98,9 @@ mod tests {
 
     #[test]
     fn takes_pairs_and_flags_in_any_order() {
-        let mut given = words("mtu 1500 control-word label 17");
+        let mut given = words("mtu 1500 no-completions label 17");
         assert_eq!(given.required::<u32>("label"), Ok(17));
-        assert!(given.flag("control-word"));
+        assert!(given.flag("no-completions"));
         assert_eq!(given.value::<u16>("mtu"), Ok(Some(1500)));
         assert_eq!(given.value::<u16>("pack"), Ok(None));
         assert_eq!(given.finish(), Ok(()));

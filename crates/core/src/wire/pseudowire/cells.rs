@@ -21,6 +21,16 @@ pub enum CellMode {
 }
 
 impl CellMode {
+    /// N to one, nothing before the cells.
+    pub const PLAIN: Self = Self::NToOne {
+        control_word: false,
+    };
+
+    /// Whether packets have a place for their number.
+    pub const fn is_numbered(self) -> bool {
+        self.header_len() > 0
+    }
+
     /// Octets of each cell.
     pub const fn stride(self) -> usize {
         match self {
@@ -54,6 +64,23 @@ impl CellMode {
             }
             Self::OneToOneVcc | Self::OneToOneVpc => Prefix::of(&[&with_sequence(sequence)]),
         }
+    }
+
+    /// A cell from the octets that the packet has of it: none if they are too few. `address` fills
+    /// in what the mode does not send.
+    pub fn parse_cell(self, address: VpiVci, octets: &[u8]) -> Option<Cell> {
+        let payload = *octets.last_chunk::<PAYLOAD_LEN>()?;
+        let header = match (self, octets) {
+            (Self::NToOne { .. }, [a, b, c, d, ..]) => Header::parse([*a, *b, *c, *d]),
+            (Self::OneToOneVcc, [specific, ..]) => one_to_one(address, *specific),
+            (Self::OneToOneVpc, [specific, high, low, ..]) => {
+                let vci = u16::from_be_bytes([*high, *low]);
+                let bits = address.bits() & !0xffff | u32::from(vci);
+                one_to_one(VpiVci::from_bits(bits), *specific)
+            }
+            _ => return None,
+        };
+        Some(Cell { header, payload })
     }
 
     /// One cell as the packet has it.
@@ -116,21 +143,6 @@ impl<'a> Cells<'a> {
     pub const fn octets(&self) -> &'a [u8] {
         self.octets
     }
-
-    fn cell(&self, octets: &[u8]) -> Option<Cell> {
-        let payload = *octets.last_chunk::<PAYLOAD_LEN>()?;
-        let header = match (self.mode, octets) {
-            (CellMode::NToOne { .. }, [a, b, c, d, ..]) => Header::parse([*a, *b, *c, *d]),
-            (CellMode::OneToOneVcc, [specific, ..]) => one_to_one(self.address, *specific),
-            (CellMode::OneToOneVpc, [specific, high, low, ..]) => {
-                let vci = u16::from_be_bytes([*high, *low]);
-                let bits = self.address.bits() & !0xffff | u32::from(vci);
-                one_to_one(VpiVci::from_bits(bits), *specific)
-            }
-            _ => return None,
-        };
-        Some(Cell { header, payload })
-    }
 }
 
 fn one_to_one(address: VpiVci, specific: u8) -> Header {
@@ -142,7 +154,7 @@ impl Iterator for Cells<'_> {
 
     fn next(&mut self) -> Option<Cell> {
         let (octets, rest) = self.octets.split_at_checked(self.mode.stride())?;
-        let cell = self.cell(octets)?;
+        let cell = self.mode.parse_cell(self.address, octets)?;
         self.octets = rest;
         Some(cell)
     }

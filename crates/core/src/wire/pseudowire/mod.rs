@@ -13,12 +13,14 @@
 mod aal5;
 mod cells;
 mod control_word;
+mod words;
 
 pub use aal5::{PduHeader, SduHeader, administrative_cell};
 pub use cells::{CellMode, Cells};
 pub use control_word::{
     CONTROL_WORD_LEN, ControlWord, Sequence, SequenceReceiver, SequenceVerdict,
 };
+pub use words::{CellPseudowire, CellPseudowireError, ServiceError};
 
 use super::{PAYLOAD_LEN, VpiVci};
 

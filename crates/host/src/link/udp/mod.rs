@@ -1,8 +1,9 @@
-//! The `udp` link: a port's cells in the datagrams of a pseudowire (RFC 4717, N to one) in
-//! MPLS-in-UDP (RFC 7510).
+//! The `udp` link: a port's cells in the datagrams of a pseudowire (RFC 4717) in MPLS-in-UDP
+//! (RFC 7510).
 //!
 //! ```text
 //!  IP 20 or 40 | UDP 8 | label 4 | [control word 4] | up to 28 cells of 52 octets at 1,500
+//!                                | 0, sequence    3 | of one VC 29 of 49, of one VP 28 of 51
 //! ```
 //!
 //! Each direction has a socket of its own. The receiving one is bound to port 6635 and connected to
@@ -14,7 +15,8 @@
 //! `sendmsg` at the end of a step that transmitted. Neither waits.
 //!
 //! A cell is copied out of its datagram once, into the adapter's FIFO, as on the `memory` link; the
-//! kernel's copy of the datagram comes before it.
+//! kernel's copy of the datagram comes before it. What a pseudowire of one VC or path does not send
+//! of a cell's address is filled in then.
 //!
 //! What a step transmits leaves with it, in as few datagrams as hold it, but for a datagram that is
 //! not full: that one may wait for more cells, as long as the packing timer says. No encryption, no
@@ -30,7 +32,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
-use cellgate_core::wire::{CellMode, IpVersion, Label, Pseudowire, VpiVci, pseudowire};
+use cellgate_core::wire::{CellPseudowire, IpVersion, Label};
 use serde::{Deserialize, Serialize};
 
 pub use receive::UdpReceiver;
@@ -53,8 +55,9 @@ pub struct UdpOptions {
     pub label_out: u32,
     /// The label of what arrives: 16 to 1,048,575.
     pub label_in: u32,
-    /// Whether packets are numbered.
-    pub control_word: bool,
+    /// How it packs cells, and whose they are where it does not send that.
+    #[serde(default)]
+    pub mode: CellPseudowire,
     /// The longest IP packet, in octets: 68 to 65,535.
     pub mtu: u16,
     /// Cells of a datagram at most; none: as many as fit.
@@ -134,8 +137,10 @@ pub struct UdpReport {
     pub send_calls: u64,
     /// Datagrams that it did not take: too long for a link on the way out, no route, and the like.
     pub send_errors: u64,
-    /// Cells in these, and those for which there was no room.
+    /// Cells in these, those for which there was no room, and those of other VCs.
     pub dropped_cells: u64,
+    /// Of these, cells of other VCs than the pseudowire is for.
+    pub foreign_cells: u64,
 }
 
 /// Why datagrams were discarded.
@@ -149,7 +154,7 @@ pub struct UdpDiscards {
     pub wrong_label: u64,
     /// A control word that is none, or whose length is wrong.
     pub bad_control_word: u64,
-    /// No whole number of cells, or none.
+    /// No whole number of cells, or none, or of another mode.
     pub bad_length: u64,
     /// Older than one that came before.
     pub out_of_order: u64,
@@ -173,21 +178,7 @@ impl UdpOptions {
 
     /// Octets before the first cell of a datagram.
     const fn header_len(&self) -> usize {
-        cellgate_core::wire::LABEL_ENTRY_LEN + self.mode().header_len()
-    }
-
-    const fn mode(&self) -> CellMode {
-        CellMode::NToOne {
-            control_word: self.control_word,
-        }
-    }
-
-    const fn pseudowire(&self) -> Pseudowire {
-        Pseudowire {
-            service: pseudowire::Service::Cells(self.mode()),
-            // An N-to-one pseudowire uses none.
-            address: VpiVci::from_bits(0),
-        }
+        cellgate_core::wire::LABEL_ENTRY_LEN + self.mode.mode().header_len()
     }
 
     /// Cells of a full datagram.
@@ -197,14 +188,13 @@ impl UdpOptions {
     }
 
     /// Cells that fit a datagram, which is also the clump that the peer may send at once
-    /// (`Config::clump_cells`): (`mtu` - 32) / 52 on IPv4, (`mtu` - 52) / 52 on IPv6, four octets
-    /// less with a control word.
+    /// (`Config::clump_cells`).
     pub const fn cells_per_datagram(&self) -> usize {
         let version = match self.peer {
             SocketAddr::V4(_) => IpVersion::V4,
             SocketAddr::V6(_) => IpVersion::V6,
         };
-        version.cells_per_datagram((self.mtu as usize).saturating_sub(self.mode().header_len()))
+        version.cells_per_datagram(self.mtu as usize, self.mode.mode())
     }
 
     /// Whether both ends could be.

@@ -6,7 +6,9 @@ use cellgate_core::Time;
 use cellgate_core::wire::pseudowire::{
     PacketContent, PseudowireError, SequenceReceiver, SequenceVerdict,
 };
-use cellgate_core::wire::{CELL_LEN_NO_HEC, Label, LabelEntry, Pseudowire};
+use cellgate_core::wire::{
+    CELL_LEN_NO_HEC, CellMode, CellPseudowire, Label, LabelEntry, Pseudowire,
+};
 use quinn_udp::RecvMeta;
 
 use super::socket::BatchSocket;
@@ -26,9 +28,8 @@ struct Segment {
 #[derive(Debug)]
 pub struct UdpReceiver {
     socket: BatchSocket,
-    pseudowire: Pseudowire,
+    pseudowire: CellPseudowire,
     label: Option<Label>,
-    header_len: usize,
     peer: IpAddr,
     /// [`UdpReceiver::BUFFERS`] of [`UdpReceiver::BUFFER_LEN`] octets, used in turn.
     buffers: Vec<u8>,
@@ -85,9 +86,8 @@ impl UdpReceiver {
         let memory = socket_memory(&socket.socket).unwrap_or_default();
         Ok(Self {
             socket,
-            pseudowire: options.pseudowire(),
+            pseudowire: options.mode,
             label: Label::new(options.label_in),
-            header_len: options.mode().header_len(),
             peer: options.peer.ip(),
             buffers: vec![0; Self::BUFFERS * Self::BUFFER_LEN],
             next: 0,
@@ -160,9 +160,9 @@ impl UdpReceiver {
                 break;
             }
             let from = usize::from(segment.buffer) * Self::BUFFER_LEN + segment.at as usize;
-            let len = count * CELL_LEN_NO_HEC;
-            let into = places[done..done + count].as_flattened_mut();
-            into.copy_from_slice(&self.buffers[from..from + len]);
+            let len = count * self.pseudowire.mode().stride();
+            let octets = &self.buffers[from..from + len];
+            fill(&mut places[done..done + count], octets, self.pseudowire);
             done += count;
             segment.cells -= count as u32;
             segment.at += len as u32;
@@ -256,7 +256,7 @@ impl UdpReceiver {
             discards.wrong_label += 1;
             return;
         }
-        let parsed = match self.pseudowire.parse(packet) {
+        let parsed = match Pseudowire::from(self.pseudowire).parse(packet) {
             Ok(parsed) => parsed,
             Err(PseudowireError::CellOctets { .. } | PseudowireError::AtmSpecific(_)) => {
                 discards.bad_length += 1;
@@ -287,7 +287,7 @@ impl UdpReceiver {
         let count = cells.len();
         self.segments.push_back(Segment {
             buffer: buffer as u8,
-            at: (end - packet.len() + self.header_len) as u32,
+            at: (end - cells.octets().len()) as u32,
             cells: count as u32,
         });
         self.waiting += count;
@@ -325,5 +325,19 @@ impl UdpReceiver {
             self.taken,
             self.queued_max as u64,
         );
+    }
+}
+
+/// Makes whole cells of what a datagram has of them.
+fn fill(places: &mut [[u8; CELL_LEN_NO_HEC]], octets: &[u8], pseudowire: CellPseudowire) {
+    let (mode, address) = (pseudowire.mode(), pseudowire.address());
+    if let CellMode::NToOne { .. } = mode {
+        places.as_flattened_mut().copy_from_slice(octets);
+        return;
+    }
+    for (place, octets) in places.iter_mut().zip(octets.chunks_exact(mode.stride())) {
+        if let Some(cell) = mode.parse_cell(address, octets) {
+            *place = cell.emit_without_hec();
+        }
     }
 }

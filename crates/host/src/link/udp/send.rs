@@ -3,7 +3,9 @@ use std::net::SocketAddr;
 
 use cellgate_core::Time;
 use cellgate_core::wire::pseudowire::Sequence;
-use cellgate_core::wire::{CELL_LEN_NO_HEC, CellMode, LABEL_ENTRY_LEN, Label, LabelEntry};
+use cellgate_core::wire::{
+    CELL_LEN_NO_HEC, Cell, CellMode, CellPseudowire, LABEL_ENTRY_LEN, Label, LabelEntry, VpiVci,
+};
 use quinn_udp::Transmit;
 
 use super::socket::BatchSocket;
@@ -19,13 +21,15 @@ pub struct UdpSender {
     socket: BatchSocket,
     peer: SocketAddr,
     label: [u8; LABEL_ENTRY_LEN],
-    mode: CellMode,
+    pseudowire: CellPseudowire,
     sequence: Sequence,
     header_len: usize,
     /// How long a datagram that is not full waits.
     timer_ns: u64,
     /// When the one that is not full was begun, if a step has ended since.
     waits_since: Option<Time>,
+    /// Octets of a cell in a datagram.
+    stride: usize,
     /// Cells of a full datagram.
     datagram_cells: usize,
     /// Octets of a full datagram.
@@ -55,21 +59,23 @@ impl UdpSender {
         options.check()?;
         let label = Label::new(options.label_out).ok_or(UdpError::Label(options.label_out))?;
         let (header_len, cells) = (options.header_len(), options.packed());
-        let datagram_len = header_len + cells * CELL_LEN_NO_HEC;
+        let mode = options.mode.mode();
+        let datagram_len = header_len + cells * mode.stride();
         let datagrams = (Self::BATCH_LEN_MAX / datagram_len).clamp(1, Self::BATCH_DATAGRAMS_MAX);
         let batch_len = datagrams * datagram_len;
         Ok(Self {
             socket: BatchSocket::sending(options)?,
             peer: options.peer,
             label: LabelEntry::new(label, true, Self::TTL).emit(),
-            mode: options.mode(),
-            sequence: match options.control_word {
+            pseudowire: options.mode,
+            sequence: match mode.is_numbered() {
                 true => Sequence::FIRST,
                 false => Sequence::NONE,
             },
             header_len,
             timer_ns: options.timer_ns,
             waits_since: None,
+            stride: mode.stride(),
             datagram_cells: cells,
             datagram_len,
             batch: Vec::with_capacity(batch_len),
@@ -103,13 +109,30 @@ impl UdpSender {
         let left = self.batch_len - self.batch.len();
         let (datagrams, part) = (left / self.datagram_len, left % self.datagram_len);
         // A datagram that has been begun has its header.
-        datagrams * self.datagram_cells + part / CELL_LEN_NO_HEC
+        datagrams * self.datagram_cells + part / self.stride
     }
 
     /// Puts contiguous cells of 52 octets into datagrams; how many found room. They are sent when a
-    /// batch is full, else by [`UdpSender::end_step`].
+    /// batch is full, else by [`UdpSender::end_step`]. Cells of VCs that the pseudowire is not for
+    /// are dropped.
     pub fn send(&mut self, cells: &[u8]) -> usize {
-        let (mut cells, _) = cells.as_chunks::<CELL_LEN_NO_HEC>();
+        let (cells, _) = cells.as_chunks::<CELL_LEN_NO_HEC>();
+        if let CellMode::NToOne { .. } = self.pseudowire.mode() {
+            return self.pack(cells);
+        }
+        let mut found = 0;
+        for cell in cells {
+            if self.pseudowire.carries(address_of(cell)) {
+                found += self.pack(std::slice::from_ref(cell));
+            } else {
+                self.counts.foreign_cells += 1;
+                self.counts.dropped_cells += 1;
+            }
+        }
+        found
+    }
+
+    fn pack(&mut self, mut cells: &[[u8; CELL_LEN_NO_HEC]]) -> usize {
         let wanted = cells.len();
         while !cells.is_empty() {
             if self.batch.len() == self.batch_len && !self.flush() {
@@ -121,10 +144,10 @@ impl UdpSender {
                     self.begin();
                     self.datagram_cells
                 }
-                _ => (self.datagram_len - begun) / CELL_LEN_NO_HEC,
+                _ => (self.datagram_len - begun) / self.stride,
             };
             let (now, later) = cells.split_at(room.min(cells.len()));
-            self.batch.extend_from_slice(now.as_flattened());
+            self.put(now);
             self.staged += now.len();
             cells = later;
         }
@@ -132,11 +155,24 @@ impl UdpSender {
         wanted - cells.len()
     }
 
+    /// Puts cells into a datagram that has room for them.
+    fn put(&mut self, cells: &[[u8; CELL_LEN_NO_HEC]]) {
+        match self.pseudowire.mode() {
+            CellMode::NToOne { .. } => self.batch.extend_from_slice(cells.as_flattened()),
+            mode => {
+                for cell in cells {
+                    let cell = Cell::parse_without_hec(cell);
+                    self.batch.extend_from_slice(&mode.emit_cell(&cell));
+                }
+            }
+        }
+    }
+
     /// Begins a datagram.
     fn begin(&mut self) {
         self.waits_since = None;
         self.batch.extend_from_slice(&self.label);
-        let header = self.mode.emit_header(self.sequence);
+        let header = self.pseudowire.mode().emit_header(self.sequence);
         self.batch.extend_from_slice(&header);
         self.sequence = self.sequence.next();
     }
@@ -167,7 +203,7 @@ impl UdpSender {
             let rest = &self.batch[self.sent..end];
             let contents = &rest[..len.min(rest.len())];
             let datagrams = contents.len().div_ceil(self.datagram_len);
-            let cells = (contents.len() - datagrams * self.header_len) / CELL_LEN_NO_HEC;
+            let cells = (contents.len() - datagrams * self.header_len) / self.stride;
             let transmit = Transmit {
                 destination: self.peer,
                 ecn: None,
@@ -218,6 +254,11 @@ impl UdpSender {
         counters.publish(self.counts.sent_cells, self.counts.sent_cells, 0);
         counters.publish_dropped(self.counts.dropped_cells);
     }
+}
+
+/// Whose cell it is. On a UNI the adapter sends GFC 0.
+fn address_of(cell: &[u8; CELL_LEN_NO_HEC]) -> VpiVci {
+    VpiVci::from_bits(Cell::parse_without_hec(cell).header.word() >> 4)
 }
 
 impl Drop for UdpSender {

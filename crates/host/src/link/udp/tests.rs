@@ -8,7 +8,7 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::ring::{AttachmentSizes, SduOptions};
-use cellgate_core::wire::{CellFormat, HeaderForm};
+use cellgate_core::wire::{CellFormat, CellMode, HeaderForm, VpiVci};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
@@ -24,7 +24,7 @@ fn later(now: &mut Time) -> Time {
     *now
 }
 
-fn options(control_word: bool, mtu: u16, v6: bool) -> UdpOptions {
+fn options(mode: &str, mtu: u16, v6: bool) -> UdpOptions {
     let local: SocketAddr = match v6 {
         true => "[::1]:0".parse().unwrap(),
         false => "127.0.0.1:0".parse().unwrap(),
@@ -36,7 +36,7 @@ fn options(control_word: bool, mtu: u16, v6: bool) -> UdpOptions {
         peer_source_port: None,
         label_out: 1_001,
         label_in: 1_001,
-        control_word,
+        mode: mode.parse().unwrap(),
         mtu,
         pack: None,
         timer_ns: 0,
@@ -44,8 +44,8 @@ fn options(control_word: bool, mtu: u16, v6: bool) -> UdpOptions {
 }
 
 /// Both ends of one direction, each on a free port.
-fn pair(control_word: bool, mtu: u16, v6: bool) -> (UdpSender, UdpReceiver) {
-    let options = options(control_word, mtu, v6);
+fn pair(mode: &str, mtu: u16, v6: bool) -> (UdpSender, UdpReceiver) {
+    let options = options(mode, mtu, v6);
     let receiver = UdpReceiver::open(&options).unwrap();
     let peer = receiver.local_address().unwrap();
     let sender = UdpSender::open(&UdpOptions { peer, ..options }).unwrap();
@@ -56,6 +56,18 @@ fn random_cells(seed: u64, count: usize) -> Vec<u8> {
     let mut cells = vec![0; count * 52];
     Pcg64Mcg::new((u128::from(seed) << 1) | 1).fill_bytes(&mut cells);
     cells
+}
+
+/// Makes the cell one of those that the pseudowire is for.
+fn address(cell: &mut [u8; 52], pseudowire: CellPseudowire) {
+    let word = u32::from_be_bytes([cell[0], cell[1], cell[2], cell[3]]);
+    let own = pseudowire.address().bits() << 4;
+    let word = match pseudowire.mode() {
+        CellMode::NToOne { .. } => word,
+        CellMode::OneToOneVcc => own | word & 0xf,
+        CellMode::OneToOneVpc => own & 0xfff0_0000 | word & 0xf_ffff,
+    };
+    cell[..4].copy_from_slice(&word.to_be_bytes());
 }
 
 /// Takes `count` cells, `room` at a time.
@@ -74,23 +86,31 @@ fn take(receiver: &mut UdpReceiver, count: usize, room: usize) -> Vec<u8> {
 
 #[test]
 fn cells_arrive_as_they_were_sent_in_whichever_pieces() {
-    for (control_word, mtu, v6) in [
-        (false, 1_500, false),
-        (true, 1_500, false),
-        (false, 1_500, true),
-        (true, 100, false),
-        (false, 65_535, false),
+    for (mode, mtu, v6) in [
+        ("n1", 1_500, false),
+        ("n1-cw", 1_500, false),
+        ("n1", 1_500, true),
+        ("n1-cw", 100, false),
+        ("n1", 65_535, false),
+        ("vcc@4000.300", 1_500, false),
+        ("vpc@4000", 1_500, false),
+        ("vcc@4000.300", 86, false),
+        ("vpc@4000", 65_535, true),
     ] {
         if v6 && UdpSocket::bind("[::1]:0").is_err() {
             continue;
         }
-        let (mut sender, mut receiver) = pair(control_word, mtu, v6);
+        let (mut sender, mut receiver) = pair(mode, mtu, v6);
+        let pseudowire: CellPseudowire = mode.parse().unwrap();
         let mut rng = Pcg64Mcg::new(3);
         let mut sent = 0;
         for round in 0..60 {
             let count = 1 + rng.next_u64() as usize % 400;
             let room = 1 + rng.next_u64() as usize % 300;
-            let cells = random_cells(round, count);
+            let mut cells = random_cells(round, count);
+            for cell in cells.as_chunks_mut::<52>().0 {
+                address(cell, pseudowire);
+            }
             let (front, back) = cells.split_at(count / 3 * 52);
             assert_eq!(sender.send(front) + sender.send(back), count);
             assert!(sender.flush());
@@ -111,19 +131,24 @@ fn cells_arrive_as_they_were_sent_in_whichever_pieces() {
 
 #[test]
 fn packs_what_the_mtu_holds() {
-    for (control_word, mtu, v6, pack) in [
-        (false, 1_500, false, 28),
-        (true, 1_500, false, 28),
-        (false, 1_500, true, 27),
-        (true, 1_500, true, 27),
-        (false, 84, false, 1),
-        (true, 87, false, 0),
-        (true, 88, false, 1),
-        (false, 9_000, false, 172),
+    for (mode, mtu, v6, pack) in [
+        ("n1", 1_500, false, 28),
+        ("n1-cw", 1_500, false, 28),
+        ("n1", 1_500, true, 27),
+        ("n1-cw", 1_500, true, 27),
+        ("n1", 84, false, 1),
+        ("n1-cw", 87, false, 0),
+        ("n1-cw", 88, false, 1),
+        ("n1", 9_000, false, 172),
+        // (1,500 - 32 - 3) / 49 and / 51.
+        ("vcc@0.32", 1_500, false, 29),
+        ("vpc@0", 1_500, false, 28),
+        ("vcc@0.32", 83, false, 0),
+        ("vcc@0.32", 84, false, 1),
     ] {
-        assert_eq!(options(control_word, mtu, v6).cells_per_datagram(), pack);
+        assert_eq!(options(mode, mtu, v6).cells_per_datagram(), pack);
     }
-    let (mut sender, mut receiver) = pair(false, 1_500, false);
+    let (mut sender, mut receiver) = pair("n1", 1_500, false);
     sender.send(&random_cells(1, 28 * 3 + 5));
     sender.flush();
     take(&mut receiver, 28 * 3 + 5, 256);
@@ -133,8 +158,57 @@ fn packs_what_the_mtu_holds() {
 }
 
 #[test]
+fn cells_of_others_do_not_leave() {
+    for (mode, own, other) in [
+        ("vcc@16.257", [1, 0, 0x10, 0x10], [1, 0, 0x10, 0x20]),
+        ("vpc@16", [1, 0, 0x10, 0x10], [1, 0x10, 0x10, 0x10]),
+    ] {
+        let (mut sender, mut receiver) = pair(mode, 1_500, false);
+        let mut cells = [[9; 52]; 4];
+        for (cell, header) in cells.iter_mut().zip([own, other, other, own]) {
+            cell[..4].copy_from_slice(&header);
+        }
+        assert_eq!(sender.send(cells.as_flattened()), 2);
+        assert_eq!(sender.staged(), 2);
+        assert!(sender.flush());
+        let report = sender.report();
+        assert_eq!((report.foreign_cells, report.dropped_cells), (2, 2));
+        assert_eq!((report.sent_cells, report.sent_datagrams), (2, 1));
+        let came = take(&mut receiver, 2, 4);
+        assert_eq!(came, [cells[0], cells[3]].concat());
+    }
+}
+
+/// One cell of VC 16.257 with PTI 1 and CLP 1, as RFC 4717 has it.
+#[test]
+fn packets_are_those_of_the_rfc() {
+    let mut cell = [0x55; 52];
+    cell[..4].copy_from_slice(&[1, 0, 0x10, 0x13]);
+    for (mode, packet) in [
+        ("n1", &[1, 0, 0x10, 0x13][..]),
+        ("n1-cw", &[0, 0, 0, 1, 1, 0, 0x10, 0x13]),
+        ("vcc@16.257", &[0, 0, 1, 0x03]),
+        ("vpc@16", &[0, 0, 1, 0x43, 1, 1]),
+    ] {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = socket.local_addr().unwrap();
+        let options = UdpOptions {
+            peer,
+            ..options(mode, 1_500, false)
+        };
+        let mut sender = UdpSender::open(&options).unwrap();
+        sender.send(&cell);
+        assert!(sender.flush());
+        let mut octets = [0; 100];
+        let len = socket.recv(&mut octets).unwrap();
+        let expected = datagram(&[packet, &[0x55; 48]].concat());
+        assert_eq!(octets[..len], expected, "{mode}");
+    }
+}
+
+#[test]
 fn impossible_pseudowires_are_refused() {
-    let good = options(false, 1_500, false);
+    let good = options("n1", 1_500, false);
     let refused = |options: UdpOptions| {
         let sender = UdpSender::open(&options).map(|_| ()).unwrap_err();
         let receiver = UdpReceiver::open(&options).map(|_| ()).unwrap_err();
@@ -164,7 +238,7 @@ fn impossible_pseudowires_are_refused() {
 
 #[test]
 fn packs_no_more_than_it_is_told_and_waits_no_longer_than_its_timer() {
-    let good = options(false, 1_500, false);
+    let good = options("n1", 1_500, false);
     let receiver = UdpReceiver::open(&good).unwrap();
     let peer = receiver.local_address().unwrap();
     let options = UdpOptions {
@@ -234,35 +308,49 @@ fn datagram(rest: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// Whether packets have a control word, a bad one, and what counts it.
-type Bad = (bool, Vec<u8>, fn(&UdpDiscards) -> u64);
+/// A mode, a packet that is bad in it, and what counts it.
+type Bad = (&'static str, Vec<u8>, fn(&UdpDiscards) -> u64);
 
 #[test]
 fn bad_datagrams_are_discarded_by_name() {
     let cell = [1_u8; 52];
     let two = [cell, cell].concat();
     let mut many: Vec<Bad> = Vec::new();
-    for control_word in [false, true] {
-        many.push((control_word, vec![], |d| d.bad_stack));
-        many.push((control_word, vec![0, 0, 1], |d| d.bad_stack));
+    for mode in ["n1", "n1-cw", "vcc@16.4112", "vpc@16"] {
+        many.push((mode, vec![], |d| d.bad_stack));
+        many.push((mode, vec![0, 0, 1], |d| d.bad_stack));
         // No entry says that it is the last.
-        many.push((control_word, vec![0; 1_000], |d| d.bad_stack));
+        many.push((mode, vec![0; 1_000], |d| d.bad_stack));
         let other = [&[0, 0x3e, 0x81, 0xff][..], &cell].concat();
-        many.push((control_word, other, |d| d.wrong_label));
+        many.push((mode, other, |d| d.wrong_label));
     }
-    many.push((false, datagram(&[]), |d| d.bad_length));
-    many.push((false, datagram(&two[..103]), |d| d.bad_length));
-    many.push((true, datagram(&[]), |d| d.bad_control_word));
-    many.push((true, datagram(&[0, 0, 0]), |d| d.bad_control_word));
-    many.push((true, datagram(&[0, 0, 0, 0]), |d| d.bad_length));
+    many.push(("n1", datagram(&[]), |d| d.bad_length));
+    many.push(("n1", datagram(&two[..103]), |d| d.bad_length));
+    many.push(("n1-cw", datagram(&[]), |d| d.bad_control_word));
+    many.push(("n1-cw", datagram(&[0, 0, 0]), |d| d.bad_control_word));
+    many.push(("n1-cw", datagram(&[0, 0, 0, 0]), |d| d.bad_length));
     let channel = [&[0x10, 0, 0, 0][..], &cell].concat();
-    many.push((true, datagram(&channel), |d| d.bad_control_word));
+    many.push(("n1-cw", datagram(&channel), |d| d.bad_control_word));
     let shorter = [&[0, 3, 0, 0][..], &cell].concat();
-    many.push((true, datagram(&shorter), |d| d.bad_control_word));
+    many.push(("n1-cw", datagram(&shorter), |d| d.bad_control_word));
     let odd = [&[0, 0, 0, 0][..], &two[..103]].concat();
-    many.push((true, datagram(&odd), |d| d.bad_length));
-    for (i, (control_word, octets, count)) in many.into_iter().enumerate() {
-        let (mut sender, mut receiver) = pair(control_word, 1_500, false);
+    many.push(("n1-cw", datagram(&odd), |d| d.bad_length));
+    for (mode, len) in [("vcc@16.4112", 49), ("vpc@16", 51)] {
+        many.push((mode, datagram(&[]), |d| d.bad_control_word));
+        many.push((mode, datagram(&[0, 0]), |d| d.bad_control_word));
+        many.push((mode, datagram(&[0x10; 64]), |d| d.bad_control_word));
+        many.push((mode, datagram(&[0; 3]), |d| d.bad_length));
+        many.push((mode, datagram(&vec![0; 3 + len - 1]), |d| d.bad_length));
+        many.push((mode, datagram(&vec![0; 3 + len + 1]), |d| d.bad_length));
+        // V says the other mode, M says a frame.
+        let other = 0x40 * u8::from(len == 49);
+        for specific in [other, 0x80 | other ^ 0x40] {
+            let packet = [&[0, 0, 0, specific][..], &vec![0; len - 1]].concat();
+            many.push((mode, datagram(&packet), |d| d.bad_length));
+        }
+    }
+    for (i, (mode, octets, count)) in many.into_iter().enumerate() {
+        let (mut sender, mut receiver) = pair(mode, 1_500, false);
         let to = receiver.local_address().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(&octets, to).unwrap();
@@ -278,8 +366,13 @@ fn bad_datagrams_are_discarded_by_name() {
 #[test]
 fn random_datagrams_are_cells_or_discards_and_never_more() {
     let mut rng = Pcg64Mcg::new(11);
-    for control_word in [false, true] {
-        let (_, mut receiver) = pair(control_word, 1_500, false);
+    for (mode, header, stride) in [
+        ("n1", 0, 52),
+        ("n1-cw", 4, 52),
+        ("vcc@1.32", 3, 49),
+        ("vpc@1", 3, 51),
+    ] {
+        let (_, mut receiver) = pair(mode, 1_500, false);
         let to = receiver.local_address().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let (mut now, mut sent, mut taken) = (Time::ZERO, 0, 0);
@@ -290,10 +383,19 @@ fn random_datagrams_are_cells_or_discards_and_never_more() {
                 rng.fill_bytes(&mut octets);
                 // Half of them have the label, and of these most a whole number of cells.
                 if rng.next_u64() & 1 == 0 {
-                    octets.truncate(octets.len() / 52 * 52 + 4 * usize::from(control_word));
-                    if let (true, [flags, length, ..]) = (control_word, &mut octets[..]) {
-                        *flags &= 0x0f;
-                        *length &= 0xc0;
+                    octets.truncate(octets.len() / stride * stride + header);
+                    match &mut octets[..] {
+                        [flags, length, ..] if header == 4 => {
+                            *flags &= 0x0f;
+                            *length &= 0xc0;
+                        }
+                        [flags, _, _, cells @ ..] if header == 3 => {
+                            *flags &= 0x0f;
+                            for specific in cells.iter_mut().step_by(stride) {
+                                *specific = *specific & 0x0f | (stride as u8 & 2) << 5;
+                            }
+                        }
+                        _ => {}
                     }
                     octets = datagram(&octets);
                 }
@@ -315,7 +417,7 @@ fn random_datagrams_are_cells_or_discards_and_never_more() {
 
 #[test]
 fn numbered_packets_are_missed_and_refused_if_late() {
-    let (_, mut receiver) = pair(true, 1_500, false);
+    let (_, mut receiver) = pair("n1-cw", 1_500, false);
     let to = receiver.local_address().unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let send = |number: u16| {
@@ -350,7 +452,7 @@ fn pseudowires_of_one_address_have_queues_of_their_own() {
     let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
     let first = UdpOptions {
         peer_source_port: Some(port(&peers[0])),
-        ..options(false, 1_500, false)
+        ..options("n1", 1_500, false)
     };
     let mut flooded = UdpReceiver::open(&first).unwrap();
     let local = flooded.local_address().unwrap();
@@ -402,7 +504,7 @@ fn what_the_kernel_refuses_is_counted() {
     let options = UdpOptions {
         peer: "255.255.255.255:6635".parse().unwrap(),
         local: "127.0.0.1:0".parse().unwrap(),
-        ..options(true, 1_500, false)
+        ..options("n1-cw", 1_500, false)
     };
     let mut sender = UdpSender::open(&options).unwrap();
     assert_eq!(sender.send(&random_cells(1, 60)), 60);
@@ -446,7 +548,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
         peer: at,
         source_port: source,
         peer_source_port: Some(source),
-        ..options(true, 1_500, false)
+        ..options("n1-cw", 1_500, false)
     };
     control.pseudowire(PortIndex(0), itself).unwrap();
     let rates = FaultRates {
