@@ -3,7 +3,7 @@
 use cellgate_lab::world::{check_determinism, scenario_of};
 use serde::Serialize;
 
-use super::seeds::{Many, quiet_panics, sweep};
+use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
 use crate::output::{Exit, print, print_json};
 
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
     let options = many.options(false);
-    let swept = sweep("sim det", &many.seeds.0, many.jobs, None, |seed| {
+    let swept = many.sweep("sim det", |seed| {
         // Half of the hash: the sum of a million stays below 2^64.
         Ok(check_determinism(&scenario_of(seed), options)?.trace_hash >> 32)
     });

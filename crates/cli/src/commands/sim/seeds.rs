@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::{Failure, Options, with_bug};
+use clap::value_parser;
 
 use crate::commands::lab::progress::Shown;
 
-/// `A..B`: A to B - 1; `N`: 0 to N - 1.
+/// `A..B`: A to B - 1; `N`: 0 to N - 1. All are below 2^63.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seeds(pub(super) Range<u64>);
 
@@ -29,8 +30,8 @@ impl FromStr for Seeds {
             Some((from, to)) => number(from)?..number(to)?,
             None => 0..number(text)?,
         };
-        if range.is_empty() {
-            bail!("expected A..B with A below B");
+        if range.is_empty() || range.end > 1 << 63 {
+            bail!("expected A..B with A below B, and B at most 2^63");
         }
         Ok(Self(range))
     }
@@ -42,9 +43,17 @@ pub(super) struct Many {
     /// Seeds: A..B, or N for 0..N
     #[arg(long, value_name = "A..B")]
     pub(super) seeds: Seeds,
-    /// Threads
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) jobs: usize,
+    /// Threads, 1 to 256
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = value_parser!(u16).range(1..=256)
+    )]
+    jobs: u16,
+    /// Stop after so long: 90s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    budget: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -56,6 +65,15 @@ impl Many {
     /// How each is run.
     pub(super) fn options(&self, reference: bool) -> Options {
         self.bug.options(reference)
+    }
+
+    /// Runs `one` for each seed until one fails or the time is up.
+    pub(super) fn sweep(
+        &self,
+        name: &'static str,
+        one: impl Fn(u64) -> Result<u64, Failure> + Sync,
+    ) -> Swept {
+        sweep(name, &self.seeds.0, self.jobs, self.budget, one)
     }
 }
 
@@ -83,13 +101,13 @@ fn bug(name: &str) -> anyhow::Result<Options> {
 }
 
 /// A span with a unit: `90s`, `10m`, `2h`.
-pub(super) fn span(text: &str) -> anyhow::Result<Duration> {
-    let (digits, unit) = text.split_at(text.len().saturating_sub(1));
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        _ => bail!("expected a number and one of s, m, h"),
+fn span(text: &str) -> anyhow::Result<Duration> {
+    let units = [('s', 1), ('m', 60), ('h', 3_600)];
+    let mut found = units
+        .into_iter()
+        .filter_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let Some((digits, seconds)) = found.next() else {
+        bail!("expected a number and one of s, m, h");
     };
     let number: u64 = digits.parse().context("a whole number")?;
     Ok(Duration::from_secs(number.saturating_mul(seconds)))
@@ -106,10 +124,10 @@ pub(super) struct Swept {
 }
 
 /// Runs `one` for each seed, by `jobs` threads, until one fails or the time is up.
-pub(super) fn sweep(
+fn sweep(
     name: &'static str,
     seeds: &Range<u64>,
-    jobs: usize,
+    jobs: u16,
     budget: Option<Duration>,
     one: impl Fn(u64) -> Result<u64, Failure> + Sync,
 ) -> Swept {
@@ -146,7 +164,7 @@ pub(super) fn sweep(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..jobs {
             scope.spawn(work);
         }
     });
@@ -174,12 +192,21 @@ mod tests {
         let seeds = |text: &str| text.parse::<Seeds>().map(|seeds| seeds.0).ok();
         assert_eq!(seeds("3..7"), Some(3..7));
         assert_eq!(seeds("1_000"), Some(0..1_000));
-        for bad in ["", "x", "7..7", "7..3", "-1", "1..x", "0"] {
+        for bad in [
+            "",
+            "x",
+            "7..7",
+            "7..3",
+            "-1",
+            "1..x",
+            "0",
+            "1..9223372036854775809",
+        ] {
             assert_eq!(seeds(bad), None, "{bad}");
         }
         assert_eq!(span("90s").ok(), Some(Duration::from_secs(90)));
         assert_eq!(span("10m").ok(), Some(Duration::from_secs(600)));
-        for bad in ["", "s", "10", "10d", "1.5h"] {
+        for bad in ["", "s", "10", "10d", "1.5h", "1\u{b5}", "s\u{b5}s"] {
             assert!(span(bad).is_err(), "{bad}");
         }
     }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
 
-use super::seeds::{Many, quiet_panics, span, sweep};
+use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
 use crate::output::{Exit, print, print_json, table};
 
@@ -15,9 +14,6 @@ use crate::output::{Exit, print, print_json, table};
 pub(crate) struct Args {
     #[command(flatten)]
     many: Many,
-    /// Stop after so long: 90s, 10m, 2h
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    budget: Option<Duration>,
     /// Let no reference run beside the adapters
     #[arg(long)]
     fast: bool,
@@ -44,7 +40,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let many = &args.many;
     let options = many.options(!args.fast);
     let marks = Mutex::new(Marks::default());
-    let swept = sweep("sim sweep", &many.seeds.0, many.jobs, args.budget, |seed| {
+    let swept = many.sweep("sim sweep", |seed| {
         let scenario = scenario_of(seed);
         let (outcome, reached) = check_marked(&scenario, options)?;
         if args.isolation {
