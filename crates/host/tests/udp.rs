@@ -39,7 +39,7 @@ fn between(near: u8, far: u8, mode: &str) -> UdpOptions {
 
 fn udp_options() -> AdapterOptions {
     let mut options = options();
-    options.config.clump_cells = 28;
+    options.config.clump_cells = 29;
     options
 }
 
@@ -125,6 +125,10 @@ fn what_cannot_be_is_refused() {
     let bad = UdpOptions { mtu: 40, ..good };
     let error = refusal(control.pseudowire(PortIndex(0), bad));
     assert!(matches!(error, ControlError::Pseudowire(_)), "{error}");
+    // Its peer's datagrams are more at once than contracts tolerate.
+    let long = UdpOptions { mtu: 9_000, ..good };
+    let error = refusal(control.pseudowire(PortIndex(0), long));
+    assert!(error.to_string().contains("pack 29"), "{error}");
     let nowhere = UdpOptions {
         local: "192.0.2.77:6635".parse().unwrap(),
         ..good

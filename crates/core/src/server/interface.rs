@@ -62,7 +62,7 @@ pub enum Link {
 
 impl Link {
     /// What it carries if it cannot carry cells of this VC.
-    pub(super) fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
+    pub fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
         match self {
             Self::Memory { .. } => None,
             Self::Udp { mode, .. } => (!mode.carries(vc)).then_some(*mode),

@@ -36,6 +36,8 @@ impl Service {
             error @ crate::link::udp::UdpError::Kernel { .. } => kernel(error),
             other => ControlError::Pseudowire(other.to_string()),
         };
+        let clump = self.options.config.clump_cells;
+        options.fits(clump).map_err(refused)?;
         let receiver = UdpReceiver::open(options).map_err(refused)?;
         let sender = UdpSender::open(options).map_err(refused)?;
         let answer = Answer::Pseudowire {

@@ -7,13 +7,14 @@ use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Address, AdmissionConfig, CpuLaw, InterfaceSpec, Limits, Link, Open, ServerAssumptions,
-    ServerConfig,
+    Address, AdmissionConfig, CpuLaw, InterfaceSpec, Limits, Link, Open, Refused,
+    ServerAssumptions, ServerConfig,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
+use super::links::udp_options;
 use crate::adapter::AdapterOptions;
 use crate::sys::{Cpus, SchedulingRequest};
 
@@ -94,6 +95,8 @@ pub struct AdapterSection {
     pub lock_memory: bool,
     /// The longest stall that must not cost a conforming sender anything, in nanoseconds.
     pub gap_max_ns: u64,
+    /// Cells that a link may bring at once: the most that a pseudowire's datagram holds.
+    pub clump_cells: u16,
     /// Cells taken from an interface without finding it empty after which best effort is refused
     /// (0: never).
     pub overload_cells: u32,
@@ -124,6 +127,7 @@ impl Default for AdapterSection {
             yield_when_idle: None,
             lock_memory: true,
             gap_max_ns: 30_000_000,
+            clump_cells: 29,
             overload_cells: 262_144,
             silence_max_ns: 10_000_000_000,
         }
@@ -258,6 +262,9 @@ impl Config {
         if !adapter.port_cells.is_power_of_two() {
             return wrong("adapter.port_cells: a power of two".to_owned());
         }
+        if adapter.clump_cells == 0 {
+            return wrong("adapter.clump_cells: 1 or more".to_owned());
+        }
         if admission.best_effort_percent > 100 || admission.adapter_ppm > 1_000_000 {
             return wrong("admission: more than there is".to_owned());
         }
@@ -272,6 +279,10 @@ impl Config {
             if names.insert(&interface.name, interface).is_some() {
                 return wrong(format!("interface {}: twice", interface.name));
             }
+            let udp = udp_options(&interface.link);
+            if let Some(Err(error)) = udp.map(|udp| udp.fits(adapter.clump_cells)) {
+                return wrong(format!("interface {}: {error}", interface.name));
+            }
         }
         if self.interfaces.len() > usize::from(adapter.ports) {
             return wrong("more interfaces than adapter.ports".to_owned());
@@ -285,6 +296,15 @@ impl Config {
                 .is_some_and(|name| !names.contains_key(name))
             {
                 return wrong(format!("connection {address}: no such interface"));
+            }
+            let mut on = names.values();
+            let interface = match &address.interface {
+                Some(name) => names.get(name),
+                None => on.next().filter(|_| names.len() == 1),
+            };
+            if let Some(carried) = interface.and_then(|one| one.link.bars(address.vc)) {
+                let refused = Refused::NotCarried { carried };
+                return wrong(format!("connection {address}: {refused}"));
             }
             if addresses.contains(&address) {
                 return wrong(format!("connection {address}: twice"));
@@ -329,7 +349,7 @@ impl Config {
             attachments: section.attachments,
             ports: vec![self.port(); section.ports.into()],
             gap_max_ns: section.gap_max_ns,
-            clump_cells: CLUMP_CELLS,
+            clump_cells: section.clump_cells,
             overload_cells: section.overload_cells,
         };
         AdapterOptions {
@@ -381,7 +401,7 @@ impl Config {
                 },
                 wake_up_ns: admission.wake_up_ns,
                 gap_max_ns: adapter.gap_max_ns,
-                clump_cells: CLUMP_CELLS,
+                clump_cells: adapter.clump_cells,
             },
             admission: AdmissionConfig {
                 adapter_law: laws.adapter,
@@ -410,9 +430,6 @@ pub(super) struct Laws {
     pub(super) worker: CpuLaw,
     pub(super) worker_ppm: u32,
 }
-
-/// Cells of the longest packet of a pseudowire at an MTU of 1,500.
-const CLUMP_CELLS: u16 = 28;
 
 #[cfg(test)]
 mod tests {
@@ -470,6 +487,12 @@ mod tests {
     fn says_what_is_wrong_and_where() {
         let interface = "[[interface]]\nname = \"lo\"\nlink.memory.peer = \"lo\"\n";
         let twice = format!("{interface}{interface}");
+        let wan = |rest: &str| {
+            format!(
+                "[[interface]]\nname = \"wan\"\n[interface.link.udp]\nlocal = \"127.0.0.1:1\"\n\
+                 peer = \"127.0.0.1:2\"\nlabel_out = 16\n{rest}\n"
+            )
+        };
         for (text, parts) in [
             (
                 "[server]\nsokcet = \"x\"\n",
@@ -491,6 +514,30 @@ mod tests {
             (
                 "[[connection]]\naddress = \"x.0.32\"\ncontract = \"ubr\"\n",
                 &["connection x.0.32", "no such interface"],
+            ),
+            ("[adapter]\nclump_cells = 0\n", &["clump_cells"]),
+            (
+                &wan("mtu = 1500\nlabel_in = 15"),
+                &["interface wan", "label 15"],
+            ),
+            (
+                &wan("mtu = 80\nlabel_in = 16"),
+                &["interface wan", "no cell fits"],
+            ),
+            (
+                &wan("mtu = 9000\nlabel_in = 16"),
+                &["172 cells", "pack 29", "clump_cells"],
+            ),
+            (
+                &wan("mtu = 1500\nlabel_in = 16\nmode = \"aal5-sdu@0.32\""),
+                &["line", "vcc@VPI.VCI"],
+            ),
+            (
+                &format!(
+                    "{}\n[[connection]]\naddress = \"0.33\"\ncontract = \"ubr\"\n",
+                    wan("mtu = 1500\nlabel_in = 16\nmode = \"vcc@0.32\""),
+                ),
+                &["connection 0.33", "carries vcc@0.32 alone"],
             ),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();

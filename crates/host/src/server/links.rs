@@ -281,7 +281,8 @@ impl Links {
     }
 }
 
-fn udp_options(link: &Link) -> Option<UdpOptions> {
+/// The pseudowire of a link that is one.
+pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
     match *link {
         Link::Memory { .. } => None,
         Link::Udp {

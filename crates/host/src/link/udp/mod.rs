@@ -88,6 +88,17 @@ pub enum UdpError {
         /// Cells.
         fit: usize,
     },
+    /// Datagrams can bring more at once than the adapter tolerates.
+    #[error(
+        "{pack} cells a datagram: {clump} at once are tolerated; pack {clump}, or have more \
+         `adapter.clump_cells`"
+    )]
+    Clump {
+        /// Cells.
+        pack: usize,
+        /// Cells.
+        clump: u16,
+    },
     /// The timer is too long.
     #[error("a timer of {0} ns: at most 1,000,000,000")]
     Timer(u64),
@@ -187,14 +198,23 @@ impl UdpOptions {
         self.pack.map_or(fit, |pack| fit.min(pack.get().into()))
     }
 
-    /// Cells that fit a datagram, which is also the clump that the peer may send at once
-    /// (`Config::clump_cells`).
+    /// Cells that fit a datagram.
     pub const fn cells_per_datagram(&self) -> usize {
         let version = match self.peer {
             SocketAddr::V4(_) => IpVersion::V4,
             SocketAddr::V6(_) => IpVersion::V6,
         };
         version.cells_per_datagram(self.mtu as usize, self.mode.mode())
+    }
+
+    /// Whether an adapter can have it that tolerates `clump` cells at once (`Config::clump_cells`):
+    /// the peer is taken to pack as many cells as this end.
+    pub(crate) fn fits(&self, clump: u16) -> Result<(), UdpError> {
+        self.check()?;
+        match self.packed() {
+            pack if pack > clump.into() => Err(UdpError::Clump { pack, clump }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether both ends could be.
