@@ -49,7 +49,10 @@ pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
 pub use cellgate_core::adapter::{Discard, DiscardCounts, Notification, VcStats};
-pub use cellgate_core::contract::{CellRate, Credit, ServiceCategory, TrafficContract};
+pub use cellgate_core::contract::{
+    Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
+    TrafficDescriptor,
+};
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
     AdapterInfo, Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot,

@@ -123,6 +123,7 @@ impl<'c> StreamReader<'c> {
         let held = held.ok_or(Error::WouldBlock(Wait::Pdu))?;
         let len = held.len().min(buffer.len());
         buffer[..len].copy_from_slice(&held[..len]);
+        self.connection.count_copy();
         Ok(held.len())
     }
 

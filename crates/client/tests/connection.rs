@@ -5,10 +5,10 @@ mod common;
 use std::time::{Duration, Instant};
 
 use cellgate::{
-    Connection, EndReason, Error, Indication, Interest, Notification, Refused, Resource,
-    SduOptions, Wait,
+    Aal, CellRate, Connection, Credit, EndReason, Error, Indication, Interest, Jitter,
+    Notification, Peak, Refused, Resource, SduOptions, ServiceCategory, TrafficContract,
+    TrafficDescriptor, Wait,
 };
-use cellgate_core::contract::{Credit, Jitter};
 use common::{Fake, PATIENCE};
 
 /// Fast enough that credit is no matter for the SDUs of a test.
@@ -72,6 +72,37 @@ fn what_is_lent_crosses_without_a_copy() {
         (received.received, received.receive_copies),
         (SDUS as u64, 0)
     );
+}
+
+#[test]
+fn counters_are_right_while_a_space_is_borrowed() {
+    let fake = Fake::start();
+    let (a, _b) = fake.pair(FAST);
+    a.send(&[1; 10]).unwrap();
+    let space = a.reserve(10).unwrap();
+    let counted = a.counters();
+    assert_eq!((counted.sent, counted.send_copies), (1, 1));
+    space.submit().unwrap();
+    assert_eq!((a.counters().sent, a.counters().send_copies), (2, 1));
+}
+
+#[test]
+fn a_contract_made_of_fields_is_the_one_in_words() {
+    let one_way = TrafficDescriptor {
+        pcr: CellRate::new(400_000).map(Peak::Rate),
+        max_sdu: 8_192.try_into().ok(),
+        ..TrafficDescriptor::default()
+    };
+    let contract = TrafficContract {
+        aal: Some(Aal::Aal5),
+        transmit: Some(one_way),
+        receive: Some(one_way),
+        ..TrafficContract::new(ServiceCategory::Cbr)
+    };
+    let fake = Fake::start();
+    let made = fake.builder("a.0.100", "ubr").contract(contract).open();
+    let written = fake.open("a.0.101", FAST);
+    assert_eq!(made.unwrap().contract(), written.contract());
 }
 
 #[test]

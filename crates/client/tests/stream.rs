@@ -44,6 +44,9 @@ fn what_is_held_is_read_in_order_again_and_out_of_order() {
         (stream.oldest(), stream.end(), stream.released_unread()),
         (0, 10, 0)
     );
+    // A read is a copy, the same PDU's second one, too.
+    let counted = b.counters();
+    assert_eq!((counted.received, counted.receive_copies), (10, 13));
 }
 
 #[test]

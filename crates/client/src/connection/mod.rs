@@ -29,7 +29,7 @@ use crate::{Builder, Error, ServerInfo};
 
 use memory::Memory;
 use receive::Receiver;
-use transmit::{Renewal, Transmitter};
+use transmit::{Renewal, SendCounters, Transmitter};
 use wait::Poller;
 
 pub use receive::{Pdu, Received};
@@ -55,6 +55,7 @@ pub struct Connection {
     attached: RefCell<Attached>,
     receive: RefCell<Receiver>,
     transmit: RefCell<Transmitter>,
+    sent: SendCounters,
     /// What the transmit half becomes as soon as no [`Space`] borrows it.
     renewal: RefCell<Renewal>,
     poller: Poller,
@@ -107,7 +108,8 @@ pub struct ConnectionCounters {
     pub suspended: u64,
     /// PDUs handed to the application.
     pub received: u64,
-    /// Of these, copied out of the receive ring: one copy each.
+    /// Copies out of the receive ring: one for each of these that was not held, and one for each read
+    /// of a stream.
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
     pub dismissed: u64,
@@ -183,6 +185,7 @@ impl Connection {
             attached: RefCell::new(attached),
             receive: RefCell::new(receive),
             transmit: RefCell::new(transmit),
+            sent: SendCounters::default(),
             renewal: RefCell::new(Renewal::default()),
             poller,
             end: Cell::new(None),
@@ -312,14 +315,13 @@ impl Connection {
 
     /// What this library counted; no system call.
     pub fn counters(&self) -> ConnectionCounters {
-        let mut counters = self.receive.borrow().counters;
-        if let Ok(transmit) = self.transmit.try_borrow() {
-            counters.sent = transmit.counters.sent;
-            counters.send_copies = transmit.counters.send_copies;
-            counters.suspended = transmit.counters.suspended;
+        ConnectionCounters {
+            sent: self.sent.sent.get(),
+            send_copies: self.sent.copies.get(),
+            suspended: self.sent.suspended.get(),
+            client: self.attached.borrow().counters(),
+            ..self.receive.borrow().counters
         }
-        counters.client = self.attached.borrow().counters();
-        counters
     }
 
     /// Waits until the adapter has sent what was handed to it, and closes the connection: its last

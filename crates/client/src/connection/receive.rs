@@ -303,6 +303,11 @@ impl Connection {
         self.receive.borrow().counters.dismissed
     }
 
+    /// Counts an SDU that was copied from where it is held.
+    pub(crate) fn count_copy(&self) {
+        self.receive.borrow_mut().counters.receive_copies += 1;
+    }
+
     pub(crate) fn try_hold(&self) -> Result<HeldPdu, Error> {
         self.taken(Receiver::hold)
     }

@@ -1,7 +1,7 @@
 //! From the application to the adapter.
 
 use core::ops::{Deref, DerefMut};
-use std::cell::RefMut;
+use std::cell::{Cell, RefMut};
 use std::time::Duration;
 
 use cellgate_core::Time;
@@ -11,7 +11,7 @@ use cellgate_core::ring::{self, SduOptions};
 use cellgate_core::server::Opened;
 use cellgate_shm::ClientTransmit;
 
-use super::{Connection, ConnectionCounters, Interest};
+use super::{Connection, Interest};
 use crate::clock::now;
 use crate::{Error, Wait};
 
@@ -25,7 +25,14 @@ pub(super) struct Transmitter {
     pace: Option<UsageControl>,
     /// Until when the writer has no credit.
     suspended_until: Option<Time>,
-    pub(super) counters: ConnectionCounters,
+}
+
+/// What was sent. Not within the transmit half, which is borrowed while a [`Space`] is.
+#[derive(Debug, Default)]
+pub(super) struct SendCounters {
+    pub(super) sent: Cell<u64>,
+    pub(super) copies: Cell<u64>,
+    pub(super) suspended: Cell<u64>,
 }
 
 /// What becomes of the transmit half when the server has changed the connection.
@@ -50,7 +57,6 @@ impl Transmitter {
             max_sdu: opened.transmit_max_sdu,
             pace: opened.transmit_credit.map(|credit| paced(now(), credit)),
             suspended_until: None,
-            counters: ConnectionCounters::default(),
         }
     }
 
@@ -70,7 +76,12 @@ impl Transmitter {
 
     /// Room and credit for an SDU, or what it waits for. Credit is taken only where there is room.
     #[inline]
-    fn admit(&mut self, now: Time, len: usize) -> Result<ring::Space, Error> {
+    fn admit(
+        &mut self,
+        now: Time,
+        len: usize,
+        counters: &SendCounters,
+    ) -> Result<ring::Space, Error> {
         let max = self.max_sdu.ok_or(Error::DoesNotSend)?;
         let len = match u16::try_from(len) {
             Ok(0) => return Err(Error::Empty),
@@ -88,8 +99,9 @@ impl Transmitter {
                 Ok(space)
             }
             UsageDecision::SuspendUntil(until) => {
-                self.counters.suspended += u64::from(self.suspended_until != Some(until));
-                self.suspended_until = Some(until);
+                if self.suspended_until.replace(until) != Some(until) {
+                    counters.suspended.update(|n| n + 1);
+                }
                 let after = Duration::from_nanos(until.since_ns(now));
                 Err(Error::WouldBlock(Wait::Credit(after)))
             }
@@ -185,7 +197,7 @@ impl Space<'_> {
         if replaced || !transmit.memory.submit(space, options) {
             return Err(Error::SpaceLost);
         }
-        transmit.counters.sent += 1;
+        connection.sent.sent.update(|n| n + 1);
         let mut attached = connection.attached.borrow_mut();
         attached.ring(transmit.vc);
         // What tells of SDUs that have left must not fill the event queue.
@@ -277,7 +289,7 @@ impl Connection {
         self.look_now_and_then(now)?;
         self.check_end()?;
         let mut transmit = self.transmitter()?;
-        let space = transmit.admit(now, len)?;
+        let space = transmit.admit(now, len, &self.sent)?;
         Ok(Space {
             connection: self,
             transmit,
@@ -307,7 +319,7 @@ impl Connection {
         options: SduOptions,
     ) -> Result<(), Error> {
         space.copy_from_slice(sdu);
-        space.transmit.counters.send_copies += 1;
+        self.sent.copies.update(|n| n + 1);
         space.submit_with(options)
     }
 
