@@ -75,6 +75,13 @@ fn a_configuration_is_checked_without_a_daemon() {
     let directory = Directory::new("check");
     let good = directory.write("good.toml", &configuration(&directory.0));
     assert_eq!(cellgate(&["config", "check", &good]).status.code(), Some(0));
+    // All that it leaves out is shown, and makes the same.
+    let shown = cellgate(&["config", "show", &good]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("gap_max_ns = 30000000"), "{shown}");
+    let whole = directory.write("whole.toml", &shown);
+    let again = cellgate(&["config", "show", &whole]);
+    assert_eq!(String::from_utf8(again.stdout).unwrap(), shown);
     let bad = directory.write("bad.toml", "[server]\nsokcet = 1\n");
     for args in [["config", "check", &bad], ["serve", "-c", &bad]] {
         let told = cellgate(&args);

@@ -17,8 +17,12 @@ pub(crate) enum Command {
         /// The file (TOML)
         file: PathBuf,
     },
-    /// Print interfaces and permanent connections of the running daemon as TOML
+    /// Print interfaces and permanent connections of the running daemon as TOML; of a file, all that
+    /// it sets and leaves as it is
     Show {
+        /// The file (TOML)
+        #[arg(conflicts_with = "socket")]
+        file: Option<PathBuf>,
         /// Its control socket
         #[arg(long, value_name = "PATH")]
         socket: Option<PathBuf>,
@@ -31,7 +35,10 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             read(file)?;
             print(&format!("{}: ok\n", file.display()))?;
         }
-        Command::Show { socket } => print(&running(&Server::at(socket.clone()))?)?,
+        Command::Show {
+            file: Some(file), ..
+        } => print(&read(file)?.print())?,
+        Command::Show { socket, .. } => print(&running(&Server::at(socket.clone()))?)?,
     }
     Ok(Exit::Ok)
 }
