@@ -250,7 +250,12 @@ fn carries(encapsulation: &str, namespaces: &[Namespace; 2]) {
 #[test]
 fn linux_talks_to_itself_over_a_connection() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for encapsulation in ["ipoa-llcsnap", "bridged-vcmux"] {
+    for encapsulation in [
+        "ipoa-llcsnap",
+        "ipoa-vcmux",
+        "bridged-llcsnap",
+        "bridged-vcmux",
+    ] {
         match (namespace("tun-a"), namespace("tun-b")) {
             (Ok(a), Ok(b)) => carries(encapsulation, &[a, b]),
             (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_ping: {reason}"),
