@@ -17,8 +17,8 @@ pub(crate) enum Command {
         /// The file (TOML)
         file: PathBuf,
     },
-    /// Print interfaces and permanent connections of the running daemon as TOML; of a file, all that
-    /// it sets and leaves as it is
+    /// Print interfaces and permanent connections of the running daemon as TOML; of a file, every
+    /// key with its value
     Show {
         /// The file (TOML)
         #[arg(conflicts_with = "socket")]

@@ -108,8 +108,8 @@ pub struct ConnectionCounters {
     pub suspended: u64,
     /// PDUs handed to the application.
     pub received: u64,
-    /// Copies out of the receive ring: one for each of these that was not held, and one for each read
-    /// of a stream.
+    /// Copies out of the receive ring: one for each of these that was not held, and one for each
+    /// read of a stream.
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
     pub dismissed: u64,
