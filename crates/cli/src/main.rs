@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::output::print_json;
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
 use commands::{bench, config, contract, decode, demo, guarantee, lab, replay, serve, server, sim};
 
@@ -74,6 +75,13 @@ fn main() -> ExitCode {
         Command::Vc(command) => vc::run(&command),
     };
     let exit = outcome.unwrap_or_else(|error| {
+        // For programs; whoever asked for lines has had theirs.
+        if std::env::args_os().any(|word| word == "--json")
+            && let Some(refused) = server::refusal(&error)
+        {
+            let told = told(&error);
+            let _ = print_json(&serde_json::json!({ "error": told, "refused": refused }));
+        }
         eprintln!("cellgate: {}", told(&error));
         if let Some(advice) = server::advice(&error) {
             eprintln!("cellgate: {advice}");

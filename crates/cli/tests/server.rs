@@ -32,6 +32,21 @@ fn connections_are_added_shown_changed_and_deleted() {
         "cbr,aal5:max_sdu=100,pcr=1000",
     ]);
     assert_eq!(added, format!("a.0.40 contract {contract}\n"));
+    let words = ["contract", "ubr,aal5:max_sdu=9", "--json"];
+    let added: Value =
+        serde_json::from_str(&daemon.ok(&[&["vc", "add", "a.0.41"], &words[..]].concat())).unwrap();
+    assert_eq!(added["contract"], "ubr,aal5:max_sdu=9");
+    daemon.ok(&["vc", "del", "a.0.41"]);
+    // More than there is, told to a program.
+    let words = ["contract", "cbr,aal5:pcr=90000000,max_sdu=9180", "--json"];
+    let refused = daemon.run(&[&["vc", "add", "a.0.41"], &words[..]].concat());
+    assert_eq!(refused.status.code(), Some(3));
+    let told: Value = serde_json::from_slice(&refused.stdout).unwrap();
+    let shortage = &told["refused"]["admission"];
+    assert!(
+        shortage["needed"].as_u64() > shortage["free"].as_u64(),
+        "{told}"
+    );
     let listed = daemon.ok(&["vc", "show"]);
     assert!(
         listed

@@ -90,12 +90,17 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     }
 }
 
+/// What the server has refused, if that is the error.
+pub(crate) fn refusal(error: &anyhow::Error) -> Option<&Refused> {
+    match error.downcast_ref()? {
+        Error::Refused(refused) => Some(refused),
+        _ => None,
+    }
+}
+
 /// What somebody can do about an error.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
-    let Error::Refused(refused) = error.downcast_ref::<Error>()? else {
-        return None;
-    };
-    match refused {
+    match refusal(error)? {
         Refused::Admission(_) => Some("`cellgate vc show` tells who has it"),
         Refused::Contract { .. } => Some("`cellgate contract TEXT` explains a contract"),
         Refused::NotFound => Some("`cellgate vc show` lists connections and their users"),

@@ -26,6 +26,9 @@ enum Verb {
         /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
         /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
         words: Vec<String>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
     Set {
@@ -57,7 +60,11 @@ enum Verb {
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match &command.verb {
-        Verb::Add { address, words } => {
+        Verb::Add {
+            address,
+            words,
+            json,
+        } => {
             let mut words = Words::new(words);
             let contract: String = usage(words.required("contract"))?;
             let mut builder = Connection::builder().address(address).contract(contract);
@@ -73,7 +80,11 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
             let contract = command.server.admin()?.add(&builder)?;
-            print(&format!("{address} contract {contract}\n"))?;
+            if *json {
+                print_json(&serde_json::json!({ "address": address, "contract": contract }))?;
+            } else {
+                print(&format!("{address} contract {contract}\n"))?;
+            }
         }
         Verb::Set { address, words } => {
             let mut words = Words::new(words);
