@@ -11,12 +11,21 @@ use crate::text;
 
 /// A handle: the connection and what the caller has borrowed from it.
 pub struct cg_connection {
-    /// Borrows from `connection`, as `held` and `stream` do; all are dropped before it.
+    /// Borrows from `connection`, as `held` and `stream` do. It is the last that is dropped.
     pub(crate) space: Option<Space<'static>>,
     pub(crate) held: Held,
     pub(crate) stream: Option<StreamReader<'static>>,
-    /// From a box, and freed with this value.
-    connection: *mut Connection,
+    connection: Owned,
+}
+
+/// From a box, and freed with this value.
+struct Owned(*mut Connection);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::into_raw`, and what was borrowed is dropped.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl cg_connection {
@@ -25,7 +34,7 @@ impl cg_connection {
             space: None,
             held: Held::new(),
             stream: None,
-            connection: Box::into_raw(Box::new(connection)),
+            connection: Owned(Box::into_raw(Box::new(connection))),
         }
     }
 
@@ -33,7 +42,7 @@ impl cg_connection {
     pub(crate) fn connection(&self) -> &'static Connection {
         // SAFETY: it is freed by the drop of this value only, which drops first what is borrowed;
         // nothing else that outlives an entry point gets this reference.
-        unsafe { &*self.connection }
+        unsafe { &*self.connection.0 }
     }
 
     /// The handle that a caller names.
@@ -59,14 +68,6 @@ impl cg_connection {
         self.space = None;
         self.held = Held::new();
         self.stream = None;
-    }
-}
-
-impl Drop for cg_connection {
-    fn drop(&mut self) {
-        self.give_back();
-        // SAFETY: from `Box::into_raw`, and what was borrowed is given back.
-        drop(unsafe { Box::from_raw(self.connection) });
     }
 }
 

@@ -172,6 +172,7 @@ fn a_server_that_says_nothing_is_waited_for_as_long_as_was_asked() {
     let fake = Fake::start();
     let mut how = how(&fake, c"a.0.100");
     how.0.connected = here.as_raw_fd();
+    how.0.socket = c"/nonexistent/socket".as_ptr();
     how.0.patience_ns = 1_000_000;
     // The default would be 30 s.
     let began = std::time::Instant::now();
@@ -438,4 +439,10 @@ fn a_stream_is_released_by_time() {
         assert_eq!(cg_stream_close(b.0), 0);
     }
     assert_eq!(read(None, 0).0, none);
+
+    // One that is open, and holds, goes with the connection.
+    send(&a, &[4; 10]);
+    // SAFETY: as above.
+    unsafe { assert_eq!(cg_stream_open(b.0, u64::MAX, 2), 0) };
+    assert_eq!(read(None, PATIENCE_MS), (10, 4));
 }
