@@ -215,6 +215,7 @@ int cg_open(cg_connection **connection, const char *socket, const char *address,
 int cg_take(cg_connection **connection, const char *socket, const char *address);
 int cg_set_contract(cg_connection *connection, const char *contract);
 int cg_contract(const cg_connection *connection, char *text, size_t size);
+int cg_max_sdu(const cg_connection *connection, int direction);
 int cg_lease(cg_connection *connection, uint32_t pdus, uint64_t expires_in_ns);
 int cg_close(cg_connection *connection, int linger_ms);
 
@@ -233,6 +234,7 @@ int cg_flush(cg_connection *connection, int timeout_ms);
 
 /* cg_reserve(3): no copy. */
 int cg_reserve(cg_connection *connection, size_t len, void **octets, int timeout_ms);
+int cg_truncate(cg_connection *connection, size_t len);
 int cg_submit(cg_connection *connection, const struct cg_sdu *with);
 int cg_abandon(cg_connection *connection);
 int cg_next(cg_connection *connection, uint32_t *pdu, const void **octets,

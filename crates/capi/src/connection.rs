@@ -8,6 +8,7 @@ use client::{Builder, Connection, Space, StreamReader};
 use crate::error::{Code, guarded};
 use crate::held::Held;
 use crate::text;
+use crate::wait::{RECEIVE, SEND};
 
 /// A handle: the connection and what the caller has borrowed from it.
 pub struct cg_connection {
@@ -204,6 +205,24 @@ pub unsafe extern "C" fn cg_close(connection: *mut cg_connection, linger_ms: c_i
         };
         handle.connection().flush(linger)?;
         Ok(0)
+    })
+}
+
+/// The largest SDU of a direction, in octets.
+///
+/// # Safety
+/// `connection` is NULL or a handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cg_max_sdu(connection: *const cg_connection, direction: c_int) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let connection = unsafe { cg_connection::looked_at(connection)? }.connection();
+        let max_sdu = match direction {
+            SEND => connection.transmit_max_sdu(),
+            RECEIVE => connection.receive_max_sdu(),
+            _ => return Err(Code::BadArgument),
+        };
+        Ok(max_sdu.ok_or(Code::WrongDirection)?.into())
     })
 }
 

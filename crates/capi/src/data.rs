@@ -221,6 +221,20 @@ pub unsafe extern "C" fn cg_reserve(
     })
 }
 
+/// Leaves the first octets of the borrowed room to be sent.
+///
+/// # Safety
+/// `connection` is NULL or a handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cg_truncate(connection: *mut cg_connection, len: usize) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { cg_connection::named(connection)? };
+        handle.space.as_mut().ok_or(Code::NoSpace)?.truncate(len);
+        Ok(0)
+    })
+}
+
 /// Sends what was written into the borrowed room.
 ///
 /// # Safety

@@ -25,11 +25,11 @@ mod text;
 mod wait;
 
 pub use connection::{
-    cg_close, cg_connection, cg_contract, cg_lease, cg_open, cg_set_contract, cg_take,
+    cg_close, cg_connection, cg_contract, cg_lease, cg_max_sdu, cg_open, cg_set_contract, cg_take,
 };
 pub use data::{
     cg_abandon, cg_flush, cg_next, cg_received, cg_recv, cg_release, cg_reserve, cg_sdu, cg_send,
-    cg_submit,
+    cg_submit, cg_truncate,
 };
 pub use error::{cg_error_string, cg_last_error};
 pub use indication::{cg_accept_offer, cg_decline_offer, cg_indication, cg_indication_t};

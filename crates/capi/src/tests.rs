@@ -230,6 +230,8 @@ fn null_is_an_error_and_no_crash() {
         );
         assert_eq!(cg_counters(handle, ptr::null_mut()), bad);
         assert_eq!(cg_stats(handle, ptr::null_mut()), bad);
+        assert_eq!(cg_max_sdu(handle, SEND), bad);
+        assert_eq!(cg_truncate(handle, 1), bad);
         assert_eq!(cg_lease(handle, 1, 1), bad);
         assert_eq!(cg_capability(handle), bad);
         assert_eq!(cg_open_with(&mut out, ptr::null()), bad);

@@ -339,6 +339,48 @@ fn what_the_adapter_counted_is_told_by_reason() {
 }
 
 #[test]
+fn a_connection_tells_its_largest_sdus() {
+    let fake = Fake::start();
+    let mut how = how(&fake, c"a.0.100");
+    how.0.contract = c"cbr,aal5:tx:pcr=1000,max_sdu=100,rx:pcr=1000,max_sdu=200".as_ptr();
+    let both = open_with(&how.0).unwrap();
+    how.0.contract = c"cbr,aal5:tx:pcr=1000,max_sdu=100,rx:none".as_ptr();
+    how.0.address = c"a.0.101".as_ptr();
+    let one = open_with(&how.0).unwrap();
+    let (send, receive) = (value("CG_SEND"), value("CG_RECEIVE"));
+    for (handle, direction, max_sdu) in [
+        (&both, send, 100),
+        (&both, receive, 200),
+        (&one, send, 100),
+        (&one, receive, value("CG_WRONG_DIRECTION")),
+        (&one, send | receive, value("CG_BAD_ARGUMENT")),
+    ] {
+        // SAFETY: a handle.
+        assert_eq!(unsafe { cg_max_sdu(handle.0, direction) }, max_sdu);
+    }
+}
+
+#[test]
+fn less_than_was_reserved_is_sent() {
+    let fake = Fake::start();
+    let (a, b) = (open(&fake, c"a.0.100"), open(&fake, c"b.0.100"));
+    let mut space = ptr::null_mut();
+    let mut buffer = [0_u8; 10];
+    // SAFETY: handles and places of this test; there is room for what is written.
+    unsafe {
+        assert_eq!(cg_truncate(a.0, 2), value("CG_NO_SPACE"));
+        assert_eq!(cg_reserve(a.0, 10, &mut space, PATIENCE_MS), 0);
+        space.cast::<[u8; 2]>().write([7; 2]);
+        assert_eq!(cg_truncate(a.0, 2), 0);
+        assert_eq!(cg_submit(a.0, ptr::null()), 0);
+        assert_eq!(cg_stream_open(b.0, u64::MAX, 1), 0);
+        let octets = buffer.as_mut_ptr().cast();
+        assert_eq!(cg_stream_read(b.0, octets, buffer.len(), PATIENCE_MS), 2);
+    }
+    assert_eq!(buffer[..3], [7, 7, 0]);
+}
+
+#[test]
 fn host_time_is_lent() {
     let fake = Fake::start();
     let a = open(&fake, c"a.0.100");
