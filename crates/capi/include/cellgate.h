@@ -38,11 +38,14 @@ enum {
     CG_BAD_ARGUMENT = -16,    /* NULL, or a text that is not UTF-8 */
     CG_KERNEL = -17,          /* the kernel said no */
     CG_BAD_MESSAGE = -18,     /* what came from the server makes no sense */
-    CG_PANIC = -19            /* a bug in this library; the connection is not to be used again */
+    CG_PANIC = -19,           /* a bug in this library; the connection is not to be used again */
+    CG_LATE = -20,            /* PDUs of the stream were released before they were read */
+    CG_NO_STREAM = -21,       /* no stream is open */
+    CG_NO_SHORTAGE = -22      /* the last error was no shortage that admission found */
 };
 
-/* PDUs that a connection can hold at once. */
-enum { CG_HELD_MAX = 1024 };
+/* PDUs that a connection can hold at once, itself and its stream. */
+enum { CG_HELD_MAX = 1024, CG_STREAM_MAX = 65536 };
 
 /* What to wait for. */
 enum {
@@ -52,7 +55,86 @@ enum {
     CG_SENT = 4        /* that everything handed over was sent */
 };
 
+/* When events tell of received cells. */
+enum {
+    CG_NOTIFY_USUAL = 0, /* at the last cell of a PDU */
+    CG_NOTIFY_EVERY_CELL = 1,
+    CG_NOTIFY_FIRST_CELL = 2,
+    CG_NOTIFY_LAST_CELL = 3,
+    CG_NOTIFY_FIRST_AND_LAST_CELL = 4,
+    CG_NOTIFY_SILENT = 5, /* at the last cell, without an interrupt for each */
+    CG_NOTIFY_POLLED = 6  /* never */
+};
+
+/* What the server tells of its own accord. */
+enum {
+    CG_TOLD_OTHER = 0,
+    CG_TOLD_ENDED = 1,    /* the connection has ended, for a reason */
+    CG_TOLD_REOPENED = 2, /* after a restart of the adapter, with new memory; text: the contract */
+    CG_TOLD_SHARE = 3,    /* the pace of best effort */
+    CG_TOLD_AT_RISK = 4,  /* the guarantee cannot be kept for the time being; text: why */
+    CG_TOLD_CAN_GROW = 5, /* there is room for more; text: the contract that is offered */
+    CG_TOLD_RESTARTED = 6 /* the server is a new one; connections go on */
+};
+
+/* Why a connection has ended. */
+enum {
+    CG_END_DELETED = 1,
+    CG_END_INTERFACE_REMOVED = 2,
+    CG_END_TAKEN_OVER = 3,   /* by cg_reattach */
+    CG_END_NOT_REOPENED = 4, /* the restarted adapter could not */
+    CG_END_SHUTTING_DOWN = 5 /* the server ends */
+};
+
+/* What admission hands out, and its unit. */
+enum {
+    CG_TRANSMIT_BANDWIDTH = 1, /* cells/s */
+    CG_RECEIVE_BANDWIDTH = 2,  /* cells/s */
+    CG_ADAPTER_CPU = 3,        /* millionths of a core */
+    CG_WORKER_CPU = 4,         /* millionths of a core */
+    CG_MEMORY = 5,             /* octets */
+    CG_CONNECTIONS = 6         /* connections */
+};
+
+/* Why the adapter discards. */
+enum {
+    CG_DISCARD_UNKNOWN_VC = 0,
+    CG_DISCARD_HEC_ERROR = 1,
+    CG_DISCARD_IDLE = 2,
+    CG_DISCARD_NOT_USER_DATA = 3,
+    CG_DISCARD_NON_CONFORMING = 4, /* earlier than the contract allows */
+    CG_DISCARD_BUFFER_FULL = 5,    /* of the receiver, who does not release in time */
+    CG_DISCARD_QUEUE_FULL = 6,
+    CG_DISCARD_OVERSIZED = 7,
+    CG_DISCARD_CRC_ERROR = 8,
+    CG_DISCARD_LENGTH_ERROR = 9,
+    CG_DISCARD_ABORTED = 10,
+    CG_DISCARD_CLOSED = 11,
+    CG_DISCARD_LOST_CELL = 12,
+    CG_DISCARD_TAG_MISMATCH = 13,
+    CG_DISCARD_TOO_MANY_MIDS = 14,
+    CG_DISCARD_REASSEMBLY_TIMEOUT = 15,
+    CG_DISCARD_OVERLOAD = 16,
+    CG_DISCARDS_MAX = 32 /* more than there are */
+};
+
 typedef struct cg_connection cg_connection;
+
+/* How to open. What is 0 is as with cg_open. */
+struct cg_open {
+    size_t size;               /* sizeof(struct cg_open) */
+    const char *socket;        /* as cg_open's */
+    const char *address;       /* never NULL */
+    const char *contract;      /* NULL: ubr,aal5 */
+    uint64_t patience_ns;      /* that a request to the server may take; 0: 30 s */
+    uint64_t silent_delay_ns;  /* CG_NOTIFY_SILENT: an interrupt after so long, */
+    uint32_t silent_threshold; /* or so many events */
+    int notification;          /* CG_NOTIFY_USUAL, ... */
+    uint32_t transmit_pdus;    /* SDUs that may wait to be sent; 0: those of a credit interval */
+    uint32_t receive_pdus;     /* PDUs that may wait beyond those that the contract needs */
+    int no_completions;        /* 1: a sender that waits for room looks every millisecond */
+    int connected;             /* a socket that is connected already; 0: none */
+};
 
 /* What goes along with an SDU. NULL in its place: all 0. */
 struct cg_sdu {
@@ -75,6 +157,31 @@ struct cg_received {
     uint8_t lent;       /* 1: delivered beyond the contract */
 };
 
+/* What the server told; what the kind does not have is 0. */
+struct cg_indication {
+    uint32_t transmit_cell_s; /* CG_TOLD_SHARE: what it may send, */
+    uint32_t receive_cell_s;  /* and receive, */
+    uint64_t credit_octets;   /* and send in each */
+    uint64_t interval_ns;     /* credit interval */
+    int kind;                 /* CG_TOLD_ENDED, ... */
+    int reason;               /* CG_TOLD_ENDED: CG_END_DELETED, ... */
+};
+
+/* What can be read of a stream. PDUs are numbered from 0. */
+struct cg_stream {
+    uint64_t oldest;          /* number of the oldest PDU that can be read */
+    uint64_t end;             /* number of the next PDU to arrive */
+    uint64_t released_unread; /* PDUs */
+};
+
+/* What there was not enough of. */
+struct cg_shortage {
+    uint64_t needed; /* in the resource's unit */
+    uint64_t free;
+    int64_t quota;   /* the user whose quota is the bound; -1: the machine is */
+    int resource;    /* CG_TRANSMIT_BANDWIDTH, ... */
+};
+
 struct cg_counters {
     uint64_t sent;           /* SDUs handed to the adapter */
     uint64_t send_copies;    /* of these, copied by cg_send */
@@ -84,6 +191,23 @@ struct cg_counters {
     uint64_t dismissed;      /* PDUs beyond credit and tolerance */
 };
 
+/* What the adapter counted. */
+struct cg_stats {
+    uint64_t cells_received;
+    uint64_t cells_delivered;
+    uint64_t cells_held;       /* of PDUs in progress */
+    uint64_t cells_answered;   /* OAM loopback */
+    uint64_t cells_transmitted;
+    uint64_t pdus_delivered;
+    uint64_t pdus_lent;        /* of these, on a lease beyond the contract */
+    uint64_t pdus_tagged;      /* of these, with low priority for being beyond the contract */
+    uint64_t pdus_transmitted;
+    uint64_t pdus_crossed;     /* of these, to a program of this machine as a whole */
+    uint64_t client_faults;    /* descriptors that named no SDU */
+    uint64_t cells_discarded[CG_DISCARDS_MAX]; /* by reason: CG_DISCARD_UNKNOWN_VC, ... */
+    uint64_t pdus_discarded[CG_DISCARDS_MAX];
+};
+
 /* cg_open(3). socket may be NULL: $CELLGATE_SOCKET, else /run/cellgate/control.sock, else, where that
  * is not there, $XDG_RUNTIME_DIR/cellgate/control.sock. */
 int cg_open(cg_connection **connection, const char *socket, const char *address,
@@ -91,7 +215,15 @@ int cg_open(cg_connection **connection, const char *socket, const char *address,
 int cg_take(cg_connection **connection, const char *socket, const char *address);
 int cg_set_contract(cg_connection *connection, const char *contract);
 int cg_contract(const cg_connection *connection, char *text, size_t size);
+int cg_max_sdu(const cg_connection *connection, int direction);
+int cg_lease(cg_connection *connection, uint32_t pdus, uint64_t expires_in_ns);
 int cg_close(cg_connection *connection, int linger_ms);
+
+/* cg_open_with(3) */
+int cg_open_with(cg_connection **connection, const struct cg_open *how);
+int cg_take_with(cg_connection **connection, const struct cg_open *how);
+int cg_reattach(cg_connection **connection, const struct cg_open *how, int capability);
+int cg_capability(const cg_connection *connection);
 
 /* cg_send(3): one copy each. */
 int cg_send(cg_connection *connection, const void *sdu, size_t len, const struct cg_sdu *with,
@@ -102,6 +234,7 @@ int cg_flush(cg_connection *connection, int timeout_ms);
 
 /* cg_reserve(3): no copy. */
 int cg_reserve(cg_connection *connection, size_t len, void **octets, int timeout_ms);
+int cg_truncate(cg_connection *connection, size_t len);
 int cg_submit(cg_connection *connection, const struct cg_sdu *with);
 int cg_abandon(cg_connection *connection);
 int cg_next(cg_connection *connection, uint32_t *pdu, const void **octets,
@@ -113,10 +246,28 @@ int cg_fd(const cg_connection *connection);
 int cg_arm(cg_connection *connection, int interest, size_t len);
 int cg_disarm(cg_connection *connection);
 
-/* cg_error(3) */
+/* cg_stream(3): released by time. */
+int cg_stream_open(cg_connection *connection, uint64_t hold_ns, size_t held_max);
+int cg_stream_read(cg_connection *connection, void *buffer, size_t size, int timeout_ms);
+int cg_stream_read_at(cg_connection *connection, uint64_t number, void *buffer, size_t size);
+int cg_stream_state(const cg_connection *connection, struct cg_stream *state);
+int cg_stream_close(cg_connection *connection);
+
+/* cg_indication(3) */
+int cg_indication(cg_connection *connection, struct cg_indication *indication, char *text,
+                  size_t size, int timeout_ms);
+int cg_accept_offer(cg_connection *connection);
+int cg_decline_offer(cg_connection *connection);
+
+/* cg_stats(3) */
 int cg_counters(const cg_connection *connection, struct cg_counters *counters);
+int cg_stats(cg_connection *connection, struct cg_stats *stats);
+const char *cg_discard_name(int reason);
+
+/* cg_error(3) */
 const char *cg_error_string(int code);
 size_t cg_last_error(char *text, size_t size);
+int cg_shortage(struct cg_shortage *shortage, char *offer, size_t size);
 
 #ifdef __cplusplus
 }

@@ -3,19 +3,30 @@
 use core::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use client::{Builder, Connection, Space};
+use client::{Builder, Connection, Space, StreamReader};
 
 use crate::error::{Code, guarded};
 use crate::held::Held;
 use crate::text;
+use crate::wait::{RECEIVE, SEND};
 
 /// A handle: the connection and what the caller has borrowed from it.
 pub struct cg_connection {
-    /// Borrows from `connection`, as `held` does; both are dropped before it.
+    /// Borrows from `connection`, as `held` and `stream` do. It is the last that is dropped.
     pub(crate) space: Option<Space<'static>>,
     pub(crate) held: Held,
-    /// From a box, and freed with this value.
-    connection: *mut Connection,
+    pub(crate) stream: Option<StreamReader<'static>>,
+    connection: Owned,
+}
+
+/// From a box, and freed with this value.
+struct Owned(*mut Connection);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::into_raw`, and what was borrowed is dropped.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl cg_connection {
@@ -23,7 +34,8 @@ impl cg_connection {
         Self {
             space: None,
             held: Held::new(),
-            connection: Box::into_raw(Box::new(connection)),
+            stream: None,
+            connection: Owned(Box::into_raw(Box::new(connection))),
         }
     }
 
@@ -31,13 +43,13 @@ impl cg_connection {
     pub(crate) fn connection(&self) -> &'static Connection {
         // SAFETY: it is freed by the drop of this value only, which drops first what is borrowed;
         // nothing else that outlives an entry point gets this reference.
-        unsafe { &*self.connection }
+        unsafe { &*self.connection.0 }
     }
 
     /// The handle that a caller names.
     ///
     /// # Safety
-    /// `handle` is NULL, or `cg_open` or `cg_take` made it, no `cg_close` has taken it, and no
+    /// `handle` is NULL, or a call that opens made it, no `cg_close` has taken it, and no
     /// other thread uses it.
     pub(crate) unsafe fn named<'a>(handle: *mut Self) -> Result<&'a mut Self, Code> {
         // SAFETY: the caller's promise.
@@ -56,14 +68,7 @@ impl cg_connection {
     fn give_back(&mut self) {
         self.space = None;
         self.held = Held::new();
-    }
-}
-
-impl Drop for cg_connection {
-    fn drop(&mut self) {
-        self.give_back();
-        // SAFETY: from `Box::into_raw`, and what was borrowed is given back.
-        drop(unsafe { Box::from_raw(self.connection) });
+        self.stream = None;
     }
 }
 
@@ -79,11 +84,13 @@ pub unsafe extern "C" fn cg_open(
     contract: *const c_char,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: the caller's promise.
-        let (address, contract) = unsafe { (text::text(address)?, text::text(contract)?) };
-        // SAFETY: the caller's promise.
-        let builder = unsafe { at(socket)? };
-        let open = || builder.address(address).contract(contract).open();
+        let open = || {
+            // SAFETY: the caller's promise.
+            let (address, contract) = unsafe { (text::text(address)?, text::text(contract)?) };
+            // SAFETY: the caller's promise.
+            let builder = unsafe { at(socket)? };
+            Ok(builder.address(address).contract(contract).open()?)
+        };
         // SAFETY: the caller's promise.
         unsafe { hand_over(connection, open) }
     })
@@ -100,11 +107,13 @@ pub unsafe extern "C" fn cg_take(
     address: *const c_char,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: the caller's promise.
-        let address = unsafe { text::text(address)? };
-        // SAFETY: the caller's promise.
-        let builder = unsafe { at(socket)? };
-        let take = || builder.address(address).take();
+        let take = || {
+            // SAFETY: the caller's promise.
+            let address = unsafe { text::text(address)? };
+            // SAFETY: the caller's promise.
+            let builder = unsafe { at(socket)? };
+            Ok(builder.address(address).take()?)
+        };
         // SAFETY: the caller's promise.
         unsafe { hand_over(connection, take) }
     })
@@ -120,11 +129,13 @@ unsafe fn at(socket: *const c_char) -> Result<Builder, Code> {
     Ok(Connection::builder().socket(unsafe { text::text(socket)? }))
 }
 
+/// Opens, and gives the caller the handle.
+///
 /// # Safety
 /// `to` is NULL or can be written.
-unsafe fn hand_over(
+pub(crate) unsafe fn hand_over(
     to: *mut *mut cg_connection,
-    open: impl FnOnce() -> Result<Connection, client::Error>,
+    open: impl FnOnce() -> Result<Connection, Code>,
 ) -> Result<c_int, Code> {
     // SAFETY: the caller's promise.
     let to = unsafe { to.as_mut() }.ok_or(Code::BadArgument)?;
@@ -197,51 +208,39 @@ pub unsafe extern "C" fn cg_close(connection: *mut cg_connection, linger_ms: c_i
     })
 }
 
-/// `struct cg_counters`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct cg_counters_t {
-    /// SDUs handed to the adapter.
-    pub sent: u64,
-    /// Of these, copied.
-    pub send_copies: u64,
-    /// Times that a writer waited for credit.
-    pub suspended: u64,
-    /// PDUs handed to the caller.
-    pub received: u64,
-    /// Of these, copied.
-    pub receive_copies: u64,
-    /// PDUs beyond credit and tolerance.
-    pub dismissed: u64,
-}
-
-/// What the library counted.
+/// The largest SDU of a direction, in octets.
 ///
 /// # Safety
-/// `connection` is NULL or a handle that no other thread uses; `counters` is NULL or can be
-/// written.
+/// `connection` is NULL or a handle that no other thread uses.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cg_counters(
-    connection: *const cg_connection,
-    counters: *mut cg_counters_t,
+pub unsafe extern "C" fn cg_max_sdu(connection: *const cg_connection, direction: c_int) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let connection = unsafe { cg_connection::looked_at(connection)? }.connection();
+        let max_sdu = match direction {
+            SEND => connection.transmit_max_sdu(),
+            RECEIVE => connection.receive_max_sdu(),
+            _ => return Err(Code::BadArgument),
+        };
+        Ok(max_sdu.ok_or(Code::WrongDirection)?.into())
+    })
+}
+
+/// Lends host time for PDUs beyond the contract.
+///
+/// # Safety
+/// `connection` is NULL or a handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cg_lease(
+    connection: *mut cg_connection,
+    pdus: u32,
+    expires_in_ns: u64,
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let handle = unsafe { cg_connection::looked_at(connection)? };
-        if counters.is_null() {
-            return Err(Code::BadArgument);
-        }
-        let counted = handle.connection().counters();
-        let counted = cg_counters_t {
-            sent: counted.sent,
-            send_copies: counted.send_copies,
-            suspended: counted.suspended,
-            received: counted.received,
-            receive_copies: counted.receive_copies,
-            dismissed: counted.dismissed,
-        };
-        // SAFETY: not NULL, so it can be written.
-        unsafe { counters.write(counted) };
+        let handle = unsafe { cg_connection::named(connection)? };
+        let expires_in = Duration::from_nanos(expires_in_ns);
+        handle.connection().lease(pdus, expires_in)?;
         Ok(0)
     })
 }

@@ -83,8 +83,21 @@ unsafe fn tell(received: *mut cg_received, told: &Received) {
     }
 }
 
+/// A caller's buffer, which is only to be written to.
+///
+/// # Safety
+/// `buffer` is NULL or has room for `size` octets, which nobody else looks at while the result
+/// lives.
+pub(crate) unsafe fn room<'a>(buffer: *mut c_void, size: usize) -> Result<&'a mut [u8], Code> {
+    if buffer.is_null() || size > isize::MAX as usize {
+        return Err(Code::BadArgument);
+    }
+    // SAFETY: not NULL; the rest is the caller's promise.
+    Ok(unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) })
+}
+
 /// Runs the variant of a call that `timeout_ms` asks for.
-fn timed<T>(
+pub(crate) fn timed<T>(
     timeout_ms: c_int,
     at_once: impl FnOnce() -> Result<T, Error>,
     within: impl FnOnce(Duration) -> Result<T, Error>,
@@ -147,13 +160,7 @@ pub unsafe extern "C" fn cg_recv(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let handle = unsafe { cg_connection::named(connection)? };
-        if buffer.is_null() || size > isize::MAX as usize {
-            return Err(Code::BadArgument);
-        }
-        // SAFETY: not NULL, so there is room, and nobody else looks at it during the call. It is
-        // only written to.
-        let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
+        let (handle, buffer) = unsafe { (cg_connection::named(connection)?, room(buffer, size)?) };
         let connection = handle.connection();
         let told = match u64::try_from(timeout_ms) {
             Ok(0) => connection.try_recv(buffer),
@@ -210,6 +217,20 @@ pub unsafe extern "C" fn cg_reserve(
         )?;
         *octets = space.as_mut_ptr().cast();
         handle.space = Some(space);
+        Ok(0)
+    })
+}
+
+/// Leaves the first octets of the borrowed room to be sent.
+///
+/// # Safety
+/// `connection` is NULL or a handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cg_truncate(connection: *mut cg_connection, len: usize) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { cg_connection::named(connection)? };
+        handle.space.as_mut().ok_or(Code::NoSpace)?.truncate(len);
         Ok(0)
     })
 }

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use client::Error;
+use client::{Error, Refused, Shortage};
 
 use crate::text;
 
@@ -31,10 +31,13 @@ pub(crate) enum Code {
     Kernel = -17,
     BadMessage = -18,
     Panic = -19,
+    Late = -20,
+    NoStream = -21,
+    NoShortage = -22,
 }
 
 /// Name in the header, code, and what it means.
-pub(crate) const CODES: [(&str, Code, &CStr); 19] = [
+pub(crate) const CODES: [(&str, Code, &CStr); 22] = [
     (
         "CG_NO_SERVER",
         Code::NoServer,
@@ -106,6 +109,17 @@ pub(crate) const CODES: [(&str, Code, &CStr); 19] = [
         c"what came from the server makes no sense",
     ),
     ("CG_PANIC", Code::Panic, c"a bug in the library"),
+    (
+        "CG_LATE",
+        Code::Late,
+        c"PDUs of the stream were released before they were read",
+    ),
+    ("CG_NO_STREAM", Code::NoStream, c"no stream is open"),
+    (
+        "CG_NO_SHORTAGE",
+        Code::NoShortage,
+        c"the last error was no shortage that admission found",
+    ),
 ];
 
 impl From<Error> for Code {
@@ -125,15 +139,37 @@ impl From<Error> for Code {
             Error::SpaceBorrowed => Self::SpaceBorrowed,
             Error::SpaceLost => Self::SpaceLost,
             Error::Kernel(_) => Self::Kernel,
-            Error::BadMessage(_) | Error::Memory(_) | Error::Late { .. } => Self::BadMessage,
+            Error::Late { .. } => Self::Late,
+            Error::BadMessage(_) | Error::Memory(_) => Self::BadMessage,
         };
-        LAST.set(error.to_string());
+        let said = error.to_string();
+        let shortage = match error {
+            Error::Refused(Refused::Admission(shortage)) => Some(shortage),
+            _ => None,
+        };
+        LAST.set(Last { said, shortage });
         code
     }
 }
 
+struct Last {
+    said: String,
+    shortage: Option<Shortage>,
+}
+
 thread_local! {
-    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+    static LAST: RefCell<Last> = const {
+        RefCell::new(Last {
+            said: String::new(),
+            shortage: None,
+        })
+    };
+}
+
+/// What there was not enough of when the last error of this thread came, if it was that.
+pub(crate) fn last_shortage() -> Result<Shortage, Code> {
+    LAST.with_borrow(|last| last.shortage.clone())
+        .ok_or(Code::NoShortage)
 }
 
 /// Runs what an entry point is for; a panic ends here.
@@ -167,8 +203,8 @@ pub unsafe extern "C" fn cg_last_error(text: *mut c_char, size: usize) -> usize 
     let copied = catch_unwind(|| {
         LAST.with_borrow(|last| {
             // SAFETY: the caller's promise.
-            unsafe { text::copy_out(last, text, size) };
-            last.len()
+            unsafe { text::copy_out(&last.said, text, size) };
+            last.said.len()
         })
     });
     copied.unwrap_or(0)

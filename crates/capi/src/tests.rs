@@ -1,5 +1,7 @@
 //! The header says what the library does.
 
+mod live;
+
 use core::ffi::{CStr, c_char};
 use core::mem::{offset_of, size_of};
 use core::ptr;
@@ -7,17 +9,33 @@ use std::process::Command;
 
 use crate::error::CODES;
 use crate::held::HELD_MAX;
+use crate::stats::{DISCARDS, DISCARDS_MAX};
 use crate::wait::{RECEIVE, SEND, SENT};
 use crate::*;
+use client::{Discard, EndReason, Resource, StreamReader};
 
 const HEADER: &str = include_str!("../include/cellgate.h");
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 9] = [
     include_str!("connection.rs"),
     include_str!("data.rs"),
     include_str!("error.rs"),
+    include_str!("indication.rs"),
+    include_str!("open.rs"),
+    include_str!("shortage.rs"),
+    include_str!("stats.rs"),
+    include_str!("stream.rs"),
     include_str!("wait.rs"),
 ];
+
+/// What the header says that a name is.
+fn value(name: &str) -> i32 {
+    let words = HEADER.split(['{', ',', '}', '\n', '/']);
+    let mut said = words.filter_map(|words| words.trim().strip_prefix(name)?.strip_prefix(" = "));
+    let said = said.next();
+    let said = said.unwrap_or_else(|| panic!("{name} is not in the header"));
+    said.trim().parse().unwrap()
+}
 
 /// The words between `before` and the next `(`.
 fn functions(text: &str, before: &str) -> Vec<String> {
@@ -50,12 +68,7 @@ fn the_header_declares_what_the_library_has() {
 #[test]
 fn the_header_has_every_code() {
     for (name, code, text) in CODES {
-        let line = HEADER
-            .lines()
-            .find(|line| line.trim().starts_with(&format!("{name} =")));
-        let line = line.unwrap_or_else(|| panic!("{name} is not in the header"));
-        let value = line.split(['=', ',', '/']).nth(1).unwrap().trim();
-        assert_eq!(value.parse(), Ok(code as i32), "{name}");
+        assert_eq!(value(name), code as i32, "{name}");
         // SAFETY: a text that stays.
         let said = unsafe { CStr::from_ptr(cg_error_string(code as i32)) };
         assert_eq!(said, text);
@@ -65,56 +78,88 @@ fn the_header_has_every_code() {
         ("CG_SEND", SEND),
         ("CG_SENT", SENT),
         ("CG_HELD_MAX", HELD_MAX as i32),
+        ("CG_STREAM_MAX", StreamReader::HELD_MAX as i32),
+        ("CG_DISCARDS_MAX", DISCARDS_MAX as i32),
+        (
+            "CG_TRANSMIT_BANDWIDTH",
+            shortage::number(Resource::TransmitBandwidth),
+        ),
+        (
+            "CG_RECEIVE_BANDWIDTH",
+            shortage::number(Resource::ReceiveBandwidth),
+        ),
+        ("CG_ADAPTER_CPU", shortage::number(Resource::AdapterCpu)),
+        ("CG_WORKER_CPU", shortage::number(Resource::WorkerCpu)),
+        ("CG_MEMORY", shortage::number(Resource::Memory)),
+        ("CG_CONNECTIONS", shortage::number(Resource::Connections)),
+        ("CG_END_DELETED", indication::number(EndReason::Deleted)),
+        (
+            "CG_END_INTERFACE_REMOVED",
+            indication::number(EndReason::InterfaceRemoved),
+        ),
+        (
+            "CG_END_TAKEN_OVER",
+            indication::number(EndReason::TakenOver),
+        ),
+        (
+            "CG_END_NOT_REOPENED",
+            indication::number(EndReason::NotReopened),
+        ),
+        (
+            "CG_END_SHUTTING_DOWN",
+            indication::number(EndReason::ShuttingDown),
+        ),
     ] {
-        assert!(HEADER.contains(&format!("{name} = {value}")), "{name}");
+        assert_eq!(self::value(name), value, "{name}");
     }
 }
 
 #[test]
+fn the_header_has_every_reason_of_a_discard() {
+    assert!(Discard::ALL.len() == DISCARDS.len() && DISCARDS.len() <= DISCARDS_MAX);
+    for (number, reason) in (0..).zip(Discard::ALL) {
+        // SAFETY: a text that stays.
+        let name = unsafe { CStr::from_ptr(cg_discard_name(number)) };
+        assert_eq!(name.to_str(), Ok(reason.name()));
+        let in_header = format!("CG_DISCARD_{}", reason.name().to_ascii_uppercase());
+        assert_eq!(value(&in_header), number);
+    }
+    assert!(cg_discard_name(-1).is_null());
+    assert!(cg_discard_name(DISCARDS.len() as i32).is_null());
+}
+
+#[test]
 fn the_header_lays_structs_out_as_the_library_does() {
-    let fields = [
-        (
-            "struct cg_sdu",
-            "clp",
-            size_of::<cg_sdu>(),
-            offset_of!(cg_sdu, clp),
-        ),
-        (
-            "struct cg_sdu",
-            "uu",
-            size_of::<cg_sdu>(),
-            offset_of!(cg_sdu, uu),
-        ),
-        (
-            "struct cg_received",
-            "time_ns",
-            size_of::<cg_received>(),
-            offset_of!(cg_received, time_ns),
-        ),
-        (
-            "struct cg_received",
-            "lent",
-            size_of::<cg_received>(),
-            offset_of!(cg_received, lent),
-        ),
-        (
-            "struct cg_received",
-            "mid",
-            size_of::<cg_received>(),
-            offset_of!(cg_received, mid),
-        ),
-        (
-            "struct cg_counters",
-            "dismissed",
-            size_of::<cg_counters_t>(),
-            offset_of!(cg_counters_t, dismissed),
-        ),
-    ];
+    macro_rules! fields {
+        ($($name:literal $kind:ident: $($field:ident)+;)+) => {
+            [$($(($name, stringify!($field), size_of::<$kind>(), offset_of!($kind, $field)),)+)+]
+        };
+    }
+    let fields = fields! {
+        "cg_open" cg_open_t: size socket address contract patience_ns silent_delay_ns
+            silent_threshold notification transmit_pdus receive_pdus no_completions connected;
+        "cg_sdu" cg_sdu: mid uu cpi clp;
+        "cg_received" cg_received: len sdu_len time_ns mid uu cpi clp congestion lent;
+        "cg_indication" cg_indication_t: transmit_cell_s receive_cell_s credit_octets interval_ns
+            kind reason;
+        "cg_stream" cg_stream: oldest end released_unread;
+        "cg_shortage" cg_shortage_t: needed free quota resource;
+        "cg_counters" cg_counters_t: sent send_copies suspended received receive_copies dismissed;
+        "cg_stats" cg_stats_t: cells_received cells_delivered cells_held cells_answered
+            cells_transmitted pdus_delivered pdus_lent pdus_tagged pdus_transmitted pdus_crossed
+            client_faults cells_discarded pdus_discarded;
+    };
+    let members = 4 * size_of::<usize>() + 2 * size_of::<u64>() + 6 * size_of::<u32>();
+    assert_eq!(
+        size_of::<cg_open_t>(),
+        members,
+        "padding is nobody's to clear"
+    );
     let mut program = String::from("#include <cellgate.h>\n");
     for (kind, field, size, offset) in fields {
         program += &format!(
-            "_Static_assert(sizeof({kind}) == {size} && offsetof({kind}, {field}) == {offset}, \
-             \"{kind}.{field}\");\n"
+            "_Static_assert(sizeof(struct {kind}) == {size} \
+             && offsetof(struct {kind}, {field}) == {offset}, \"{kind}.{field}\");\n"
         );
     }
     let path = std::env::temp_dir().join(format!("cellgate-layout-{}.c", std::process::id()));
@@ -140,7 +185,7 @@ fn null_is_an_error_and_no_crash() {
     let bad = error::Code::BadArgument as i32;
     let handle = ptr::null_mut::<cg_connection>();
     let null = ptr::null_mut::<core::ffi::c_void>();
-    let mut out = ptr::null_mut();
+    let mut out = ptr::dangling_mut();
     let (mut octets, mut pdu) = (ptr::null(), 0);
     // SAFETY: NULL is allowed for every pointer, and the others are of this test.
     unsafe {
@@ -157,6 +202,7 @@ fn null_is_an_error_and_no_crash() {
             cg_open(&mut out, ptr::null(), ptr::null(), c"ubr".as_ptr()),
             bad
         );
+        assert!(out.is_null());
         assert_eq!(
             cg_open(&mut out, ptr::null(), c"\xff".as_ptr(), c"ubr".as_ptr()),
             bad
@@ -183,6 +229,26 @@ fn null_is_an_error_and_no_crash() {
             (bad, bad, bad)
         );
         assert_eq!(cg_counters(handle, ptr::null_mut()), bad);
+        assert_eq!(cg_stats(handle, ptr::null_mut()), bad);
+        assert_eq!(cg_max_sdu(handle, SEND), bad);
+        assert_eq!(cg_truncate(handle, 1), bad);
+        assert_eq!(cg_lease(handle, 1, 1), bad);
+        assert_eq!(cg_capability(handle), bad);
+        assert_eq!(cg_open_with(&mut out, ptr::null()), bad);
+        assert_eq!(cg_take_with(&mut out, ptr::null()), bad);
+        assert_eq!(cg_reattach(&mut out, ptr::null(), 0), bad);
+        let told = ptr::null_mut();
+        assert_eq!(cg_indication(handle, told, null.cast(), 0, 0), bad);
+        assert_eq!(
+            (cg_accept_offer(handle), cg_decline_offer(handle)),
+            (bad, bad)
+        );
+        assert_eq!(cg_stream_open(handle, 0, 0), bad);
+        assert_eq!(cg_stream_read(handle, null, 0, 0), bad);
+        assert_eq!(cg_stream_read_at(handle, 0, null, 0), bad);
+        assert_eq!(cg_stream_state(handle, ptr::null_mut()), bad);
+        assert_eq!(cg_stream_close(handle), bad);
+        assert_eq!(cg_shortage(ptr::null_mut(), null.cast(), 0), bad);
         assert_eq!(cg_close(handle, 0), 0);
     }
 }
@@ -241,6 +307,10 @@ fn every_call_and_every_code_has_a_manual_page() {
             .unwrap_or_default();
         names += "\n";
         all += &page;
+    }
+    for shown in all.split(".EX\nstruct ").skip(1) {
+        let shown = shown.split(".EE").next().unwrap();
+        assert!(HEADER.contains(&format!("struct {shown}")), "{shown}");
     }
     for source in SOURCES {
         for function in functions(source, "extern \"C\" fn cg_") {

@@ -8,7 +8,8 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Fake;
+use cellgate::Indication;
+use common::{Fake, answers::OFFER};
 
 /// Builds the library, which tests do not link, and so are built without: where it is.
 fn library() -> PathBuf {
@@ -79,4 +80,26 @@ copies: 1 of 2, 1 of 2
 ";
     assert_eq!(printed, expected);
     println!("ran capi_example");
+}
+
+#[test]
+fn a_c_program_asks_for_less_and_takes_what_is_offered() {
+    let fake = Fake::start();
+    fake.tell_after_changes(Indication::CanGrow {
+        contract: OFFER.to_owned(),
+    });
+    let Some(printed) = run("offers", &["a.0.100", "b.0.100"], &fake) else {
+        println!("skipped capi_offers: there is no cc");
+        return;
+    };
+    let expected = "\
+5000000 cells/s needed, 1000000 free
+it would take cbr,aal5:pcr=1000000
+it can grow to cbr,aal5:pcr=100000,max_sdu=2000
+it is cbr,aal5:pcr=100000,max_sdu=2000
+u v w and again v of 3
+the adapter has sent 3 PDUs
+";
+    assert_eq!(printed, expected);
+    println!("ran capi_offers");
 }

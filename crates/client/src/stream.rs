@@ -65,6 +65,15 @@ impl<'c> StreamReader<'c> {
         connection.wait_until(None, Interest::RECEIVE, || self.try_read(buffer))
     }
 
+    /// The same; [`Error::TimedOut`] after `timeout`.
+    ///
+    /// # Errors
+    /// As [`StreamReader::read`].
+    pub fn read_timeout(&mut self, buffer: &mut [u8], timeout: Duration) -> Result<usize, Error> {
+        let connection = self.connection;
+        connection.wait_until(Some(timeout), Interest::RECEIVE, || self.try_read(buffer))
+    }
+
     /// The same without waiting.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ fn what_is_held_is_read_in_order_again_and_out_of_order() {
     let mut stream = StreamReader::new(&b, LONG, 64).unwrap();
     let mut buffer = [0; 100];
     assert!(stream.try_read(&mut buffer).unwrap_err().is_would_block());
+    let nothing = stream.read_timeout(&mut buffer, Duration::from_millis(1));
+    assert!(matches!(nothing, Err(Error::TimedOut)));
     for i in 0..10_u8 {
         a.send(&[i; 10]).unwrap();
     }
