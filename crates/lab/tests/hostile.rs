@@ -3,8 +3,8 @@
 
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
-    ApplicationSpec, Call, CallSpec, ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario,
-    ServerSpec, SourceSpec, SwitchSpec, Traffic,
+    ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
+    Scenario, ServerSpec, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{Failure, Options, check, limits};
 
@@ -90,7 +90,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 43] = [
+    let cases: [(&str, Spoil); 46] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -169,6 +169,19 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("4 PDUs at once", |s| s.sources[0].mids = u16::MAX),
         ("within duration_ns", |s| {
             s.faults = vec![guests(u64::MAX, 1)]
+        }),
+        ("within heal_ns", |s| {
+            s.heal_ns = 1_000_000;
+            s.faults = vec![guests(1_000_000, 1)];
+        }),
+        ("a crash ends within duration_ns", |s| {
+            let (at_ns, for_ns) = (s.duration_ns, 1);
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].crashes = vec![CrashSpec { at_ns, for_ns }];
+        }),
+        ("a call lies within duration_ns", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.applications = vec![application(&[(s.duration_ns + 1, Call::Open)])];
         }),
         ("4,096 guests", |s| s.faults = vec![guests(0, u16::MAX)]),
         ("octets are needed", |s| {

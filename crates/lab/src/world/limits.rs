@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::ScenarioError;
 use super::fault::FaultSpec;
-use super::scenario::{HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
+use super::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
 
 /// Hosts, and switches, at most.
 pub const NODES_MAX: usize = 1_024;
@@ -86,10 +86,22 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         bound(few, &connection.name, "client is below 256")?;
     }
     scenario.sources.iter().try_for_each(source)?;
-    scenario
-        .faults
-        .iter()
-        .try_for_each(|one| fault(one, duration_ns))
+    let until_ns = match scenario.heal_ns {
+        0 => duration_ns,
+        heal_ns => heal_ns,
+    };
+    let mut faults = scenario.faults.iter();
+    faults.try_for_each(|one| fault(one, until_ns))?;
+    for server in &scenario.servers {
+        let ends = |crash: &CrashSpec| crash.at_ns.saturating_add(crash.for_ns);
+        let inside = server.crashes.iter().all(|one| ends(one) <= duration_ns);
+        bound(inside, &server.host, "a crash ends within duration_ns")?;
+    }
+    for application in &scenario.applications {
+        let inside = application.calls.iter().all(|one| one.at_ns <= duration_ns);
+        bound(inside, &application.name, "a call lies within duration_ns")?;
+    }
+    Ok(())
 }
 
 fn bound(ok: bool, whose: &str, what: &'static str) -> Checked {
@@ -148,7 +160,7 @@ fn source(spec: &SourceSpec) -> Checked {
     }
 }
 
-fn fault(spec: &FaultSpec, duration_ns: u64) -> Checked {
+fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
     let (at_ns, for_ns) = match *spec {
         FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return Ok(()),
         FaultSpec::AdapterStall { at_ns, for_ns, .. }
@@ -163,8 +175,9 @@ fn fault(spec: &FaultSpec, duration_ns: u64) -> Checked {
         | FaultSpec::Lend { at_ns, .. }
         | FaultSpec::Write { at_ns, .. } => (at_ns, 0),
     };
-    let inside = at_ns.saturating_add(for_ns) <= duration_ns;
-    bound(inside, "a fault", "it ends within duration_ns")?;
+    let inside = at_ns.saturating_add(for_ns) <= until_ns;
+    let what = "it ends within heal_ns, or without one within duration_ns";
+    bound(inside, "a fault", what)?;
     match *spec {
         FaultSpec::ClockStep { by_ns, .. } => {
             let small = by_ns <= CLOCK_STEP_MAX_NS;
@@ -251,4 +264,23 @@ pub(super) fn check_offered(
         bound(fits, &spec.connection, what)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Options, WITH_SERVERS, World, scenario_of};
+
+    #[test]
+    fn what_is_drawn_is_within_the_bounds() {
+        for first in [0, WITH_SERVERS] {
+            for seed in first..first + 3_000 {
+                assert_eq!(check(&scenario_of(seed)), Ok(()), "seed {seed}");
+            }
+            for seed in first..first + 30 {
+                let world = World::new(&scenario_of(seed), Options::default());
+                assert!(world.is_ok(), "seed {seed}: {:?}", world.err());
+            }
+        }
+    }
 }
