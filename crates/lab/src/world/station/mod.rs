@@ -148,8 +148,8 @@ pub(crate) struct Station {
     is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
-    /// Addresses of cells that found a FIFO full.
-    pub(crate) overflowed: Vec<VpiVci>,
+    /// Addresses of cells that found a FIFO full, or no adapter.
+    pub(crate) overflowed: BTreeSet<VpiVci>,
     pub(crate) counts: StationCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
@@ -236,7 +236,7 @@ impl Station {
             answered: Vec::new(),
             is_served: served.is_some(),
             closed: Vec::new(),
-            overflowed: Vec::new(),
+            overflowed: BTreeSet::new(),
             counts: StationCounts::default(),
             due: None,
             waking: Vec::new(),
