@@ -115,7 +115,8 @@ impl Station {
                 self.overflowed.insert(address_of(&flying.octets));
             }
         }
-        self.past.push(std::mem::replace(&mut self.adapter, next));
+        self.past.push(*self.adapter.stats());
+        self.adapter = next;
         self.closed.clear();
         self.board = board(&self.config, self.options);
         let time = self.time(now);
@@ -221,11 +222,11 @@ pub(super) fn is_told(request: &OpenRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::adapter::Notification;
+    use cellgate_core::adapter::{AdapterStats, Notification};
     use cellgate_core::wire::VpiVci;
 
     use crate::world::scenario::{
-        ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic,
+        ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic,
     };
     use crate::world::{Options, World};
 
@@ -272,5 +273,22 @@ mod tests {
         let host = &after(&scenario).stations[1];
         assert!(host.counts.overflowed > 1_000, "{:?}", host.counts);
         assert_eq!(host.overflowed.len(), 1);
+    }
+
+    #[test]
+    fn of_dead_adapters_a_host_keeps_what_they_counted() {
+        let mut scenario = stream();
+        scenario.faults = (1..=3)
+            .map(|n| FaultSpec::AdapterCrash {
+                host: "b".into(),
+                at_ns: n * 2_000_000,
+                for_ns: 100_000,
+            })
+            .collect();
+        let host = &after(&scenario).stations[1];
+        let past: &[AdapterStats] = &host.past;
+        assert_eq!(past.len(), 3);
+        let received = |stats: &AdapterStats| stats.cells_received > 100;
+        assert!(host.stats().all(received), "{past:?}");
     }
 }
