@@ -90,7 +90,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 46] = [
+    let cases: [(&str, Spoil); 47] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -186,6 +186,15 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("4,096 guests", |s| s.faults = vec![guests(0, u16::MAX)]),
         ("octets are needed", |s| {
             s.faults = vec![guests(0, 4_096); 60_000]
+        }),
+        ("octets are needed", |s| {
+            let named = |n: usize| HostSpec {
+                spare_vcs: 16_000,
+                ..HostSpec::named(&format!("h{n}"))
+            };
+            s.hosts.extend((0..100).map(named));
+            let linked = |n: usize| LinkSpec::between(&format!("h{n}"), "s");
+            s.links.extend((0..100).map(linked));
         }),
         ("2^40", |s| s.faults = vec![clock_step(u64::MAX)]),
         ("keeps the AAL", |s| {

@@ -215,6 +215,9 @@ impl Builder<'_> {
             });
             let ports = ports.collect();
             let served = self.services.room(host);
+            let all = vcs.saturating_add(spec.spare_vcs);
+            let all = all.saturating_add(served.unwrap_or(0));
+            self.memory.take_adapter(spec, all)?;
             let room = (clients, vcs, self.blocks(host));
             let station = Station::new(spec.clone(), ports, room, served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);

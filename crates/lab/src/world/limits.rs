@@ -40,6 +40,8 @@ const EVENT_LEN: u64 = 32;
 const FIXED_LEN: u64 = 64 * 1024;
 /// Octets that a switch's output remembers of a connection.
 const FLOW_LEN: u64 = 16;
+/// Octets of a VC of an adapter, and of the reference beside it.
+const VC_LEN: u64 = 2_048;
 const CELL_BITS: u64 = 424;
 
 type Checked = Result<(), ScenarioError>;
@@ -211,6 +213,11 @@ impl Memory {
     pub(super) fn take_client(&mut self, host: &HostSpec) -> Checked {
         let events = u64::from(host.event_slots) * EVENT_LEN;
         self.take(&host.name, events + FIXED_LEN)
+    }
+
+    /// An adapter with its table of VCs.
+    pub(super) fn take_adapter(&mut self, host: &HostSpec, vcs: u16) -> Checked {
+        self.take(&host.name, u64::from(vcs) * VC_LEN)
     }
 
     /// A region, which a lab holds several times over.
