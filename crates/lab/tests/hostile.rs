@@ -1,6 +1,7 @@
 //! Scenarios of somebody who means no good: each is refused with a word that says why, before
 //! anything large is made of it.
 
+use cellgate_core::Effect;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
@@ -49,6 +50,24 @@ fn guests(at_ns: u64, vcs: u16) -> FaultSpec {
     }
 }
 
+/// The adapter of `b` stands still in second `n`.
+fn stall(n: u64) -> FaultSpec {
+    FaultSpec::AdapterStall {
+        host: "b".into(),
+        at_ns: n * 1_000_000_000,
+        for_ns: 1_000_000_000,
+    }
+}
+
+fn effect(effect: Effect) -> FaultSpec {
+    FaultSpec::Cell {
+        link: 0,
+        back: false,
+        cell: 0,
+        effect,
+    }
+}
+
 fn clock_step(by_ns: u64) -> FaultSpec {
     FaultSpec::ClockStep {
         host: "b".into(),
@@ -90,7 +109,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 47] = [
+    let cases: [(&str, Spoil); 51] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -140,6 +159,23 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("bit_s", |s| s.links[0].bit_s = 0),
         ("bit_s", |s| s.links[0].bit_s = u64::MAX),
         ("along a line", |s| s.links[0].delay_ns = u64::MAX),
+        ("stands still", |s| {
+            s.duration_ns = 40_000_000_000;
+            s.faults = (0..40).map(stall).collect();
+        }),
+        ("it is held", |s| {
+            s.faults = vec![effect(Effect::Hold { ns: 20_000_000_000 })]
+        }),
+        ("stands still", |s| {
+            s.links[3].bit_s = 100_000_000_000;
+            s.hosts[1].step_ns = 100_000_000;
+        }),
+        ("octets are needed", |s| {
+            s.links.extend(many(&s.links, 20));
+            s.links
+                .iter_mut()
+                .for_each(|link| link.delay_ns = 10_000_000_000);
+        }),
         ("no path", |s| s.connections[0].to = "a".into()),
         ("no path", |s| s.links.truncate(3)),
         ("nothing has the name \"s\"", |s| {

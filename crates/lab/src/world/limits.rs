@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use cellgate_core::Effect;
+
 use super::ScenarioError;
 use super::fault::FaultSpec;
 use super::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
@@ -34,6 +36,8 @@ const CLIENTS_MAX: u16 = 256;
 const BIT_S_MIN: u64 = 424;
 const BIT_S_MAX: u64 = 100_000_000_000;
 const CLOCK_STEP_MAX_NS: u64 = 1 << 40;
+/// Octets of a cell on a line, and of its time.
+const CELL_LEN: u64 = 64;
 /// Octets of an event in its queue.
 const EVENT_LEN: u64 = 32;
 /// Octets of a client or of a region besides its queues and buffers.
@@ -141,10 +145,73 @@ fn link(spec: &LinkSpec) -> Checked {
     bound(spec.ends[0] != spec.ends[1], "a link joins two nodes")?;
     let rates = BIT_S_MIN..=BIT_S_MAX;
     bound(rates.contains(&spec.bit_s), "bit_s is 424 to 10^11")?;
-    let long = u128::from(spec.bit_s) * u128::from(spec.delay_ns);
-    let cells = long / (u128::from(CELL_BITS) * 1_000_000_000);
-    let fits = cells <= CELLS_MAX.into();
-    bound(fits, "at most 2^22 cells are on their way along a line")
+    Ok(())
+}
+
+/// For how long no adapter takes cells: of pauses, when they begin and end, the longest that a step
+/// does not part.
+fn longest(pauses: &mut [(u64, u64)], step_ns: u64) -> u64 {
+    pauses.sort_unstable();
+    let (mut from, mut until, mut most) = (0, 0, 0);
+    for (begin, end) in pauses {
+        if *begin > until + step_ns {
+            from = *begin;
+        }
+        until = until.max(*end);
+        most = most.max(until - from);
+    }
+    most + step_ns
+}
+
+/// For each line how long cells stay there at most: on their way, while a fault holds them, and
+/// while nobody takes them at its end.
+fn stays_ns(scenario: &Scenario) -> Vec<u64> {
+    let mut pauses: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    let links = scenario.links.iter();
+    let mut stays: Vec<u64> = links.flat_map(|link| [link.delay_ns; 2]).collect();
+    for fault in &scenario.faults {
+        match fault {
+            FaultSpec::AdapterStall {
+                host,
+                at_ns,
+                for_ns,
+            }
+            | FaultSpec::AdapterCrash {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let pause = (*at_ns, at_ns.saturating_add(*for_ns));
+                pauses.entry(host).or_default().push(pause);
+            }
+            FaultSpec::Cell {
+                link,
+                back,
+                effect: Effect::Hold { ns },
+                ..
+            } => {
+                let line = link.saturating_mul(2).saturating_add(usize::from(*back));
+                if let Some(stay) = stays.get_mut(line) {
+                    *stay = stay.saturating_add(*ns);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut hosts: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in &scenario.hosts {
+        let pauses = pauses.entry(&host.name).or_default();
+        hosts.insert(&host.name, longest(pauses, host.step_ns));
+    }
+    let ends = scenario
+        .links
+        .iter()
+        .flat_map(|link| [&link.ends[1], &link.ends[0]]);
+    for (stay, end) in stays.iter_mut().zip(ends) {
+        let pause = hosts.get(end.as_str()).copied().unwrap_or(0);
+        *stay = stay.saturating_add(pause);
+    }
+    stays
 }
 
 fn source(spec: &SourceSpec) -> Checked {
@@ -231,6 +298,17 @@ impl Memory {
         let outputs = 2 * scenario.links.len() as u64;
         let flows = scenario.connections.len() as u64;
         self.take("switches", outputs * flows * FLOW_LEN)?;
+        for (line, stay_ns) in stays_ns(scenario).into_iter().enumerate() {
+            let link = &scenario.links[line / 2];
+            let cells = u128::from(link.bit_s) * u128::from(stay_ns);
+            let cells = cells / (u128::from(CELL_BITS) * 1_000_000_000);
+            let cells = u64::try_from(cells).unwrap_or(u64::MAX);
+            let what = "at most 2^22 cells are on their way along a line, while it is held and \
+                        while the adapter at its end stands still, too";
+            let name = link.ends.join(" - ");
+            bound(cells <= CELLS_MAX, &name, what)?;
+            self.take(&name, cells * CELL_LEN)?;
+        }
         scenario.faults.iter().try_for_each(|fault| match fault {
             FaultSpec::Guests { host, vcs, .. } => self.take(host, u64::from(*vcs) * FIXED_LEN),
             _ => Ok(()),
@@ -277,6 +355,19 @@ pub(super) fn check_offered(
 mod tests {
     use super::*;
     use crate::world::{Options, WITH_SERVERS, World, scenario_of};
+
+    #[test]
+    fn pauses_that_no_step_parts_are_one() {
+        for (mut pauses, most) in [
+            (vec![], 10),
+            (vec![(100, 150)], 60),
+            (vec![(100, 150), (160, 170)], 80),
+            (vec![(161, 170), (100, 150)], 60),
+            (vec![(0, 5), (3, 100), (50, 60)], 110),
+        ] {
+            assert_eq!(longest(&mut pauses, 10), most, "{pauses:?}");
+        }
+    }
 
     #[test]
     fn what_is_drawn_is_within_the_bounds() {
