@@ -109,7 +109,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 51] = [
+    let cases: [(&str, Spoil); 55] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -201,6 +201,27 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("before its line", |s| {
             s.duration_ns = limits::DURATION_MAX_NS;
             s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
+        }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::Greedy;
+        }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::Greedy;
+            s.sources[0].by_adapter = true;
+        }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::OnOff {
+                cell_s: 1_000_000_000,
+                on_ns: 1,
+                off_ns: 20_000,
+            };
+        }),
+        ("2^36 steps", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.hosts[0].step_ns = 1;
         }),
         ("4 PDUs at once", |s| s.sources[0].mids = u16::MAX),
         ("within duration_ns", |s| {

@@ -424,10 +424,10 @@ impl Builder<'_> {
         let names = self.scenario.sources.iter();
         let connections = names.map(|source| self.names.connection(&source.connection));
         let connections = connections.collect::<Result<Vec<usize>, _>>()?;
-        let first = |connection: &usize| self.connections[*connection].path[0];
-        let firsts: Vec<usize> = connections.iter().map(first).collect();
+        let path = |connection: &usize| &*self.connections[*connection].path;
+        let paths: Vec<&[usize]> = connections.iter().map(path).collect();
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
-        limits::check_offered(self.scenario, &firsts, cell_s)?;
+        limits::check_offered(self.scenario, &paths, cell_s)?;
         let mut sources = Vec::new();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;

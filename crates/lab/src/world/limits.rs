@@ -25,6 +25,10 @@ pub const DURATION_MAX_NS: u64 = 86_400_000_000_000;
 pub const MEMORY_MAX: u64 = 1 << 30;
 /// Cells on their way along a line, or waiting before it.
 pub const CELLS_MAX: u64 = 1 << 22;
+/// Cells that sources send, once for each line on their way.
+pub const WORK_MAX: u64 = 1 << 32;
+/// Steps that adapters could take.
+pub const STEPS_MAX: u64 = 1 << 36;
 /// VCs that one fault asks for.
 pub const GUESTS_MAX: u16 = 4_096;
 
@@ -85,6 +89,12 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     let heals = scenario.heal_ns <= duration_ns;
     whole(heals, "heal_ns lies within duration_ns")?;
     scenario.hosts.iter().try_for_each(host)?;
+    let steps = scenario.hosts.iter().map(|host| duration_ns / host.step_ns);
+    let few = steps.sum::<u64>() <= STEPS_MAX;
+    whole(
+        few,
+        "within duration_ns adapters could take 2^36 steps at most",
+    )?;
     scenario.switches.iter().try_for_each(switch)?;
     scenario.links.iter().try_for_each(link)?;
     for connection in &scenario.connections {
@@ -317,38 +327,51 @@ impl Memory {
 }
 
 /// `Err` if sources bring a line so much more than it carries that more than [`CELLS_MAX`] would
-/// wait before it: `lines` has the line of each source, `cell_s` the rate of each line.
+/// wait before it, or more than [`WORK_MAX`] would cross lines: `paths` has the lines of each
+/// source's connection, `cell_s` the rate of each line.
 pub(super) fn check_offered(
     scenario: &Scenario,
-    lines: &[usize],
+    paths: &[&[usize]],
     cell_s: impl Fn(usize) -> u64,
 ) -> Checked {
-    let span_ns = u128::from(scenario.duration_ns);
+    let sent = |cell_s: u64| cells_in(cell_s, scenario.duration_ns);
     let mut offered: BTreeMap<usize, u128> = BTreeMap::new();
-    for (spec, line) in scenario.sources.iter().zip(lines) {
-        let per_s = |cell_s: u32| u128::from(cell_s) * span_ns / 1_000_000_000;
+    let mut work = 0;
+    for (spec, path) in scenario.sources.iter().zip(paths) {
+        let line = path[0];
+        let carried = sent(cell_s(line));
         let cells = match &spec.traffic {
-            _ if spec.by_adapter => 0,
-            Traffic::Greedy => u128::from(cell_s(*line)) * span_ns / 1_000_000_000,
-            Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => per_s(*cell_s),
+            Traffic::Greedy => carried,
+            Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => sent((*cell_s).into()),
             Traffic::OnOff {
                 cell_s,
                 on_ns,
                 off_ns,
             } => {
-                let (on, off) = (u128::from(*on_ns), u128::from(*off_ns));
-                per_s(*cell_s) * on / (on + off)
+                let period_ns = u128::from(*on_ns) + u128::from(*off_ns);
+                let bursts = u128::from(scenario.duration_ns) / period_ns + 1;
+                let burst = cells_in((*cell_s).into(), *on_ns) + 1;
+                sent((*cell_s).into()).min(bursts * burst)
             }
             Traffic::Cells(cells) => cells.len() as u128,
         };
-        let offered = offered.entry(*line).or_default();
-        *offered += cells;
-        let carried = u128::from(cell_s(*line)) * span_ns / 1_000_000_000;
+        let offered = offered.entry(line).or_default();
+        if !spec.by_adapter {
+            *offered += cells;
+        }
         let fits = *offered <= carried + u128::from(CELLS_MAX);
         let what = "with it, more than 2^22 cells would wait before its line";
         bound(fits, &spec.connection, what)?;
+        work += cells * path.len() as u128;
+        let what = "with it, more than 2^32 cells would cross lines";
+        bound(work <= WORK_MAX.into(), &spec.connection, what)?;
     }
     Ok(())
+}
+
+/// Cells at a rate in so many nanoseconds.
+fn cells_in(cell_s: u64, ns: u64) -> u128 {
+    u128::from(cell_s) * u128::from(ns) / 1_000_000_000
 }
 
 #[cfg(test)]
