@@ -1,7 +1,10 @@
 //! Scenarios of somebody who means no good: each is refused with a word that says why, before
 //! anything large is made of it.
 
+use std::collections::BTreeMap;
+
 use cellgate_core::Effect;
+use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
@@ -23,7 +26,7 @@ fn sane() -> Scenario {
             to: "b".into(),
             address: VpiVci::new(0, 32).expect("an address"),
             contract: "cbr,aal5:pcr=5000cps,max_sdu=400".into(),
-            notification: cellgate_core::adapter::Notification::LastCell,
+            notification: Notification::LastCell,
             client: 0,
             open: true,
         }],
@@ -109,7 +112,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 55] = [
+    let cases: [(&str, Spoil); 56] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -253,6 +256,9 @@ fn scenarios_beyond_their_bounds_are_told() {
             let linked = |n: usize| LinkSpec::between(&format!("h{n}"), "s");
             s.links.extend((0..100).map(linked));
         }),
+        ("flip.bit", |s| {
+            s.faults = vec![effect(Effect::Flip { bit: 424 })]
+        }),
         ("2^40", |s| s.faults = vec![clock_step(u64::MAX)]),
         ("keeps the AAL", |s| {
             s.faults = vec![modify("cbr,aal34:pcr=1cps,max_sdu=40")]
@@ -324,4 +330,34 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
             panic!("{what}: {failure}");
         }
     }
+}
+
+/// As they are written in a file.
+#[test]
+fn what_the_document_says_of_effects_and_notifications_is_read() {
+    fn read<T: serde::de::DeserializeOwned>(forms: &[&str]) {
+        let document = include_str!("../../../docs/scenarios.md");
+        let words: Vec<&str> = document.split_whitespace().collect();
+        for form in forms {
+            assert!(words.join(" ").contains(&format!("`{form}`")), "{form}");
+            let text = form.replace('N', "7").replace("VPI.VCI", "0.32");
+            let one = toml::from_str::<BTreeMap<String, T>>(&format!("one = {text}"));
+            assert!(one.is_ok(), "{form}: {:?}", one.err());
+        }
+    }
+    read::<Effect>(&[
+        "\"lose\"",
+        "\"duplicate\"",
+        "{ flip = { bit = N } }",
+        "{ insert = { address = \"VPI.VCI\", last = true } }",
+        "{ hold = { ns = N } }",
+    ]);
+    read::<Notification>(&[
+        "\"every_cell\"",
+        "\"first_cell\"",
+        "\"last_cell\"",
+        "\"first_and_last_cell\"",
+        "\"polled\"",
+        "{ silent = { threshold = N, longest_delay_ns = N } }",
+    ]);
 }

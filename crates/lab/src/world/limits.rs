@@ -241,6 +241,13 @@ fn source(spec: &SourceSpec) -> Checked {
 
 fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
     let (at_ns, for_ns) = match *spec {
+        FaultSpec::Cell {
+            effect: Effect::Flip { bit },
+            ..
+        } => {
+            let inside = u64::from(bit) < CELL_BITS;
+            return bound(inside, "a fault", "flip.bit is below 424");
+        }
         FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return Ok(()),
         FaultSpec::AdapterStall { at_ns, for_ns, .. }
         | FaultSpec::HostStall { at_ns, for_ns, .. }
