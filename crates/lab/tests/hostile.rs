@@ -1,10 +1,14 @@
 //! Scenarios of somebody who means no good: each is refused with a word that says why, before
 //! anything large is made of it.
 
+use std::collections::BTreeMap;
+
+use cellgate_core::Effect;
+use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
-    ApplicationSpec, Call, CallSpec, ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario,
-    ServerSpec, SourceSpec, SwitchSpec, Traffic,
+    ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
+    Scenario, ServerSpec, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{Failure, Options, check, limits};
 
@@ -22,7 +26,7 @@ fn sane() -> Scenario {
             to: "b".into(),
             address: VpiVci::new(0, 32).expect("an address"),
             contract: "cbr,aal5:pcr=5000cps,max_sdu=400".into(),
-            notification: cellgate_core::adapter::Notification::LastCell,
+            notification: Notification::LastCell,
             client: 0,
             open: true,
         }],
@@ -46,6 +50,24 @@ fn guests(at_ns: u64, vcs: u16) -> FaultSpec {
         at_ns,
         for_ns: 1,
         vcs,
+    }
+}
+
+/// The adapter of `b` stands still in second `n`.
+fn stall(n: u64) -> FaultSpec {
+    FaultSpec::AdapterStall {
+        host: "b".into(),
+        at_ns: n * 1_000_000_000,
+        for_ns: 1_000_000_000,
+    }
+}
+
+fn effect(effect: Effect) -> FaultSpec {
+    FaultSpec::Cell {
+        link: 0,
+        back: false,
+        cell: 0,
+        effect,
     }
 }
 
@@ -90,7 +112,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 43] = [
+    let cases: [(&str, Spoil); 56] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -140,6 +162,23 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("bit_s", |s| s.links[0].bit_s = 0),
         ("bit_s", |s| s.links[0].bit_s = u64::MAX),
         ("along a line", |s| s.links[0].delay_ns = u64::MAX),
+        ("stands still", |s| {
+            s.duration_ns = 40_000_000_000;
+            s.faults = (0..40).map(stall).collect();
+        }),
+        ("it is held", |s| {
+            s.faults = vec![effect(Effect::Hold { ns: 20_000_000_000 })]
+        }),
+        ("stands still", |s| {
+            s.links[3].bit_s = 100_000_000_000;
+            s.hosts[1].step_ns = 100_000_000;
+        }),
+        ("octets are needed", |s| {
+            s.links.extend(many(&s.links, 20));
+            s.links
+                .iter_mut()
+                .for_each(|link| link.delay_ns = 10_000_000_000);
+        }),
         ("no path", |s| s.connections[0].to = "a".into()),
         ("no path", |s| s.links.truncate(3)),
         ("nothing has the name \"s\"", |s| {
@@ -166,13 +205,59 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.duration_ns = limits::DURATION_MAX_NS;
             s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
         }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::Greedy;
+        }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::Greedy;
+            s.sources[0].by_adapter = true;
+        }),
+        ("would cross lines", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.sources[0].traffic = Traffic::OnOff {
+                cell_s: 1_000_000_000,
+                on_ns: 1,
+                off_ns: 20_000,
+            };
+        }),
+        ("2^36 steps", |s| {
+            s.duration_ns = limits::DURATION_MAX_NS;
+            s.hosts[0].step_ns = 1;
+        }),
         ("4 PDUs at once", |s| s.sources[0].mids = u16::MAX),
         ("within duration_ns", |s| {
             s.faults = vec![guests(u64::MAX, 1)]
         }),
+        ("within heal_ns", |s| {
+            s.heal_ns = 1_000_000;
+            s.faults = vec![guests(1_000_000, 1)];
+        }),
+        ("a crash ends within duration_ns", |s| {
+            let (at_ns, for_ns) = (s.duration_ns, 1);
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].crashes = vec![CrashSpec { at_ns, for_ns }];
+        }),
+        ("a call lies within duration_ns", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.applications = vec![application(&[(s.duration_ns + 1, Call::Open)])];
+        }),
         ("4,096 guests", |s| s.faults = vec![guests(0, u16::MAX)]),
         ("octets are needed", |s| {
             s.faults = vec![guests(0, 4_096); 60_000]
+        }),
+        ("octets are needed", |s| {
+            let named = |n: usize| HostSpec {
+                spare_vcs: 16_000,
+                ..HostSpec::named(&format!("h{n}"))
+            };
+            s.hosts.extend((0..100).map(named));
+            let linked = |n: usize| LinkSpec::between(&format!("h{n}"), "s");
+            s.links.extend((0..100).map(linked));
+        }),
+        ("flip.bit", |s| {
+            s.faults = vec![effect(Effect::Flip { bit: 424 })]
         }),
         ("2^40", |s| s.faults = vec![clock_step(u64::MAX)]),
         ("keeps the AAL", |s| {
@@ -245,4 +330,34 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
             panic!("{what}: {failure}");
         }
     }
+}
+
+/// As they are written in a file.
+#[test]
+fn what_the_document_says_of_effects_and_notifications_is_read() {
+    fn read<T: serde::de::DeserializeOwned>(forms: &[&str]) {
+        let document = include_str!("../../../docs/scenarios.md");
+        let words: Vec<&str> = document.split_whitespace().collect();
+        for form in forms {
+            assert!(words.join(" ").contains(&format!("`{form}`")), "{form}");
+            let text = form.replace('N', "7").replace("VPI.VCI", "0.32");
+            let one = toml::from_str::<BTreeMap<String, T>>(&format!("one = {text}"));
+            assert!(one.is_ok(), "{form}: {:?}", one.err());
+        }
+    }
+    read::<Effect>(&[
+        "\"lose\"",
+        "\"duplicate\"",
+        "{ flip = { bit = N } }",
+        "{ insert = { address = \"VPI.VCI\", last = true } }",
+        "{ hold = { ns = N } }",
+    ]);
+    read::<Notification>(&[
+        "\"every_cell\"",
+        "\"first_cell\"",
+        "\"last_cell\"",
+        "\"first_and_last_cell\"",
+        "\"polled\"",
+        "{ silent = { threshold = N, longest_delay_ns = N } }",
+    ]);
 }

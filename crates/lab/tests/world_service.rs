@@ -108,6 +108,26 @@ fn a_dead_server_costs_no_cell_and_its_successor_finds_everything() {
 }
 
 #[test]
+fn a_server_can_die_after_the_healing_and_up_to_the_end() {
+    let end_ns = pair().duration_ns;
+    for (at_ns, for_ns) in [
+        (20_000_000, 1_000_000),
+        (24_999_000, 2_000),
+        (30_000_000, 10_000_000),
+        (end_ns - 1, 1),
+        (end_ns, 0),
+    ] {
+        let mut scenario = pair();
+        scenario.heal_ns = end_ns / 2;
+        for server in &mut scenario.servers {
+            server.crashes = vec![CrashSpec { at_ns, for_ns }];
+        }
+        let outcome = right(&scenario);
+        assert!(outcome.connections["one"].delivered_pdus > 140, "{at_ns}");
+    }
+}
+
+#[test]
 fn a_dead_adapter_is_opened_everything_at_again() {
     let mut scenario = pair();
     scenario.faults = vec![FaultSpec::AdapterCrash {

@@ -143,11 +143,13 @@ impl Claim {
         }
     }
 
-    /// Judges a number. What is expected is shown with the decimals and the unit of ours.
+    /// Judges a number; none fails. What is expected is shown with the decimals and the unit of
+    /// ours.
     pub fn number(self, expected: Rational, tolerance: Tolerance, ours: &Value) -> Check {
         let accepted = tolerance.around(&ours.with(expected));
-        let pass = tolerance.accepts(expected, ours.number);
-        self.check(accepted, ours.to_string(), Some(ours.number), pass)
+        let near = |number| tolerance.accepts(expected, number);
+        let pass = ours.number.is_some_and(near);
+        self.check(accepted, ours.to_string(), ours.number, pass)
     }
 
     /// Judges what is not one number: `ours` tells what was found.
@@ -158,7 +160,7 @@ impl Claim {
     /// Shows ours beside a value that is lost.
     pub fn lost(id: &str, what: &str, paper: &str, ours: &Value) -> Check {
         let claim = Self::new(Class::Lost, id, what, paper);
-        claim.check("-".to_owned(), ours.to_string(), Some(ours.number), true)
+        claim.check("-".to_owned(), ours.to_string(), ours.number, true)
     }
 
     fn check(self, accepted: String, ours: String, number: Option<Rational>, pass: bool) -> Check {
@@ -208,6 +210,9 @@ mod tests {
         assert!(check.pass);
         assert_eq!(check.accepted, "92.388 % ± 0.01");
         assert_eq!(check.ours, "92.388 %");
+        let none = Value::ratio(dec("1").over(Rational::ZERO), 3, "%");
+        let check = Claim::derived("P0.7", "accesses", "").number(dec("0"), tolerance, &none);
+        assert!(!check.pass && check.ours == "none", "{check:?}");
         let lost = Claim::lost("8", "t_irq", "", &ours);
         assert!(lost.pass && lost.class == Class::Lost);
         assert!(!Claim::shape("9", "falls", "").holds(false, "rises").pass);

@@ -112,6 +112,11 @@ impl Rational {
         self.numerator.signum() * doubled.floor()
     }
 
+    /// `self / other`; none if that is 0.
+    pub fn over(self, other: Self) -> Option<Self> {
+        (other != Self::ZERO).then(|| self / other)
+    }
+
     /// Without its sign.
     pub const fn abs(self) -> Self {
         Self {
@@ -316,6 +321,8 @@ mod tests {
         let third = Rational::new(1, 3);
         assert_eq!(third + third + third, Rational::ONE);
         assert_eq!(third / Rational::new(2, -6), -Rational::ONE);
+        assert_eq!(third.over(Rational::new(2, 3)), Some(dec("0.5")));
+        assert_eq!(third.over(Rational::ZERO), None);
         assert_eq!((third - Rational::ONE).abs(), Rational::new(2, 3));
         assert!(dec("0.333333333333333333") < third && third < dec("0.34"));
     }

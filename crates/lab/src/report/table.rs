@@ -7,8 +7,8 @@ use super::Rational;
 /// A number with its decimals and its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Exact.
-    pub number: Rational,
+    /// Exact; none where what was run has none.
+    pub number: Option<Rational>,
     /// Decimals shown.
     pub decimals: u32,
     /// Unit shown behind it; empty: none.
@@ -18,8 +18,13 @@ pub struct Value {
 impl Value {
     /// `number`, shown with `decimals` and `unit`.
     pub fn new(number: impl Into<Rational>, decimals: u32, unit: &str) -> Self {
+        Self::ratio(Some(number.into()), decimals, unit)
+    }
+
+    /// The same of what [`Rational::over`] gave.
+    pub fn ratio(number: Option<Rational>, decimals: u32, unit: &str) -> Self {
         Self {
-            number: number.into(),
+            number,
             decimals,
             unit: unit.to_owned(),
         }
@@ -28,7 +33,7 @@ impl Value {
     /// Another number, shown in the same way.
     pub fn with(&self, number: Rational) -> Self {
         Self {
-            number,
+            number: Some(number),
             ..self.clone()
         }
     }
@@ -36,7 +41,10 @@ impl Value {
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.number.fixed(self.decimals))?;
+        let Some(number) = self.number else {
+            return f.write_str("none");
+        };
+        f.write_str(&number.fixed(self.decimals))?;
         match &*self.unit {
             "" => Ok(()),
             unit => write!(f, " {unit}"),

@@ -215,6 +215,9 @@ impl Builder<'_> {
             });
             let ports = ports.collect();
             let served = self.services.room(host);
+            let all = vcs.saturating_add(spec.spare_vcs);
+            let all = all.saturating_add(served.unwrap_or(0));
+            self.memory.take_adapter(spec, all)?;
             let room = (clients, vcs, self.blocks(host));
             let station = Station::new(spec.clone(), ports, room, served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
@@ -421,10 +424,10 @@ impl Builder<'_> {
         let names = self.scenario.sources.iter();
         let connections = names.map(|source| self.names.connection(&source.connection));
         let connections = connections.collect::<Result<Vec<usize>, _>>()?;
-        let first = |connection: &usize| self.connections[*connection].path[0];
-        let firsts: Vec<usize> = connections.iter().map(first).collect();
+        let path = |connection: &usize| &*self.connections[*connection].path;
+        let paths: Vec<&[usize]> = connections.iter().map(path).collect();
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
-        limits::check_offered(self.scenario, &firsts, cell_s)?;
+        limits::check_offered(self.scenario, &paths, cell_s)?;
         let mut sources = Vec::new();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use cellgate_core::Effect;
+
 use super::ScenarioError;
 use super::fault::FaultSpec;
-use super::scenario::{HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
+use super::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic};
 
 /// Hosts, and switches, at most.
 pub const NODES_MAX: usize = 1_024;
@@ -23,6 +25,10 @@ pub const DURATION_MAX_NS: u64 = 86_400_000_000_000;
 pub const MEMORY_MAX: u64 = 1 << 30;
 /// Cells on their way along a line, or waiting before it.
 pub const CELLS_MAX: u64 = 1 << 22;
+/// Cells that sources send, once for each line on their way.
+pub const WORK_MAX: u64 = 1 << 32;
+/// Steps that adapters could take.
+pub const STEPS_MAX: u64 = 1 << 36;
 /// VCs that one fault asks for.
 pub const GUESTS_MAX: u16 = 4_096;
 
@@ -34,12 +40,16 @@ const CLIENTS_MAX: u16 = 256;
 const BIT_S_MIN: u64 = 424;
 const BIT_S_MAX: u64 = 100_000_000_000;
 const CLOCK_STEP_MAX_NS: u64 = 1 << 40;
+/// Octets of a cell on a line, and of its time.
+const CELL_LEN: u64 = 64;
 /// Octets of an event in its queue.
 const EVENT_LEN: u64 = 32;
 /// Octets of a client or of a region besides its queues and buffers.
 const FIXED_LEN: u64 = 64 * 1024;
 /// Octets that a switch's output remembers of a connection.
 const FLOW_LEN: u64 = 16;
+/// Octets of a VC of an adapter, and of the reference beside it.
+const VC_LEN: u64 = 2_048;
 const CELL_BITS: u64 = 424;
 
 type Checked = Result<(), ScenarioError>;
@@ -79,6 +89,12 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     let heals = scenario.heal_ns <= duration_ns;
     whole(heals, "heal_ns lies within duration_ns")?;
     scenario.hosts.iter().try_for_each(host)?;
+    let steps = scenario.hosts.iter().map(|host| duration_ns / host.step_ns);
+    let few = steps.sum::<u64>() <= STEPS_MAX;
+    whole(
+        few,
+        "within duration_ns adapters could take 2^36 steps at most",
+    )?;
     scenario.switches.iter().try_for_each(switch)?;
     scenario.links.iter().try_for_each(link)?;
     for connection in &scenario.connections {
@@ -86,10 +102,22 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         bound(few, &connection.name, "client is below 256")?;
     }
     scenario.sources.iter().try_for_each(source)?;
-    scenario
-        .faults
-        .iter()
-        .try_for_each(|one| fault(one, duration_ns))
+    let until_ns = match scenario.heal_ns {
+        0 => duration_ns,
+        heal_ns => heal_ns,
+    };
+    let mut faults = scenario.faults.iter();
+    faults.try_for_each(|one| fault(one, until_ns))?;
+    for server in &scenario.servers {
+        let ends = |crash: &CrashSpec| crash.at_ns.saturating_add(crash.for_ns);
+        let inside = server.crashes.iter().all(|one| ends(one) <= duration_ns);
+        bound(inside, &server.host, "a crash ends within duration_ns")?;
+    }
+    for application in &scenario.applications {
+        let inside = application.calls.iter().all(|one| one.at_ns <= duration_ns);
+        bound(inside, &application.name, "a call lies within duration_ns")?;
+    }
+    Ok(())
 }
 
 fn bound(ok: bool, whose: &str, what: &'static str) -> Checked {
@@ -127,10 +155,73 @@ fn link(spec: &LinkSpec) -> Checked {
     bound(spec.ends[0] != spec.ends[1], "a link joins two nodes")?;
     let rates = BIT_S_MIN..=BIT_S_MAX;
     bound(rates.contains(&spec.bit_s), "bit_s is 424 to 10^11")?;
-    let long = u128::from(spec.bit_s) * u128::from(spec.delay_ns);
-    let cells = long / (u128::from(CELL_BITS) * 1_000_000_000);
-    let fits = cells <= CELLS_MAX.into();
-    bound(fits, "at most 2^22 cells are on their way along a line")
+    Ok(())
+}
+
+/// For how long no adapter takes cells: of pauses, when they begin and end, the longest that a step
+/// does not part.
+fn longest(pauses: &mut [(u64, u64)], step_ns: u64) -> u64 {
+    pauses.sort_unstable();
+    let (mut from, mut until, mut most) = (0, 0, 0);
+    for (begin, end) in pauses {
+        if *begin > until + step_ns {
+            from = *begin;
+        }
+        until = until.max(*end);
+        most = most.max(until - from);
+    }
+    most + step_ns
+}
+
+/// For each line how long cells stay there at most: on their way, while a fault holds them, and
+/// while nobody takes them at its end.
+fn stays_ns(scenario: &Scenario) -> Vec<u64> {
+    let mut pauses: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+    let links = scenario.links.iter();
+    let mut stays: Vec<u64> = links.flat_map(|link| [link.delay_ns; 2]).collect();
+    for fault in &scenario.faults {
+        match fault {
+            FaultSpec::AdapterStall {
+                host,
+                at_ns,
+                for_ns,
+            }
+            | FaultSpec::AdapterCrash {
+                host,
+                at_ns,
+                for_ns,
+            } => {
+                let pause = (*at_ns, at_ns.saturating_add(*for_ns));
+                pauses.entry(host).or_default().push(pause);
+            }
+            FaultSpec::Cell {
+                link,
+                back,
+                effect: Effect::Hold { ns },
+                ..
+            } => {
+                let line = link.saturating_mul(2).saturating_add(usize::from(*back));
+                if let Some(stay) = stays.get_mut(line) {
+                    *stay = stay.saturating_add(*ns);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut hosts: BTreeMap<&str, u64> = BTreeMap::new();
+    for host in &scenario.hosts {
+        let pauses = pauses.entry(&host.name).or_default();
+        hosts.insert(&host.name, longest(pauses, host.step_ns));
+    }
+    let ends = scenario
+        .links
+        .iter()
+        .flat_map(|link| [&link.ends[1], &link.ends[0]]);
+    for (stay, end) in stays.iter_mut().zip(ends) {
+        let pause = hosts.get(end.as_str()).copied().unwrap_or(0);
+        *stay = stay.saturating_add(pause);
+    }
+    stays
 }
 
 fn source(spec: &SourceSpec) -> Checked {
@@ -148,8 +239,15 @@ fn source(spec: &SourceSpec) -> Checked {
     }
 }
 
-fn fault(spec: &FaultSpec, duration_ns: u64) -> Checked {
+fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
     let (at_ns, for_ns) = match *spec {
+        FaultSpec::Cell {
+            effect: Effect::Flip { bit },
+            ..
+        } => {
+            let inside = u64::from(bit) < CELL_BITS;
+            return bound(inside, "a fault", "flip.bit is below 424");
+        }
         FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return Ok(()),
         FaultSpec::AdapterStall { at_ns, for_ns, .. }
         | FaultSpec::HostStall { at_ns, for_ns, .. }
@@ -163,8 +261,9 @@ fn fault(spec: &FaultSpec, duration_ns: u64) -> Checked {
         | FaultSpec::Lend { at_ns, .. }
         | FaultSpec::Write { at_ns, .. } => (at_ns, 0),
     };
-    let inside = at_ns.saturating_add(for_ns) <= duration_ns;
-    bound(inside, "a fault", "it ends within duration_ns")?;
+    let inside = at_ns.saturating_add(for_ns) <= until_ns;
+    let what = "it ends within heal_ns, or without one within duration_ns";
+    bound(inside, "a fault", what)?;
     match *spec {
         FaultSpec::ClockStep { by_ns, .. } => {
             let small = by_ns <= CLOCK_STEP_MAX_NS;
@@ -200,6 +299,11 @@ impl Memory {
         self.take(&host.name, events + FIXED_LEN)
     }
 
+    /// An adapter with its table of VCs.
+    pub(super) fn take_adapter(&mut self, host: &HostSpec, vcs: u16) -> Checked {
+        self.take(&host.name, u64::from(vcs) * VC_LEN)
+    }
+
     /// A region, which a lab holds several times over.
     pub(super) fn take_region(&mut self, whose: &str, receive: u32, transmit: u32) -> Checked {
         let octets = 4 * u64::from(receive) + 2 * u64::from(transmit);
@@ -211,6 +315,17 @@ impl Memory {
         let outputs = 2 * scenario.links.len() as u64;
         let flows = scenario.connections.len() as u64;
         self.take("switches", outputs * flows * FLOW_LEN)?;
+        for (line, stay_ns) in stays_ns(scenario).into_iter().enumerate() {
+            let link = &scenario.links[line / 2];
+            let cells = u128::from(link.bit_s) * u128::from(stay_ns);
+            let cells = cells / (u128::from(CELL_BITS) * 1_000_000_000);
+            let cells = u64::try_from(cells).unwrap_or(u64::MAX);
+            let what = "at most 2^22 cells are on their way along a line, while it is held and \
+                        while the adapter at its end stands still, too";
+            let name = link.ends.join(" - ");
+            bound(cells <= CELLS_MAX, &name, what)?;
+            self.take(&name, cells * CELL_LEN)?;
+        }
         scenario.faults.iter().try_for_each(|fault| match fault {
             FaultSpec::Guests { host, vcs, .. } => self.take(host, u64::from(*vcs) * FIXED_LEN),
             _ => Ok(()),
@@ -219,36 +334,81 @@ impl Memory {
 }
 
 /// `Err` if sources bring a line so much more than it carries that more than [`CELLS_MAX`] would
-/// wait before it: `lines` has the line of each source, `cell_s` the rate of each line.
+/// wait before it, or more than [`WORK_MAX`] would cross lines: `paths` has the lines of each
+/// source's connection, `cell_s` the rate of each line.
 pub(super) fn check_offered(
     scenario: &Scenario,
-    lines: &[usize],
+    paths: &[&[usize]],
     cell_s: impl Fn(usize) -> u64,
 ) -> Checked {
-    let span_ns = u128::from(scenario.duration_ns);
+    let sent = |cell_s: u64| cells_in(cell_s, scenario.duration_ns);
     let mut offered: BTreeMap<usize, u128> = BTreeMap::new();
-    for (spec, line) in scenario.sources.iter().zip(lines) {
-        let per_s = |cell_s: u32| u128::from(cell_s) * span_ns / 1_000_000_000;
+    let mut work = 0;
+    for (spec, path) in scenario.sources.iter().zip(paths) {
+        let line = path[0];
+        let carried = sent(cell_s(line));
         let cells = match &spec.traffic {
-            _ if spec.by_adapter => 0,
-            Traffic::Greedy => u128::from(cell_s(*line)) * span_ns / 1_000_000_000,
-            Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => per_s(*cell_s),
+            Traffic::Greedy => carried,
+            Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => sent((*cell_s).into()),
             Traffic::OnOff {
                 cell_s,
                 on_ns,
                 off_ns,
             } => {
-                let (on, off) = (u128::from(*on_ns), u128::from(*off_ns));
-                per_s(*cell_s) * on / (on + off)
+                let period_ns = u128::from(*on_ns) + u128::from(*off_ns);
+                let bursts = u128::from(scenario.duration_ns) / period_ns + 1;
+                let burst = cells_in((*cell_s).into(), *on_ns) + 1;
+                sent((*cell_s).into()).min(bursts * burst)
             }
             Traffic::Cells(cells) => cells.len() as u128,
         };
-        let offered = offered.entry(*line).or_default();
-        *offered += cells;
-        let carried = u128::from(cell_s(*line)) * span_ns / 1_000_000_000;
+        let offered = offered.entry(line).or_default();
+        if !spec.by_adapter {
+            *offered += cells;
+        }
         let fits = *offered <= carried + u128::from(CELLS_MAX);
         let what = "with it, more than 2^22 cells would wait before its line";
         bound(fits, &spec.connection, what)?;
+        work += cells * path.len() as u128;
+        let what = "with it, more than 2^32 cells would cross lines";
+        bound(work <= WORK_MAX.into(), &spec.connection, what)?;
     }
     Ok(())
+}
+
+/// Cells at a rate in so many nanoseconds.
+fn cells_in(cell_s: u64, ns: u64) -> u128 {
+    u128::from(cell_s) * u128::from(ns) / 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{Options, WITH_SERVERS, World, scenario_of};
+
+    #[test]
+    fn pauses_that_no_step_parts_are_one() {
+        for (mut pauses, most) in [
+            (vec![], 10),
+            (vec![(100, 150)], 60),
+            (vec![(100, 150), (160, 170)], 80),
+            (vec![(161, 170), (100, 150)], 60),
+            (vec![(0, 5), (3, 100), (50, 60)], 110),
+        ] {
+            assert_eq!(longest(&mut pauses, 10), most, "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_is_within_the_bounds() {
+        for first in [0, WITH_SERVERS] {
+            for seed in first..first + 3_000 {
+                assert_eq!(check(&scenario_of(seed)), Ok(()), "seed {seed}");
+            }
+            for seed in first..first + 30 {
+                let world = World::new(&scenario_of(seed), Options::default());
+                assert!(world.is_ok(), "seed {seed}: {:?}", world.err());
+            }
+        }
+    }
 }

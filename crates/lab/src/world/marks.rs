@@ -291,8 +291,8 @@ const EXCESSES: [Is<Excess>; 3] = [
 ];
 
 fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
-    let adapters = world.stations.iter().flat_map(Station::adapters);
-    adapters.map(|adapter| count(adapter.stats())).sum()
+    let stats = world.stations.iter().flat_map(Station::stats);
+    stats.map(count).sum()
 }
 
 fn stations(world: &World, count: fn(&StationCounts) -> u64) -> u64 {

@@ -153,7 +153,7 @@ impl World {
             let counts = station.counts;
             let gone = counts.arrived + counts.overflowed;
             same("I1", format!("ports of host {name}"), into_host[n], gone)?;
-            let stats = station.adapters().map(|adapter| adapter.stats());
+            let stats = station.stats();
             let sum = |count: fn(&AdapterStats) -> u64| stats.clone().map(count).sum::<u64>();
             let gone = sum(|stats| stats.cells_received) + counts.buried + station.waiting();
             same(

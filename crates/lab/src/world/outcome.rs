@@ -182,7 +182,7 @@ impl World {
 
 impl From<&Station> for HostOutcome {
     fn from(station: &Station) -> Self {
-        let all = station.adapters().map(|adapter| adapter.stats());
+        let all = station.stats();
         let sum = |count: fn(&AdapterStats) -> u64| all.clone().map(count).sum();
         let mut discarded_cells = BTreeMap::new();
         for (reason, cells) in all.clone().flat_map(|stats| stats.cells_discarded.iter()) {

@@ -137,7 +137,7 @@ fn table(points: &[Point]) -> Table {
     );
     for point in points {
         let mbit_s = |load: &Load| Entry::number(mbps(load.bit_s, DECIMAL), 2);
-        let of = |share: Rational| Entry::number(percent(share).number, 2);
+        let of = |share: Rational| Entry::number(share * Rational::whole(100), 2);
         table.row([
             Entry::number(i32::from(point.sdu), 0),
             of(point.estimate),
@@ -169,11 +169,11 @@ fn figure(points: &[Point]) -> Figure {
                 },
                 y: Axis::linear("CPU, %").to(100.0),
                 series: vec![
-                    curve("Eq. 4", Look::Expected, |p| percent(p.estimate).number),
+                    curve("Eq. 4", Look::Expected, |p| p.estimate * 100.into()),
                     curve("Eq. 4, corrected", Look::Dashed, |p| {
-                        percent(p.corrected).number
+                        p.corrected * 100.into()
                     }),
-                    curve("measured", Look::Dotted, |p| percent(p.ideal.cpu).number),
+                    curve("measured", Look::Dotted, |p| p.ideal.cpu * 100.into()),
                 ],
                 marks: Vec::new(),
             },

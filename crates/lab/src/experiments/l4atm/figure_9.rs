@@ -270,11 +270,12 @@ fn degradation_checks(
             let other = Bench::new(settings, unit)?;
             other.run(CROSSOVER, Connection::Reserved).0
         };
-        let less = Rational::ONE - reserved / full.alone;
+        let less = (full.alone - reserved).over(full.alone);
+        let less = Value::ratio(less.map(|less| less * Rational::whole(100)), 2, "%");
         let what = "fewer jobs beside 40 Mbps, at a load of 75";
         let claim = Claim::calibrated("L11", what, "31.2 %").reading(reading);
         let near = Tolerance::Absolute(dec("0.5"));
-        checks.push(claim.number(dec(expected), near, &percent(less)));
+        checks.push(claim.number(dec(expected), near, &less));
     }
     Ok(checks)
 }
@@ -293,8 +294,13 @@ fn checks(points: &[Point], bench: &Bench) -> Result<Vec<Check>, Error> {
         .unwrap_or(0);
     let near = |number: &str| Tolerance::Absolute(dec(number));
     let busy = points.iter().filter(|point| point.load >= 30);
-    let off = busy.map(|point| (point.reserved / bench.estimated(point.alone) - 1.into()).abs());
-    let off = off.fold(Rational::ZERO, Rational::max);
+    let off = |point: &Point| {
+        let estimated = bench.estimated(point.alone);
+        let off = (point.reserved - estimated).over(estimated)?;
+        Some(off.abs() * Rational::whole(100))
+    };
+    let off = busy.map(off).collect::<Option<Vec<_>>>();
+    let off = off.and_then(|all| all.into_iter().max());
     let rises = points
         .windows(2)
         .all(|two| two[1].alone * dec("1.01") >= two[0].alone);
@@ -317,7 +323,7 @@ fn checks(points: &[Point], bench: &Bench) -> Result<Vec<Check>, Error> {
             "largest distance from the estimate, load 30 and more",
             "",
         )
-        .number(Rational::ZERO, near("1"), &percent(off)),
+        .number(Rational::ZERO, near("1"), &Value::ratio(off, 2, "%")),
         Claim::shape("Figure 9", "jobs per minute rise to a plateau", "").holds(rises, &shape),
         Claim::lost(
             "Figure 9",

@@ -85,7 +85,10 @@ fn measured(
     let arrived = Rational::from(station.board().counts().arrived - arrived) / cells(sdu);
     let loops = Host::idler_loops(span, station.host().busy().since(busy));
     let reference = Host::idler_loops(span, Ps::ZERO);
-    let share = |part: Rational, of: Rational| Rational::whole(100) * (Rational::ONE - part / of);
+    let share = |part: Rational, of: Rational| {
+        let part = part.over(of).unwrap_or(Rational::ZERO);
+        Rational::whole(100) * (Rational::ONE - part)
+    };
     Ok(Load {
         cpu_percent: share(loops.into(), reference.into()),
         pdu_s: per_s(pdus, span),
@@ -221,20 +224,22 @@ fn figure(points: &[Point], per_pdu_us: Rational) -> Figure {
     Figure::single("load", "Host CPU by PDU size", panel)
 }
 
-/// The largest deviation of a connection's CPU from what its SDU rate makes it, in per cent.
+/// The largest deviation of a connection's CPU from what its SDU rate makes it, in per cent; none
+/// if that is nothing.
 fn worst_off(
     points: &[Point],
     per_pdu_us: Rational,
     of: fn(&Point) -> (&Load, Rational),
-) -> Rational {
+) -> Option<Rational> {
     let whole = points.iter().filter(|point| is_whole(of(point).0));
     let off = |point: &Point| {
         let (load, sdu_bit_s) = of(point);
         let expected = law(sdu_bit_s, point.sdu, per_pdu_us);
-        ((load.cpu_percent - expected) / expected).abs()
+        Some((load.cpu_percent - expected).over(expected)?.abs())
     };
-    let worst = whole.map(off).max().unwrap_or(Rational::ONE);
-    worst * Rational::whole(100)
+    let all = whole.map(off).collect::<Option<Vec<_>>>()?;
+    let worst = all.into_iter().max().unwrap_or(Rational::ONE);
+    Some(worst * Rational::whole(100))
 }
 
 fn checks(points: &[Point], closed: &Load, per_pdu_us: Rational) -> Vec<Check> {
@@ -244,12 +249,12 @@ fn checks(points: &[Point], closed: &Load, per_pdu_us: Rational) -> Vec<Check> {
     let Some(at_8k) = points.iter().find(|point| point.sdu == 8_192) else {
         return checks;
     };
-    let ratio = at_8k.line.cpu_percent / at_8k.slow.cpu_percent;
+    let ratio = at_8k.line.cpu_percent.over(at_8k.slow.cpu_percent);
     checks.push(
         Claim::derived("8", "line speed over 40 Mbit/s, 8,192 octets", "").number(
             dec("3.384"),
             Tolerance::Percent(dec("1")),
-            &Value::new(ratio, 3, "times"),
+            &Value::ratio(ratio, 3, "times"),
         ),
     );
     let worst = [
@@ -265,7 +270,8 @@ fn checks(points: &[Point], closed: &Load, per_pdu_us: Rational) -> Vec<Check> {
     for (name, worst) in worst {
         let what = format!("{name}: off the hyperbola R/8S x t, worst size");
         let claim = shape(&what, "falls");
-        checks.push(claim.number(dec("2"), Tolerance::AtMost, &percent(worst)));
+        let worst = Value::ratio(worst, 2, "%");
+        checks.push(claim.number(dec("2"), Tolerance::AtMost, &worst));
     }
     checks.push(
         Claim::derived("8", "no connection open, line speed", "not even noticed").number(

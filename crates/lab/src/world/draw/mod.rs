@@ -372,7 +372,7 @@ pub(super) fn spans(
     }
     let count = draw.between(1, most);
     let span = |_| {
-        let for_ns = draw.between(least_ns, longest_ns);
+        let for_ns = draw.between(least_ns, longest_ns).min(heal_ns);
         (draw.below(heal_ns.saturating_sub(for_ns).max(1)), for_ns)
     };
     (0..count).map(span).collect()

@@ -36,6 +36,8 @@ pub use daemon::ServerOutcome;
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
 use promise::Promise;
+
+use super::Ps;
 pub(crate) use setup::Services;
 
 /// What can happen to servers and applications. At one time in this order.
@@ -67,6 +69,8 @@ pub(crate) struct Service {
     holders: BTreeMap<(usize, u32), usize>,
     /// What must arrive, by connection.
     promises: BTreeMap<u32, Promise>,
+    /// No server looks at its adapter from then on.
+    looks_until: Ps,
     bug: Option<ServerBug>,
 }
 
@@ -91,5 +95,24 @@ impl Service {
 
     fn has(&self, bug: ServerBug) -> bool {
         self.bug == Some(bug)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::world::scenario::{HostSpec, LinkSpec, Scenario, ServerSpec};
+    use crate::world::{Options, World};
+
+    #[test]
+    fn an_idle_server_keeps_one_look_in_the_queue() {
+        let scenario = Scenario {
+            duration_ns: 3_600_000_000_000,
+            hosts: ["a", "b"].map(HostSpec::named).into(),
+            links: vec![LinkSpec::between("a", "b")],
+            servers: vec![ServerSpec::on("a")],
+            ..Scenario::default()
+        };
+        let world = World::new(&scenario, Options::default()).expect("a world");
+        assert!(world.queue.len() < 10, "{} events", world.queue.len());
     }
 }

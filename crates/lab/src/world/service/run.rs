@@ -25,7 +25,7 @@ impl World {
     /// Puts the first events in.
     pub(in crate::world) fn begin_service(&mut self, duration_ns: u64) {
         let opened = self.opened;
-        let end = opened.plus(Ps::from_ns(duration_ns));
+        self.service.looks_until = opened.plus(Ps::from_ns(duration_ns));
         let mut events = Vec::new();
         for (host, served) in &self.service.hosts {
             let host = *host as u32;
@@ -35,11 +35,6 @@ impl World {
                 events.push((at, ServiceEvent::Dies(host)));
                 let at = at.plus(Ps::from_ns(crash.for_ns));
                 events.push((at, ServiceEvent::Begins(host)));
-            }
-            let mut at = opened.plus(LOOK);
-            while at < end {
-                events.push((at, ServiceEvent::Looks(host)));
-                at = at.plus(LOOK);
             }
         }
         for (n, application) in (0..).zip(&self.service.applications) {
@@ -51,6 +46,19 @@ impl World {
         for (at, event) in events {
             self.queue.push(at, Event::Service(event));
         }
+        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
+        for host in hosts {
+            self.next_look(host, opened);
+        }
+    }
+
+    /// A server looks next when it has looked at `now`: an idle one keeps no more in the queue.
+    fn next_look(&mut self, host: usize, now: Ps) {
+        let at = now.plus(LOOK);
+        if at < self.service.looks_until {
+            let looks = ServiceEvent::Looks(host as u32);
+            self.queue.push(at, Event::Service(looks));
+        }
     }
 
     pub(in crate::world) fn service_event(&mut self, event: ServiceEvent) {
@@ -59,7 +67,10 @@ impl World {
             ServiceEvent::Begins(host) | ServiceEvent::TakesUp(host) => {
                 self.server_begins(host as usize);
             }
-            ServiceEvent::Looks(host) => self.server_looks(host as usize),
+            ServiceEvent::Looks(host) => {
+                self.next_look(host as usize, self.now);
+                self.server_looks(host as usize);
+            }
             ServiceEvent::Parcel(host, _, channel) => self.parcel(host as usize, channel),
             ServiceEvent::Call(application, call) => {
                 self.call(application as usize, call as usize);

@@ -112,10 +112,11 @@ impl Station {
         for wires in &self.ports {
             while let Some(flying) = lines[wires.input].take(now) {
                 self.counts.overflowed += 1;
-                self.overflowed.push(address_of(&flying.octets));
+                self.overflowed.insert(address_of(&flying.octets));
             }
         }
-        self.past.push(std::mem::replace(&mut self.adapter, next));
+        self.past.push(*self.adapter.stats());
+        self.adapter = next;
         self.closed.clear();
         self.board = board(&self.config, self.options);
         let time = self.time(now);
@@ -217,4 +218,77 @@ pub(super) fn is_told(request: &OpenRequest) -> bool {
         } => longest_delay_ns < u64::MAX,
         Notification::FirstCell | Notification::Polled => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::adapter::{AdapterStats, Notification};
+    use cellgate_core::wire::VpiVci;
+
+    use crate::world::scenario::{
+        ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic,
+    };
+    use crate::world::{Options, World};
+
+    /// A stream that fills the line to a host.
+    fn stream() -> Scenario {
+        Scenario {
+            duration_ns: 10_000_000,
+            hosts: ["a", "b"].map(HostSpec::named).into(),
+            links: vec![LinkSpec::between("a", "b")],
+            connections: vec![ConnectionSpec {
+                name: "one".into(),
+                from: "a".into(),
+                to: "b".into(),
+                address: VpiVci::new(0, 32).unwrap_or_default(),
+                contract: "ubr,aal5:max_sdu=400".into(),
+                notification: Notification::LastCell,
+                client: 0,
+                open: true,
+            }],
+            sources: vec![SourceSpec {
+                connection: "one".into(),
+                traffic: Traffic::Greedy,
+                sdus: vec![400],
+                start_ns: 0,
+                stop_ns: 0,
+                by_adapter: false,
+                hazard: false,
+                mids: 0,
+            }],
+            ..Scenario::default()
+        }
+    }
+
+    fn after(scenario: &Scenario) -> World {
+        let mut world = World::new(scenario, Options::default()).expect("a world");
+        world.run();
+        world
+    }
+
+    #[test]
+    fn of_lost_cells_a_host_keeps_each_address_once() {
+        let mut scenario = stream();
+        scenario.hosts[1].fifo_cells = 1;
+        let host = &after(&scenario).stations[1];
+        assert!(host.counts.overflowed > 1_000, "{:?}", host.counts);
+        assert_eq!(host.overflowed.len(), 1);
+    }
+
+    #[test]
+    fn of_dead_adapters_a_host_keeps_what_they_counted() {
+        let mut scenario = stream();
+        scenario.faults = (1..=3)
+            .map(|n| FaultSpec::AdapterCrash {
+                host: "b".into(),
+                at_ns: n * 2_000_000,
+                for_ns: 100_000,
+            })
+            .collect();
+        let host = &after(&scenario).stations[1];
+        let past: &[AdapterStats] = &host.past;
+        assert_eq!(past.len(), 3);
+        let received = |stats: &AdapterStats| stats.cells_received > 100;
+        assert!(host.stats().all(received), "{past:?}");
+    }
 }

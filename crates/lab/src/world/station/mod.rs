@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo,
+    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
@@ -123,8 +123,8 @@ pub(crate) struct Station {
     options: Options,
     ports: Vec<Wires>,
     pub(crate) adapter: LabAdapter,
-    /// Adapters that have died.
-    pub(crate) past: Vec<LabAdapter>,
+    /// What adapters that have died had counted.
+    past: Vec<AdapterStats>,
     board: LabBoard,
     pub(crate) judge: Option<Judge>,
     pub(crate) violation: Option<Violation>,
@@ -148,8 +148,8 @@ pub(crate) struct Station {
     is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
-    /// Addresses of cells that found a FIFO full.
-    pub(crate) overflowed: Vec<VpiVci>,
+    /// Addresses of cells that found a FIFO full, or no adapter.
+    pub(crate) overflowed: BTreeSet<VpiVci>,
     pub(crate) counts: StationCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
@@ -236,7 +236,7 @@ impl Station {
             answered: Vec::new(),
             is_served: served.is_some(),
             closed: Vec::new(),
-            overflowed: Vec::new(),
+            overflowed: BTreeSet::new(),
             counts: StationCounts::default(),
             due: None,
             waking: Vec::new(),
@@ -443,9 +443,11 @@ impl Station {
         ports.map(|port| self.board.waiting(port) as u64).sum()
     }
 
-    /// All adapters that this host has had.
-    pub(crate) fn adapters(&self) -> impl Iterator<Item = &LabAdapter> + Clone {
-        self.past.iter().chain(std::iter::once(&self.adapter))
+    /// What all adapters that this host has had have counted.
+    pub(crate) fn stats(&self) -> impl Iterator<Item = &AdapterStats> + Clone {
+        self.past
+            .iter()
+            .chain(std::iter::once(self.adapter.stats()))
     }
 
     /// Nobody judges it from here on but the world: one of its clients writes where it likes.
@@ -457,8 +459,8 @@ impl Station {
 
     /// Whether its adapters have ever discarded a cell for this reason.
     pub(crate) fn has_discarded(&self, reason: Discard) -> bool {
-        let mut adapters = self.adapters();
-        adapters.any(|adapter| adapter.stats().cells_discarded.of(reason) > 0)
+        self.stats()
+            .any(|stats| stats.cells_discarded.of(reason) > 0)
     }
 
     /// Whether one end of a connection belongs to somebody who writes where it should not.

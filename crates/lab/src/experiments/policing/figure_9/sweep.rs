@@ -24,20 +24,22 @@ impl<'a> Sweep<'a> {
     }
 
     /// Where the line through nothing and half of the contract reaches the plateau.
-    fn knee(&self) -> Rational {
+    fn knee(&self) -> Option<Rational> {
         let (base, top) = (self.base.cpu_percent, self.plateau.cpu_percent);
         let slope = (self.rising.cpu_percent - base) / self.rising.hazard_mbit_s.into();
-        (top - base) / slope
+        (top - base).over(slope)
     }
 
     /// The largest deviation from the plateau, in per cent of it.
-    fn unevenness(&self) -> Rational {
+    fn unevenness(&self) -> Option<Rational> {
         let flat = self
             .points
             .iter()
             .filter(|p| PLATEAU.contains(&p.hazard_mbit_s));
-        let off = |p: &Point| (p.cpu_percent / self.plateau.cpu_percent - Rational::ONE).abs();
-        flat.map(off).max().unwrap_or(Rational::ONE) * Rational::whole(100)
+        let top = self.plateau.cpu_percent;
+        let off = |p: &Point| (p.cpu_percent - top).abs();
+        let most = flat.map(off).max()?;
+        Some(most.over(top)? * Rational::whole(100))
     }
 
     /// The first rate with less than 95 % of the plateau.
@@ -76,7 +78,11 @@ impl<'a> Sweep<'a> {
                 "the line meets the plateau at",
                 "the negotiated rate, 40",
             )
-            .number(dec("40"), near("2"), &mbit_s(self.knee(), 1)),
+            .number(
+                dec("40"),
+                near("2"),
+                &Value::ratio(self.knee(), 1, "x 10^6 bit/s"),
+            ),
             derived(
                 "P0.14",
                 "plateau, 50 to 94: largest deviation",
@@ -86,7 +92,7 @@ impl<'a> Sweep<'a> {
             .number(
                 dec("1"),
                 Tolerance::AtMost,
-                &Value::new(self.unevenness(), 2, "%"),
+                &Value::ratio(self.unevenness(), 2, "%"),
             ),
             Claim::calibrated("P0.14", "first rate of the sweep in the fall", "above 100")
                 .reading("rates of SDU: saturated at 95.4")
@@ -106,8 +112,8 @@ impl<'a> Sweep<'a> {
                 .number(
                     dec("0.5"),
                     Tolerance::Absolute(dec("0.05")),
-                    &Value::new(
-                        self.beyond.cpu_percent / self.plateau.cpu_percent,
+                    &Value::ratio(
+                        self.beyond.cpu_percent.over(self.plateau.cpu_percent),
                         3,
                         "times",
                     ),
@@ -132,18 +138,18 @@ impl<'a> Sweep<'a> {
             .number(
                 dec("2"),
                 Tolerance::AtMost,
-                &Value::new(hazard / told.pdu_s[HAZARD], 2, "per PDU"),
+                &Value::ratio(hazard.over(told.pdu_s[HAZARD]), 2, "per PDU"),
             )
     }
 
     /// What would be seen at 105 behind another switch.
     fn discard_check(&self, name: &str, point: &Point) -> Check {
-        let share = point.cpu_percent / self.plateau.cpu_percent;
+        let share = point.cpu_percent.over(self.plateau.cpu_percent);
         let a_share = point.pdu_s[0] / pdu_s(STREAM_BIT_S);
         let hazard = point.pdu_s[HAZARD] / pdu_s(CONTRACT_BIT_S);
         let shown = format!(
             "load {}, A1 {}, hazard {} of the contract",
-            share.fixed(2),
+            Value::ratio(share, 2, ""),
             a_share.fixed(2),
             hazard.fixed(2)
         );
