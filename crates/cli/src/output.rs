@@ -1,6 +1,8 @@
 //! What commands leave behind: text, JSON, an exit code.
 
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -65,7 +67,16 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 
 /// Draws `figure` into the file `path`.
 pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
-    std::fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
+    fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
+}
+
+/// Whether both paths lead to one file: what is written to one is lost from the other.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    let file = |path| {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    file(one).is_some_and(|one| file(other) == Some(one))
 }
 
 /// Columns side by side: the first to the left, the others to the right.

@@ -189,6 +189,27 @@ fn writes_what_arrived_and_says_what_did_not() {
 }
 
 #[test]
+fn a_capture_is_not_written_over() {
+    let capture = Temporary::new("kept.erf");
+    let link = Temporary::new("link.erf");
+    std::fs::copy(data("all.erf"), capture.path()).unwrap();
+    std::fs::hard_link(capture.path(), link.path()).unwrap();
+    let before = std::fs::read(capture.path()).unwrap();
+    for (file, out) in [
+        (capture.path(), capture.path()),
+        (capture.path(), link.path()),
+        ("-", capture.path()),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+        command.stdin(std::fs::File::open(capture.path()).unwrap());
+        let output = command.args(["replay", file, "--out", out]).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(std::fs::read(capture.path()).unwrap(), before);
+    }
+}
+
+#[test]
 fn aal34_is_seen_by_its_cells_and_reassembled_by_its_mids() {
     let path = aal34_file();
     let outcome = replay_file(&path, &[]);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use cellgate_capture::Reader;
 
+use crate::output::same_file;
+
 /// A capture as the user names it; `-` is standard input.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
@@ -31,6 +33,15 @@ impl Source {
             true => "standard input".into(),
             false => self.path.display().to_string(),
         }
+    }
+
+    /// Whether `path` leads to it.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let mine = match self.is_stdin() {
+            true => Path::new("/dev/stdin"),
+            false => &self.path,
+        };
+        same_file(mine, path)
     }
 
     /// Opens it and reads the file header. Its errors name the capture.

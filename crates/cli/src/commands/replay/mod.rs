@@ -106,6 +106,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let source = Source::new(&args.file);
     let name = source.name();
+    if let Some(out) = args.out.as_deref().filter(|out| source.is_at(out)) {
+        return Err(anyhow!("{}: this is the capture itself", out.display()));
+    }
     let capture = Twice::new(source)?;
     let shunter = || Shunter::new(args.way, args.address, Labels::new(&args.pw));
     let survey = survey(&capture, form, shunter())?;
