@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use cellgate_capture::{Direction, Item, Recorder};
+use cellgate_core::wire::{Cell, VpiVci};
 use serde_json::{Value, json};
 
 const CELLS: &str = "\
@@ -315,6 +317,33 @@ fn sdus_of_aal34_are_written_with_their_mids() {
         (json!(40), Value::Null),
     ];
     assert_eq!(sdus, wanted);
+}
+
+/// A capture of so many VCs, and cells of each.
+fn many_vcs(name: &str, vcs: u32, payloads: &[[u8; 48]]) -> Temporary {
+    let file = Temporary::new(name);
+    let out = std::io::BufWriter::new(std::fs::File::create(file.path()).unwrap());
+    let mut recorder = Recorder::new(out, "a test").unwrap();
+    for vci in 100..100 + vcs {
+        for payload in payloads {
+            let cell = Cell::user(VpiVci::from_bits(vci), false, *payload);
+            let (way, item) = (Direction::Receive, Item::Cell(&cell));
+            recorder.record(0, way, item, None).unwrap();
+        }
+    }
+    recorder.finish().unwrap();
+    file
+}
+
+#[test]
+fn as_many_vcs_as_are_opened_are_counted() {
+    let file = many_vcs("many.pcapng", 1_025, &[[0; 48]]);
+    let outcome = replay_file(file.path(), &[]);
+    assert_eq!(outcome["vcs"].as_array().map(Vec::len), Some(1_024));
+    assert_eq!(
+        (&outcome["vcs_cut"], &outcome["cells_held"]),
+        (&json!(true), &json!(1_024))
+    );
 }
 
 #[test]

@@ -243,14 +243,22 @@ impl Host {
 
     /// The adapter's counters and those of each VC.
     pub(super) fn state(&mut self) -> anyhow::Result<AdapterState> {
-        let outcome = self.carry_out(Command::Enumerate {
-            ticket: 0,
-            from: VcIndex(0),
-            into: Vec::with_capacity(self.vcs.len()),
-        })?;
-        match outcome {
-            Outcome::State(state) => Ok(state),
-            other => Err(anyhow!("an enumeration ended as {other:?}")),
+        let mut vcs = Vec::with_capacity(self.vcs.len());
+        let mut from = VcIndex(0);
+        loop {
+            let outcome = self.carry_out(Command::Enumerate {
+                ticket: 0,
+                from,
+                into: Vec::with_capacity(self.vcs.len()),
+            })?;
+            let Outcome::State(state) = outcome else {
+                return Err(anyhow!("an enumeration ended as {outcome:?}"));
+            };
+            vcs.extend_from_slice(&state.vcs);
+            match state.next {
+                Some(next) => from = next,
+                None => return Ok(AdapterState { vcs, ..state }),
+            }
         }
     }
 
