@@ -1,7 +1,8 @@
 //! `cellgate replay` as a user meets it: counts, contracts, the capture it writes.
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use cellgate_capture::{Direction, Item, Recorder};
 use cellgate_core::wire::{Cell, VpiVci};
@@ -208,6 +209,32 @@ fn a_capture_is_not_written_over() {
         let output = output.unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert_eq!(std::fs::read(capture.path()).unwrap(), before);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_again_is_replayed_all_the_same() {
+    let wanted = replay("all.erf", &[]);
+    let fifo = Temporary::new("fifo");
+    let made = Command::new("mkfifo").arg(fifo.path()).status().unwrap();
+    assert!(made.success());
+    for file in [fifo.path(), "/dev/stdin", "-"] {
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_cellgate"), "replay", file]);
+        let command = command.arg("--json");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut octets = &std::fs::read(data("all.erf")).unwrap()[..];
+        let mut pipe: Box<dyn Write> = match file == fifo.path() {
+            true => Box::new(std::fs::File::create(file).unwrap()),
+            false => Box::new(child.stdin.take().unwrap()),
+        };
+        std::io::copy(&mut octets, &mut pipe).unwrap();
+        drop(pipe);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{file}: {output:?}");
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outcome, wanted, "{file}");
     }
 }
 
