@@ -34,7 +34,7 @@ use twice::Twice;
 /// is that of the capture. The exit code is 1 if a record was broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The capture; - is standard input
+    /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed
     file: PathBuf,
     /// Print one JSON object
     #[arg(long)]

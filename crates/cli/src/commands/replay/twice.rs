@@ -9,8 +9,10 @@ use cellgate_capture::Reader;
 
 use super::Source;
 
-/// Octets that are asked for at once of what is kept.
-const CHUNK: u64 = 64 * 1024;
+/// Octets that are kept of what cannot be read again.
+const KEPT_LEN_MAX: usize = 1 << 30;
+/// Octets of it that are asked for at once.
+const CHUNK: usize = 64 * 1024;
 
 /// A capture, and what messages call it.
 pub(super) struct Twice {
@@ -24,17 +26,27 @@ enum Input {
     Stream(RefCell<Stream<File>>),
 }
 
-/// What cannot be read again, such as a pipe: what came of it is kept.
+/// What cannot be read again, such as a pipe: what came of it is kept, at most `most` octets. When
+/// there are more, nothing can be read any more.
 struct Stream<R> {
     inner: R,
     kept: Vec<u8>,
+    most: usize,
 }
 
 impl<R: Read> Stream<R> {
     fn read_at(&mut self, at: usize, out: &mut [u8]) -> io::Result<usize> {
         if at == self.kept.len() {
-            let mut inner = self.inner.by_ref().take(CHUNK);
+            // One more shows whether there are more.
+            let room = (self.most + 1 - at).min(CHUNK);
+            let mut inner = self.inner.by_ref().take(room as u64);
             inner.read_to_end(&mut self.kept)?;
+        }
+        if self.kept.len() > self.most {
+            let most = self.most;
+            return Err(io::Error::other(format!(
+                "more than {most} octets of what is no file are not replayed: save it to one"
+            )));
         }
         self.kept.get(at..).unwrap_or_default().read(out)
     }
@@ -63,8 +75,11 @@ impl Twice {
             let start = file.stream_position().with_context(|| name.clone())?;
             Input::File(file, start)
         } else {
-            let (inner, kept) = (file, Vec::new());
-            Input::Stream(RefCell::new(Stream { inner, kept }))
+            Input::Stream(RefCell::new(Stream {
+                inner: file,
+                kept: Vec::new(),
+                most: KEPT_LEN_MAX,
+            }))
         };
         Ok(Self { name, input })
     }
@@ -85,5 +100,43 @@ impl Twice {
             Input::Stream(stream) => Box::new(FromStart { stream, at: 0 }),
         };
         Reader::open(input).map_err(|error| anyhow!("{}: {error}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything from the start, or how much of it came before an error.
+    fn read(stream: &mut Stream<impl Read>) -> Result<usize, usize> {
+        let (mut at, mut out) = (0, [0; 1000]);
+        loop {
+            match stream.read_at(at, &mut out) {
+                Ok(0) => return Ok(at),
+                Ok(read) => at += read,
+                Err(_) => return Err(at),
+            }
+        }
+    }
+
+    #[test]
+    fn so_much_is_kept_and_no_more() {
+        for (len, wanted) in [
+            (0, Ok(0)),
+            (100_000, Ok(100_000)),
+            (200_000, Ok(200_000)),
+            (200_001, Err(196_608)),
+            (u64::MAX, Err(196_608)),
+        ] {
+            let mut stream = Stream {
+                inner: io::repeat(7).take(len),
+                kept: Vec::new(),
+                most: 200_000,
+            };
+            assert_eq!(read(&mut stream), wanted, "{len}");
+            assert!(stream.kept.len() <= 200_001);
+            // What was too much fails at once the second time.
+            assert_eq!(read(&mut stream), wanted.map_err(|_| 0), "{len}");
+        }
     }
 }
