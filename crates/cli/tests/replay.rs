@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use cellgate_capture::{Direction, Item, Recorder};
-use cellgate_core::wire::{Cell, VpiVci};
+use cellgate_core::wire::{Cell, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci};
 use serde_json::{Value, json};
 
 const CELLS: &str = "\
@@ -371,6 +371,28 @@ fn as_many_vcs_as_are_opened_are_counted() {
         (&outcome["vcs_cut"], &outcome["cells_held"]),
         (&json!(true), &json!(1_024))
     );
+}
+
+#[test]
+fn buffers_for_every_mid_are_not_taken_without_a_bound() {
+    let begun = std::array::from_fn::<_, 64, _>(|mid| {
+        let sar = SarPdu {
+            segment_type: SegmentType::Bom,
+            sn: 0,
+            mid: mid as u16,
+            payload: [1; SAR_PAYLOAD_LEN],
+            li: SAR_PAYLOAD_LEN as u8,
+        };
+        sar.emit()
+    });
+    let file = many_vcs("mids.pcapng", 300, &begun);
+    let output = cellgate(&["replay", file.path()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("smaller max_sdu"), "{error}");
+    let outcome = replay_file(file.path(), &["--contract", "ubr:max_sdu=1000"]);
+    assert_eq!(outcome["vcs"][299]["aal"], "aal34");
+    assert_eq!(outcome["conserved"], true);
 }
 
 #[test]
