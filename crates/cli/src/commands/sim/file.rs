@@ -14,10 +14,13 @@ use serde_json::{Value, json};
 use crate::commands::decode::pseudowire::Labels;
 use crate::commands::decode::source::Source as Capture;
 use crate::commands::replay::train::{Shunter, Way};
+use crate::input::read_text;
 use crate::output::same_file;
 
 /// Cells of captures in one scenario.
 const CAPTURED_MAX: usize = 4_000_000;
+/// Octets of a file: so many cells, written out, fit.
+const PLAN_LEN_MAX: u64 = 1 << 30;
 
 /// Where a scenario comes from.
 #[derive(clap::Args)]
@@ -65,7 +68,7 @@ fn spare(path: &Path, out: Option<&Path>) -> anyhow::Result<()> {
 fn read(path: &Path, out: Option<&Path>) -> anyhow::Result<Scenario> {
     let name = path.display();
     spare(path, out)?;
-    let text = fs::read_to_string(path).with_context(|| name.to_string())?;
+    let text = read_text(path, PLAN_LEN_MAX)?;
     let mut captures = Vec::new();
     let read = if let Some(mut value) = with_captures(path, &text) {
         captures = take_captures(&mut value);
