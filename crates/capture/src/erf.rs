@@ -267,9 +267,30 @@ fn emit(time_ns: u64, direction: Direction, kind: u8, parts: &[&[u8]], out: &mut
     out.extend(parts.iter().copied().flatten().take(kept));
 }
 
-/// Seconds in the upper half, fractions of 2^-32 s in the lower.
+/// Seconds in the upper half, fractions of 2^-32 s in the lower. What is later than the last such
+/// time, in the year 2106, is taken to be then.
 fn fixed_point(time_ns: u64) -> u64 {
+    const LAST_NS: u64 = (1 << 32) * NS_PER_S - 1;
+    let time_ns = time_ns.min(LAST_NS);
     let (seconds, ns) = (time_ns / NS_PER_S, time_ns % NS_PER_S);
     let fraction = (ns << 32) / NS_PER_S;
     seconds << 32 | fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_beyond_the_last_second_are_the_last() {
+        let read = |time_ns| {
+            let mut octets = Vec::new();
+            emit_cell(time_ns, Direction::Receive, &[0; 52], &mut octets);
+            parse(&octets, 0).map(|record| record.time_ns).ok()
+        };
+        let last = u64::from(u32::MAX) * NS_PER_S + NS_PER_S - 1;
+        assert_eq!(read(last), Some(last));
+        assert_eq!(read(last + 1), Some(last));
+        assert_eq!(read(u64::MAX), Some(last));
+    }
 }

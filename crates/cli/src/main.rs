@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod input;
 mod output;
 
 use std::process::ExitCode;

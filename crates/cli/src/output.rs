@@ -1,6 +1,8 @@
 //! What commands leave behind: text, JSON, an exit code.
 
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -65,14 +67,27 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 
 /// Draws `figure` into the file `path`.
 pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
-    std::fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
+    fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
 }
 
-/// Columns side by side: the first to the left, the others to the right.
+/// Whether both paths lead to one file: what is written to one is lost from the other.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    let file = |path| {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    file(one).is_some_and(|one| file(other) == Some(one))
+}
+
+/// Characters of the widest column; `format!` takes no more than 65,535.
+const WIDTH_MAX: usize = 1_000;
+
+/// Columns side by side: the first to the left, the others to the right. Wider cells than the
+/// widest column stand out of it.
 pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
+        cells.max().unwrap_or(0).min(WIDTH_MAX)
     };
     let mut text = String::new();
     for row in rows {
@@ -88,4 +103,18 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_stands_out_of_its_column() {
+        let long = "n".repeat(70_000);
+        let rows = [[long.clone(), "1".into()], ["m".into(), long.clone()]];
+        let blanks = " ".repeat(WIDTH_MAX - 1);
+        let wanted = format!("{long}  {blanks}1\nm{blanks}  {long}\n");
+        assert!(table(&rows) == wanted);
+    }
 }

@@ -1,8 +1,11 @@
 //! `cellgate replay` as a user meets it: counts, contracts, the capture it writes.
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
+use cellgate_capture::{Direction, Item, Recorder};
+use cellgate_core::wire::{Cell, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci};
 use serde_json::{Value, json};
 
 const CELLS: &str = "\
@@ -189,6 +192,53 @@ fn writes_what_arrived_and_says_what_did_not() {
 }
 
 #[test]
+fn a_capture_is_not_written_over() {
+    let capture = Temporary::new("kept.erf");
+    let link = Temporary::new("link.erf");
+    std::fs::copy(data("all.erf"), capture.path()).unwrap();
+    std::fs::hard_link(capture.path(), link.path()).unwrap();
+    let before = std::fs::read(capture.path()).unwrap();
+    for (file, out) in [
+        (capture.path(), capture.path()),
+        (capture.path(), link.path()),
+        ("-", capture.path()),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+        command.stdin(std::fs::File::open(capture.path()).unwrap());
+        let output = command.args(["replay", file, "--out", out]).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(std::fs::read(capture.path()).unwrap(), before);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_again_is_replayed_all_the_same() {
+    let wanted = replay("all.erf", &[]);
+    let fifo = Temporary::new("fifo");
+    let made = Command::new("mkfifo").arg(fifo.path()).status().unwrap();
+    assert!(made.success());
+    for file in [fifo.path(), "/dev/stdin", "-"] {
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_cellgate"), "replay", file]);
+        let command = command.arg("--json");
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut octets = &std::fs::read(data("all.erf")).unwrap()[..];
+        let mut pipe: Box<dyn Write> = match file == fifo.path() {
+            true => Box::new(std::fs::File::create(file).unwrap()),
+            false => Box::new(child.stdin.take().unwrap()),
+        };
+        std::io::copy(&mut octets, &mut pipe).unwrap();
+        drop(pipe);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{file}: {output:?}");
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outcome, wanted, "{file}");
+    }
+}
+
+#[test]
 fn aal34_is_seen_by_its_cells_and_reassembled_by_its_mids() {
     let path = aal34_file();
     let outcome = replay_file(&path, &[]);
@@ -294,6 +344,55 @@ fn sdus_of_aal34_are_written_with_their_mids() {
         (json!(40), Value::Null),
     ];
     assert_eq!(sdus, wanted);
+}
+
+/// A capture of so many VCs, and cells of each.
+fn many_vcs(name: &str, vcs: u32, payloads: &[[u8; 48]]) -> Temporary {
+    let file = Temporary::new(name);
+    let out = std::io::BufWriter::new(std::fs::File::create(file.path()).unwrap());
+    let mut recorder = Recorder::new(out, "a test").unwrap();
+    for vci in 100..100 + vcs {
+        for payload in payloads {
+            let cell = Cell::user(VpiVci::from_bits(vci), false, *payload);
+            let (way, item) = (Direction::Receive, Item::Cell(&cell));
+            recorder.record(0, way, item, None).unwrap();
+        }
+    }
+    recorder.finish().unwrap();
+    file
+}
+
+#[test]
+fn as_many_vcs_as_are_opened_are_counted() {
+    let file = many_vcs("many.pcapng", 1_025, &[[0; 48]]);
+    let outcome = replay_file(file.path(), &[]);
+    assert_eq!(outcome["vcs"].as_array().map(Vec::len), Some(1_024));
+    assert_eq!(
+        (&outcome["vcs_cut"], &outcome["cells_held"]),
+        (&json!(true), &json!(1_024))
+    );
+}
+
+#[test]
+fn buffers_for_every_mid_are_not_taken_without_a_bound() {
+    let begun = std::array::from_fn::<_, 64, _>(|mid| {
+        let sar = SarPdu {
+            segment_type: SegmentType::Bom,
+            sn: 0,
+            mid: mid as u16,
+            payload: [1; SAR_PAYLOAD_LEN],
+            li: SAR_PAYLOAD_LEN as u8,
+        };
+        sar.emit()
+    });
+    let file = many_vcs("mids.pcapng", 300, &begun);
+    let output = cellgate(&["replay", file.path()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("smaller max_sdu"), "{error}");
+    let outcome = replay_file(file.path(), &["--contract", "ubr:max_sdu=1000"]);
+    assert_eq!(outcome["vcs"][299]["aal"], "aal34");
+    assert_eq!(outcome["conserved"], true);
 }
 
 #[test]

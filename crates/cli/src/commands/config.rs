@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use cellgate_host::server::Config;
 use clap::Subcommand;
 
 use super::server::{Server, running};
+use crate::input::read_text;
 use crate::output::{Exit, print};
+
+/// Octets of a configuration.
+const CONFIG_LEN_MAX: u64 = 16 << 20;
 
 /// Check a configuration, or show what a running daemon has
 #[derive(Subcommand)]
@@ -46,6 +50,6 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
 /// Reads and checks a configuration file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
+    let text = read_text(path, CONFIG_LEN_MAX)?;
     Config::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
 }

@@ -192,7 +192,11 @@ pub(super) fn csv_line(fields: impl Iterator<Item = String>) -> String {
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// Headings, a rule, rows; two blanks between columns.
+/// Characters of the widest column; `format!` takes no more than 65,535.
+const WIDTH_MAX: usize = 1_000;
+
+/// Headings, a rule, rows; two blanks between columns. Wider cells than the widest column stand out
+/// of it.
 pub(super) fn side_by_side(headings: &[String], rows: &[Vec<String>], right: &[bool]) -> String {
     let chars = |text: &String| text.chars().count();
     let width = |column: usize| {
@@ -202,6 +206,7 @@ pub(super) fn side_by_side(headings: &[String], rows: &[Vec<String>], right: &[b
             .map(chars)
             .max()
             .unwrap_or(0)
+            .min(WIDTH_MAX)
     };
     let widths: Vec<_> = (0..headings.len()).map(width).collect();
     let line = |cells: &[String]| {
@@ -251,6 +256,17 @@ mod tests {
                         line, \"full\"  353,207.5\n\
                         idle\n";
         assert_eq!(sample().to_text(), expected);
+    }
+
+    #[test]
+    fn what_is_too_wide_stands_out_of_its_column() {
+        let long = "n".repeat(70_000);
+        let mut table = sample();
+        table.row([Entry::text(&*long), Entry::Empty]);
+        let text = table.to_text();
+        assert_eq!(text.lines().last(), Some(&*long));
+        let rule = text.lines().nth(2).unwrap_or_default();
+        assert_eq!(rule.len(), WIDTH_MAX + 2 + 9);
     }
 
     #[test]

@@ -23,10 +23,11 @@ impl Mistake {
         let before = text
             .char_indices()
             .take_while(|(at, c)| at + c.len_utf8() <= self.at_octet);
-        let indent = before.count();
+        // Not a width of `format!`, which ends at 65,535.
+        let indent = " ".repeat(before.count());
         format!(
-            "cellgate: contract: {}\n  {shown}\n  {:indent$}^\n",
-            self.message, ""
+            "cellgate: contract: {}\n  {shown}\n  {indent}^\n",
+            self.message
         )
     }
 }
@@ -49,5 +50,6 @@ mod tests {
         assert_eq!(caret("é:x", 1), 0);
         assert_eq!(caret("\tcbr", 1), 1);
         assert_eq!(caret("cbr", 99), 3);
+        assert_eq!(caret(&"0".repeat(70_000), 69_999), 69_999);
     }
 }

@@ -1,19 +1,18 @@
 //! AAL3/4 CPCS-PDUs, put together from cells by their MIDs and judged.
 
-use std::collections::BTreeMap;
+use std::iter;
 
 use cellgate_core::aal::aal34;
 use cellgate_core::wire::{
     Checked, CpcsHeader, CpcsTrailer, PAYLOAD_LEN, SAR_PAYLOAD_LEN, SarPdu, SegmentType,
 };
 
+use super::held::Held;
 use super::line::{Line, Place, Stamp};
 use super::pdu::Thread;
 
 /// Octets of the longest PDU's cells.
 const PDU_LEN_MAX: usize = aal34::cells(u16::MAX) as usize * SAR_PAYLOAD_LEN;
-/// Octets that may wait in unfinished PDUs.
-const HELD_LEN_MAX: usize = 64 << 20;
 
 /// Cells of one PDU, as far as they came.
 #[derive(Debug)]
@@ -55,6 +54,12 @@ impl Pdu {
     }
 }
 
+impl AsRef<[u8]> for Pdu {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
 fn ends(cell: &SarPdu) -> bool {
     matches!(cell.segment_type, SegmentType::Eom | SegmentType::Ssm)
 }
@@ -84,67 +89,59 @@ pub(super) struct Ended {
 /// PDUs in progress.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    pdus: BTreeMap<(Thread, u16), Pdu>,
-    held_len: usize,
+    pdus: Held<(Thread, u16), Pdu>,
 }
 
 impl Messages {
-    /// Adds a cell; the PDU that it cuts, if any, and the one that it ends. A damaged cell is taken
-    /// only where it fits: it may have been of another MID.
-    pub(super) fn push(
-        &mut self,
-        thread: Thread,
-        payload: &[u8; PAYLOAD_LEN],
-    ) -> [Option<Ended>; 2] {
+    /// Adds a cell; the PDU that it cuts, if any, the one that it ends, and those that are given
+    /// up. A damaged cell is taken only where it fits: it may have been of another MID.
+    pub(super) fn push(&mut self, thread: Thread, payload: &[u8; PAYLOAD_LEN]) -> Vec<Ended> {
         let cell = SarPdu::parse(payload);
         let sar = &cell.value;
         let key = (thread, sar.mid);
         let begins = sar.segment_type.begins();
-        let fits = match self.pdus.get(&key) {
+        let fits = match self.pdus.get(key) {
             Some(pdu) => !begins && pdu.next_sn == sar.sn,
             None => begins,
         };
         if !cell.crc_valid && !fits {
-            return [None, None];
+            return Vec::new();
         }
         let cut = if begins {
             self.end(key, End::Unfinished)
         } else {
             None
         };
-        let pdu = self.pdus.entry(key);
-        let pdu = pdu.or_insert_with(|| Pdu::new(begins, sar.sn));
+        let mut ended: Vec<_> = cut.into_iter().collect();
         let aborts = sar.segment_type == SegmentType::Eom && sar.li == SarPdu::ABORT;
-        let before = pdu.octets.len();
-        if !aborts {
-            pdu.add(&cell);
-        }
-        self.held_len += pdu.octets.len() - before;
-        let too_long = pdu.octets.len() > PDU_LEN_MAX || self.held_len > HELD_LEN_MAX;
+        let new = || Pdu::new(begins, sar.sn);
+        let mut too_long = false;
+        self.pdus.change(key, new, |pdu| {
+            if !aborts {
+                pdu.add(&cell);
+            }
+            too_long = pdu.octets.len() > PDU_LEN_MAX;
+        });
         let end = match (aborts, ends(sar), too_long) {
             (true, ..) => Some(End::Aborted),
             (_, _, true) => Some(End::TooLong),
             (_, true, _) => Some(End::Last),
             _ => None,
         };
-        [cut, end.and_then(|end| self.end(key, end))]
+        ended.extend(end.and_then(|end| self.end(key, end)));
+        let given_up = iter::from_fn(|| self.pdus.give_up());
+        ended.extend(given_up.map(|(key, pdu)| Ended::new(key, pdu, End::TooLong)));
+        ended
     }
 
     fn end(&mut self, key: (Thread, u16), end: End) -> Option<Ended> {
-        let pdu = self.pdus.remove(&key)?;
-        self.held_len -= pdu.octets.len();
-        let (thread, mid) = key;
-        Some(Ended {
-            thread,
-            mid,
-            pdu,
-            end,
-        })
+        let pdu = self.pdus.end(key)?;
+        Some(Ended::new(key, pdu, end))
     }
 
     /// What is unfinished at the end.
     pub(super) fn rest(&mut self) -> Vec<Ended> {
-        let keys: Vec<_> = self.pdus.keys().copied().collect();
+        let keys: Vec<_> = self.pdus.iter().map(|(key, _)| key).collect();
         let rest = keys.into_iter();
         rest.filter_map(|key| self.end(key, End::Unfinished))
             .collect()
@@ -152,6 +149,15 @@ impl Messages {
 }
 
 impl Ended {
+    fn new((thread, mid): (Thread, u16), pdu: Pdu, end: End) -> Self {
+        Self {
+            thread,
+            mid,
+            pdu,
+            end,
+        }
+    }
+
     /// The line that tells of it.
     pub(super) fn line(&self, stamp: Stamp, place: Place) -> Line {
         let whole = self.end == End::Last && self.pdu.headed;
@@ -242,6 +248,7 @@ mod tests {
     use cellgate_core::wire::SegmentType::{Bom, Com, Eom};
     use cellgate_core::wire::VpiVci;
 
+    use super::super::held::PDUS_MAX;
     use super::super::pdu::Path;
     use super::*;
 
@@ -273,9 +280,8 @@ mod tests {
     fn ends(cells: &[[u8; PAYLOAD_LEN]]) -> Vec<(End, usize, bool, bool)> {
         let mut messages = Messages::default();
         let ended = cells.iter().flat_map(|cell| messages.push(THREAD, cell));
-        let ended = ended
-            .flatten()
-            .map(|Ended { pdu, end, .. }| (end, pdu.cells, pdu.crc_valid, pdu.sequence_valid));
+        let ended =
+            ended.map(|Ended { pdu, end, .. }| (end, pdu.cells, pdu.crc_valid, pdu.sequence_valid));
         ended.collect()
     }
 
@@ -311,10 +317,31 @@ mod tests {
         let most = PDU_LEN_MAX / SAR_PAYLOAD_LEN;
         for at in 0..most {
             let cell = cell(if at == 0 { Bom } else { Com }, at);
-            assert!(messages.push(THREAD, &cell)[1].is_none());
+            assert!(messages.push(THREAD, &cell).is_empty());
         }
-        let [_, ended] = messages.push(THREAD, &cell(Com, most));
-        assert_eq!(ended.map(|ended| ended.end), Some(End::TooLong));
-        assert_eq!((messages.held_len, messages.rest().len()), (0, 0));
+        let ended = messages.push(THREAD, &cell(Com, most));
+        assert!(matches!(
+            ended[..],
+            [Ended {
+                end: End::TooLong,
+                ..
+            }]
+        ));
+        assert_eq!(messages.rest().len(), 0);
+    }
+
+    #[test]
+    fn cells_that_hold_no_octet_are_given_up_too() {
+        let mut empty = SarPdu::parse(&cell(Bom, 0)).value;
+        empty.li = 0;
+        let mut messages = Messages::default();
+        for n in 0..PDUS_MAX + 3 {
+            empty.mid = (n % 1_024) as u16;
+            let address = VpiVci::from_bits((n / 1_024) as u32);
+            let thread = Thread { address, ..THREAD };
+            let ended = messages.push(thread, &empty.emit());
+            assert_eq!(ended.len(), usize::from(n >= PDUS_MAX), "{n}");
+        }
+        assert_eq!(messages.rest().len(), PDUS_MAX);
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod aal;
 mod aal34;
 mod cell;
+mod held;
 mod line;
 mod pdu;
 pub(crate) mod pseudowire;

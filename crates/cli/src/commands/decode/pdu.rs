@@ -1,18 +1,16 @@
 //! AAL5 CPCS-PDUs: their trailers judged, and cells put together to PDUs.
 
-use std::collections::BTreeMap;
+use std::iter;
 
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::{PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
 use cellgate_simd::{Fold, Kernel, RESIDUE, with_features};
 
+use super::held::Held;
 use super::line::Line;
 
 /// Octets of the longest PDU: 1,366 cells.
 const PDU_LEN_MAX: usize = 65_568;
-/// Octets that may wait in unfinished PDUs. A capture whose VCs never finish one must not cost
-/// more memory than this.
-const HELD_LEN_MAX: usize = 64 << 20;
 
 /// The CRC register over a PDU, its own CRC included.
 fn register(pdu: &[u8]) -> u32 {
@@ -109,8 +107,7 @@ pub(super) enum Path {
 /// PDUs in progress.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    threads: BTreeMap<Thread, Vec<u8>>,
-    held_len: usize,
+    threads: Held<Thread, Vec<u8>>,
 }
 
 /// What the end of a PDU brought.
@@ -123,40 +120,44 @@ pub(super) enum Assembled {
 }
 
 impl Assembly {
-    /// Adds whole payloads to the PDU of `thread`; what is complete with them.
-    pub(super) fn push(&mut self, thread: Thread, octets: &[u8], last: bool) -> Option<Assembled> {
-        let held = self.threads.entry(thread).or_default();
-        let len = held.len() + octets.len();
-        if len > PDU_LEN_MAX || self.held_len + octets.len() > HELD_LEN_MAX {
-            self.held_len -= held.len();
-            self.threads.remove(&thread);
-            return Some(Assembled::TooLong(len));
+    /// Adds whole payloads to the PDU of `thread`; what is complete with them, or given up.
+    pub(super) fn push(
+        &mut self,
+        thread: Thread,
+        octets: &[u8],
+        last: bool,
+    ) -> Vec<(Thread, Assembled)> {
+        let len = self.held(thread).len() + octets.len();
+        if len > PDU_LEN_MAX {
+            self.threads.end(thread);
+            return vec![(thread, Assembled::TooLong(len))];
         }
-        held.extend(octets);
-        self.held_len += octets.len();
-        if !last {
-            return None;
+        self.threads
+            .change(thread, Vec::new, |held| held.extend(octets));
+        if last {
+            let pdu = self.threads.end(thread);
+            let pdu = pdu.map(|pdu| (thread, Assembled::Pdu(pdu)));
+            return pdu.into_iter().collect();
         }
-        let pdu = self.threads.remove(&thread)?;
-        self.held_len -= pdu.len();
-        Some(Assembled::Pdu(pdu))
+        iter::from_fn(|| self.threads.give_up())
+            .map(|(thread, pdu)| (thread, Assembled::TooLong(pdu.len())))
+            .collect()
     }
 
     /// The octets of the PDU in progress on `thread`.
     pub(super) fn held(&self, thread: Thread) -> &[u8] {
-        self.threads.get(&thread).map_or(&[], Vec::as_slice)
+        self.threads.get(thread).map_or(&[], Vec::as_slice)
     }
 
     /// What is unfinished at the end.
     pub(super) fn rest(&self) -> impl Iterator<Item = (Thread, usize)> {
-        self.threads
-            .iter()
-            .map(|(thread, pdu)| (*thread, pdu.len()))
+        self.threads.iter().map(|(thread, pdu)| (thread, pdu.len()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::held::LEN_MAX;
     use super::*;
 
     const THREAD: Thread = Thread {
@@ -183,14 +184,36 @@ mod tests {
     fn cells_without_a_last_one_are_given_up_after_the_longest_pdu() {
         let mut assembly = Assembly::default();
         for _ in 0..PDU_LEN_MAX / PAYLOAD_LEN {
-            assert!(assembly.push(THREAD, &[0; 48], false).is_none());
+            assert!(assembly.push(THREAD, &[0; 48], false).is_empty());
         }
         let end = assembly.push(THREAD, &[0; 48], true);
-        assert!(matches!(end, Some(Assembled::TooLong(65_616))), "{end:?}");
-        assert_eq!(assembly.held_len, 0);
-        assert!(matches!(
-            assembly.push(THREAD, &[0; 48], true),
-            Some(Assembled::Pdu(pdu)) if pdu.len() == 48
-        ));
+        assert!(
+            matches!(end[..], [(THREAD, Assembled::TooLong(65_616))]),
+            "{end:?}"
+        );
+        assert_eq!(assembly.rest().count(), 0);
+        let end = assembly.push(THREAD, &[0; 48], true);
+        assert!(matches!(&end[..], [(THREAD, Assembled::Pdu(pdu))] if pdu.len() == 48));
+    }
+
+    #[test]
+    fn where_there_is_no_room_the_oldest_makes_it() {
+        let mut assembly = Assembly::default();
+        let long = vec![0; PDU_LEN_MAX];
+        let of = |n: usize| Thread {
+            address: VpiVci::from_bits(n as u32),
+            ..THREAD
+        };
+        let many = LEN_MAX / PDU_LEN_MAX;
+        for n in 0..many {
+            assert!(assembly.push(of(n), &long, false).is_empty());
+        }
+        for n in 0..3 {
+            let end = assembly.push(of(many + n), &long, false);
+            assert!(
+                matches!(end[..], [(thread, Assembled::TooLong(_))] if thread == of(n)),
+                "{end:?}"
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ use cellgate_core::wire::{
 };
 
 use super::aal::{AalOption, AalWord};
-use super::aal34::Messages;
+use super::aal34::{Ended, Messages};
 use super::line::{Line, Place, Stamp};
 use super::pdu::{Assembled, Assembly, Path, Thread};
 use super::pseudowire::{self, Labels, Opened};
@@ -53,17 +53,35 @@ impl Origin {
     }
 }
 
-/// The stamp of what is told of after the last record.
-const fn after_all(thread: Thread) -> Stamp {
-    Stamp {
-        record: 0,
-        offset: 0,
-        time_ns: None,
-        direction: match thread.way {
+impl Thread {
+    const fn direction(self) -> Direction {
+        match self.way {
             1 => Direction::Receive,
             2 => Direction::Transmit,
             _ => Direction::Unknown,
-        },
+        }
+    }
+
+    fn place(self) -> Place {
+        place(self.known, self.address)
+    }
+
+    /// The stamp of its part that is told of at `stamp`.
+    const fn at(self, stamp: Stamp) -> Stamp {
+        Stamp {
+            direction: self.direction(),
+            ..stamp
+        }
+    }
+
+    /// The stamp of its part that is told of after the last record.
+    const fn after_all(self) -> Stamp {
+        Stamp {
+            record: 0,
+            offset: 0,
+            time_ns: None,
+            direction: self.direction(),
+        }
     }
 }
 
@@ -141,8 +159,7 @@ impl Report {
     /// PDUs whose last cell never came.
     pub(super) fn rest(&mut self) -> Vec<Line> {
         let rest = self.assembly.rest().map(|(thread, len)| {
-            let place = place(thread.known, thread.address);
-            let mut line = Line::new(after_all(thread), "part", place, len);
+            let mut line = Line::new(thread.after_all(), "part", thread.place(), len);
             let cells = len / PAYLOAD_LEN;
             line.field("cells", cells);
             line.say(format!(
@@ -153,8 +170,7 @@ impl Report {
         });
         let mut lines: Vec<_> = rest.collect();
         for ended in self.messages.rest() {
-            let Thread { known, address, .. } = ended.thread;
-            lines.push(ended.line(after_all(ended.thread), place(known, address)));
+            lines.push(ended.line(ended.thread.after_all(), ended.thread.place()));
         }
         lines
     }
@@ -194,12 +210,16 @@ impl Report {
         match aal {
             AalWord::Aal5 => {
                 let assembled = self.assembly.push(thread, &cell.payload, last);
-                lines.extend(assembled.map(|end| assembled_line(origin, address, end)));
+                let ended = assembled.into_iter();
+                lines.extend(ended.map(|(thread, end)| assembled_line(origin.stamp, thread, end)));
             }
             AalWord::Aal34 => {
                 let ended = self.messages.push(thread, &cell.payload).into_iter();
-                let place = origin.place(address);
-                lines.extend(ended.flatten().map(|ended| ended.line(origin.stamp, place)));
+                let line = |ended: Ended| {
+                    let thread = ended.thread;
+                    ended.line(thread.at(origin.stamp), thread.place())
+                };
+                lines.extend(ended.map(line));
             }
             AalWord::Aal0 | AalWord::Aal1 | AalWord::Aal2 => {}
         }
@@ -284,7 +304,8 @@ impl Report {
             describe_flags(line, header.efci, header.clp);
         }
         let assembled = self.assembly.push(thread, octets, ends);
-        lines.extend(assembled.map(|end| assembled_line(origin, address, end)));
+        let ended = assembled.into_iter();
+        lines.extend(ended.map(|(thread, end)| assembled_line(origin.stamp, thread, end)));
     }
 }
 
@@ -315,16 +336,16 @@ fn pdu_line(stamp: Stamp, place: Place, pdu: &[u8], missing: usize) -> Line {
     line
 }
 
-fn assembled_line(origin: Origin, address: VpiVci, end: Assembled) -> Line {
-    let place = origin.place(address);
+fn assembled_line(stamp: Stamp, thread: Thread, end: Assembled) -> Line {
+    let (stamp, place) = (thread.at(stamp), thread.place());
     match end {
         Assembled::Pdu(pdu) => {
-            let mut line = pdu_line(origin.stamp, place, &pdu, 0);
+            let mut line = pdu_line(stamp, place, &pdu, 0);
             line.field("reassembled", true);
             line
         }
         Assembled::TooLong(len) => {
-            let mut line = Line::new(origin.stamp, "part", place, len);
+            let mut line = Line::new(stamp, "part", place, len);
             line.field("cells", len / PAYLOAD_LEN);
             line.say(format!(
                 "{} cells without a last one, given up",

@@ -1,11 +1,14 @@
 //! Where a capture comes from: a file, or standard input.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use cellgate_capture::Reader;
+
+use crate::output::same_file;
 
 /// A capture as the user names it; `-` is standard input.
 #[derive(Clone, Debug)]
@@ -33,12 +36,26 @@ impl Source {
         }
     }
 
-    /// Opens it and reads the file header. Its errors name the capture.
-    pub(crate) fn open(&self) -> anyhow::Result<Reader<Box<dyn Read>>> {
-        let input: Box<dyn Read> = match self.is_stdin() {
-            true => Box::new(io::stdin()),
-            false => Box::new(File::open(&self.path).with_context(|| self.name())?),
+    /// Whether `path` leads to it.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let mine = match self.is_stdin() {
+            true => Path::new("/dev/stdin"),
+            false => &self.path,
         };
-        Reader::open(input).map_err(|error| anyhow!("{}: {error}", self.name()))
+        same_file(mine, path)
+    }
+
+    /// The file, or standard input as one.
+    pub(crate) fn file(&self) -> anyhow::Result<File> {
+        let file = match self.is_stdin() {
+            true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+            false => File::open(&self.path),
+        };
+        file.with_context(|| self.name())
+    }
+
+    /// Opens it and reads the file header. Its errors name the capture.
+    pub(crate) fn open(&self) -> anyhow::Result<Reader<File>> {
+        Reader::open(self.file()?).map_err(|error| anyhow!("{}: {error}", self.name()))
     }
 }

@@ -26,6 +26,8 @@ const BUDGET: u16 = Config::BUDGET_MAX;
 const EPOCH: Time = Time::from_ns(1_000_000_000);
 /// PDUs of the largest size that a VC has room for: one that is taken, one in progress.
 const PDUS: u32 = 2;
+/// Octets that the receive buffers take together.
+const BUFFERS_LEN_MAX: u64 = 2 << 30;
 
 /// What came out of a record's cells.
 pub(super) enum Arrived<'a> {
@@ -81,9 +83,13 @@ impl Host {
         survey: &Survey,
         contracts: &Contracts,
     ) -> anyhow::Result<Self> {
+        let vcs = survey.vcs();
+        let vcs = vcs.map(|(address, look)| (address, contracts.of(address, look)));
+        let vcs: Vec<_> = vcs.collect();
+        check_buffers(vcs.iter().map(|(_, terms)| terms))?;
         let config = Config {
             form,
-            vcs: survey.vcs().len().max(1) as u16,
+            vcs: vcs.len().max(1) as u16,
             leaves: survey.blocks().max(1) as u16,
             attachments: 1,
             ports: vec![PortConfig {
@@ -106,7 +112,7 @@ impl Host {
             adapter: Adapter::new(config, EPOCH)?,
             board: ReplayBoard::default(),
             attachment,
-            vcs: Vec::with_capacity(survey.vcs().len()),
+            vcs: Vec::with_capacity(vcs.len()),
             start_ns: survey.start_ns(),
             now: EPOCH,
             cells_sent: 0,
@@ -116,8 +122,8 @@ impl Host {
             ticket: 0,
             attachment: memory,
         })?;
-        for (address, look) in survey.vcs() {
-            host.open(address, contracts.of(address, look))
+        for (address, terms) in vcs {
+            host.open(address, terms)
                 .with_context(|| format!("VC {address}"))?;
         }
         Ok(host)
@@ -243,14 +249,22 @@ impl Host {
 
     /// The adapter's counters and those of each VC.
     pub(super) fn state(&mut self) -> anyhow::Result<AdapterState> {
-        let outcome = self.carry_out(Command::Enumerate {
-            ticket: 0,
-            from: VcIndex(0),
-            into: Vec::with_capacity(self.vcs.len()),
-        })?;
-        match outcome {
-            Outcome::State(state) => Ok(state),
-            other => Err(anyhow!("an enumeration ended as {other:?}")),
+        let mut vcs = Vec::with_capacity(self.vcs.len());
+        let mut from = VcIndex(0);
+        loop {
+            let outcome = self.carry_out(Command::Enumerate {
+                ticket: 0,
+                from,
+                into: Vec::with_capacity(self.vcs.len()),
+            })?;
+            let Outcome::State(state) = outcome else {
+                return Err(anyhow!("an enumeration ended as {outcome:?}"));
+            };
+            vcs.extend_from_slice(&state.vcs);
+            match state.next {
+                Some(next) => from = next,
+                None => return Ok(AdapterState { vcs, ..state }),
+            }
         }
     }
 
@@ -281,6 +295,19 @@ impl HostVc {
         }
         Ok(())
     }
+}
+
+/// Whether the buffers of all VCs are not too much: those of AAL3/4 have room for every MID.
+fn check_buffers<'a>(vcs: impl Iterator<Item = &'a Terms>) -> anyhow::Result<()> {
+    // A buffer on the heap is twice as long: see `ConnectionMemory::heap`.
+    let lens = vcs.map(|vc| 2 * u64::from(sizes(vc.aal, vc.receive.max_sdu).receive_len));
+    let len: u64 = lens.sum();
+    ensure!(
+        len <= BUFFERS_LEN_MAX,
+        "the VCs need {len} octets of receive buffers, of which a replay has {BUFFERS_LEN_MAX}: \
+         give contracts with a smaller max_sdu"
+    );
+    Ok(())
 }
 
 /// Room for all that one step can complete, and two of the largest PDUs; of AAL3/4 beside one in

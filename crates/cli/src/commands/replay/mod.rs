@@ -7,12 +7,12 @@ mod outcome;
 mod recording;
 mod survey;
 pub(crate) mod train;
+mod twice;
 
-use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, ensure};
-use cellgate_capture::{Error, Reader, Record};
+use anyhow::{anyhow, ensure};
+use cellgate_capture::{Error, Record};
 use cellgate_core::wire::{HeaderForm, VpiVci};
 
 use super::decode::aal::AalOption;
@@ -25,6 +25,7 @@ use outcome::Outcome;
 use recording::Recording;
 use survey::Survey;
 use train::{Shunter, Way};
+use twice::Twice;
 
 /// Send the cells of a capture through an adapter: what a host would have got of them.
 ///
@@ -33,7 +34,7 @@ use train::{Shunter, Way};
 /// is that of the capture. The exit code is 1 if a record was broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The capture; - is standard input
+    /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed
     file: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -64,34 +65,6 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// A capture that is read twice: once for the VCs it names, once for its cells.
-enum Twice {
-    File(Source),
-    /// Standard input cannot be read again.
-    Octets(Vec<u8>),
-}
-
-impl Twice {
-    fn new(source: Source) -> anyhow::Result<Self> {
-        if !source.is_stdin() {
-            return Ok(Self::File(source));
-        }
-        let mut octets = Vec::new();
-        std::io::stdin()
-            .read_to_end(&mut octets)
-            .context("standard input")?;
-        Ok(Self::Octets(octets))
-    }
-
-    fn open(&self) -> anyhow::Result<Reader<Box<dyn Read + '_>>> {
-        match self {
-            Self::File(source) => source.open(),
-            Self::Octets(octets) => Reader::open(Box::new(Cursor::new(octets)) as Box<dyn Read>)
-                .map_err(|error| anyhow!("standard input: {error}")),
-        }
-    }
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let contracts = match Contracts::new(args.contract.as_deref(), &args.vc, &args.aal) {
         Ok(contracts) => contracts,
@@ -105,13 +78,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         false => HeaderForm::Uni,
     };
     let source = Source::new(&args.file);
-    let name = source.name();
-    let capture = Twice::new(source)?;
+    if let Some(out) = args.out.as_deref().filter(|out| source.is_at(out)) {
+        return Err(anyhow!("{}: this is the capture itself", out.display()));
+    }
+    let capture = Twice::new(&source)?;
     let shunter = || Shunter::new(args.way, args.address, Labels::new(&args.pw));
     let survey = survey(&capture, form, shunter())?;
     let mut host = Host::new(form, &survey, &contracts)?;
     let mut recording = args.out.as_deref().map(Recording::create).transpose()?;
-    let (shunter, broken) = replay(&capture, &name, shunter(), &mut host, &mut recording)?;
+    let (shunter, broken) = replay(&capture, shunter(), &mut host, &mut recording)?;
     if let Some(recording) = recording {
         recording.finish()?;
     }
@@ -137,7 +112,6 @@ fn survey(capture: &Twice, form: HeaderForm, mut shunter: Shunter) -> anyhow::Re
 /// Sends every record through; the broken ones are named and counted.
 fn replay(
     capture: &Twice,
-    name: &str,
     mut shunter: Shunter,
     host: &mut Host,
     recording: &mut Option<Recording>,
@@ -148,7 +122,7 @@ fn replay(
             Ok(record) => one(&record, &mut shunter, host, recording)?,
             Err(error @ (Error::Broken { .. } | Error::Refused(_) | Error::Io { .. })) => {
                 broken += 1;
-                eprintln!("cellgate: {name}: {error}");
+                eprintln!("cellgate: {}: {error}", capture.name());
             }
         }
     }

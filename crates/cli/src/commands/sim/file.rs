@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 use crate::commands::decode::pseudowire::Labels;
 use crate::commands::decode::source::Source as Capture;
 use crate::commands::replay::train::{Shunter, Way};
+use crate::input::read_text;
+use crate::output::same_file;
 
 /// Cells of captures in one scenario.
 const CAPTURED_MAX: usize = 4_000_000;
+/// Octets of a file: so many cells, written out, fit.
+const PLAN_LEN_MAX: u64 = 1 << 30;
 
 /// Where a scenario comes from.
 #[derive(clap::Args)]
@@ -31,9 +35,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn scenario(&self) -> anyhow::Result<Scenario> {
+    /// Reads it, but no file that `out` leads to.
+    pub(super) fn scenario(&self, out: Option<&Path>) -> anyhow::Result<Scenario> {
         match &self.plan {
-            Some(path) => read(path),
+            Some(path) => read(path, out),
             None => Ok(scenario_of(self.seed.unwrap_or(0))),
         }
     }
@@ -52,9 +57,18 @@ fn is_json(path: &Path) -> bool {
         .is_some_and(|extension| extension == "json")
 }
 
-fn read(path: &Path) -> anyhow::Result<Scenario> {
+/// What is read must not be written over.
+fn spare(path: &Path, out: Option<&Path>) -> anyhow::Result<()> {
+    match out.filter(|out| same_file(path, out)) {
+        Some(out) => Err(anyhow!("{}: the scenario is read from it", out.display())),
+        None => Ok(()),
+    }
+}
+
+fn read(path: &Path, out: Option<&Path>) -> anyhow::Result<Scenario> {
     let name = path.display();
-    let text = fs::read_to_string(path).with_context(|| name.to_string())?;
+    spare(path, out)?;
+    let text = read_text(path, PLAN_LEN_MAX)?;
     let mut captures = Vec::new();
     let read = if let Some(mut value) = with_captures(path, &text) {
         captures = take_captures(&mut value);
@@ -68,6 +82,7 @@ fn read(path: &Path) -> anyhow::Result<Scenario> {
     let mut room = CAPTURED_MAX;
     for (source, file) in captures {
         let file = path.parent().unwrap_or(Path::new("")).join(file);
+        spare(&file, out)?;
         let cells = captured(&file, room)?;
         room -= cells.len();
         scenario.sources[source].traffic = Traffic::Cells(cells);
@@ -182,7 +197,7 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         let plan = directory.join("plan.toml");
         fs::write(&plan, CAPTURED).unwrap();
-        let missing = read(&plan).unwrap_err();
+        let missing = read(&plan, None).unwrap_err();
         assert!(format!("{missing:#}").contains("x.pcapng"), "{missing:#}");
 
         let file = File::create(directory.join("x.pcapng")).unwrap();
@@ -194,7 +209,10 @@ mod tests {
             recorder.record(at, way, Item::Cell(&cell), None).unwrap();
         }
         recorder.finish().unwrap();
-        let read = read(&plan).unwrap();
+        let over = read(&plan, Some(&directory.join("x.pcapng"))).unwrap_err();
+        assert!(over.to_string().contains("is read from it"), "{over:#}");
+        assert!(read(&plan, Some(&plan)).is_err());
+        let read = read(&plan, Some(&directory.join("y.pcapng"))).unwrap();
         let Traffic::Cells(cells) = &read.sources[0].traffic else {
             panic!("{:?}", read.sources[0]);
         };

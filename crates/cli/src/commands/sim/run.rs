@@ -40,7 +40,7 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let scenario = args.source.scenario()?;
+    let scenario = args.source.scenario(args.trace.as_deref())?;
     if let Some(path) = &args.save {
         write(path, &scenario)?;
     }

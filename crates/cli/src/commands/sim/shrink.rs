@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
-    let scenario = args.source.scenario()?;
+    let scenario = args.source.scenario(None)?;
     let options = args.bug.options(true);
     let plain = Options {
         reference: true,
