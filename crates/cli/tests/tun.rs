@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use cellgate::{Admin, Connection, DeviceSpec, Error, Refused, Resource};
 use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_host::client::Control;
-use cellgate_host::sys::enter_network_namespace;
+use cellgate_host::sys::{Tun, TunKind, enter_network_namespace};
 use daemon::{Daemon, octets, threads};
 use netns::{Namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
@@ -646,6 +646,41 @@ fn descriptors_that_are_no_device_are_refused() {
     let why = refused("ethernet", null.as_fd());
     assert!(matches!(why, Refused::Unsupported(_)), "{why}");
     assert_eq!(shown(&daemon), None);
+}
+
+/// A network device of this thread's namespace, and a socket there.
+fn device(name: &str) -> (Tun, UdpSocket) {
+    let device = Tun::open(name, TunKind::Routed).unwrap();
+    (device, UdpSocket::bind("0.0.0.0:0").unwrap())
+}
+
+#[test]
+fn a_device_with_a_contract_of_blanks_hurts_nobody() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespace = match namespace("tun-h") {
+        Ok(namespace) => namespace,
+        Err(reason) => return println!("skipped tun_blanks: {reason}"),
+    };
+    let [daemon, _] = daemons();
+    let adapter = daemon.path("state/adapter.sock");
+    let pid = || Control::at(&adapter).expect("it listens").hello().pid;
+    let before = pid();
+    let mut admin = Admin::at(daemon.socket()).unwrap();
+    let (device, socket) = inside(&namespace, || device("cell0")).join().unwrap();
+    let blanks = "\t".repeat(30_000);
+    let spec = DeviceSpec {
+        address: "wan.0.100".parse().unwrap(),
+        contract: Some(format!("ubr,aal5:max_sdu={blanks}1508")),
+        encapsulation: "ipoa-llcsnap".to_owned(),
+    };
+    let [wire, _] = device.descriptors();
+    let info = admin.add_device(spec, wire, socket.as_fd()).unwrap();
+    assert!(info.contract.len() < 100, "{}", info.contract);
+    // It was kept before it was confirmed, or the adapter is another one soon.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(pid(), before);
+    admin.remove_device("cell0").unwrap();
+    println!("ran tun_blanks");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, Use
 use super::describe::descriptions;
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
-use super::plan::{Circumstances, Plan, Share, parse};
+use super::plan::{Circumstances, Plan, Share};
 use super::{
     AdapterAsk, AdapterInfo, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
     LIST_MAX, Open, Peer, PingFlow, Refused, Request, Shortage,
@@ -275,7 +275,7 @@ impl Server {
             return Err(Refused::AdapterAway);
         }
         let Found { address, port } = self.find_interface(&open.address)?;
-        let contract = parse(&open.contract)?;
+        let contract: TrafficContract = open.contract.parse()?;
         let open = Open {
             address: address.clone(),
             contract: contract.to_string(),
@@ -399,7 +399,7 @@ impl Server {
     }
 
     fn modify(&mut self, asker: Asker, number: u32, text: &str, set: bool) -> Outcome {
-        let contract = parse(text)?;
+        let contract: TrafficContract = text.parse()?;
         let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
         let open = connection.vc.ok_or(Refused::AdapterAway)?;
         let held = connection.grant.as_ref().ok_or(Refused::NotFound)?;

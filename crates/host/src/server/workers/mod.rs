@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cellgate_core::adapter::{AttachmentIndex, VcId};
+use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
     Address, ClientId, Confirm, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
 };
@@ -149,9 +150,13 @@ impl Workers {
         &mut self,
         asking: Asking,
         uid: u32,
-        spec: DeviceSpec,
+        mut spec: DeviceSpec,
         fds: Vec<OwnedFd>,
     ) -> Result<Outcome, Refused> {
+        // What is kept of it is not as long as its author likes.
+        if let Some(text) = &mut spec.contract {
+            *text = text.parse::<TrafficContract>()?.to_string();
+        }
         let [device, namespace] = <[OwnedFd; 2]>::try_from(fds)
             .map_err(|_| Refused::Descriptors("a device's are two".to_owned()))?;
         let how = match &spec.contract {
@@ -403,4 +408,66 @@ pub(super) struct Farewell {
     pub(super) client: Option<ClientId>,
     pub(super) confirms: Vec<(Asking, Result<Confirm, Refused>)>,
     pub(super) news: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+    use crate::sys::own_network_namespace;
+
+    type Added = Result<u32, Refused>;
+
+    /// Adds a device of the user 1,000; none: none can be made.
+    fn add(workers: &mut Workers, name: &str, contract: &str) -> Option<Added> {
+        let device = match Tun::open(name, TunKind::Routed) {
+            Ok(device) => device,
+            Err(error) => {
+                println!("skipped tun_entry: {error}");
+                return None;
+            }
+        };
+        let [wire, _] = device.descriptors();
+        let fds = vec![
+            wire.try_clone_to_owned().unwrap(),
+            socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap(),
+        ];
+        let spec = DeviceSpec {
+            address: "0.100".parse().unwrap(),
+            contract: Some(contract.to_owned()),
+            encapsulation: "ipoa-llcsnap".to_owned(),
+        };
+        let added = workers.add((ClientId(1), 1), 1_000, spec, fds);
+        Some(added.map(|outcome| match outcome {
+            Outcome::Start(start) => start.number,
+            _ => panic!("a device's worker is started"),
+        }))
+    }
+
+    /// Workers, and one's number, whose thread is not there; none: no device can be made.
+    fn with_a_device(contract: &str) -> Option<(Workers, u32)> {
+        if let Err(error) = own_network_namespace() {
+            println!("skipped tun_entry: {error}");
+            return None;
+        }
+        let (mut workers, _) = Workers::start(Cpus::present(), None).unwrap();
+        let number = add(&mut workers, "cell0", contract)?.unwrap();
+        Some((workers, number))
+    }
+
+    #[test]
+    fn what_is_kept_of_a_device_is_as_long_as_what_it_says() {
+        let blanks = "\t".repeat(30_000);
+        let contract = format!("ubr,aal5:max_sdu={blanks}1508");
+        let Some((mut workers, number)) = with_a_device(&contract) else {
+            return;
+        };
+        let client = ClientId(2);
+        workers.workers.get_mut(&number).unwrap().client = Some(client);
+        let (fds, record) = workers.keep(client, AttachmentIndex(0)).unwrap();
+        let record = record.unwrap();
+        assert!(fds.len() == 2 && record.len() < 200, "{record}");
+        println!("ran tun_entry");
+    }
 }
