@@ -534,7 +534,11 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
     // One cell a PDU.
     let why = refused(&with(&["contract", "cbr,aal5:pcr=20000cps,max_sdu=40"]), 3);
     assert!(why.contains("CPU time of the workers"), "{why}");
-    refused(&with(&["contract", "cbr,aal5:pcr=1000cps,max_sdu=20"]), 2);
+    // 5: no room for what goes in front of a packet.
+    for contract in ["cbr,aal5:pcr=1000cps,max_sdu=20", "ubr,aal5:max_sdu=5"] {
+        let why = refused(&with(&["contract", contract]), 1);
+        assert!(why.contains("too short"), "{why}");
+    }
     refused(&with(&["contract", "ubr,aal0:max_sdu=52"]), 2);
     refused(&with(&["contract", "nonsense"]), 2);
     refused(

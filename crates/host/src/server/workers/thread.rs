@@ -61,13 +61,33 @@ pub(super) fn start(start: Start) -> std::io::Result<()> {
     let builder = std::thread::Builder::new().name("worker".to_owned());
     builder.spawn(move || {
         name_thread("cg-worker");
-        let (number, events, bell) = (start.number, start.events.clone(), Arc::clone(&start.bell));
-        let why = run(start).err().map(refused);
-        // The service thread ends with the process only.
-        let _ = events.send(Event::Ended(number, why));
-        ring(&bell);
+        let mut farewell = Farewell {
+            number: start.number,
+            why: Some(Refused::Kernel(
+                "the device's worker has panicked".to_owned(),
+            )),
+            events: start.events.clone(),
+            bell: Arc::clone(&start.bell),
+        };
+        farewell.why = run(start).err().map(refused);
     })?;
     Ok(())
+}
+
+/// Tells of a worker's end, whatever it ends by.
+struct Farewell {
+    number: u32,
+    why: Option<Refused>,
+    events: Sender<Event>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // The service thread ends with the process only.
+        let _ = self.events.send(Event::Ended(self.number, self.why.take()));
+        ring(&self.bell);
+    }
 }
 
 fn run(start: Start) -> Result<(), Error> {
@@ -111,5 +131,36 @@ fn refused(error: Error) -> Refused {
         Error::Refused(refused) => refused,
         Error::DoesNotSend | Error::DoesNotReceive => Refused::Unsupported(error.to_string()),
         other => Refused::Kernel(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_worker_is_told_whatever_it_ends_by() {
+        for panics in [false, true] {
+            let (events, told) = channel();
+            let bell = Arc::new(cellgate_shm::wake_descriptor().unwrap());
+            let number = 7;
+            let worker = std::thread::spawn(move || {
+                let why = panics.then_some(Refused::NotFound);
+                let _farewell = Farewell {
+                    number,
+                    why,
+                    events,
+                    bell,
+                };
+                assert!(!panics, "as is wanted here");
+            });
+            assert_eq!(worker.join().is_err(), panics);
+            let Ok(Event::Ended(of, why)) = told.recv() else {
+                panic!("the end");
+            };
+            assert_eq!((of, why), (number, panics.then_some(Refused::NotFound)));
+        }
     }
 }
