@@ -44,6 +44,9 @@ pub(super) use thread::{Event, How, Opened};
 /// Workers at once.
 pub(super) const WORKERS_MAX: usize = 64;
 
+/// Who may wait for one worker's end.
+const REMOVING_MAX: usize = 4;
+
 /// A request of an application, for its Confirm.
 pub(super) type Asking = (ClientId, u64);
 
@@ -308,6 +311,9 @@ impl Workers {
         let mut workers = self.workers.iter_mut();
         let found = workers.find(|(_, worker)| worker.name == name && mine(worker));
         let (number, worker) = found.ok_or(Refused::NotFound)?;
+        if worker.removing.len() >= REMOVING_MAX {
+            return Err(Refused::TooMany);
+        }
         worker.removing.push(asking);
         Ok(Outcome::LetGo(worker.attachment, *number))
     }
@@ -412,6 +418,7 @@ pub(super) struct Farewell {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_core::server::Peer;
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::*;
@@ -468,6 +475,24 @@ mod tests {
         let (fds, record) = workers.keep(client, AttachmentIndex(0)).unwrap();
         let record = record.unwrap();
         assert!(fds.len() == 2 && record.len() < 200, "{record}");
+        println!("ran tun_entry");
+    }
+
+    #[test]
+    fn few_wait_for_a_worker_that_does_not_end() {
+        let Some((mut workers, number)) = with_a_device("ubr,aal5:max_sdu=1508") else {
+            return;
+        };
+        let owner = Peer { uid: 1_000, pid: 1 };
+        for id in 0..1_000 {
+            let asked = workers.remove((ClientId(1), id), (owner, false), "cell0");
+            match id < REMOVING_MAX as u64 {
+                true => assert!(matches!(asked, Ok(Outcome::LetGo(None, of)) if of == number)),
+                false => assert_eq!(asked.err(), Some(Refused::TooMany)),
+            }
+        }
+        let told = workers.ended(number, None).unwrap().confirms;
+        assert_eq!(told.len(), 1 + REMOVING_MAX);
         println!("ran tun_entry");
     }
 }
