@@ -12,7 +12,8 @@ use rustix::net::{Shutdown, shutdown};
 use crate::control::{MESSAGE_MAX, Received, receive, send};
 use crate::sys::peer_credentials;
 
-/// Messages that wait for an application which does not read, beside those in its socket.
+/// Messages that wait for an application which does not read, beside those in its socket. They are
+/// short but for the first: while there are any, nothing is read of it that would be answered.
 const QUEUE_MAX: usize = 64;
 
 /// Messages read from one application before the others have their turn.
@@ -87,9 +88,11 @@ impl Applications {
     /// What to poll, in the order of [`Self::clients`].
     pub(super) fn poll_fds(&self, now: Time) -> impl Iterator<Item = PollFd<'_>> {
         self.sockets.values().map(move |application| {
-            let mut flags = PollFlags::IN;
             let held = application.held_until.is_some_and(|until| until > now);
-            flags.set(PollFlags::OUT, !held && !application.outgoing.is_empty());
+            let waits = !application.outgoing.is_empty();
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, !waits);
+            flags.set(PollFlags::OUT, !held && waits);
             PollFd::new(&application.socket, flags)
         })
     }
@@ -108,7 +111,8 @@ impl Applications {
 
     /// The next message of an application.
     pub(super) fn hear(&mut self, client: ClientId) -> Heard {
-        let Some(application) = self.sockets.get(&client) else {
+        let application = self.sockets.get(&client);
+        let Some(application) = application.filter(|of| of.outgoing.is_empty()) else {
             return Heard::Nothing;
         };
         let (len, fds) = match receive(&application.socket, &mut self.buffer, false) {
