@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -432,5 +433,15 @@ fn a_daemon_of_root_becomes_its_user_and_keeps_what_the_adapter_needs() {
     }
     let resources = application.resources();
     assert!(!resources.is_empty());
+    // So it may connect to itself.
+    let owner = |daemon: &Daemon| {
+        let socket = std::fs::metadata(daemon.directory.join("control.sock")).unwrap();
+        (socket.uid(), socket.gid(), socket.mode() & 0o777)
+    };
+    assert_eq!(owner(&daemon), (65_534, 65_534, 0o660));
+    let more = "user = \"65534\"\nsocket_group = \"12345\"";
+    let daemon = Daemon::start_as("group", more, PAIR);
+    daemon.connect();
+    assert_eq!(owner(&daemon), (65_534, 12_345, 0o660));
     println!("ran {NAME}");
 }
