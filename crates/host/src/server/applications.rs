@@ -69,8 +69,7 @@ impl Applications {
     pub(super) fn adopt(&mut self, socket: OwnedFd) -> io::Result<(ClientId, Peer)> {
         let (uid, pid) = peer_credentials(&socket)?;
         let peer = Peer { uid, pid };
-        let client = ClientId(self.next);
-        self.next += 1;
+        let client = self.number();
         let application = Application {
             socket: Arc::new(socket),
             outgoing: VecDeque::new(),
@@ -78,6 +77,17 @@ impl Applications {
         };
         self.sockets.insert(client, application);
         Ok((client, peer))
+    }
+
+    /// A number that nobody has. Far fewer are in use at once than there are.
+    fn number(&mut self) -> ClientId {
+        loop {
+            let client = ClientId(self.next);
+            self.next = self.next.wrapping_add(1);
+            if client != Self::OPERATOR && !self.sockets.contains_key(&client) {
+                return client;
+            }
+        }
     }
 
     pub(super) fn socket(&self, client: ClientId) -> Option<Arc<OwnedFd>> {
@@ -201,5 +211,24 @@ pub(super) fn is_hung_up(socket: &OwnedFd) -> bool {
     match poll(&mut fds, Some(&at_once)) {
         Ok(_) => fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::pair;
+
+    #[test]
+    fn numbers_begin_again_behind_the_last_and_meet_nobodys() {
+        let mut applications = Applications::new();
+        let mut adopt = |next: Option<u32>| {
+            applications.next = next.unwrap_or(applications.next);
+            let (mine, _) = pair().unwrap();
+            applications.adopt(mine).unwrap().0.0
+        };
+        assert_eq!([None, None].map(&mut adopt), [1, 2]);
+        let last = u32::MAX;
+        assert_eq!([Some(last), None, None].map(adopt), [last, 3, 4]);
     }
 }
