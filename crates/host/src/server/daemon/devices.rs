@@ -7,6 +7,7 @@ use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{ClientId, Confirm, FromServer, Peer, Refused, Request, TakenVc};
 use rustix::process::getpid;
 
+use super::super::ServeError;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::control::pair;
@@ -77,7 +78,7 @@ impl Daemon {
     }
 
     /// What workers have told.
-    pub(super) fn hear_workers(&mut self) {
+    pub(super) fn hear_workers(&mut self) -> Result<(), ServeError> {
         for event in self.workers.told() {
             match event {
                 Event::Opened(number, opened) => self.workers.opened(number, opened),
@@ -91,8 +92,14 @@ impl Daemon {
                     }
                 }
                 Event::Ended(number, why) => self.worker_ended(number, why),
+                Event::Uninterrupted(error) => {
+                    // What it carries goes on with a successor.
+                    self.adapter.leave();
+                    return Err(ServeError::of("pseudo-interrupts")(error));
+                }
             }
         }
+        Ok(())
     }
 
     /// Workers have what is reserved for their connections, whatever has become of these.

@@ -33,7 +33,7 @@ use cellgate_shm::wake_descriptor;
 use serde::{Deserialize, Serialize};
 
 use super::ServeError;
-use crate::adapter::wake::silence;
+use crate::adapter::wake::{ring, silence};
 use crate::link::Shown;
 use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
@@ -118,11 +118,17 @@ impl Workers {
         cpus: Cpus,
         adapter: Option<usize>,
     ) -> Result<(Self, ThreadScheduling), ServeError> {
-        let (interrupts, scheduling) =
-            Interrupts::start(&cpus, adapter).map_err(ServeError::of("pseudo-interrupts"))?;
         let bell = wake_descriptor().map_err(std::io::Error::other);
-        let bell = bell.map_err(ServeError::of("pseudo-interrupts"))?;
+        let bell = Arc::new(bell.map_err(ServeError::of("pseudo-interrupts"))?);
         let (to_events, events) = channel();
+        let (tell, rung) = (to_events.clone(), Arc::clone(&bell));
+        let fails = move |error| {
+            // The service thread ends with the process only.
+            let _ = tell.send(Event::Uninterrupted(error));
+            ring(&rung);
+        };
+        let (interrupts, scheduling) = Interrupts::start(&cpus, adapter, fails)
+            .map_err(ServeError::of("pseudo-interrupts"))?;
         let workers = Self {
             workers: BTreeMap::new(),
             last: 0,
@@ -131,7 +137,7 @@ impl Workers {
             adapter,
             events,
             to_events,
-            bell: Arc::new(bell),
+            bell,
             left: VecDeque::new(),
         };
         Ok((workers, scheduling))
@@ -250,7 +256,7 @@ impl Workers {
             // It has told nothing yet, and the receiver is this.
             let why = Some(Refused::Kernel(error.to_string()));
             let _ = self.to_events.send(Event::Ended(number, why));
-            crate::adapter::wake::ring(&self.bell);
+            ring(&self.bell);
         }
     }
 

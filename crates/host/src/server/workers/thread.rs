@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use cellgate::{Address, Connection, Error, Refused, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
+use rustix::io::Errno;
 
 use super::counts::Counts;
 use super::device::Device;
@@ -38,6 +39,8 @@ pub(in super::super) enum Event {
     Scheduled(u32, ThreadScheduling),
     /// It has given back all that it had; why it did not go on, if nobody asked it to end.
     Ended(u32, Option<Refused>),
+    /// Of all of them: nobody wakes them any more.
+    Uninterrupted(Errno),
 }
 
 pub(super) struct Start {
