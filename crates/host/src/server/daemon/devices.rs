@@ -32,7 +32,10 @@ impl Daemon {
     ) {
         let governs = self.server.is_governor(peer.uid);
         let outcome = match request {
-            Request::AddDevice(spec) => self.workers.add(asking, peer.uid, spec, fds),
+            Request::AddDevice(spec) => {
+                let user = (peer.uid, governs);
+                self.workers.add(asking, user, spec, fds)
+            }
             Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
             Request::Devices { from } => {
                 let devices = self.workers.list(from);

@@ -44,6 +44,9 @@ pub(super) use thread::{Event, How, Opened};
 /// Workers at once.
 pub(super) const WORKERS_MAX: usize = 64;
 
+/// Of these, of one user.
+const WORKERS_PER_USER: usize = WORKERS_MAX / 4;
+
 /// Who may wait for one worker's end.
 const REMOVING_MAX: usize = 4;
 
@@ -158,10 +161,14 @@ impl Workers {
     pub(super) fn add(
         &mut self,
         asking: Asking,
-        uid: u32,
+        (uid, governs): (u32, bool),
         mut spec: DeviceSpec,
         fds: Vec<OwnedFd>,
     ) -> Result<Outcome, Refused> {
+        let mine = self.workers.values().filter(|worker| worker.uid == uid);
+        if mine.count() >= WORKERS_PER_USER && !governs {
+            return Err(Refused::TooMany);
+        }
         // What is kept of it is not as long as its author likes.
         if let Some(text) = &mut spec.contract {
             *text = text.parse::<TrafficContract>()?.to_string();
@@ -433,7 +440,7 @@ mod tests {
     type Added = Result<u32, Refused>;
 
     /// Adds a device of the user 1,000; none: none can be made.
-    fn add(workers: &mut Workers, name: &str, contract: &str) -> Option<Added> {
+    fn add(workers: &mut Workers, name: &str, contract: &str, governs: bool) -> Option<Added> {
         let device = match Tun::open(name, TunKind::Routed) {
             Ok(device) => device,
             Err(error) => {
@@ -451,7 +458,7 @@ mod tests {
             contract: Some(contract.to_owned()),
             encapsulation: "ipoa-llcsnap".to_owned(),
         };
-        let added = workers.add((ClientId(1), 1), 1_000, spec, fds);
+        let added = workers.add((ClientId(1), 1), (1_000, governs), spec, fds);
         Some(added.map(|outcome| match outcome {
             Outcome::Start(start) => start.number,
             _ => panic!("a device's worker is started"),
@@ -465,7 +472,7 @@ mod tests {
             return None;
         }
         let (mut workers, _) = Workers::start(Cpus::present(), None).unwrap();
-        let number = add(&mut workers, "cell0", contract)?.unwrap();
+        let number = add(&mut workers, "cell0", contract, false)?.unwrap();
         Some((workers, number))
     }
 
@@ -499,6 +506,21 @@ mod tests {
         }
         let told = workers.ended(number, None).unwrap().confirms;
         assert_eq!(told.len(), 1 + REMOVING_MAX);
+        println!("ran tun_entry");
+    }
+
+    #[test]
+    fn a_user_has_a_quarter_of_the_workers() {
+        let contract = "ubr,aal5:max_sdu=1508";
+        let Some((mut workers, _)) = with_a_device(contract) else {
+            return;
+        };
+        let mut added = |governs| add(&mut workers, "cell%d", contract, governs).unwrap();
+        for _ in 1..WORKERS_MAX / 4 {
+            added(false).unwrap();
+        }
+        assert_eq!(added(false), Err(Refused::TooMany));
+        added(true).unwrap();
         println!("ran tun_entry");
     }
 }
