@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use cellgate::{Admin, Connection, DeviceSpec, Error, Refused, Resource};
 use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_host::client::Control;
-use cellgate_host::sys::enter_network_namespace;
+use cellgate_host::sys::{Tun, TunKind, enter_network_namespace};
 use daemon::{Daemon, octets, threads};
 use netns::{Namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
@@ -539,7 +539,11 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
     // One cell a PDU.
     let why = refused(&with(&["contract", "cbr,aal5:pcr=20000cps,max_sdu=40"]), 3);
     assert!(why.contains("CPU time of the workers"), "{why}");
-    refused(&with(&["contract", "cbr,aal5:pcr=1000cps,max_sdu=20"]), 2);
+    // 5: no room for what goes in front of a packet.
+    for contract in ["cbr,aal5:pcr=1000cps,max_sdu=20", "ubr,aal5:max_sdu=5"] {
+        let why = refused(&with(&["contract", contract]), 1);
+        assert!(why.contains("too short"), "{why}");
+    }
     refused(&with(&["contract", "ubr,aal0:max_sdu=52"]), 2);
     refused(&with(&["contract", "nonsense"]), 2);
     refused(
@@ -651,6 +655,41 @@ fn descriptors_that_are_no_device_are_refused() {
     let why = refused("ethernet", null.as_fd());
     assert!(matches!(why, Refused::Unsupported(_)), "{why}");
     assert_eq!(shown(&daemon), None);
+}
+
+/// A network device of this thread's namespace, and a socket there.
+fn device(name: &str) -> (Tun, UdpSocket) {
+    let device = Tun::open(name, TunKind::Routed).unwrap();
+    (device, UdpSocket::bind("0.0.0.0:0").unwrap())
+}
+
+#[test]
+fn a_device_with_a_contract_of_blanks_hurts_nobody() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespace = match namespace("tun-h") {
+        Ok(namespace) => namespace,
+        Err(reason) => return println!("skipped tun_blanks: {reason}"),
+    };
+    let [daemon, _] = daemons();
+    let adapter = daemon.path("state/adapter.sock");
+    let pid = || Control::at(&adapter).expect("it listens").hello().pid;
+    let before = pid();
+    let mut admin = Admin::at(daemon.socket()).unwrap();
+    let (device, socket) = inside(&namespace, || device("cell0")).join().unwrap();
+    let blanks = "\t".repeat(30_000);
+    let spec = DeviceSpec {
+        address: "wan.0.100".parse().unwrap(),
+        contract: Some(format!("ubr,aal5:max_sdu={blanks}1508")),
+        encapsulation: "ipoa-llcsnap".to_owned(),
+    };
+    let [wire, _] = device.descriptors();
+    let info = admin.add_device(spec, wire, socket.as_fd()).unwrap();
+    assert!(info.contract.len() < 100, "{}", info.contract);
+    // It was kept before it was confirmed, or the adapter is another one soon.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(pid(), before);
+    admin.remove_device("cell0").unwrap();
+    println!("ran tun_blanks");
 }
 
 #[test]

@@ -2,17 +2,20 @@
 
 mod common;
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cellgate_core::server::{
-    Confirm, EndReason, Indication, InterfaceSpec, Link, Refused, Request, Resource, ResourceInfo,
+    Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, Refused, Request,
+    Resource, ResourceInfo,
 };
 use cellgate_shm::socket::send;
 use common::application::*;
 use common::*;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
+use rustix::io::Errno;
 use rustix::process::Signal;
 
 /// Two interfaces, each the other's peer.
@@ -255,28 +258,6 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
 }
 
 #[test]
-fn an_application_that_reads_nothing_is_hung_up_on() {
-    let daemon = Daemon::start("slow", "");
-    let mut steady = daemon.connect();
-    let slow = daemon.connect();
-    let octets = br#"{"request":{"id":7,"request":"describe"}}"#;
-    let refused = eventually("it is served without end", || {
-        for _ in 0..64 {
-            if let Err(error) = send(&slow.socket, octets, &[], false) {
-                return (error != rustix::io::Errno::AGAIN).then_some(error);
-            }
-        }
-        None
-    });
-    let ends = [rustix::io::Errno::PIPE, rustix::io::Errno::CONNRESET];
-    assert!(ends.contains(&refused), "{refused}");
-    assert!(matches!(
-        steady.ask(Request::Describe),
-        Ok(Confirm::Description(_))
-    ));
-}
-
-#[test]
 fn a_configuration_is_read_again_and_a_bad_one_is_not_taken() {
     let connection = "[[connection]]\naddress = \"b.0.40\"\n\
                       contract = \"aal5,cbr:pcr=1000cps,max_sdu=100\"\n";
@@ -319,6 +300,32 @@ fn a_configuration_is_read_again_and_a_bad_one_is_not_taken() {
     });
     daemon.signal(Signal::TERM);
     daemon.wait();
+}
+
+#[test]
+fn who_does_not_read_its_answers_is_not_heard_and_gets_all_of_them() {
+    let daemon = Daemon::start("slow", "");
+    let (mut steady, mut slow) = (daemon.connect(), daemon.connect());
+    let (first, mut id, mut refused) = (100, 100, 0);
+    // Until nothing is taken from it for a while.
+    while refused < 20 {
+        let request = Request::Describe;
+        let octets = serde_json::to_vec(&FromClient::Request { id, request }).unwrap();
+        match send(&slow.socket, &octets, &[], false) {
+            Ok(()) => (id, refused) = (id + 1, 0),
+            Err(Errno::AGAIN) => {
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(error) => panic!("after {} requests: {error}", id - first),
+        }
+    }
+    assert!(steady.ask(Request::Interfaces).is_ok());
+    for expected in first..id {
+        let (answer, _) = slow.next(Instant::now() + PATIENCE).expect("an answer");
+        assert!(matches!(answer, FromServer::Confirm { id, result: Ok(_) } if id == expected));
+    }
+    assert!(slow.ask(Request::Interfaces).is_ok());
 }
 
 #[test]
@@ -426,5 +433,15 @@ fn a_daemon_of_root_becomes_its_user_and_keeps_what_the_adapter_needs() {
     }
     let resources = application.resources();
     assert!(!resources.is_empty());
+    // So it may connect to itself.
+    let owner = |daemon: &Daemon| {
+        let socket = std::fs::metadata(daemon.directory.join("control.sock")).unwrap();
+        (socket.uid(), socket.gid(), socket.mode() & 0o777)
+    };
+    assert_eq!(owner(&daemon), (65_534, 65_534, 0o660));
+    let more = "user = \"65534\"\nsocket_group = \"12345\"";
+    let daemon = Daemon::start_as("group", more, PAIR);
+    daemon.connect();
+    assert_eq!(owner(&daemon), (65_534, 12_345, 0o660));
     println!("ran {NAME}");
 }

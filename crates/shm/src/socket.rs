@@ -57,19 +57,23 @@ pub fn dial(path: &Path) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens at `path`, for those whom the permissions `mode` let in; its group becomes `group`.
-/// Accepting does not wait.
+/// Listens at `path`, for those whom the permissions `mode` let in; it becomes this user's and
+/// group's, where they are given. Accepting does not wait.
 ///
 /// # Errors
 /// Something is at `path` already, or its directory is not this user's to write.
-pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> std::io::Result<OwnedFd> {
+pub fn listen(
+    path: &Path,
+    mode: u32,
+    (user, group): (Option<u32>, Option<u32>),
+) -> std::io::Result<OwnedFd> {
     let socket = unbound(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     // Nobody can connect before `listen`: by then the permissions are right.
-    if group.is_some() {
-        std::os::unix::fs::chown(path, None, group)?;
-    }
     std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    if user.or(group).is_some() {
+        std::os::unix::fs::lchown(path, user, group)?;
+    }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }

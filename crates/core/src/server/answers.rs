@@ -75,7 +75,7 @@ impl Server {
                 }
             }
             Pending::Interface(name) => self.link_answered(&name, answer),
-            Pending::Request(asker) => {
+            Pending::Request(asker) | Pending::Loopback(asker, _) => {
                 let result = answer.map_err(refused).map(|answer| match answer {
                     AdapterAnswer::Returned { round_trip_ns } => {
                         Confirm::Returned { round_trip_ns }

@@ -112,7 +112,7 @@ pub struct Limits {
     pub clients_per_user: u32,
     /// Requests of one socket that wait for their Confirm.
     pub waiting: u32,
-    /// Sockets that monitor.
+    /// Sockets that monitor; of one user a quarter.
     pub monitors: u32,
     /// Interfaces.
     pub interfaces: u32,

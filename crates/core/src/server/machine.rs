@@ -69,8 +69,10 @@ pub(super) enum Pending {
     Orphan(AttachmentIndex),
     /// The link of an interface, or its end.
     Interface(String),
-    /// A lease or a loopback cell.
+    /// A lease.
     Request(Asker),
+    /// A loopback cell of this user, who may have hung up.
+    Loopback(Asker, u32),
 }
 
 /// What is left to do before the next input.

@@ -44,15 +44,6 @@ pub(super) struct Circumstances<'a> {
     pub(super) worker: bool,
 }
 
-/// Reads a contract's text.
-pub(super) fn parse(text: &str) -> Result<TrafficContract, Refused> {
-    text.parse()
-        .map_err(|error: crate::contract::ContractError| Refused::Contract {
-            at: u32::try_from(error.at).unwrap_or(u32::MAX),
-            reason: error.kind.to_string(),
-        })
-}
-
 impl Circumstances<'_> {
     pub(super) fn plan(&self, contract: &TrafficContract) -> Result<Plan, Refused> {
         let assume = &self.config.assumptions;

@@ -3,6 +3,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::Refusal;
+use crate::contract::ContractError;
 use crate::wire::CellPseudowire;
 
 /// What admission hands out.
@@ -161,4 +162,13 @@ pub enum Refused {
     /// As many requests as a socket may have are waiting.
     #[error("too many requests are waiting")]
     TooMany,
+}
+
+impl From<ContractError> for Refused {
+    fn from(error: ContractError) -> Self {
+        Self::Contract {
+            at: u32::try_from(error.at).unwrap_or(u32::MAX),
+            reason: error.kind.to_string(),
+        }
+    }
 }

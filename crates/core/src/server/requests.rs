@@ -4,7 +4,7 @@ use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, Use
 use super::describe::descriptions;
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
-use super::plan::{Circumstances, Plan, Share, parse};
+use super::plan::{Circumstances, Plan, Share};
 use super::{
     AdapterAsk, AdapterInfo, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
     LIST_MAX, Open, Peer, PingFlow, Refused, Request, Shortage,
@@ -16,6 +16,8 @@ use crate::contract::TrafficContract;
 const LEASE_MAX_NS: u64 = 10_000_000;
 /// The longest wait for a loopback cell in nanoseconds.
 const PING_MAX_NS: u64 = 10_000_000_000;
+/// Loopback cells of one user on their way at once: a quarter of what an adapter has.
+const LOOPBACKS_PER_USER: usize = 4;
 
 /// A Request that is carried out gives its Confirm, or none if that comes later.
 type Outcome = Result<Option<Confirm>, Refused>;
@@ -215,11 +217,16 @@ impl Server {
     }
 
     fn monitor(&mut self, asker: Asker) -> Outcome {
-        let others = self
-            .clients
-            .iter()
-            .filter(|(id, client)| client.monitors && **id != asker.client);
-        if others.count() as u64 >= self.config.limits.monitors.into() {
+        let uid = self.clients.get(&asker.client).map(|one| one.peer.uid);
+        let of_all = u64::from(self.config.limits.monitors);
+        let of_user = match uid.is_some_and(|uid| self.is_governor(uid)) {
+            true => of_all,
+            false => of_all.div_ceil(4),
+        };
+        let others = self.clients.iter();
+        let others = others.filter(|(id, one)| one.monitors && **id != asker.client);
+        let mine = others.clone().filter(|(_, one)| Some(one.peer.uid) == uid);
+        if others.count() as u64 >= of_all || mine.count() as u64 >= of_user {
             return Err(Refused::TooMany);
         }
         if let Some(client) = self.clients.get_mut(&asker.client) {
@@ -275,7 +282,7 @@ impl Server {
             return Err(Refused::AdapterAway);
         }
         let Found { address, port } = self.find_interface(&open.address)?;
-        let contract = parse(&open.contract)?;
+        let contract: TrafficContract = open.contract.parse()?;
         let open = Open {
             address: address.clone(),
             contract: contract.to_string(),
@@ -399,7 +406,7 @@ impl Server {
     }
 
     fn modify(&mut self, asker: Asker, number: u32, text: &str, set: bool) -> Outcome {
-        let contract = parse(text)?;
+        let contract: TrafficContract = text.parse()?;
         let connection = self.connections.get(&number).ok_or(Refused::NotFound)?;
         let open = connection.vc.ok_or(Refused::AdapterAway)?;
         let held = connection.grant.as_ref().ok_or(Refused::NotFound)?;
@@ -550,13 +557,18 @@ impl Server {
                 open.ok_or(Refused::NotFound)?;
             }
         }
+        let mine = |pending: &&Pending| matches!(pending, Pending::Loopback(_, of) if *of == uid);
+        let out = self.tickets.values().filter(mine).count();
+        if out >= LOOPBACKS_PER_USER && !self.is_governor(uid) {
+            return Err(Refused::TooMany);
+        }
         let ask = AdapterAsk::Ping {
             port: found.port,
             address: address.vc,
             flow,
             timeout_ns,
         };
-        self.ask(Pending::Request(asker), ask);
+        self.ask(Pending::Loopback(asker, uid), ask);
         Ok(None)
     }
 }

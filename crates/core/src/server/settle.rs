@@ -386,7 +386,7 @@ impl Server {
         self.home = None;
         self.health = AdapterInfo::default();
         for pending in core::mem::take(&mut self.tickets).into_values() {
-            if let Pending::Request(asker) = pending {
+            if let Pending::Request(asker) | Pending::Loopback(asker, _) = pending {
                 self.confirm(asker, Err(Refused::AdapterAway));
             }
         }

@@ -6,13 +6,14 @@ use std::collections::btree_map::Entry;
 use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Home, Pending, Server};
-use super::plan::{Share, parse};
+use super::plan::Share;
 use super::{
     AdapterAsk, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Record,
     TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
+use crate::contract::TrafficContract;
 
 impl Server {
     pub(super) fn take_up_all(
@@ -126,7 +127,7 @@ impl Server {
             client.is_some_and(|client| client.connection.is_some())
         });
         let found = self.find_interface(&address);
-        let contract = parse(&open.contract);
+        let contract = open.contract.parse::<TrafficContract>();
         let (Ok(found), Ok(contract), false) = (found, contract, busy) else {
             if let Some((client, _)) = client.filter(|_| !busy) {
                 let ended = Indication::Ended(EndReason::InterfaceRemoved);

@@ -65,9 +65,7 @@ fn sockets_waiting_requests_and_monitors_are_bounded() {
     let crowded = world.connect(user(1));
     assert!(world.hung_up.contains(&crowded));
     world.opened(user(2), 100, CBR);
-    for _ in 0..10 {
-        world.hello(ROOT);
-    }
+    let roots: Vec<_> = (0..10).map(|_| world.hello(ROOT)).collect();
     let full = world.connect(ROOT);
     assert!(world.hung_up.contains(&full));
 
@@ -84,6 +82,11 @@ fn sockets_waiting_requests_and_monitors_are_bounded() {
     assert_eq!(world.done(clients[1], Request::Monitor), Ok(Confirm::Done));
     assert_eq!(world.done(clients[2], Request::Monitor), Ok(Confirm::Done));
     assert_eq!(world.done(clients[2], Request::Monitor), Ok(Confirm::Done));
+    let third = world.done(clients[3], Request::Monitor);
+    assert_eq!(third, Err(Refused::TooMany));
+    for root in &roots[..6] {
+        assert_eq!(world.done(*root, Request::Monitor), Ok(Confirm::Done));
+    }
     assert_eq!(world.done(root, Request::Monitor), Err(Refused::TooMany));
 }
 
@@ -540,6 +543,16 @@ fn pings_and_leases_are_passed_on_within_bounds() {
     assert!(matches!(long, Err(Refused::BadMessage(_))), "{long:?}");
     world.refuse_next = Some(AdapterRefusal::NoReturn);
     assert_eq!(world.done(root, ping(100, f5, 1)), Err(Refused::NoReturn));
+    // Those of a socket that has hung up are still on their way.
+    let (gone, other) = (world.hello(user(1)), world.opened(user(2), 102, CBR));
+    for _ in 0..4 {
+        world.send(gone, ping(100, f5, 1));
+    }
+    world.hang_up(gone);
+    let fifth = world.send(client, ping(100, f5, 1));
+    assert_eq!(world.confirmed(client, fifth), Err(Refused::TooMany));
+    assert_eq!(world.done(other, ping(102, f5, 1)), back);
+    assert_eq!(world.done(client, ping(100, f5, 1)), back);
     let lease = |expires_in_ns| Request::Lease {
         pdus: 1,
         expires_in_ns,

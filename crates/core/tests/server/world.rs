@@ -80,7 +80,7 @@ pub(crate) fn config() -> ServerConfig {
             clients: 24,
             clients_per_user: 12,
             waiting: 4,
-            monitors: 2,
+            monitors: 8,
             interfaces: 4,
             hello_ns: 1_000_000_000,
         },

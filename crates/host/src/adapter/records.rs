@@ -13,7 +13,7 @@ use crate::link::udp::UdpReport;
 use crate::link::{QueueCounters, Shown};
 
 /// A control connection, never used twice.
-pub(super) type ConnectionId = u32;
+pub(super) type ConnectionId = u64;
 
 /// Whose request, and which of its.
 #[derive(Clone, Copy, Debug)]

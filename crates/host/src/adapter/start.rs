@@ -26,7 +26,7 @@ use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterError> {
     let listener = options.listen.as_deref();
     let listener = listener
-        .map(|path| socket::listen(path, 0o600, None))
+        .map(|path| socket::listen(path, 0o600, (None, None)))
         .transpose()?;
     let (command_sender, commands) = sync_channel(COMMANDS_MAX);
     let (completion_sender, completions) = sync_channel(COMMANDS_MAX);

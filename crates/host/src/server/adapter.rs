@@ -113,12 +113,11 @@ impl AdapterSide {
 
     /// Says hello to an adapter: one that was started just now, or one that another server left.
     pub(super) fn begin(&mut self, socket: OwnedFd, process: Option<AdapterProcess>) {
-        let mut link = AdapterLink::new(socket);
-        link.ask(Purpose::Hello, Ask::Hello { version: VERSION }, Vec::new());
         self.taking_up = process.is_none().then(TakeUp::default);
         self.process = process;
-        self.link = Some(link);
+        self.link = Some(AdapterLink::new(socket));
         self.unanswered = 0;
+        self.send(Purpose::Hello, Ask::Hello { version: VERSION }, Vec::new());
     }
 
     /// Something to poll, while there is an adapter; whether for writing too.
@@ -251,7 +250,11 @@ impl AdapterSide {
 
     fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
         match (&mut self.link, purpose) {
-            (Some(link), purpose) => link.ask(purpose, ask, fds),
+            (Some(link), purpose) => {
+                if let Err(purpose) = link.ask(purpose, ask, fds) {
+                    self.hear(purpose, Err(ControlError::TooLong), Vec::new());
+                }
+            }
             (
                 None,
                 Purpose::Server(ticket) | Purpose::Detach(ticket, _) | Purpose::Link(ticket),

@@ -12,7 +12,8 @@ use rustix::net::{Shutdown, shutdown};
 use crate::control::{MESSAGE_MAX, Received, receive, send};
 use crate::sys::peer_credentials;
 
-/// Messages that wait for an application which does not read, beside those in its socket.
+/// Messages that wait for an application which does not read, beside those in its socket. They are
+/// short but for the first: while there are any, nothing is read of it that would be answered.
 const QUEUE_MAX: usize = 64;
 
 /// Messages read from one application before the others have their turn.
@@ -68,8 +69,7 @@ impl Applications {
     pub(super) fn adopt(&mut self, socket: OwnedFd) -> io::Result<(ClientId, Peer)> {
         let (uid, pid) = peer_credentials(&socket)?;
         let peer = Peer { uid, pid };
-        let client = ClientId(self.next);
-        self.next += 1;
+        let client = self.number();
         let application = Application {
             socket: Arc::new(socket),
             outgoing: VecDeque::new(),
@@ -77,6 +77,17 @@ impl Applications {
         };
         self.sockets.insert(client, application);
         Ok((client, peer))
+    }
+
+    /// A number that nobody has. Far fewer are in use at once than there are.
+    fn number(&mut self) -> ClientId {
+        loop {
+            let client = ClientId(self.next);
+            self.next = self.next.wrapping_add(1);
+            if client != Self::OPERATOR && !self.sockets.contains_key(&client) {
+                return client;
+            }
+        }
     }
 
     pub(super) fn socket(&self, client: ClientId) -> Option<Arc<OwnedFd>> {
@@ -87,9 +98,11 @@ impl Applications {
     /// What to poll, in the order of [`Self::clients`].
     pub(super) fn poll_fds(&self, now: Time) -> impl Iterator<Item = PollFd<'_>> {
         self.sockets.values().map(move |application| {
-            let mut flags = PollFlags::IN;
             let held = application.held_until.is_some_and(|until| until > now);
-            flags.set(PollFlags::OUT, !held && !application.outgoing.is_empty());
+            let waits = !application.outgoing.is_empty();
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, !waits);
+            flags.set(PollFlags::OUT, !held && waits);
             PollFd::new(&application.socket, flags)
         })
     }
@@ -108,7 +121,8 @@ impl Applications {
 
     /// The next message of an application.
     pub(super) fn hear(&mut self, client: ClientId) -> Heard {
-        let Some(application) = self.sockets.get(&client) else {
+        let application = self.sockets.get(&client);
+        let Some(application) = application.filter(|of| of.outgoing.is_empty()) else {
             return Heard::Nothing;
         };
         let (len, fds) = match receive(&application.socket, &mut self.buffer, false) {
@@ -197,5 +211,24 @@ pub(super) fn is_hung_up(socket: &OwnedFd) -> bool {
     match poll(&mut fds, Some(&at_once)) {
         Ok(_) => fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
         Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::pair;
+
+    #[test]
+    fn numbers_begin_again_behind_the_last_and_meet_nobodys() {
+        let mut applications = Applications::new();
+        let mut adopt = |next: Option<u32>| {
+            applications.next = next.unwrap_or(applications.next);
+            let (mine, _) = pair().unwrap();
+            applications.adopt(mine).unwrap().0.0
+        };
+        assert_eq!([None, None].map(&mut adopt), [1, 2]);
+        let last = u32::MAX;
+        assert_eq!([Some(last), None, None].map(adopt), [last, 3, 4]);
     }
 }

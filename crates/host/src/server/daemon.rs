@@ -160,7 +160,7 @@ impl Daemon {
             }
             self.hear_all_of_adapter();
             if ready.workers {
-                self.hear_workers();
+                self.hear_workers()?;
             }
             for client in ready.heard {
                 self.hear(client);

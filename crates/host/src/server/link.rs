@@ -37,17 +37,21 @@ impl<P> AdapterLink<P> {
         }
     }
 
-    /// Asks, as soon as the socket takes it.
-    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
-        self.last_id += 1;
+    /// Asks, as soon as the socket takes it; the purpose of what is too long for a message.
+    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<OwnedFd>>) -> Result<(), P> {
         let request = Request {
-            id: self.last_id,
+            id: self.last_id + 1,
             ask,
         };
         // Numbers, names and texts: all of it has a form in JSON.
         let octets = serde_json::to_vec(&request).unwrap_or_default();
+        if octets.len() > MESSAGE_MAX {
+            return Err(purpose);
+        }
+        self.last_id += 1;
         self.outgoing.push_back((octets, fds));
         self.waiting.insert(self.last_id, purpose);
+        Ok(())
     }
 
     /// Whether it has to be told when the socket takes more.
@@ -102,5 +106,29 @@ impl<P> AdapterLink<P> {
 impl<P> AsFd for AdapterLink<P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::adapter::AttachmentIndex;
+
+    use super::*;
+    use crate::control::pair;
+
+    #[test]
+    fn what_no_message_holds_is_given_back_and_the_link_goes_on() {
+        let (mine, theirs) = pair().unwrap();
+        let mut link = AdapterLink::new(mine);
+        let keep = |octets: usize| Ask::Keep {
+            attachment: AttachmentIndex(0),
+            record: Some("x".repeat(octets)),
+        };
+        assert_eq!(link.ask("long", keep(MESSAGE_MAX), Vec::new()), Err("long"));
+        assert_eq!(link.ask("short", keep(100), Vec::new()), Ok(()));
+        link.flush().unwrap();
+        let received = receive(&theirs, &mut vec![0; MESSAGE_MAX], false).unwrap();
+        assert!(matches!(received, Received::Message(100.., _)));
+        assert_eq!(link.into_waiting().collect::<Vec<_>>(), ["short"]);
     }
 }

@@ -63,8 +63,12 @@ pub(super) fn lock(directory: &Path) -> io::Result<File> {
     }
 }
 
-/// Listens at `path`, in place of a socket that nobody listens at any more.
-pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+/// Listens at `path`, in place of a socket that nobody listens at any more; whose it becomes.
+pub(super) fn listen_at(
+    path: &Path,
+    mode: u32,
+    owner: (Option<u32>, Option<u32>),
+) -> io::Result<OwnedFd> {
     if is_listened_at(path) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
@@ -75,7 +79,7 @@ pub(super) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> io::Resul
         Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => {}
     }
-    socket::listen(path, mode, group)
+    socket::listen(path, mode, owner)
 }
 
 /// Whether somebody listens at `path`.

@@ -1,7 +1,8 @@
 use std::collections::VecDeque;
 
 use cellgate_core::server::{
-    Confirm, ConnectionInfo, FromClient, FromServer, InterfaceInfo, Open, Refused, Request, VERSION,
+    Address, Confirm, ConnectionInfo, FromClient, FromServer, InterfaceInfo, Open, Refused,
+    Request, VERSION,
 };
 
 use super::Config;
@@ -42,9 +43,15 @@ impl Operator {
         self.queue = VecDeque::from([Request::Hello { version }, Request::Interfaces]);
     }
 
-    /// Brings another configuration about.
+    /// Brings another configuration about. What was to be removed and is not yet, is still to be.
     pub(super) fn change(&mut self, config: Config) {
-        self.before = Some(std::mem::replace(&mut self.wanted, config));
+        let done = self.is_done();
+        let mut before = std::mem::replace(&mut self.wanted, config);
+        if let Some(older) = self.before.take_if(|_| !done) {
+            before.interfaces.extend(older.interfaces);
+            before.connections.extend(older.connections);
+        }
+        self.before = Some(before);
         self.queue = VecDeque::from([Request::Interfaces]);
     }
 
@@ -100,27 +107,25 @@ impl Operator {
 
     /// Asks for the difference between what there is and what there should be.
     fn plan(&mut self) {
-        let kept = |open: &Open| {
-            self.wanted
-                .connections
-                .iter()
-                .any(|o| o.address == open.address)
-        };
-        let before = self.before.iter();
-        for open in before.clone().flat_map(|before| &before.connections) {
-            if !kept(open) && self.connection(open).is_some() {
-                let address = open.address.clone();
-                self.queue.push_back(Request::Delete { address });
+        // Another configuration may have come while this was listed.
+        self.queue.clear();
+        if let Some(before) = &self.before {
+            let names = |config: &Config, address: &Address| {
+                let mut connections = config.connections.iter();
+                connections.any(|open| open.address == *address)
+            };
+            for info in self.connections.iter().filter(|info| info.permanent) {
+                let address = &info.address;
+                if names(before, address) && !names(&self.wanted, address) {
+                    let address = address.clone();
+                    self.queue.push_back(Request::Delete { address });
+                }
             }
-        }
-        for spec in before.flat_map(|before| &before.interfaces) {
-            let there = self
-                .interfaces
-                .iter()
-                .any(|info| info.spec.name == spec.name);
-            if there && !self.wanted.interfaces.contains(spec) {
-                let name = spec.name.clone();
-                self.queue.push_back(Request::RemoveInterface { name });
+            for InterfaceInfo { spec, .. } in &self.interfaces {
+                if before.interfaces.contains(spec) && !self.wanted.interfaces.contains(spec) {
+                    let name = spec.name.clone();
+                    self.queue.push_back(Request::RemoveInterface { name });
+                }
             }
         }
         for spec in &self.wanted.interfaces {
@@ -162,6 +167,9 @@ fn what(request: &Request) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_core::adapter::PortIndex;
+    use cellgate_core::server::InterfaceSpec;
+
     use super::*;
 
     /// Ends what the operator asks next, which is `wanted`.
@@ -190,18 +198,98 @@ mod tests {
             (Err(Refused::AdapterAway), false),
             (Ok(Confirm::Done), true),
         ] {
-            let interfaces = Confirm::Interfaces(Vec::new());
-            ends(&mut operator, &Request::Interfaces, Ok(interfaces));
-            let connections = Confirm::Connections {
-                connections: Vec::new(),
-                next: None,
-            };
-            ends(&mut operator, &Request::List { from: 0 }, Ok(connections));
+            let none = Confirm::Interfaces(Vec::new());
+            ends(&mut operator, &Request::Interfaces, Ok(none));
+            lists_connections(&mut operator);
             ends(&mut operator, &add, result);
             assert_eq!(operator.is_done(), done);
             assert!(operator.next().is_none());
             operator.finds_adapter();
         }
         assert!(operator.next().is_none());
+    }
+
+    /// Loops of these names; those of `slow` are slower.
+    fn loops(names: &[&str], slow: &[&str]) -> Config {
+        let one = |name: &&str| {
+            let rate = match slow.contains(name) {
+                true => "line_rate.cell_s = 1000\n",
+                false => "",
+            };
+            format!("[[interface]]\nname = {name:?}\n{rate}link.memory.peer = {name:?}\n")
+        };
+        Config::parse(&names.iter().map(one).collect::<String>()).expect("a configuration")
+    }
+
+    /// These interfaces.
+    fn interfaces(there: &Config) -> Confirm {
+        let info = |spec: &InterfaceSpec| InterfaceInfo {
+            spec: spec.clone(),
+            port: PortIndex(0),
+            up: true,
+            connections: 0,
+            dropped_cells: 0,
+        };
+        Confirm::Interfaces(there.interfaces.iter().map(info).collect())
+    }
+
+    /// The operator is told that there are these, and no connection.
+    fn lists(operator: &mut Operator, there: &Config) {
+        ends(operator, &Request::Interfaces, Ok(interfaces(there)));
+        lists_connections(operator);
+    }
+
+    fn lists_connections(operator: &mut Operator) {
+        let connections = Confirm::Connections {
+            connections: Vec::new(),
+            next: None,
+        };
+        ends(operator, &Request::List { from: 0 }, Ok(connections));
+    }
+
+    #[test]
+    fn what_an_earlier_change_was_to_remove_a_later_one_removes() {
+        let first = loops(&["a", "b", "c"], &[]);
+        let remove = |name: &str| Request::RemoveInterface {
+            name: name.to_owned(),
+        };
+        for listed in [false, true] {
+            let mut operator = Operator::new(first.clone());
+            operator.change(loops(&["a", "b"], &[]));
+            if listed {
+                lists(&mut operator, &first);
+            }
+            operator.change(loops(&["a"], &[]));
+            lists(&mut operator, &first);
+            for name in ["b", "c"] {
+                ends(&mut operator, &remove(name), Ok(Confirm::Done));
+            }
+            assert!(operator.is_done(), "{listed}");
+        }
+    }
+
+    #[test]
+    fn what_is_changed_and_changed_back_stays() {
+        let (usual, slow) = (loops(&["a"], &[]), loops(&["a"], &["a"]));
+        let mut operator = Operator::new(usual.clone());
+        operator.change(slow.clone());
+        operator.change(usual.clone());
+        lists(&mut operator, &usual);
+        assert!(operator.is_done());
+        // A change that comes while a list is under way.
+        operator.change(slow.clone());
+        let Some(FromClient::Request { id, .. }) = operator.next() else {
+            panic!("the interfaces are asked for");
+        };
+        operator.change(usual.clone());
+        let result = Ok(interfaces(&slow));
+        operator.hear(FromServer::Confirm { id, result });
+        lists_connections(&mut operator);
+        let name = "a".to_owned();
+        let remove = Request::RemoveInterface { name };
+        ends(&mut operator, &remove, Ok(Confirm::Done));
+        let add = Request::AddInterface(usual.interfaces[0].clone());
+        ends(&mut operator, &add, Ok(Confirm::Done));
+        assert!(operator.is_done());
     }
 }

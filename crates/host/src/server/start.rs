@@ -124,7 +124,11 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
         }
         None => {
             let mode = config.mode().unwrap_or(0o600);
-            let made = listen_at(&socket, mode, group);
+            let owner = (
+                becomes.map(|(uid, _)| uid),
+                group.or(becomes.map(|(_, gid)| gid)),
+            );
+            let made = listen_at(&socket, mode, owner);
             let made = made.map_err(ServeError::of(socket.display().to_string()))?;
             (made, Some(socket))
         }

@@ -1,12 +1,15 @@
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, makedev, open};
-use rustix::io::{readv, write};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, readv, write};
 use rustix::net::sockopt::socket_type;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// `preadv2` and `pwritev2` as `readv` and `writev`.
+const NO_PLACE: u64 = u64::MAX;
 
 /// What a network device's packets are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +215,12 @@ impl Tun {
     pub fn read(&self, packet: &mut [u8]) -> io::Result<usize> {
         let mut beyond = [0];
         let mut parts = [IoSliceMut::new(packet), IoSliceMut::new(&mut beyond)];
-        Ok(readv(&self.device, &mut parts)?)
+        // Whoever shares the open file can have it wait again: O_NONBLOCK is for older kernels.
+        let nowait = ReadWriteFlags::NOWAIT;
+        match preadv2(&self.device, &mut parts, NO_PLACE, nowait) {
+            Err(Errno::OPNOTSUPP) => Ok(readv(&self.device, &mut parts)?),
+            read => Ok(read?),
+        }
     }
 
     /// Has the kernel receive a packet.
@@ -222,7 +230,11 @@ impl Tun {
     /// ([`io::ErrorKind::InvalidInput`]); it is not up; it is gone.
     #[inline]
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
-        write(&self.device, packet)?;
+        let parts = [IoSlice::new(packet)];
+        match pwritev2(&self.device, &parts, NO_PLACE, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP) => write(&self.device, packet)?,
+            written => written?,
+        };
         Ok(())
     }
 
@@ -356,6 +368,14 @@ mod tests {
         assert_eq!(next(&mut packet[..127]).unwrap(), 128);
         let error = next(&mut packet).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        // Whoever shares the open file has it wait.
+        let bytes = &mut [IoSliceMut::new(&mut packet)];
+        let asked = preadv2(&tun.device, bytes, NO_PLACE, ReadWriteFlags::NOWAIT);
+        if asked == Err(Errno::AGAIN) {
+            fcntl_setfl(&tun.device, OFlags::empty()).unwrap();
+            let error = next(&mut packet).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
 
         // And back: the same packet with its ends swapped, which keeps both checksums.
         socket.send_to(b"echo", neighbour).unwrap();

@@ -37,12 +37,12 @@ pub(crate) struct Args {
     verify: bool,
 }
 
-/// A time of more than 0 s, at most a year.
+/// A time of 1 ms to a year.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    const MOST: f64 = 366.0 * 86_400.0;
+    const RANGE: std::ops::RangeInclusive<f64> = 0.001..=366.0 * 86_400.0;
     match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= MOST => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("expected seconds, as 2 or 0.5".to_owned()),
+        Ok(seconds) if RANGE.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds, as 2 or 0.5, and 0.001 at least".to_owned()),
     }
 }
 
@@ -176,7 +176,8 @@ mod tests {
     fn reads_times() {
         assert_eq!(seconds("2"), Ok(Duration::from_secs(2)));
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
-        for text in ["", "0", "-1", "inf", "nan", "1e99", "2s"] {
+        assert_eq!(seconds("0.001"), Ok(Duration::from_millis(1)));
+        for text in ["", "0", "0.0009", "1e-10", "-1", "inf", "nan", "1e99", "2s"] {
             assert!(seconds(text).is_err(), "{text}");
         }
     }

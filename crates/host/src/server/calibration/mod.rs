@@ -17,7 +17,7 @@ use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, Doorbell, SduOptions,
 };
-use cellgate_core::server::{Direction, Sample};
+use cellgate_core::server::{CpuLaw, Direction, Sample};
 use cellgate_core::wire::{CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci};
 use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
 use serde::{Deserialize, Serialize};
@@ -97,8 +97,8 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The one kept at `path` if it is this machine's; else a new one, which is kept there. The
-    /// second value tells why it could not be kept.
+    /// The one kept at `path` if it is this machine's and shows a law; else a new one, which is
+    /// kept there. The second value tells why it could not be kept.
     ///
     /// # Errors
     /// The adapter did not do as it was told.
@@ -106,7 +106,7 @@ impl Calibration {
         let machine = Machine::present();
         let kept = fs::read(path).ok();
         let kept = kept.and_then(|octets| serde_json::from_slice::<Self>(&octets).ok());
-        if let Some(kept) = kept.filter(|kept| kept.machine == machine) {
+        if let Some(kept) = kept.filter(|kept| kept.machine == machine && kept.shows_laws()) {
             return Ok((kept, None));
         }
         let (workers, without) = worker::measure().map_err(wrong)?;
@@ -118,6 +118,11 @@ impl Calibration {
         };
         let octets = serde_json::to_vec_pretty(&new).unwrap_or_default();
         Ok((new, super::files::replace(path, &octets).err()))
+    }
+
+    fn shows_laws(&self) -> bool {
+        let both = [&self.samples, &self.workers];
+        both.iter().all(|samples| CpuLaw::fit(samples, 0).is_ok())
     }
 }
 
@@ -381,7 +386,6 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cellgate_core::server::CpuLaw;
 
     #[test]
     fn the_law_of_this_machine_charges_for_cells_and_for_pdus() {
@@ -415,6 +419,11 @@ mod tests {
         let (again, _) = Calibration::at(&path).unwrap();
         assert_eq!(again.machine, first.machine);
         assert!(again.samples.len() > 1);
+        let mut useless = first.clone();
+        useless.workers.truncate(1);
+        fs::write(&path, serde_json::to_vec(&useless).unwrap()).unwrap();
+        let (again, _) = Calibration::at(&path).unwrap();
+        assert!(again.workers.len() > 1);
         fs::write(&path, "{").unwrap();
         assert_eq!(Calibration::at(&path).unwrap().0.machine, first.machine);
         fs::remove_dir_all(&directory).unwrap();

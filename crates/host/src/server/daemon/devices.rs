@@ -7,6 +7,7 @@ use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{ClientId, Confirm, FromServer, Peer, Refused, Request, TakenVc};
 use rustix::process::getpid;
 
+use super::super::ServeError;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::control::pair;
@@ -31,7 +32,10 @@ impl Daemon {
     ) {
         let governs = self.server.is_governor(peer.uid);
         let outcome = match request {
-            Request::AddDevice(spec) => self.workers.add(asking, peer.uid, spec, fds),
+            Request::AddDevice(spec) => {
+                let user = (peer.uid, governs);
+                self.workers.add(asking, user, spec, fds)
+            }
             Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
             Request::Devices { from } => {
                 let devices = self.workers.list(from);
@@ -77,7 +81,7 @@ impl Daemon {
     }
 
     /// What workers have told.
-    pub(super) fn hear_workers(&mut self) {
+    pub(super) fn hear_workers(&mut self) -> Result<(), ServeError> {
         for event in self.workers.told() {
             match event {
                 Event::Opened(number, opened) => self.workers.opened(number, opened),
@@ -91,8 +95,14 @@ impl Daemon {
                     }
                 }
                 Event::Ended(number, why) => self.worker_ended(number, why),
+                Event::Uninterrupted(error) => {
+                    // What it carries goes on with a successor.
+                    self.adapter.leave();
+                    return Err(ServeError::of("pseudo-interrupts")(error));
+                }
             }
         }
+        Ok(())
     }
 
     /// Workers have what is reserved for their connections, whatever has become of these.

@@ -10,7 +10,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use cellgate::{Connection, Error, Interest};
+use cellgate::{Connection, Error, Interest, Refused};
 use cellgate_core::upper::{Encapsulation, InAtmArp, Inquiry, Operation, Payload};
 use rustix::io::Errno;
 
@@ -55,6 +55,11 @@ impl<'c> Device<'c> {
     ) -> Result<Self, Error> {
         let max_sdu = connection.transmit_max_sdu().ok_or(Error::DoesNotSend)?;
         connection.receive_max_sdu().ok_or(Error::DoesNotReceive)?;
+        // What goes in front of a packet has room, too.
+        if encapsulation.mtu_max(max_sdu).is_none() {
+            let why = format!("SDUs of {max_sdu} octets are too short for IP");
+            return Err(Refused::Unsupported(why).into());
+        }
         Ok(Self {
             connection,
             device,

@@ -70,13 +70,24 @@ pub(super) struct Line {
 }
 
 impl Interrupts {
-    /// Starts the thread; how it is scheduled.
+    /// Starts the thread; how it is scheduled. `fails`: it cannot wait any more.
     pub(super) fn start(
         cpus: &Cpus,
         adapter: Option<usize>,
+        fails: impl FnOnce(Errno) + Send + 'static,
+    ) -> io::Result<(Self, ThreadScheduling)> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Self::start_on(epoll, cpus, adapter, fails)
+    }
+
+    fn start_on(
+        epoll: OwnedFd,
+        cpus: &Cpus,
+        adapter: Option<usize>,
+        fails: impl FnOnce(Errno) + Send + 'static,
     ) -> io::Result<(Self, ThreadScheduling)> {
         let interrupts = Self {
-            epoll: Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?),
+            epoll: Arc::new(epoll),
             bells: Arc::new(std::array::from_fn(|_| Bell::default())),
         };
         let (told, scheduling) = std::sync::mpsc::sync_channel(1);
@@ -86,14 +97,14 @@ impl Interrupts {
             name_thread("cg-interrupt");
             // Its starter waits for it.
             let _ = told.send(take_duty(Duty::Interrupt, &cpus, adapter));
-            thread.run();
+            fails(thread.run());
         })?;
         let scheduling = scheduling.recv().map_err(io::Error::other)?;
         Ok((interrupts, scheduling))
     }
 
-    /// As long as the process lives.
-    fn run(&self) {
+    /// As long as it can wait; why it cannot.
+    fn run(&self) -> Errno {
         let nothing = epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
@@ -103,8 +114,7 @@ impl Interrupts {
             let found = match epoll::wait(&self.epoll, &mut events[..], None) {
                 Ok(found) => found,
                 Err(Errno::INTR) => 0,
-                // It fails for descriptors that are none.
-                Err(_) => return,
+                Err(error) => return error,
             };
             for event in &events[..found] {
                 let broken = epoll::EventFlags::ERR | epoll::EventFlags::HUP;
@@ -174,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_woken_once_for_each_time_it_armed() {
-        let (interrupts, _) = Interrupts::start(&Cpus::present(), None).unwrap();
+        let (interrupts, _) = Interrupts::start(&Cpus::present(), None, |_| {}).unwrap();
         let lines = [interrupts.line(0), interrupts.line(WORKERS_MAX - 1)];
         let ends = [pair().unwrap(), pair().unwrap()];
         for (line, (mine, _)) in lines.iter().zip(&ends) {
@@ -204,5 +214,15 @@ mod tests {
         assert_eq!(lines[1].bell().wait(None), Bell::STOP);
         assert!(lines[1].bell().stops());
         assert!(!interrupts.line(WORKERS_MAX - 1).bell().stops());
+    }
+
+    #[test]
+    fn a_thread_that_cannot_wait_says_so() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (no_epoll, _) = pair().unwrap();
+        let fails = move |error| tell.send(error).unwrap();
+        Interrupts::start_on(no_epoll, &Cpus::present(), None, fails).unwrap();
+        let patience = Duration::from_secs(60);
+        assert_eq!(told.recv_timeout(patience), Ok(Errno::INVAL));
     }
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cellgate_core::adapter::{AttachmentIndex, VcId};
+use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
     Address, ClientId, Confirm, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
 };
@@ -32,7 +33,7 @@ use cellgate_shm::wake_descriptor;
 use serde::{Deserialize, Serialize};
 
 use super::ServeError;
-use crate::adapter::wake::silence;
+use crate::adapter::wake::{ring, silence};
 use crate::link::Shown;
 use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
@@ -42,6 +43,12 @@ pub(super) use thread::{Event, How, Opened};
 
 /// Workers at once.
 pub(super) const WORKERS_MAX: usize = 64;
+
+/// Of these, of one user.
+const WORKERS_PER_USER: usize = WORKERS_MAX / 4;
+
+/// Who may wait for one worker's end.
+const REMOVING_MAX: usize = 4;
 
 /// A request of an application, for its Confirm.
 pub(super) type Asking = (ClientId, u64);
@@ -114,11 +121,17 @@ impl Workers {
         cpus: Cpus,
         adapter: Option<usize>,
     ) -> Result<(Self, ThreadScheduling), ServeError> {
-        let (interrupts, scheduling) =
-            Interrupts::start(&cpus, adapter).map_err(ServeError::of("pseudo-interrupts"))?;
         let bell = wake_descriptor().map_err(std::io::Error::other);
-        let bell = bell.map_err(ServeError::of("pseudo-interrupts"))?;
+        let bell = Arc::new(bell.map_err(ServeError::of("pseudo-interrupts"))?);
         let (to_events, events) = channel();
+        let (tell, rung) = (to_events.clone(), Arc::clone(&bell));
+        let fails = move |error| {
+            // The service thread ends with the process only.
+            let _ = tell.send(Event::Uninterrupted(error));
+            ring(&rung);
+        };
+        let (interrupts, scheduling) = Interrupts::start(&cpus, adapter, fails)
+            .map_err(ServeError::of("pseudo-interrupts"))?;
         let workers = Self {
             workers: BTreeMap::new(),
             last: 0,
@@ -127,7 +140,7 @@ impl Workers {
             adapter,
             events,
             to_events,
-            bell: Arc::new(bell),
+            bell,
             left: VecDeque::new(),
         };
         Ok((workers, scheduling))
@@ -148,10 +161,18 @@ impl Workers {
     pub(super) fn add(
         &mut self,
         asking: Asking,
-        uid: u32,
-        spec: DeviceSpec,
+        (uid, governs): (u32, bool),
+        mut spec: DeviceSpec,
         fds: Vec<OwnedFd>,
     ) -> Result<Outcome, Refused> {
+        let mine = self.workers.values().filter(|worker| worker.uid == uid);
+        if mine.count() >= WORKERS_PER_USER && !governs {
+            return Err(Refused::TooMany);
+        }
+        // What is kept of it is not as long as its author likes.
+        if let Some(text) = &mut spec.contract {
+            *text = text.parse::<TrafficContract>()?.to_string();
+        }
         let [device, namespace] = <[OwnedFd; 2]>::try_from(fds)
             .map_err(|_| Refused::Descriptors("a device's are two".to_owned()))?;
         let how = match &spec.contract {
@@ -242,7 +263,7 @@ impl Workers {
             // It has told nothing yet, and the receiver is this.
             let why = Some(Refused::Kernel(error.to_string()));
             let _ = self.to_events.send(Event::Ended(number, why));
-            crate::adapter::wake::ring(&self.bell);
+            ring(&self.bell);
         }
     }
 
@@ -303,6 +324,9 @@ impl Workers {
         let mut workers = self.workers.iter_mut();
         let found = workers.find(|(_, worker)| worker.name == name && mine(worker));
         let (number, worker) = found.ok_or(Refused::NotFound)?;
+        if worker.removing.len() >= REMOVING_MAX {
+            return Err(Refused::TooMany);
+        }
         worker.removing.push(asking);
         Ok(Outcome::LetGo(worker.attachment, *number))
     }
@@ -403,4 +427,100 @@ pub(super) struct Farewell {
     pub(super) client: Option<ClientId>,
     pub(super) confirms: Vec<(Asking, Result<Confirm, Refused>)>,
     pub(super) news: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::server::Peer;
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
+    use crate::sys::own_network_namespace;
+
+    type Added = Result<u32, Refused>;
+
+    /// Adds a device of the user 1,000; none: none can be made.
+    fn add(workers: &mut Workers, name: &str, contract: &str, governs: bool) -> Option<Added> {
+        let device = match Tun::open(name, TunKind::Routed) {
+            Ok(device) => device,
+            Err(error) => {
+                println!("skipped tun_entry: {error}");
+                return None;
+            }
+        };
+        let [wire, _] = device.descriptors();
+        let fds = vec![
+            wire.try_clone_to_owned().unwrap(),
+            socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap(),
+        ];
+        let spec = DeviceSpec {
+            address: "0.100".parse().unwrap(),
+            contract: Some(contract.to_owned()),
+            encapsulation: "ipoa-llcsnap".to_owned(),
+        };
+        let added = workers.add((ClientId(1), 1), (1_000, governs), spec, fds);
+        Some(added.map(|outcome| match outcome {
+            Outcome::Start(start) => start.number,
+            _ => panic!("a device's worker is started"),
+        }))
+    }
+
+    /// Workers, and one's number, whose thread is not there; none: no device can be made.
+    fn with_a_device(contract: &str) -> Option<(Workers, u32)> {
+        if let Err(error) = own_network_namespace() {
+            println!("skipped tun_entry: {error}");
+            return None;
+        }
+        let (mut workers, _) = Workers::start(Cpus::present(), None).unwrap();
+        let number = add(&mut workers, "cell0", contract, false)?.unwrap();
+        Some((workers, number))
+    }
+
+    #[test]
+    fn what_is_kept_of_a_device_is_as_long_as_what_it_says() {
+        let blanks = "\t".repeat(30_000);
+        let contract = format!("ubr,aal5:max_sdu={blanks}1508");
+        let Some((mut workers, number)) = with_a_device(&contract) else {
+            return;
+        };
+        let client = ClientId(2);
+        workers.workers.get_mut(&number).unwrap().client = Some(client);
+        let (fds, record) = workers.keep(client, AttachmentIndex(0)).unwrap();
+        let record = record.unwrap();
+        assert!(fds.len() == 2 && record.len() < 200, "{record}");
+        println!("ran tun_entry");
+    }
+
+    #[test]
+    fn few_wait_for_a_worker_that_does_not_end() {
+        let Some((mut workers, number)) = with_a_device("ubr,aal5:max_sdu=1508") else {
+            return;
+        };
+        let owner = Peer { uid: 1_000, pid: 1 };
+        for id in 0..1_000 {
+            let asked = workers.remove((ClientId(1), id), (owner, false), "cell0");
+            match id < REMOVING_MAX as u64 {
+                true => assert!(matches!(asked, Ok(Outcome::LetGo(None, of)) if of == number)),
+                false => assert_eq!(asked.err(), Some(Refused::TooMany)),
+            }
+        }
+        let told = workers.ended(number, None).unwrap().confirms;
+        assert_eq!(told.len(), 1 + REMOVING_MAX);
+        println!("ran tun_entry");
+    }
+
+    #[test]
+    fn a_user_has_a_quarter_of_the_workers() {
+        let contract = "ubr,aal5:max_sdu=1508";
+        let Some((mut workers, _)) = with_a_device(contract) else {
+            return;
+        };
+        let mut added = |governs| add(&mut workers, "cell%d", contract, governs).unwrap();
+        for _ in 1..WORKERS_MAX / 4 {
+            added(false).unwrap();
+        }
+        assert_eq!(added(false), Err(Refused::TooMany));
+        added(true).unwrap();
+        println!("ran tun_entry");
+    }
 }

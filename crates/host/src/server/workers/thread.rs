@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use cellgate::{Address, Connection, Error, Refused, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
+use rustix::io::Errno;
 
 use super::counts::Counts;
 use super::device::Device;
@@ -38,6 +39,8 @@ pub(in super::super) enum Event {
     Scheduled(u32, ThreadScheduling),
     /// It has given back all that it had; why it did not go on, if nobody asked it to end.
     Ended(u32, Option<Refused>),
+    /// Of all of them: nobody wakes them any more.
+    Uninterrupted(Errno),
 }
 
 pub(super) struct Start {
@@ -61,13 +64,33 @@ pub(super) fn start(start: Start) -> std::io::Result<()> {
     let builder = std::thread::Builder::new().name("worker".to_owned());
     builder.spawn(move || {
         name_thread("cg-worker");
-        let (number, events, bell) = (start.number, start.events.clone(), Arc::clone(&start.bell));
-        let why = run(start).err().map(refused);
-        // The service thread ends with the process only.
-        let _ = events.send(Event::Ended(number, why));
-        ring(&bell);
+        let mut farewell = Farewell {
+            number: start.number,
+            why: Some(Refused::Kernel(
+                "the device's worker has panicked".to_owned(),
+            )),
+            events: start.events.clone(),
+            bell: Arc::clone(&start.bell),
+        };
+        farewell.why = run(start).err().map(refused);
     })?;
     Ok(())
+}
+
+/// Tells of a worker's end, whatever it ends by.
+struct Farewell {
+    number: u32,
+    why: Option<Refused>,
+    events: Sender<Event>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // The service thread ends with the process only.
+        let _ = self.events.send(Event::Ended(self.number, self.why.take()));
+        ring(&self.bell);
+    }
 }
 
 fn run(start: Start) -> Result<(), Error> {
@@ -111,5 +134,36 @@ fn refused(error: Error) -> Refused {
         Error::Refused(refused) => refused,
         Error::DoesNotSend | Error::DoesNotReceive => Refused::Unsupported(error.to_string()),
         other => Refused::Kernel(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_worker_is_told_whatever_it_ends_by() {
+        for panics in [false, true] {
+            let (events, told) = channel();
+            let bell = Arc::new(cellgate_shm::wake_descriptor().unwrap());
+            let number = 7;
+            let worker = std::thread::spawn(move || {
+                let why = panics.then_some(Refused::NotFound);
+                let _farewell = Farewell {
+                    number,
+                    why,
+                    events,
+                    bell,
+                };
+                assert!(!panics, "as is wanted here");
+            });
+            assert_eq!(worker.join().is_err(), panics);
+            let Ok(Event::Ended(of, why)) = told.recv() else {
+                panic!("the end");
+            };
+            assert_eq!((of, why), (number, panics.then_some(Refused::NotFound)));
+        }
     }
 }
