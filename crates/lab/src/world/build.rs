@@ -450,10 +450,11 @@ impl Builder<'_> {
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
             ));
-            if self.options.canary == Some(Canary::SourceHurries)
-                && let Some(source) = sources.last_mut()
-            {
-                source.hurry();
+            let harmed = || !spec.hazard && self.scenario.sources.iter().any(|other| other.hazard);
+            match (self.options.canary, sources.last_mut()) {
+                (Some(Canary::SourceHurries), Some(source)) => source.hurry(),
+                (Some(Canary::SourceYields), Some(source)) if harmed() => source.slow_down(),
+                _ => {}
             }
         }
         Ok(sources)

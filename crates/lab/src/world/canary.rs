@@ -30,6 +30,8 @@ canaries! {
     SwitchReorders,
     /// A source sends faster than it was told.
     SourceHurries,
+    /// A source sends slower than it was told where others do harm.
+    SourceYields,
     /// A reader does not give back what it has read.
     ReaderKeeps,
     /// A client is not woken.

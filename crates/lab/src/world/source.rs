@@ -125,12 +125,24 @@ impl Source {
 
     /// It sends twice as fast as it was told.
     pub(crate) fn hurry(&mut self) {
-        let gap = match &mut self.gaps {
-            Gaps::Even(gap) => gap,
-            Gaps::OnOff(bursts) => &mut bursts.cell,
-            Gaps::Scan(_) | Gaps::Recorded(_) => return,
-        };
-        *gap = gap.halved();
+        if let Some(gap) = self.gap_mut() {
+            *gap = gap.halved();
+        }
+    }
+
+    /// It sends half as fast as it was told.
+    pub(crate) fn slow_down(&mut self) {
+        if let Some(gap) = self.gap_mut() {
+            *gap = gap.doubled();
+        }
+    }
+
+    fn gap_mut(&mut self) -> Option<&mut Interval> {
+        match &mut self.gaps {
+            Gaps::Even(gap) => Some(gap),
+            Gaps::OnOff(bursts) => Some(&mut bursts.cell),
+            Gaps::Scan(_) | Gaps::Recorded(_) => None,
+        }
     }
 
     /// Whether it sends at one rate from its start to its stop.
