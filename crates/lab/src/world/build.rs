@@ -73,7 +73,10 @@ impl World {
     pub fn new(scenario: &Scenario, options: Options) -> Result<Self, ScenarioError> {
         limits::check(scenario)?;
         let topology = Topology::of(scenario)?;
-        let lines = topology.lines(scenario);
+        let mut lines = topology.lines(scenario);
+        if options.canary == Some(Canary::LineLong) {
+            lines.iter_mut().for_each(Line::prolong);
+        }
         let mut builder = Builder {
             scenario,
             options,

@@ -28,6 +28,8 @@ canaries! {
     SwitchConfuses,
     /// A switch puts a cell before the one that came before it.
     SwitchReorders,
+    /// A line is longer than it was said to be.
+    LineLong,
     /// A source sends faster than it was told.
     SourceHurries,
     /// A source sends slower than it was told where others do harm.
