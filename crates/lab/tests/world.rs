@@ -273,7 +273,11 @@ fn every_bug_within_reach_is_found() {
         kills.len() >= 100 && alive.is_empty(),
         "survived: {alive:?}"
     );
-    for (bug, invariant) in [("world: LineLong", "I7 "), ("world: SourceYields", "I8 ")] {
+    for (bug, invariant) in [
+        ("world: LineLong", "I7 "),
+        ("world: SourceYields", "I8 "),
+        ("world: RunCounts", "I20 "),
+    ] {
         let kill = kills.iter().find(|kill| kill.bug == bug).expect(bug);
         assert!(kill.text.starts_with(invariant), "{kill:?}");
     }

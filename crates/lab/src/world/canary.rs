@@ -50,4 +50,6 @@ canaries! {
     RunPanics,
     /// A run depends on what was run before.
     RunRemembers,
+    /// A run counts more events than the one before.
+    RunCounts,
 }

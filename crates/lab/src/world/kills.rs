@@ -92,7 +92,7 @@ pub fn world_kills(seeds: impl IntoIterator<Item = u64>, mut tell: impl FnMut(&K
 
 fn kill(bug: String, scenarios: &[Scenario], options: Options) -> Kill {
     let judge = match options.canary {
-        Some(Canary::RunRemembers) => check_determinism,
+        Some(Canary::RunRemembers | Canary::RunCounts) => check_determinism,
         Some(Canary::SourceYields) => check_isolation,
         _ => check,
     };
