@@ -28,6 +28,14 @@ fn a_seed_and_its_file_are_the_same_run() {
     assert!(decoded.status.success(), "{decoded:?}");
 }
 
+/// What it prints changes with the generator, and with what becomes of worlds. `.ci/run` compares
+/// what a release build prints with the same file.
+#[test]
+fn every_build_has_the_same_traces() {
+    let det = sim(&["det", "--seeds", "20"]);
+    assert_eq!(text(&det), include_str!("data/sim_det.txt"), "{det:?}");
+}
+
 /// Runs `examples/NAME.toml`; what it printed.
 fn example(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");

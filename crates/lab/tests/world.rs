@@ -1,6 +1,7 @@
 //! The deterministic world, end to end: sources, lines, switches, the real adapter, readers that
 //! check every octet.
 
+use cellgate_core::adapter::Planted;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
@@ -272,6 +273,26 @@ fn every_bug_within_reach_is_found() {
         kills.len() >= 100 && alive.is_empty(),
         "survived: {alive:?}"
     );
+    for (bug, invariant) in [
+        ("world: LineLong", "I7 "),
+        ("world: SourceYields", "I8 "),
+        ("world: RunCounts", "I20 "),
+    ] {
+        let kill = kills.iter().find(|kill| kill.bug == bug).expect(bug);
+        assert!(kill.text.starts_with(invariant), "{kill:?}");
+    }
+}
+
+/// The reference would see it at the first cell.
+#[test]
+fn a_flood_that_starves_is_seen_without_a_reference() {
+    let options = Options {
+        planted: Some(Planted::RefusedCharged),
+        ..Options::default()
+    };
+    let starved = (0..40).find_map(|seed| check_isolation(&scenario_of(seed), options).err());
+    let starved = starved.expect("a flood").to_string();
+    assert!(starved.starts_with("I9 "), "{starved}");
 }
 
 #[test]

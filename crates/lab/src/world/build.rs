@@ -73,7 +73,10 @@ impl World {
     pub fn new(scenario: &Scenario, options: Options) -> Result<Self, ScenarioError> {
         limits::check(scenario)?;
         let topology = Topology::of(scenario)?;
-        let lines = topology.lines(scenario);
+        let mut lines = topology.lines(scenario);
+        if options.canary == Some(Canary::LineLong) {
+            lines.iter_mut().for_each(Line::prolong);
+        }
         let mut builder = Builder {
             scenario,
             options,
@@ -453,10 +456,11 @@ impl Builder<'_> {
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
             ));
-            if self.options.canary == Some(Canary::SourceHurries)
-                && let Some(source) = sources.last_mut()
-            {
-                source.hurry();
+            let harmed = || !spec.hazard && self.scenario.sources.iter().any(|other| other.hazard);
+            match (self.options.canary, sources.last_mut()) {
+                (Some(Canary::SourceHurries), Some(source)) => source.hurry(),
+                (Some(Canary::SourceYields), Some(source)) if harmed() => source.slow_down(),
+                _ => {}
             }
         }
         Ok(sources)

@@ -28,8 +28,12 @@ canaries! {
     SwitchConfuses,
     /// A switch puts a cell before the one that came before it.
     SwitchReorders,
+    /// A line is longer than it was said to be.
+    LineLong,
     /// A source sends faster than it was told.
     SourceHurries,
+    /// A source sends slower than it was told where others do harm.
+    SourceYields,
     /// A reader does not give back what it has read.
     ReaderKeeps,
     /// A client is not woken.
@@ -46,4 +50,6 @@ canaries! {
     RunPanics,
     /// A run depends on what was run before.
     RunRemembers,
+    /// A run counts more events than the one before.
+    RunCounts,
 }

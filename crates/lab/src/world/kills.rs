@@ -4,7 +4,8 @@ use cellgate_core::adapter::Planted;
 
 use super::scenario::Scenario;
 use super::{
-    Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, scenario_of,
+    Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, check_isolation,
+    scenario_of,
 };
 use crate::mutants::Kill;
 
@@ -90,13 +91,13 @@ pub fn world_kills(seeds: impl IntoIterator<Item = u64>, mut tell: impl FnMut(&K
 }
 
 fn kill(bug: String, scenarios: &[Scenario], options: Options) -> Kill {
-    let remembers = options.canary == Some(Canary::RunRemembers);
+    let judge = match options.canary {
+        Some(Canary::RunRemembers | Canary::RunCounts) => check_determinism,
+        Some(Canary::SourceYields) => check_isolation,
+        _ => check,
+    };
     for (scenario, tried) in scenarios.iter().zip(1..) {
-        let result = if remembers {
-            check_determinism(scenario, options)
-        } else {
-            check(scenario, options)
-        };
+        let result = judge(scenario, options);
         if let Err(Failure::Violation(violation)) = result {
             return Kill {
                 bug,

@@ -217,6 +217,11 @@ impl Line {
         }
     }
 
+    /// Gets 10 ms longer: a bug on purpose.
+    pub(crate) fn prolong(&mut self) {
+        self.delay = self.delay.plus(Ps::from_ns(10_000_000));
+    }
+
     /// Exchanges the octets of a cell for those of the next: a bug on purpose.
     pub(crate) fn exchange(&mut self, flying: &mut Flying) {
         if let Some(next) = self.flying.as_mut_slice().first_mut() {

@@ -43,7 +43,7 @@ pub(crate) enum Event {
 }
 
 thread_local! {
-    /// What no run should know: of [`Canary::RunRemembers`].
+    /// What no run should know: of [`Canary::RunRemembers`] and [`Canary::RunCounts`].
     static RUNS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -137,6 +137,9 @@ impl World {
 
     /// Runs until nothing is left to happen, or more has happened than can.
     pub fn run(&mut self) {
+        if self.options.canary == Some(Canary::RunCounts) {
+            self.events += RUNS.with(|runs| runs.replace(runs.get() + 1));
+        }
         while let Some((at, event)) = self.queue.pop() {
             self.now = at;
             self.events += 1;

@@ -125,12 +125,24 @@ impl Source {
 
     /// It sends twice as fast as it was told.
     pub(crate) fn hurry(&mut self) {
-        let gap = match &mut self.gaps {
-            Gaps::Even(gap) => gap,
-            Gaps::OnOff(bursts) => &mut bursts.cell,
-            Gaps::Scan(_) | Gaps::Recorded(_) => return,
-        };
-        *gap = gap.halved();
+        if let Some(gap) = self.gap_mut() {
+            *gap = gap.halved();
+        }
+    }
+
+    /// It sends half as fast as it was told.
+    pub(crate) fn slow_down(&mut self) {
+        if let Some(gap) = self.gap_mut() {
+            *gap = gap.doubled();
+        }
+    }
+
+    fn gap_mut(&mut self) -> Option<&mut Interval> {
+        match &mut self.gaps {
+            Gaps::Even(gap) => Some(gap),
+            Gaps::OnOff(bursts) => Some(&mut bursts.cell),
+            Gaps::Scan(_) | Gaps::Recorded(_) => None,
+        }
     }
 
     /// Whether it sends at one rate from its start to its stop.
@@ -142,6 +154,18 @@ impl Source {
     pub(crate) fn longest_pdu(&self) -> u64 {
         let cells = self.sdus.iter().map(|sdu| cells_of(self.sender.aal, *sdu));
         cells.max().unwrap_or(0).into()
+    }
+
+    /// How long an SDU is at the adapter that sends it at this source's rate: the one before it
+    /// may still be there. Nothing, if the source puts cells on the line itself.
+    pub(crate) fn shaping(&self) -> Ps {
+        let gap = match &self.gaps {
+            Gaps::Even(gap) => *gap,
+            Gaps::OnOff(bursts) => bursts.cell,
+            Gaps::Scan(_) | Gaps::Recorded(_) => return Ps::ZERO,
+        };
+        let pdus = if self.by_adapter { 2 } else { 0 };
+        gap.times(pdus * self.longest_pdu())
     }
 
     /// Whether SDUs go through the adapter.

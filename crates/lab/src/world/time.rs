@@ -100,6 +100,16 @@ impl Interval {
         }
     }
 
+    /// At half the rate.
+    pub(crate) const fn doubled(self) -> Self {
+        let part = 2 * self.part;
+        Self {
+            whole: 2 * self.whole + part / self.of,
+            part: part % self.of,
+            of: self.of,
+        }
+    }
+
     /// Rounded down.
     pub const fn ps(self) -> u64 {
         self.whole
