@@ -168,6 +168,23 @@ fn what_standard_input_has_arrives_on_standard_output() {
 }
 
 #[test]
+fn a_file_without_a_size_is_sent_to_its_end() {
+    let daemon = daemon();
+    // Linux says that it has 0 octets.
+    let file = "/proc/sys/kernel/ostype";
+    let sent = fs::read(file).unwrap();
+    assert_eq!(fs::metadata(file).unwrap().len(), 0);
+    let all = sent.len().to_string();
+    for block in ["4", &all, "8000"] {
+        let recv = ["recv", "--vc", "b.0.40", "--verify", "--contract", CONTRACT];
+        let receiver = daemon.begin(&recv, "receiving");
+        let send = ["send", "--vc", "a.0.40", "--verify", "--contract", CONTRACT];
+        daemon.ok(&[&send[..], &["--block", block, file]].concat());
+        assert_eq!(receiver.stdout(), sent, "blocks of {block}");
+    }
+}
+
+#[test]
 fn lines_arrive_as_lines() {
     let daemon = daemon();
     let text = "one\n\n  three\nthe last has no end";
