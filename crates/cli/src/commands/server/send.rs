@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cellgate::Connection;
 
 use super::Misuse;
-use super::frame::{Framer, HEADER};
+use super::frame::{ENDS, Framer, HEADER, PAUSE};
 use super::transfer::Endpoint;
 use crate::output::Exit;
 
@@ -143,7 +144,12 @@ impl Sender {
 
     fn finish(self) -> anyhow::Result<()> {
         if let Some(framer) = self.framer {
-            self.connection.send(&framer.end())?;
+            let end = framer.end();
+            self.connection.send(&end)?;
+            for _ in 1..ENDS {
+                sleep(PAUSE);
+                self.connection.send(&end)?;
+            }
         }
         let closed = self.connection.close(LINGER);
         closed.context("what was sent has not left")?;
