@@ -281,7 +281,10 @@ fn perf_prints_what_was_sent_and_what_became_of_it() {
     let delay = &json["atm"]["delay_ns"];
     let [p50, p99, max] = ["p50", "p99", "max"].map(|key| delay[key].as_u64().unwrap());
     assert!(0 < p50 && p50 <= p99 && p99 <= max, "{delay}");
-    assert!(json["atm"]["jitter_ns"].is_u64());
+    let jitter = &json["atm"]["jitter_ns"];
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|key| jitter[key].as_u64().unwrap());
+    assert!(0 < p50 && p50 <= p99 && p99 <= max, "{jitter}");
+    assert!(jitter["rfc3550"].as_u64().unwrap() <= max, "{jitter}");
     let said = String::from_utf8(server.stdout()).unwrap();
     assert!(
         said.contains(&format!("received  {received} PDUs")),
