@@ -192,7 +192,8 @@ pub(super) fn received(received: &Received) -> String {
     format!(
         "received  {} PDUs, {} octets in {:.3} s: {} x 10^6 SDU bit/s\n\
          lost      {} PDUs; out of order {}\n\
-         delay     one way, {delay}; jitter {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
+         delay     one way, {delay}; \
+         jitter {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
         received.pdus,
         received.octets,
         seconds(received.time_ns),
