@@ -346,9 +346,36 @@ fn a_killed_a_stopped_and_a_hostile_client_hurt_nobody() {
     });
 }
 
+/// Kills from which on the successors' times are judged.
+const JUDGED_FROM: usize = 100;
+/// What 99 of 100 successors keep.
+const TAKEN_UP_P99: Duration = Duration::from_millis(100);
+
 fn times(variable: &str, default: usize) -> usize {
     let given = std::env::var(variable).ok();
     given.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// The time below which so many percent of these are; they are in order.
+fn at(took: &[Duration], percent: usize) -> Duration {
+    took[(took.len() * percent).div_ceil(100) - 1]
+}
+
+/// Whether successors take all up in time, where there are enough of them to tell.
+fn is_quick(took: &[Duration]) -> bool {
+    took.len() < JUDGED_FROM || at(took, 99) <= TAKEN_UP_P99
+}
+
+#[test]
+fn many_successors_are_held_to_their_time_and_few_are_not() {
+    let took = |quick: usize, slow: usize| {
+        let slow = vec![TAKEN_UP_P99 + Duration::from_nanos(1); slow];
+        [vec![TAKEN_UP_P99; quick], slow].concat()
+    };
+    assert!(is_quick(&took(99, 1)));
+    assert!(!is_quick(&took(98, 2)));
+    assert!(!is_quick(&took(989, 11)));
+    assert!(is_quick(&took(0, 99)), "too few to tell");
 }
 
 #[test]
@@ -371,14 +398,9 @@ fn a_killed_daemon_costs_nothing_and_its_successor_takes_all_up() {
             std::thread::sleep(Duration::from_millis(50));
         }
         took.sort_unstable();
-        let at =
-            |percent: usize| took[(took.len() * percent).div_ceil(100) - 1].as_secs_f64() * 1e3;
-        println!(
-            "{kills} kills: taken up after p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
-            at(50),
-            at(99),
-            at(100)
-        );
+        let [p50, p99, max] = [50, 99, 100].map(|percent| at(&took, percent));
+        println!("{kills} kills: taken up after p50 {p50:.1?}, p99 {p99:.1?}, max {max:.1?}");
+        assert!(is_quick(&took), "a successor takes too long: p99 {p99:?}");
     });
 }
 

@@ -183,6 +183,23 @@ fn what_standard_input_has_arrives_on_standard_output() {
 }
 
 #[test]
+fn a_file_without_a_size_is_sent_to_its_end() {
+    let daemon = daemon();
+    // Linux says that it has 0 octets.
+    let file = "/proc/sys/kernel/ostype";
+    let sent = fs::read(file).unwrap();
+    assert_eq!(fs::metadata(file).unwrap().len(), 0);
+    let all = sent.len().to_string();
+    for block in ["4", &all, "8000"] {
+        let recv = ["recv", "--vc", "b.0.40", "--verify", "--contract", CONTRACT];
+        let receiver = daemon.begin(&recv, "receiving");
+        let send = ["send", "--vc", "a.0.40", "--verify", "--contract", CONTRACT];
+        daemon.ok(&[&send[..], &["--block", block, file]].concat());
+        assert_eq!(receiver.stdout(), sent, "blocks of {block}");
+    }
+}
+
+#[test]
 fn lines_arrive_as_lines() {
     let daemon = daemon();
     let text = "one\n\n  three\nthe last has no end";
@@ -279,7 +296,10 @@ fn perf_prints_what_was_sent_and_what_became_of_it() {
     let delay = &json["atm"]["delay_ns"];
     let [p50, p99, max] = ["p50", "p99", "max"].map(|key| delay[key].as_u64().unwrap());
     assert!(0 < p50 && p50 <= p99 && p99 <= max, "{delay}");
-    assert!(json["atm"]["jitter_ns"].is_u64());
+    let jitter = &json["atm"]["jitter_ns"];
+    let [p50, p99, max] = ["p50", "p99", "max"].map(|key| jitter[key].as_u64().unwrap());
+    assert!(0 < p50 && p50 <= p99 && p99 <= max, "{jitter}");
+    assert!(jitter["rfc3550"].as_u64().unwrap() <= max, "{jitter}");
     let said = String::from_utf8(server.stdout()).unwrap();
     assert!(
         said.contains(&format!("received  {received} PDUs")),

@@ -1,5 +1,6 @@
 //! What is promised, what is refused, and what is offered instead.
 
+use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
     ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage,
 };
@@ -261,6 +262,35 @@ fn bad_contracts_are_refused_and_leave_no_trace() {
         assert!(world.asks.is_empty());
         assert_eq!((world.promised(), world.list(client)), before, "{contract}");
     }
+    let opened = world.open(client, 100, "cbr:pcr=1000,max_sdu=1500");
+    assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
+}
+
+/// Of what libatm refuses, all that is no text to us either.
+#[test]
+fn bad_texts_of_libatm_are_refused_and_leave_no_trace() {
+    let (mut world, client) = World::with_wan(config());
+    let before = (world.promised(), world.list(client));
+    let (mut refused, mut only_ours) = (0, 0);
+    for line in include_str!("../data/text2qos-oracle.txt").lines() {
+        let Some((text, _)) = line
+            .split_once("  ")
+            .filter(|(_, told)| told.trim() == "ERR")
+        else {
+            continue;
+        };
+        if text.parse::<TrafficContract>().is_ok() {
+            only_ours += 1;
+            continue;
+        }
+        refused += 1;
+        let outcome = world.open(client, 100, text);
+        let expected = matches!(outcome, Err(Refused::Contract { .. }));
+        assert!(expected, "{text}: {outcome:?}");
+        assert!(world.asks.is_empty(), "{text}");
+        assert_eq!((world.promised(), world.list(client)), before, "{text}");
+    }
+    assert_eq!((refused, only_ours), (13, 2));
     let opened = world.open(client, 100, "cbr:pcr=1000,max_sdu=1500");
     assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
 }

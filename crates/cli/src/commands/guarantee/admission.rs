@@ -46,14 +46,14 @@ pub(crate) struct Args {
 struct Full {
     pairs: Vec<Pair>,
     refusals: Vec<(String, NoRoom)>,
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let Full {
         mut pairs,
         refusals,
-        faults,
+        errors,
     } = fill(args.seed, ground)?;
     let begin = MonotonicClock.now().plus_ns(PREPARE_NS);
     let task = Task {
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         )?;
     }
     let mut judgements = vec![Judgement {
-        faults,
+        errors,
         ..Judgement::default()
     }];
     let mut rows = vec![head()];
@@ -96,6 +96,8 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
             "promised_octet_s": acted.cast.promise.map(|promise| promise.octet_s()),
             "sent_pdus": acted.sent.pdus,
             "received_pdus": acted.received.pdus,
+            "wrong_pdus": acted.received.wrong,
+            "reordered_pdus": acted.received.reordered,
             "least": judgement.least,
             "most": judgement.most,
         }));
@@ -125,7 +127,7 @@ fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
     let mut full = Full {
         pairs: Vec::new(),
         refusals: Vec::new(),
-        faults: Vec::new(),
+        errors: Vec::new(),
     };
     for number in 0..DRAWN {
         let sdu = SDUS[rng.next_u32() as usize % SDUS.len()];
@@ -140,7 +142,7 @@ fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
         full.ask(ground, cast(number, from, Promise::of(TOO_MUCH, REST_SDU)))?;
         if full.refusals.len() == refused {
             let text = format!("{TOO_MUCH} octets/s were admitted");
-            full.faults.push(text);
+            full.errors.push(text);
         }
     }
     for from in 0..2 {
@@ -150,7 +152,7 @@ fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
             // The rest was for want of CPU time, say: it may have left bandwidth one way.
             Ok(_) if full.bound_is_machine() => {}
             Ok(_) => full
-                .faults
+                .errors
                 .push(format!("one more was admitted: {}", what(&more))),
         }
     }
@@ -201,7 +203,7 @@ impl Full {
             };
         }
         let text = format!("what was offered to both ends is refused: {}", what(&cast));
-        self.faults.push(text);
+        self.errors.push(text);
         Ok(())
     }
 

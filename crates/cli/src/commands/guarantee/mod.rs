@@ -136,11 +136,19 @@ impl Tried {
         let mut all = Judgement::default();
         for judgement in judgements {
             all.faults.extend(judgement.faults);
+            all.errors.extend(judgement.errors);
+            all.lost.extend(judgement.lost);
             all.void = all.void.or(judgement.void);
             all.windows += judgement.windows;
         }
         let weather = Weather::of(stalls);
         all.void = weather.void().or(all.void);
+        match weather.is_silent() {
+            true => all.faults.append(&mut all.lost),
+            false => all.errors.append(&mut all.lost),
+        }
+        // Whatever else the machine did, it has done none of these.
+        all.void = all.void.filter(|_| all.errors.is_empty());
         Self {
             text,
             weather,
@@ -160,7 +168,10 @@ struct Report {
     weather: Weather,
     windows: u64,
     figures: Value,
+    /// Rates that were missed.
     faults: Vec<String>,
+    /// What no machine excuses: PDUs that are lost, wrong or out of order, and wrong answers.
+    errors: Vec<String>,
     verdict: String,
 }
 
@@ -186,6 +197,7 @@ fn experiment(
         say(&tried.weather.text())?;
         let Judgement {
             faults,
+            errors,
             void: reason,
             windows,
             ..
@@ -198,10 +210,11 @@ fn experiment(
                 continue;
             }
         }
-        let (verdict, exit) = match (&reason, faults.is_empty()) {
+        let broken = [&errors[..], &faults[..]].concat();
+        let (verdict, exit) = match (&reason, broken.is_empty()) {
             (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
             (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
-            (None, false) => (format!("FAIL: {}", faults.join("; ")), Exit::Failed),
+            (None, false) => (format!("FAIL: {}", broken.join("; ")), Exit::Failed),
         };
         match args.json {
             true => output::print_json(&Report {
@@ -212,6 +225,7 @@ fn experiment(
                 windows,
                 figures: tried.figures,
                 faults,
+                errors,
                 verdict,
             })?,
             false => output::print(&format!("{verdict}\n"))?,
@@ -235,5 +249,41 @@ fn spin_until(instant: Time, state: &mut u64) {
                 .wrapping_add(1);
         }
         std::hint::black_box(*state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missed_rate_can_be_void_and_an_error_cannot() {
+        let tried = |lost: &[&str], errors: &[&str], stalled_ns| {
+            let mut stalls = Stalls::default();
+            stalls.longest_ns = stalled_ns;
+            let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+            let late = Judgement {
+                faults: vec!["too late".to_owned()],
+                void: Some("no CPU".to_owned()),
+                ..Judgement::default()
+            };
+            let other = Judgement {
+                lost: texts(lost),
+                errors: texts(errors),
+                ..Judgement::default()
+            };
+            let tried = Tried::of(String::new(), Value::Null, [other, late], &stalls);
+            (tried.judgement.errors.len(), tried.judgement.void.is_some())
+        };
+        const LONG: u64 = 1_000_000_000;
+        const SHORT: u64 = 100_000_000;
+        assert_eq!(tried(&[], &[], LONG), (0, true));
+        assert_eq!(tried(&[], &["1 PDUs wrong"], LONG), (1, false));
+        assert_eq!(tried(&["1 PDUs sent, 0 received"], &[], SHORT), (1, false));
+        assert_eq!(
+            tried(&["1 PDUs sent, 0 received"], &[], LONG),
+            (0, true),
+            "its reader left"
+        );
     }
 }

@@ -65,6 +65,8 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
             "received_octet_s": exact.received,
             "sent_pdus": acted.sent.pdus,
             "received_pdus": acted.received.pdus,
+            "wrong_pdus": acted.received.wrong,
+            "reordered_pdus": acted.received.reordered,
             "source_waited_ns": acted.sent.waited_ns,
         }));
         judgements.extend(acted.judge(&stalls));

@@ -10,7 +10,7 @@ use super::sdu::Pattern;
 use super::writer::all_sent;
 
 /// From the last PDU to the end of reading.
-const SILENCE: Duration = Duration::from_millis(300);
+pub(super) const SILENCE: Duration = Duration::from_millis(300);
 
 pub(super) fn run() -> anyhow::Result<()> {
     live("cg-reader", read)

@@ -8,6 +8,7 @@ use cellgate_core::Time;
 use serde::Serialize;
 
 use super::actor::{Done, Promise};
+use super::reader::SILENCE;
 use super::stalls::Stalls;
 
 /// The longest stall that must not cost anything.
@@ -55,6 +56,11 @@ impl Weather {
         })
     }
 
+    /// Whether nothing came for so long that readers may have left before the end.
+    pub(super) fn is_silent(&self) -> bool {
+        u128::from(self.gap_max_ns) >= SILENCE.as_nanos()
+    }
+
     pub(super) fn text(&self) -> String {
         format!(
             "gaps      {} of {:.1} ms and more, longest {:.2} ms, {:.3} % of the time\n",
@@ -80,8 +86,12 @@ pub(super) struct Flow<'a> {
 /// What a run showed of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Judgement {
-    /// Rules that were broken.
+    /// Rates that were missed.
     pub(super) faults: Vec<String>,
+    /// PDUs that did not arrive.
+    pub(super) lost: Vec<String>,
+    /// What no machine excuses: PDUs that are wrong or out of order, and wrong answers.
+    pub(super) errors: Vec<String>,
     /// Why nothing can be said.
     pub(super) void: Option<String>,
     /// Windows looked at.
@@ -89,6 +99,14 @@ pub(super) struct Judgement {
     /// The least and the most that a window had, relative to the rate.
     pub(super) least: f64,
     pub(super) most: f64,
+}
+
+/// What was wrong with PDUs that were received.
+pub(super) fn flaws(name: &str, received: &Done) -> Option<String> {
+    let Done {
+        wrong, reordered, ..
+    } = received;
+    (wrong + reordered > 0).then(|| format!("{name}: {wrong} PDUs wrong, {reordered} out of order"))
 }
 
 impl Flow<'_> {
@@ -126,12 +144,7 @@ impl Flow<'_> {
 
     fn judge_octets(&self, judgement: &mut Judgement) {
         let (name, sent, received) = (self.name, self.sent, self.received);
-        if received.wrong + received.reordered > 0 {
-            judgement.faults.push(format!(
-                "{name}: {} PDUs wrong, {} out of order",
-                received.wrong, received.reordered
-            ));
-        }
+        judgement.errors.extend(flaws(name, received));
         if received.pdus == sent.pdus {
             return;
         }
@@ -143,7 +156,7 @@ impl Flow<'_> {
             let ms = received.pause_max_ns as f64 / 1e6;
             judgement.void = Some(format!("{lost}: its reader was late by {ms:.0} ms"));
         } else {
-            judgement.faults.push(lost);
+            judgement.lost.push(lost);
         }
     }
 
@@ -217,7 +230,8 @@ mod tests {
     fn a_kept_rate_is_kept_and_each_rule_can_be_broken() {
         let (all, quiet) = (done(0..0), Stalls::default());
         let kept = judge(&all, &all, &quiet);
-        assert!(kept.faults.is_empty() && kept.void.is_none(), "{kept:?}");
+        assert!(kept.faults.is_empty() && kept.errors.is_empty(), "{kept:?}");
+        assert_eq!((kept.lost.len(), kept.void), (0, None));
         assert_eq!(kept.windows, 201);
         // 0.5 % and one credit of ten PDUs: fifteen may be missing, sixteen not.
         assert!(
@@ -232,13 +246,16 @@ mod tests {
             1
         );
         assert_eq!(
-            judge(&all, &done(7..8), &quiet).faults.len(),
+            judge(&all, &done(7..8), &quiet).lost.len(),
             1,
             "one is lost"
         );
         let mut wrong = all.clone();
         wrong.wrong = 1;
-        assert_eq!(judge(&all, &wrong, &quiet).faults.len(), 1);
+        assert_eq!(judge(&all, &wrong, &quiet).errors.len(), 1);
+        let mut disordered = all.clone();
+        disordered.reordered = 1;
+        assert_eq!(judge(&all, &disordered, &quiet).errors.len(), 1);
         let mut more = all.clone();
         (0..30).for_each(|_| more.count(at(1_000), SDU.into()));
         assert_eq!(
@@ -258,7 +275,7 @@ mod tests {
         let mut late = done(7..8);
         late.pause_max_ns = 400_000_000;
         let judgement = judge(&done(0..0), &late, &quiet);
-        assert!(judgement.faults.is_empty() && judgement.void.is_some());
+        assert!(judgement.lost.is_empty() && judgement.void.is_some());
         // The source did its part: waiting explains nothing.
         let mut sent = done(0..0);
         sent.waited_ns = 50_000_000;

@@ -11,7 +11,7 @@ use super::actor::{Promise, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::precision::PREPARE_NS;
-use super::rule::Judgement;
+use super::rule::{Judgement, flaws};
 use super::stalls::{Stalls, Watch};
 use super::{Args, Tried, plot};
 use crate::output::{table, write_svg};
@@ -96,6 +96,8 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
             "promised_octet_s": acted.cast.promise.map(|promise| promise.octet_s()),
             "sent_pdus": acted.sent.pdus,
             "received_pdus": acted.received.pdus,
+            "wrong_pdus": acted.received.wrong,
+            "reordered_pdus": acted.received.reordered,
             "received_octets": acted.received.octets,
             "dismissed_pdus": acted.received.dismissed,
             "windows": judgement.as_ref().map(|judgement| judgement.windows),
@@ -110,11 +112,10 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
     let mut changes = vec![segment_head()];
     let mut shares = Vec::new();
     if let Some(best) = acted.last() {
-        let wrong = best.received.wrong + best.received.reordered;
-        if wrong > 0 {
-            let text = format!("best effort: {wrong} PDUs wrong or out of order");
-            judgements.push(fault(text));
-        }
+        judgements.push(Judgement {
+            errors: flaws("best effort", &best.received).into_iter().collect(),
+            ..Judgement::default()
+        });
         for segment in &segments {
             let look = segment.look(best, stalls);
             changes.push(look.row(segment, acted[0].task.origin));
@@ -130,13 +131,6 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
     let text = format!("{}\n{}", table(&rows), table(&changes));
     let figures = json!({ "connections": writers, "best_effort": shares });
     Ok(Tried::of(text, figures, judgements, stalls))
-}
-
-fn fault(text: String) -> Judgement {
-    Judgement {
-        faults: vec![text],
-        ..Judgement::default()
-    }
 }
 
 /// Cells/s of the line between both ends.

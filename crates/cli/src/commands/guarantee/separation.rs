@@ -19,7 +19,7 @@ use serde_json::json;
 use super::actor::{Loops, Promise, Slice, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
-use super::rule::{Judgement, WINDOW_NS};
+use super::rule::{Judgement, WINDOW_NS, flaws};
 use super::stalls::{Stalls, Watch};
 use super::{Tried, plot};
 use crate::commands::demo::channel::Actor;
@@ -307,7 +307,7 @@ fn judged(
         "slices": slices,
         "work_to_expected": ratio,
         "others": others,
-        "overload_received_pdus": overload.iter().map(|a| a.received.pdus).collect::<Vec<_>>(),
+        "overload": overload.iter().map(counts).collect::<Vec<_>>(),
     });
     let text = format!(
         "{}best-effort work: {} of what is expected, the median\n{}",
@@ -330,6 +330,8 @@ fn figures(slices: &Compared) -> serde_json::Value {
         "actors_cpu_ns": slices.acted.sent.cpu_ns + slices.acted.received.cpu_ns,
         "sent_pdus": slices.acted.sent.pdus,
         "received_pdus": slices.acted.received.pdus,
+        "wrong_pdus": slices.acted.received.wrong,
+        "reordered_pdus": slices.acted.received.reordered,
     })
 }
 
@@ -342,6 +344,16 @@ fn overloaded(acted: &Acted) -> String {
         acted.received.pdus,
         acted.received.octets as f64 * 8.0 / seconds / 1e6
     )
+}
+
+fn counts(acted: &Acted) -> serde_json::Value {
+    json!({
+        "name": acted.cast.name,
+        "sent_pdus": acted.sent.pdus,
+        "received_pdus": acted.received.pdus,
+        "wrong_pdus": acted.received.wrong,
+        "reordered_pdus": acted.received.reordered,
+    })
 }
 
 /// In each second, a reader gets something.
@@ -362,8 +374,14 @@ fn progress(acted: &Acted, stalls: &Stalls) -> Judgement {
             acted.cast.name
         )
     });
+    // What has a contract is judged by it.
+    let flaws = match acted.cast.promise {
+        Some(_) => None,
+        None => flaws(&acted.cast.name, &acted.received),
+    };
     Judgement {
         faults: fault.into_iter().collect(),
+        errors: flaws.into_iter().collect(),
         ..Judgement::default()
     }
 }

@@ -7,12 +7,19 @@
 //! ```
 //!
 //! Numbers are big-endian, the first PDU's is 0. The check is CRC-32C over all but itself: another
-//! polynomial than AAL5's, so that what one misses the other sees.
+//! polynomial than AAL5's, so that what one misses the other sees. The end is sent [`ENDS`] times,
+//! [`PAUSE`] apart.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use crc::{CRC_32_ISCSI, CRC_64_XZ, Crc, Digest};
+
+/// How often the end is sent: all is known that was, even if some of these are lost.
+pub(super) const ENDS: u32 = 5;
+/// From one end to the next.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// Octets before the payload.
 pub(super) const HEADER: usize = 16;
@@ -91,6 +98,11 @@ fn head(pdu: &mut [u8], magic: &[u8; 4], transfer: u32, number: u32) {
     pdu[8..12].copy_from_slice(&number.to_be_bytes());
     let check = check(pdu);
     pdu[CHECK].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Whether it is an end, of whichever transfer.
+pub(super) fn is_end(pdu: &[u8]) -> bool {
+    pdu.len() == END && &pdu[..4] == END_MAGIC
 }
 
 /// What a received PDU is.

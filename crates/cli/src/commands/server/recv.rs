@@ -8,14 +8,17 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use cellgate::{Connection, Error, Pdu};
 
-use super::frame::{Assembly, Taken};
+use super::frame::{Assembly, ENDS, PAUSE, Taken, is_end};
 use super::transfer::Endpoint;
 use crate::output::Exit;
+
+/// How long a sender that has begun, and has not said its end, may be silent.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Write what is received on a connection to a file or to standard output
 ///
 /// The connection exists as long as the command runs: until --count or --timeout, until the
-/// sender's end with --verify, until it is killed without any of these.
+/// sender's end or its silence with --verify, until it is killed without any of these.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -26,7 +29,8 @@ pub(crate) struct Args {
     /// End after so many SDUs
     #[arg(long, value_name = "N", conflicts_with = "verify")]
     count: Option<u64>,
-    /// End when nothing has come for so long; with --verify, fail
+    /// End when nothing has come for so long; with --verify, fail [default: with --verify, 10 s
+    /// from the first SDU on]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// Put a line feed behind each SDU that ends without
@@ -151,7 +155,10 @@ fn verified(
     sink: &mut Sink,
 ) -> anyhow::Result<Result<(), String>> {
     let mut assembly = Assembly::new();
-    while let Some(pdu) = next(connection, timeout, sink)? {
+    let mut silence = timeout;
+    let mut ended = false;
+    while let Some(pdu) = next(connection, silence, sink)? {
+        silence = Some(timeout.unwrap_or(SILENCE));
         match assembly.take(&pdu) {
             Taken::Payload(payload) => {
                 if !sink.write(payload)? {
@@ -159,13 +166,32 @@ fn verified(
                 }
             }
             Taken::Nothing => {}
-            Taken::End => break,
+            Taken::End => {
+                ended = true;
+                break;
+            }
         }
     }
     if !sink.flush()? {
         anyhow::bail!("{}: nobody reads it", sink.name);
     }
+    if ended {
+        await_ends(connection);
+    }
     Ok(assembly.verdict())
+}
+
+/// Takes the other ends, which the next receiver here would else take for its own.
+fn await_ends(connection: &Connection) {
+    let mut left = ENDS - 1;
+    while left > 0 {
+        match connection.next_pdu_timeout(ENDS * PAUSE) {
+            Ok(pdu) if is_end(&pdu) => left -= 1,
+            Ok(_) => {}
+            // They are lost, or the connection is.
+            Err(_) => break,
+        }
+    }
 }
 
 #[cfg(test)]

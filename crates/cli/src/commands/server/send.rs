@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cellgate::Connection;
 
 use super::Misuse;
-use super::frame::{Framer, HEADER};
+use super::frame::{ENDS, Framer, HEADER, PAUSE};
 use super::transfer::Endpoint;
 use crate::output::Exit;
 
@@ -74,9 +75,10 @@ fn transfer_number() -> u32 {
 }
 
 enum Input {
-    /// Octets that are left; they are read into the transmit ring.
-    File { file: File, left: u64 },
-    /// Nobody knows how much there is.
+    /// Its octets are read into the transmit ring until there are no more: its size may be that of
+    /// a moment ago, or 0 as in /proc.
+    File(File),
+    /// What comes, when it comes.
     Stream(Box<dyn BufRead>),
 }
 
@@ -86,19 +88,15 @@ impl Input {
             return Ok(Self::Stream(Box::new(io::stdin().lock())));
         }
         let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        Ok(match metadata.is_file() {
-            true => Self::File {
-                file,
-                left: metadata.len(),
-            },
+        Ok(match file.metadata()?.is_file() {
+            true => Self::File(file),
             false => Self::Stream(Box::new(BufReader::new(file))),
         })
     }
 
     fn lines(&mut self) -> Box<dyn BufRead + '_> {
         match self {
-            Self::File { file, .. } => Box::new(BufReader::new(file)),
+            Self::File(file) => Box::new(BufReader::new(file)),
             Self::Stream(stream) => Box::new(stream),
         }
     }
@@ -110,27 +108,48 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends an SDU with `len` octets that `fill` writes into the transmit ring.
+    /// Sends an SDU of the octets that `fill` writes into the transmit ring, at most `len`, and
+    /// says how many there were. None is sent of none.
     fn send(
         &mut self,
         len: usize,
-        fill: impl FnOnce(&mut [u8]) -> io::Result<()>,
-    ) -> anyhow::Result<()> {
+        fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> anyhow::Result<usize> {
         let header = if self.framer.is_some() { HEADER } else { 0 };
         let mut space = self.connection.reserve(header + len)?;
-        fill(&mut space[header..])?;
+        let filled = fill(&mut space[header..])?;
+        if filled == 0 {
+            space.truncate(0);
+            return Ok(0);
+        }
+        space.truncate(header + filled);
         if let Some(framer) = &mut self.framer {
             ensure!(
                 framer.frame(&mut space),
                 "more SDUs than a transfer can have"
             );
         }
-        Ok(space.submit()?)
+        space.submit()?;
+        Ok(filled)
+    }
+
+    /// Sends a copy.
+    fn copy(&mut self, octets: &[u8]) -> anyhow::Result<()> {
+        self.send(octets.len(), |space| {
+            space.copy_from_slice(octets);
+            Ok(octets.len())
+        })?;
+        Ok(())
     }
 
     fn finish(self) -> anyhow::Result<()> {
         if let Some(framer) = self.framer {
-            self.connection.send(&framer.end())?;
+            let end = framer.end();
+            self.connection.send(&end)?;
+            for _ in 1..ENDS {
+                sleep(PAUSE);
+                self.connection.send(&end)?;
+            }
         }
         let closed = self.connection.close(LINGER);
         closed.context("what was sent has not left")?;
@@ -140,13 +159,7 @@ impl Sender {
 
 fn blocks(input: &mut Input, block: usize, sender: &mut Sender) -> anyhow::Result<()> {
     match input {
-        Input::File { file, left } => {
-            while *left > 0 {
-                let len = usize::try_from(*left).unwrap_or(block).min(block);
-                sender.send(len, |space| file.read_exact(space))?;
-                *left -= len as u64;
-            }
-        }
+        Input::File(file) => while sender.send(block, |space| read_all(file, space))? == block {},
         Input::Stream(stream) => {
             let mut octets = Vec::with_capacity(block);
             loop {
@@ -155,14 +168,25 @@ fn blocks(input: &mut Input, block: usize, sender: &mut Sender) -> anyhow::Resul
                 if read == 0 {
                     break;
                 }
-                sender.send(read, |space| {
-                    space.copy_from_slice(&octets);
-                    Ok(())
-                })?;
+                sender.copy(&octets)?;
             }
         }
     }
     Ok(())
+}
+
+/// Fills `space` as far as there are octets.
+fn read_all(file: &mut File, space: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < space.len() {
+        match file.read(&mut space[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
 }
 
 fn lines(input: &mut Input, room: usize, sender: &mut Sender) -> anyhow::Result<()> {
@@ -182,10 +206,26 @@ fn lines(input: &mut Input, room: usize, sender: &mut Sender) -> anyhow::Result<
                  give more by max_sdu=, or send blocks"
             );
         }
-        sender.send(read, |space| {
-            space.copy_from_slice(&line);
-            Ok(())
-        })?;
+        sender.copy(&line)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_to_its_end_whatever_its_size_said() {
+        let path = std::env::temp_dir().join(format!("cellgate-send-{}", std::process::id()));
+        std::fs::write(&path, [7; 10]).unwrap();
+        let Input::File(mut file) = Input::open(&path).unwrap() else {
+            panic!("a file is a file");
+        };
+        std::fs::write(&path, [7; 25]).unwrap();
+        let mut space = [0; 16];
+        let read = [(); 3].map(|()| read_all(&mut file, &mut space).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read, [16, 9, 0]);
+    }
 }

@@ -114,7 +114,7 @@ pub(super) fn json(test: &Test, spans: &[Span], sent: &Span, received: &Received
                 "packets": received.pdus,
                 "lost_packets": received.pdus_lost,
                 "lost_percent": lost_percent,
-                "jitter_ms": received.jitter_ns as f64 / 1e6,
+                "jitter_ms": received.jitter_ns.rfc3550 as f64 / 1e6,
                 "sender": false,
             },
         },
@@ -186,23 +186,26 @@ pub(super) fn received(received: &Received) -> String {
         }
         None => "not known: the ends have no common clock".to_owned(),
     };
+    let jitter = received.jitter_ns;
+    let jitter = [jitter.rfc3550, jitter.p50, jitter.p99, jitter.max].map(|ns| ns as f64 / 1e3);
+    let [mean, p50, p99, max] = jitter;
     format!(
         "received  {} PDUs, {} octets in {:.3} s: {} x 10^6 SDU bit/s\n\
          lost      {} PDUs; out of order {}\n\
-         delay     one way, {delay}; jitter {:.1} us\n",
+         delay     one way, {delay}; \
+         jitter {mean:.1}, p50 {p50:.1}, p99 {p99:.1}, max {max:.1} us\n",
         received.pdus,
         received.octets,
         seconds(received.time_ns),
         mega(received.bit_s()),
         received.pdus_lost,
         received.pdus_reordered,
-        received.jitter_ns as f64 / 1e3,
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tally::Delay;
+    use super::super::tally::{Delay, Jitter};
     use super::*;
 
     fn sample() -> (Test, Span, Received) {
@@ -231,7 +234,12 @@ mod tests {
                 p99: 2,
                 max: 3,
             }),
-            jitter_ns: 4,
+            jitter_ns: Jitter {
+                p50: 1_000,
+                p99: 2_000,
+                max: 3_500,
+                rfc3550: 1_500,
+            },
         };
         (test, sent, received)
     }
@@ -247,6 +255,14 @@ mod tests {
         assert_eq!(json["end"]["sum_received"]["bits_per_second"], 3_200_000.0);
         assert_eq!(json["atm"]["pdus_lost"], 100);
         assert_eq!(json["atm"]["delay_ns"]["p99"], 2);
+        let jitter = json!({ "p50": 1_000, "p99": 2_000, "max": 3_500, "rfc3550": 1_500 });
+        assert_eq!(json["atm"]["jitter_ns"], jitter);
+        assert_eq!(json["end"]["sum_received"]["jitter_ms"], 0.0015);
+        let text = summary(&sent, &received);
+        assert!(
+            text.ends_with("; jitter 1.5, p50 1.0, p99 2.0, max 3.5 us\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -14,6 +14,17 @@ pub(super) struct Delay {
     pub(super) max: u64,
 }
 
+/// By how much the transit times of PDUs that came one after the other differ: this needs no
+/// common clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Jitter {
+    pub(super) p50: u64,
+    pub(super) p99: u64,
+    pub(super) max: u64,
+    /// Interarrival jitter (RFC 3550, section 6.4.1): a mean in which the last PDUs count most.
+    pub(super) rfc3550: u64,
+}
+
 /// What one run came to, as the server tells it the client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Received {
@@ -26,8 +37,7 @@ pub(super) struct Received {
     pub(super) pdus_reordered: u64,
     /// None: the ends are on different machines.
     pub(super) delay_ns: Option<Delay>,
-    /// Interarrival jitter (RFC 3550, section 6.4.1): it needs no common clock.
-    pub(super) jitter_ns: u64,
+    pub(super) jitter_ns: Jitter,
 }
 
 /// Counts data PDUs of one run.
@@ -36,6 +46,8 @@ pub(super) struct Tally {
     /// The sequence number that is due.
     next: u64,
     delays: Histogram<u64>,
+    /// Differences of two transit times that follow each other.
+    differences: Histogram<u64>,
     same_machine: bool,
     first_ns: u64,
     last_ns: u64,
@@ -47,11 +59,13 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new(same_machine: bool) -> Self {
-        let delays = Histogram::new_with_bounds(1, DELAY_MAX_NS, 3);
+        let times = Histogram::new_with_bounds(1, DELAY_MAX_NS, 3);
+        let times = times.expect("one to a minute with 3 digits is a histogram");
         Self {
             received: Received::default(),
             next: 0,
-            delays: delays.expect("one to a minute with 3 digits is a histogram"),
+            delays: times.clone(),
+            differences: times,
             same_machine,
             first_ns: 0,
             last_ns: 0,
@@ -77,6 +91,7 @@ impl Tally {
         self.delays.saturating_record(transit);
         if let Some(before) = self.transit_ns.replace(transit) {
             let difference = transit.wrapping_sub(before).cast_signed().unsigned_abs();
+            self.differences.saturating_record(difference);
             self.jitter_16 =
                 (self.jitter_16 - self.jitter_16.div_ceil(16)).saturating_add(difference);
         }
@@ -103,7 +118,12 @@ impl Tally {
             time_ns: self.last_ns - self.first_ns,
             pdus_lost: sent.saturating_sub(self.received.pdus),
             delay_ns: delay_ns.filter(|_| self.received.pdus > 0),
-            jitter_ns: self.jitter_16 / 16,
+            jitter_ns: Jitter {
+                p50: self.differences.value_at_quantile(0.5),
+                p99: self.differences.value_at_quantile(0.99),
+                max: self.differences.max(),
+                rfc3550: self.jitter_16 / 16,
+            },
             ..self.received.clone()
         }
     }
@@ -148,11 +168,25 @@ mod tests {
         let steady: Vec<_> = (0..50)
             .map(|i| (i, u64::MAX - 1_000 + 10 * i, 10 * i))
             .collect();
-        assert_eq!(tally(&steady).report(50).jitter_ns, 0);
+        assert_eq!(tally(&steady).report(50).jitter_ns, Jitter::default());
         // Each transit differs from the one before by 1,600 ns.
         let uneven = (0..1_000).map(|i| (i, 10_000 * i, 10_000 * i + 1_600 * (i % 2)));
         let uneven: Vec<_> = uneven.collect();
         let jitter = tally(&uneven).report(1_000).jitter_ns;
-        assert!((1_580..=1_600).contains(&jitter), "{jitter}");
+        assert!((1_580..=1_600).contains(&jitter.rfc3550), "{jitter:?}");
+        assert_eq!((jitter.p50, jitter.max), (1_600, 1_600));
+    }
+
+    #[test]
+    fn percentiles_of_jitter_are_of_differences_either_way() {
+        // Of 200 differences, four are of 1,000 ns up or down, and the others none.
+        let late = |i| 1_000 * u64::from(i == 50 || i == 120);
+        let plan: Vec<_> = (0..201)
+            .map(|i| (i, 10_000 * i, 10_000 * i + 300 + late(i)))
+            .collect();
+        let jitter = tally(&plan).report(201).jitter_ns;
+        assert_eq!((jitter.p50, jitter.p99, jitter.max), (0, 1_000, 1_000));
+        assert!(jitter.rfc3550 < 1_000, "{jitter:?}");
+        assert_eq!(Tally::new(false).report(1).jitter_ns, Jitter::default());
     }
 }
