@@ -164,6 +164,45 @@ fn each_kind_of_wrong_has_its_exit_code() {
 }
 
 #[test]
+fn the_command_that_a_failure_names_fails_the_same_way() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, small) = (folder.join("honest.toml"), folder.join("it's small.toml"));
+    let honest = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    std::fs::write(&plan, honest).expect("a file");
+    let (plan, small) = (
+        plan.to_str().expect("UTF-8"),
+        small.to_str().expect("UTF-8"),
+    );
+    let panics = "world: RunPanics";
+    for args in [
+        &["shrink", "--plan", plan, "--plant", panics, "-o", small][..],
+        &["run", "--seed", "4", "--plant", panics],
+        &["sweep", "--seeds", "9", "--fast", "--plant", "MidLost"],
+        &[
+            "sweep",
+            "--seeds",
+            "5..6",
+            "--isolation",
+            "--plant",
+            "world:SwitchConfuses",
+        ],
+        &["det", "--seeds", "2", "--plant", "world:RunRemembers"],
+    ] {
+        let failed = sim(args);
+        let told = text(&failed);
+        let (what, command) = told.split_once("; reproduce: ").expect(&told);
+        let (_, command) = command.split_once(' ').expect("a command");
+        let command = command.lines().next().expect("a line");
+        let script = format!("\"$0\" {command}");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_cellgate")]);
+        let again = shell.output().expect("a shell");
+        assert_eq!(again.status.code(), failed.status.code(), "{again:?}");
+        assert!(text(&again).starts_with(what), "{told}{again:?}");
+    }
+}
+
+#[test]
 fn a_mark_that_was_never_reached_fails_if_that_is_asked_for() {
     let told = sim(&["sweep", "--seeds", "1"]);
     assert_eq!(told.status.code(), Some(0), "{told:?}");

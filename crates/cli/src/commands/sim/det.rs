@@ -25,13 +25,14 @@ struct Report {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
-    let options = many.options(false);
+    let options = many.bug.options(false);
     let swept = many.sweep("sim det", |seed| {
         // Half of the hash: the sum of a million stays below 2^64.
         Ok(check_determinism(&scenario_of(seed), options)?.trace_hash >> 32)
     });
     let failed = swept.failed.as_ref();
-    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}")));
+    let how = many.bug.words(false) + " --det";
+    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}"), &how));
     let sum = format!("{:016x}", swept.cells);
     if many.json {
         print_json(&Report {

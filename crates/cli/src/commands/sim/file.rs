@@ -41,9 +41,19 @@ impl Source {
     /// The options that name it.
     pub(super) fn words(&self) -> String {
         match (&self.plan, self.seed) {
-            (Some(path), _) => format!("--plan {}", path.display()),
+            (Some(path), _) => format!("--plan {}", word(path)),
             (None, seed) => format!("--seed {}", seed.unwrap_or(0)),
         }
+    }
+}
+
+/// A path as a shell takes it.
+pub(super) fn word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+    match path.chars().all(plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
     }
 }
 

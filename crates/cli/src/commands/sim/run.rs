@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use cellgate_lab::world::{Failure, Outcome, check, check_recorded};
+use cellgate_lab::world::{Failure, Outcome, check_recorded};
 use serde::Serialize;
 
 use super::file::{Source, write, write_tape};
 use super::seeds::Bug;
-use super::verdict::{exit, line};
+use super::verdict::{Compared, exit, line};
 use crate::output::{Exit, print, print_json, table};
 
 #[derive(clap::Args)]
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Write what the lines have carried into this file
-    #[arg(long, value_name = "FILE.pcapng")]
+    #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["det", "isolation"])]
     trace: Option<PathBuf>,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
     #[arg(long, value_name = "FILE")]
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     /// Let no reference run beside the adapters
     #[arg(long)]
     fast: bool,
+    #[command(flatten)]
+    compared: Compared,
     #[command(flatten)]
     bug: Bug,
     /// Print one JSON object
@@ -51,13 +53,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             write_tape(path, &scenario, &tape)?;
             result
         }
-        None => check(&scenario, options),
+        None => args.compared.check(&scenario, options),
     };
     if let Err(failure @ Failure::Scenario(_)) = &result {
         exit(failure)?;
     }
     let told = result.as_ref().err();
-    let told = told.map(|failure| line(failure, &args.source.words()));
+    let how = args.bug.words(!args.fast) + &args.compared.words();
+    let told = told.map(|failure| line(failure, &args.source.words(), &how));
     if args.json {
         print_json(&Report {
             seed: scenario.seed,

@@ -58,15 +58,10 @@ pub(super) struct Many {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    bug: Bug,
+    pub(super) bug: Bug,
 }
 
 impl Many {
-    /// How each is run.
-    pub(super) fn options(&self, reference: bool) -> Options {
-        self.bug.options(reference)
-    }
-
     /// Runs `one` for each seed until one fails or the time is up.
     pub(super) fn sweep(
         &self,
@@ -81,8 +76,14 @@ impl Many {
 #[derive(clap::Args)]
 pub(super) struct Bug {
     /// Plant this bug, one of those that `sim mutants` lists
-    #[arg(long, value_name = "BUG", value_parser = bug)]
-    plant: Option<Options>,
+    #[arg(long, value_name = "BUG", value_parser = plant)]
+    plant: Option<Plant>,
+}
+
+#[derive(Clone)]
+struct Plant {
+    name: String,
+    options: Options,
 }
 
 impl Bug {
@@ -92,12 +93,23 @@ impl Bug {
             reference,
             ..Options::default()
         };
-        self.plant.unwrap_or(plain)
+        self.plant.as_ref().map_or(plain, |plant| plant.options)
+    }
+
+    /// The options of `sim run` that have a scenario run so, each with a space before it.
+    pub(super) fn words(&self, reference: bool) -> String {
+        let fast = if reference { "" } else { " --fast" };
+        let plant = self.plant.as_ref();
+        let plant = plant.map(|plant| format!(" --plant {}", plant.name));
+        fast.to_owned() + &plant.unwrap_or_default()
     }
 }
 
-fn bug(name: &str) -> anyhow::Result<Options> {
-    with_bug(name).context("there is no such bug")
+fn plant(name: &str) -> anyhow::Result<Plant> {
+    Ok(Plant {
+        options: with_bug(name).context("there is no such bug")?,
+        name: name.replace(' ', ""),
+    })
 }
 
 /// A span with a unit: `90s`, `10m`, `2h`.

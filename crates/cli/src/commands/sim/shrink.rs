@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::{Failure, Options, check};
 
-use super::file::{Source, write};
+use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics};
 use super::verdict::{exit, line};
 use crate::commands::lab::progress::Shown;
@@ -54,10 +54,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     shown.clear();
     write(&args.out, &small)?;
     let last = check(&small, options).err().unwrap_or(first);
-    let source = format!("--plan {}", args.out.display());
+    let source = format!("--plan {}", word(&args.out));
     print(&format!(
         "{}\n{} faults of {}, {} sources of {}, {runs} runs\n",
-        line(&last, &source),
+        line(&last, &source, &args.bug.words(true)),
         small.faults.len(),
         scenario.faults.len(),
         small.sources.len(),

@@ -38,7 +38,7 @@ struct Report {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
-    let options = many.options(!args.fast);
+    let options = many.bug.options(!args.fast);
     let marks = Mutex::new(Marks::default());
     let swept = many.sweep("sim sweep", |seed| {
         let scenario = scenario_of(seed);
@@ -53,7 +53,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     });
     let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
-    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}")));
+    let compared = if args.isolation { " --isolation" } else { "" };
+    let how = many.bug.words(!args.fast) + compared;
+    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}"), &how));
     let missing: Vec<String> = marks.missing().map(name).collect();
     if many.json {
         print_json(&Report {
