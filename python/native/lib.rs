@@ -7,8 +7,9 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+// Of the package, as Python knows it: a process that unpickles one has to find it there.
 create_exception!(
-    _native,
+    cellgate,
     Violation,
     PyRuntimeError,
     "An invariant of the lab does not hold."

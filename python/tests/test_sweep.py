@@ -71,3 +71,10 @@ def test_a_dask_cluster_gives_the_serial_rows(serial):
 def test_an_error_of_a_run_is_raised():
     with pytest.raises(ValueError, match="nowhere"):
         cellgate.sweep(STAR, {"connections__video__to": ["c", "nowhere"]}, Serial())
+
+
+def test_a_violation_comes_back_from_a_process():
+    lie = {"sources__hazard__hazard": [True, False]}
+    with pytest.raises(cellgate.Violation, match="^I6 at [0-9]+ ns: .*hazard") as told:
+        cellgate.sweep(STAR, lie)
+    assert told.value.__notes__ == ["at {'sources__hazard__hazard': False}"]

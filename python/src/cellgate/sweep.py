@@ -63,7 +63,11 @@ def _rows(scenario: dict, task: list[dict]) -> list[Row]:
 
 def row(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> Row:
     """One run as a row."""
-    outcome = run(scenario, **changes)
+    try:
+        outcome = run(scenario, **changes)
+    except Exception as error:
+        error.add_note(f"at {dict(changes)}")
+        raise
     # Hosts and switches are in the scenario's order: their rows go by name.
     for kind in ("hosts", "switches"):
         names = [name(entry) for entry in scenario.get(kind, [])]
