@@ -144,6 +144,28 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
 }
 
 #[test]
+fn what_is_not_wrong_is_not_made_small() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, small) = (folder.join("no-world.toml"), folder.join("nothing.toml"));
+    let (file, out) = (
+        plan.to_str().expect("UTF-8"),
+        small.to_str().expect("UTF-8"),
+    );
+    let shrink = ["shrink", "--plan", file, "-o", out];
+    std::fs::write(&plan, LIE.replace("to = \"b\"", "to = \"a\"")).expect("a file");
+    let none = sim(&shrink);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    let told = String::from_utf8_lossy(&none.stderr);
+    assert!(told.contains("no path"), "{none:?}");
+    let honest = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    std::fs::write(&plan, honest).expect("a file");
+    let right = sim(&shrink);
+    assert_eq!(right.status.code(), Some(1), "{right:?}");
+    assert!(text(&right).contains("--det"), "{right:?}");
+    assert!(!small.exists());
+}
+
+#[test]
 fn each_kind_of_wrong_has_its_exit_code() {
     for (args, code) in [
         (
@@ -176,6 +198,16 @@ fn the_command_that_a_failure_names_fails_the_same_way() {
     let panics = "world: RunPanics";
     for args in [
         &["shrink", "--plan", plan, "--plant", panics, "-o", small][..],
+        &[
+            "shrink",
+            "--det",
+            "--plan",
+            plan,
+            "--plant",
+            "world:RunRemembers",
+            "-o",
+            small,
+        ],
         &["run", "--seed", "4", "--plant", panics],
         &["sweep", "--seeds", "9", "--fast", "--plant", "MidLost"],
         &[
@@ -198,6 +230,8 @@ fn the_command_that_a_failure_names_fails_the_same_way() {
         let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_cellgate")]);
         let again = shell.output().expect("a shell");
         assert_eq!(again.status.code(), failed.status.code(), "{again:?}");
+        // A run that remembers has other traces after other runs.
+        let (what, _) = what.split_once(" trace ").unwrap_or((what, ""));
         assert!(text(&again).starts_with(what), "{told}{again:?}");
     }
 }

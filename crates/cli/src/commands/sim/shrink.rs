@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use cellgate_lab::experiments::Progress;
-use cellgate_lab::world::{Failure, Options, check};
+use cellgate_lab::world::{Failure, Options};
 
 use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics};
-use super::verdict::{exit, line};
+use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print};
 
@@ -18,6 +18,8 @@ const RUNS: usize = 20_000;
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
+    #[command(flatten)]
+    compared: Compared,
     #[command(flatten)]
     bug: Bug,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
@@ -33,14 +35,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         reference: true,
         ..Options::default()
     };
+    let check = |scenario: &_, options| args.compared.check(scenario, options);
     let first = match check(&scenario, options) {
         Ok(_) => {
-            print("nothing is wrong with it\n")?;
+            let hint = match args.compared.words().is_empty() {
+                true => " in one run; --det and --isolation compare several",
+                false => "",
+            };
+            print(&format!("nothing is wrong with it{hint}\n"))?;
             return Ok(Exit::Failed);
         }
         Err(failure) => failure,
     };
-    let why = invariant(&first);
+    let Some(why) = invariant(&first) else {
+        return exit(&first);
+    };
     let mut shown = Shown::new("sim shrink");
     let mut runs = 0;
     let small = cellgate_lab::shrink(&scenario, RUNS, |candidate| {
@@ -48,16 +57,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         shown.step(runs, RUNS as u64);
         let result = check(candidate, options);
         // With a bug on purpose, by nothing else.
-        result.is_err_and(|failure| invariant(&failure) == why)
+        result.is_err_and(|failure| invariant(&failure) == Some(why))
             && (options == plain || check(candidate, plain).is_ok())
     });
     shown.clear();
     write(&args.out, &small)?;
     let last = check(&small, options).err().unwrap_or(first);
     let source = format!("--plan {}", word(&args.out));
+    let how = args.bug.words(true) + &args.compared.words();
     print(&format!(
         "{}\n{} faults of {}, {} sources of {}, {runs} runs\n",
-        line(&last, &source, &args.bug.words(true)),
+        line(&last, &source, &how),
         small.faults.len(),
         scenario.faults.len(),
         small.sources.len(),
@@ -66,10 +76,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     exit(&last)
 }
 
-/// What a smaller scenario must fail by, too.
-fn invariant(failure: &Failure) -> String {
+/// What a smaller scenario must fail by, too; one that makes no world fails by nothing.
+fn invariant(failure: &Failure) -> Option<&str> {
     match failure {
-        Failure::Scenario(error) => error.to_string(),
-        Failure::Violation(violation) => violation.invariant.clone(),
+        Failure::Scenario(_) => None,
+        Failure::Violation(violation) => Some(&violation.invariant),
     }
 }
