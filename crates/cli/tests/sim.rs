@@ -106,6 +106,11 @@ fn sweeps_and_double_runs_are_clean() {
     let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
     assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");
     assert!(text(&sweep).starts_with("6 seeds"), "{sweep:?}");
+    let cut = sim(&["sweep", "--seeds", "1_000_000", "--budget", "1s"]);
+    assert_eq!(cut.status.code(), Some(0), "{cut:?}");
+    assert!(text(&cut).contains(": stopped by the budget"), "{cut:?}");
+    let none = sim(&["sweep", "--seeds", "6", "--budget", "0s"]);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
     let det = sim(&["det", "--seeds", "4"]);
     assert_eq!(det.status.code(), Some(0), "{det:?}");
 }
@@ -209,7 +214,8 @@ fn the_command_that_a_failure_names_fails_the_same_way() {
             small,
         ],
         &["run", "--seed", "4", "--plant", panics],
-        &["sweep", "--seeds", "9", "--fast", "--plant", "MidLost"],
+        &["sweep", "--seeds", "9", "--plant", "MidLost"],
+        &["sweep", "--seeds", "9", "--fast", "--plant", "world:StepLost"],
         &[
             "sweep",
             "--seeds",

@@ -16,6 +16,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     seeds: u64,
+    /// Whether those were all.
+    complete: bool,
     /// Of all trace hashes: equal on every machine and in every build.
     sum: String,
     pass: bool,
@@ -29,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let swept = many.sweep("sim det", |seed| {
         // Half of the hash: the sum of a million stays below 2^64.
         Ok(check_determinism(&scenario_of(seed), options)?.trace_hash >> 32)
-    });
+    })?;
     let failed = swept.failed.as_ref();
     let how = many.bug.words(false) + " --det";
     let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}"), &how));
@@ -37,15 +39,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if many.json {
         print_json(&Report {
             seeds: swept.seeds,
+            complete: swept.complete,
             sum,
             pass: failed.is_none(),
             failure: told,
         })?;
     } else {
         let told = told.map(|line| line + "\n").unwrap_or_default();
-        let seeds = swept.seeds;
+        let (seeds, verdict) = (swept.seeds, swept.verdict());
         print(&format!(
-            "{told}{seeds} seeds, three runs each; sum of traces {sum}\n"
+            "{told}{seeds} seeds, three runs each; sum of traces {sum}: {verdict}\n"
         ))?;
     }
     failed.map_or(Ok(Exit::Ok), |(_, failure)| exit(failure))

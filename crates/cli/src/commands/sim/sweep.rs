@@ -28,6 +28,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     seeds: u64,
+    /// Whether those were all.
+    complete: bool,
     cells: u64,
     pass: bool,
     failed_seed: Option<u64>,
@@ -50,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             marks.add(&reached);
         }
         Ok(outcome.cells)
-    });
+    })?;
     let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
     let compared = if args.isolation { " --isolation" } else { "" };
@@ -60,6 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if many.json {
         print_json(&Report {
             seeds: swept.seeds,
+            complete: swept.complete,
             cells: swept.cells,
             pass: failed.is_none(),
             failed_seed: failed.map(|(seed, _)| *seed),
@@ -69,11 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         let (seeds, cells) = (swept.seeds, swept.cells);
         let told = told.map(|line| line + "\n").unwrap_or_default();
-        let verdict = if failed.is_none() {
-            "all right"
-        } else {
-            "stopped"
-        };
+        let verdict = swept.verdict();
         let (table, never) = if args.marks {
             (text(&marks), never(&missing))
         } else {
