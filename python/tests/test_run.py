@@ -34,6 +34,15 @@ def test_changes_go_by_name_index_and_both_separators():
     assert scenario == before, "a scenario is not changed by its runs"
 
 
+def test_numbers_of_numpy_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    assert cellgate.run(STAR, duration_ns=numpy.int64(500_000)) == cellgate.run(
+        STAR, duration_ns=500_000
+    )
+    with pytest.raises(TypeError, match="Path"):
+        cellgate.run(STAR, duration_ns=STAR)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

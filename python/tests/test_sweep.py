@@ -46,6 +46,17 @@ def test_a_row_has_its_changes_and_its_outcome(serial):
     assert len({row["trace_hash"] for row in serial}) > 400, "points differ"
 
 
+def test_a_row_goes_by_the_names_that_its_point_has():
+    points = [
+        {"hosts": [{"name": n} for n in names], "links": [{"ends": [n, "s"]} for n in names]}
+        for names in ("abc", "cab", "abcd")
+    ]
+    rows = cellgate.sweep(STAR, points, Serial())
+    received = [[row[f"hosts.{name}.received_cells"] for name in "abc"] for row in rows]
+    assert received == [received[0]] * 3 and received[0][2] > 0
+    assert rows[2]["hosts.d.received_cells"] == 0
+
+
 def test_a_data_frame_takes_rows_as_they_are(serial):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(serial)

@@ -24,8 +24,19 @@ def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
     Raises ``ValueError`` if the scenario makes no sense, ``Violation`` if something happened that
     must not.
     """
-    changed = change(load(scenario), changes)
-    return json.loads(_native.run_json(json.dumps(changed)))
+    return outcome(change(load(scenario), changes))
+
+
+def outcome(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs a scenario as it is."""
+    return json.loads(_native.run_json(json.dumps(scenario, default=_plain)))
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's own."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} is nothing that a scenario has")
 
 
 def experiment(name: str, seed: int = 1, **settings: Any) -> dict[str, Any]:
