@@ -115,6 +115,25 @@ fn sweeps_and_double_runs_are_clean() {
     assert_eq!(det.status.code(), Some(0), "{det:?}");
 }
 
+#[test]
+fn a_budget_ends_what_would_take_for_ever() {
+    let mutants = sim(&[
+        "mutants",
+        "--seeds",
+        "9223372036854775807",
+        "--budget",
+        "1s",
+    ]);
+    assert_eq!(mutants.status.code(), Some(1), "{mutants:?}");
+    let told = text(&mutants);
+    let untried = told.lines().find(|line| line.starts_with("the budget"));
+    assert!(
+        untried.is_some_and(|line| line.contains("server: ")),
+        "{told}"
+    );
+    assert!(told.contains("survived: []"), "{told}");
+}
+
 /// A source that says that it keeps its contract, and does not.
 const LIE: &str = r#"
 duration_ns = 20000000
@@ -143,6 +162,12 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
     let run = sim(&["run", "--plan", lie]);
     assert_eq!(run.status.code(), Some(12), "{run:?}");
     assert!(text(&run).starts_with("FAIL I6 --plan"), "{run:?}");
+    let cut = sim(&["shrink", "--plan", lie, "-o", small, "--budget", "0s"]);
+    assert_eq!(cut.status.code(), Some(12), "{cut:?}");
+    assert!(
+        text(&cut).contains(" 0 runs: stopped by the budget"),
+        "{cut:?}"
+    );
     let shrunk = sim(&["shrink", "--plan", lie, "-o", small]);
     assert_eq!(shrunk.status.code(), Some(12), "{shrunk:?}");
     assert_eq!(sim(&["run", "--plan", small]).status.code(), Some(12));

@@ -119,7 +119,7 @@ fn plant(name: &str) -> anyhow::Result<Plant> {
 }
 
 /// A span with a unit: `90s`, `10m`, `2h`.
-fn span(text: &str) -> anyhow::Result<Duration> {
+pub(super) fn span(text: &str) -> anyhow::Result<Duration> {
     let units = [('s', 1), ('m', 60), ('h', 3_600)];
     let mut found = units
         .into_iter()

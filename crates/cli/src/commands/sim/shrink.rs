@@ -1,12 +1,13 @@
 //! `cellgate sim shrink`.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::{Failure, Options};
 
 use super::file::{Source, word, write};
-use super::seeds::{Bug, quiet_panics};
+use super::seeds::{Bug, quiet_panics, span};
 use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print};
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     compared: Compared,
     #[command(flatten)]
     bug: Bug,
+    /// Take the smallest after so long: 90s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    budget: Option<Duration>,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
     #[arg(short, value_name = "FILE")]
     out: PathBuf,
@@ -52,7 +56,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let mut shown = Shown::new("sim shrink");
     let mut runs = 0;
+    let began = Instant::now();
+    let late = || args.budget.is_some_and(|budget| began.elapsed() > budget);
     let small = cellgate_lab::shrink(&scenario, RUNS, |candidate| {
+        if late() {
+            return false;
+        }
         runs += 1;
         shown.step(runs, RUNS as u64);
         let result = check(candidate, options);
@@ -65,8 +74,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let last = check(&small, options).err().unwrap_or(first);
     let source = format!("--plan {}", word(&args.out));
     let how = args.bug.words(true) + &args.compared.words();
+    let cut = if late() {
+        ": stopped by the budget"
+    } else {
+        ""
+    };
     print(&format!(
-        "{}\n{} faults of {}, {} sources of {}, {runs} runs\n",
+        "{}\n{} faults of {}, {} sources of {}, {runs} runs{cut}\n",
         line(&last, &source, &how),
         small.faults.len(),
         scenario.faults.len(),
