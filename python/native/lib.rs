@@ -1,5 +1,7 @@
 //! The lab for Python: texts in, texts out. What they mean is in the package around it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use cellgate_lab::experiments::{self, Experiment, Settings, Silent};
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{Failure, Options, check};
@@ -14,6 +16,16 @@ create_exception!(
     PyRuntimeError,
     "An invariant of the lab does not hold."
 );
+
+/// A panic is an error like others: PyO3's own is none that `except Exception` catches.
+fn caught<T>(run: impl FnOnce() -> T) -> PyResult<T> {
+    // What a panic leaves behind goes with the run.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        PyRuntimeError::new_err(format!("panic: {}", text.unwrap_or("of what kind ever")))
+    })
+}
 
 fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -56,7 +68,7 @@ fn experiment_json(
     for (key, value) in changes {
         settings.set(&key, &value).map_err(value_error)?;
     }
-    let outcome = py.detach(|| experiment.run(&settings, &mut Silent));
+    let outcome = py.detach(|| caught(|| experiment.run(&settings, &mut Silent)))?;
     let outcome = outcome.map_err(value_error)?;
     serde_json::to_string(&outcome).map_err(value_error)
 }

@@ -69,3 +69,9 @@ def test_experiments_run_with_settings():
         cellgate.experiment("l4atm-table-9")
     with pytest.raises(ValueError, match="no parameter"):
         cellgate.experiment("l4atm-table-1", minutes=1)
+
+
+def test_a_panic_is_an_error():
+    # No rate is left for a reader that slow, by which something is divided.
+    with pytest.raises(RuntimeError, match="panic: .*denominator"):
+        cellgate.experiment("l4atm-table-1", seconds=1, driver_us=484, reader_us=10_000)

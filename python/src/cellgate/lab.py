@@ -43,7 +43,8 @@ def experiment(name: str, seed: int = 1, **settings: Any) -> dict[str, Any]:
     """Runs an experiment of the papers, as ``cellgate lab run NAME`` does: tables, figures,
     checks and notes.
 
-    Raises ``ValueError`` for a name or a setting that it does not know.
+    Raises ``ValueError`` for a name or a setting that it does not know, ``RuntimeError`` if the
+    experiment panics.
     """
     changes = [(key, str(value)) for key, value in settings.items()]
     return json.loads(_native.experiment_json(name, seed, changes))
