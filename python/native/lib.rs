@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cellgate_lab::experiments::{self, Experiment, Settings, Silent};
 use cellgate_lab::world::scenario::Scenario;
-use cellgate_lab::world::{Failure, Options, check};
+use cellgate_lab::world::{Failure, Options, check, scenario_of};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -44,6 +44,12 @@ fn run_json(py: Python<'_>, scenario: &str) -> PyResult<String> {
     serde_json::to_string(&outcome).map_err(value_error)
 }
 
+/// The scenario that is drawn from a seed (JSON).
+#[pyfunction]
+fn scenario_json(seed: u64) -> PyResult<String> {
+    serde_json::to_string(&scenario_of(seed)).map_err(value_error)
+}
+
 /// The names of the papers' experiments.
 #[pyfunction]
 fn experiment_names() -> Vec<&'static str> {
@@ -77,6 +83,7 @@ fn experiment_json(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Violation", module.py().get_type::<Violation>())?;
     module.add_function(wrap_pyfunction!(run_json, module)?)?;
+    module.add_function(wrap_pyfunction!(scenario_json, module)?)?;
     module.add_function(wrap_pyfunction!(experiment_names, module)?)?;
     module.add_function(wrap_pyfunction!(experiment_json, module)?)
 }

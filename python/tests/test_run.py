@@ -59,6 +59,15 @@ def test_what_makes_no_sense_is_told(changes, told):
         cellgate.run(STAR, **changes)
 
 
+def test_seeds_draw_scenarios():
+    drawn = [cellgate.scenario_of(seed) for seed in range(4)]
+    assert [scenario["seed"] for scenario in drawn] == [0, 1, 2, 3]
+    hashes = {cellgate.run(scenario)["trace_hash"] for scenario in drawn}
+    assert len(hashes) == 4
+    renamed = cellgate.run(drawn[0], seed=7)
+    assert renamed == cellgate.run(drawn[0]), "it says nothing to the run"
+
+
 def test_experiments_run_with_settings():
     assert "l4atm-table-1" in cellgate.experiments()
     outcome = cellgate.experiment("l4atm-table-1", seconds=1)

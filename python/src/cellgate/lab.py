@@ -39,6 +39,16 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} of type {type(value).__name__} is nothing that a scenario has")
 
 
+def scenario_of(seed: int) -> dict[str, Any]:
+    """The random scenario that is drawn from ``seed``, as ``cellgate sim run --seed`` runs it::
+
+        outcomes = [run(scenario_of(seed)) for seed in range(100)]
+
+    What a scenario has under ``seed`` only says where it came from.
+    """
+    return json.loads(_native.scenario_json(seed))
+
+
 def experiment(name: str, seed: int = 1, **settings: Any) -> dict[str, Any]:
     """Runs an experiment of the papers, as ``cellgate lab run NAME`` does: tables, figures,
     checks and notes.

@@ -20,7 +20,7 @@ def sweep(scenario: Scenario, grid: Grid, executor: Executor | None = None) -> l
     ``grid`` gives the values of each change (all combinations are run, the last key fastest), or
     the changes of each point::
 
-        sweep("star.toml", {"switches__s__queue_cells": [64, 256], "seed": range(100)})
+        sweep("star.toml", {"switches__s__queue_cells": [64, 256], "duration_ns": [10**6, 10**7]})
 
     A row has the changes of its point, and the outcome with the parts of a key joined by ``.``.
     ``executor`` is anything that has ``submit`` as ``concurrent.futures.Executor`` has it, such as
