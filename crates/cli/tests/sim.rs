@@ -1,7 +1,8 @@
 //! `cellgate sim`: the same run from a seed and from its file, exit codes, small failures.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn sim(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cellgate");
@@ -134,6 +135,29 @@ fn a_budget_ends_what_would_take_for_ever() {
     assert!(told.contains("survived: []"), "{told}");
 }
 
+#[test]
+fn whoever_waits_is_told_how_far_it_has_come() {
+    let plan = Path::new(env!("CARGO_TARGET_TMPDIR")).join("day.toml");
+    let day = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    let day = day.replace("duration_ns = 20000000", "duration_ns = 86_400_000_000_000");
+    std::fs::write(&plan, day).expect("a file");
+    let plan = plan.to_str().expect("UTF-8");
+    for (args, told) in [
+        (&["run", "--plan", plan][..], " of 86400000"),
+        (&["mutants", "--json", "--seeds", "1_000"], "sim mutants: "),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+        let command = command.arg("sim").args(args).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().expect("it runs");
+        let mut line = String::new();
+        let errors = child.stderr.take().expect("a pipe");
+        BufReader::new(errors).read_line(&mut line).expect("a line");
+        child.kill().expect("it runs on");
+        child.wait().expect("it ends");
+        assert!(line.contains(told), "{line}");
+    }
+}
+
 /// A source that says that it keeps its contract, and does not.
 const LIE: &str = r#"
 duration_ns = 20000000
@@ -240,7 +264,14 @@ fn the_command_that_a_failure_names_fails_the_same_way() {
         ],
         &["run", "--seed", "4", "--plant", panics],
         &["sweep", "--seeds", "9", "--plant", "MidLost"],
-        &["sweep", "--seeds", "9", "--fast", "--plant", "world:StepLost"],
+        &[
+            "sweep",
+            "--seeds",
+            "9",
+            "--fast",
+            "--plant",
+            "world:StepLost",
+        ],
         &[
             "sweep",
             "--seeds",

@@ -5,6 +5,7 @@ use cellgate_core::adapter::Planted;
 use super::{
     Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, scenario_of,
 };
+use crate::experiments::Silent;
 use crate::mutants::Kill;
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
@@ -106,7 +107,7 @@ fn kill(bug: String, seeds: impl Iterator<Item = u64>, options: Options) -> Kill
         kill.tried += 1;
         let scenario = scenario_of(seed);
         let result = if remembers {
-            check_determinism(&scenario, options)
+            check_determinism(&scenario, options, &mut Silent)
         } else {
             check(&scenario, options)
         };

@@ -50,6 +50,7 @@ pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{
     Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
+    check_shown,
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;

@@ -1,5 +1,6 @@
 //! `cellgate sim det`.
 
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::{check_determinism, scenario_of};
 use serde::Serialize;
 
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let options = many.bug.options(false);
     let swept = many.sweep("sim det", |seed| {
         // Half of the hash: the sum of a million stays below 2^64.
-        Ok(check_determinism(&scenario_of(seed), options)?.trace_hash >> 32)
+        Ok(check_determinism(&scenario_of(seed), options, &mut Silent)?.trace_hash >> 32)
     })?;
     let failed = swept.failed.as_ref();
     let how = many.bug.words(false) + " --det";

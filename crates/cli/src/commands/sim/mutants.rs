@@ -1,12 +1,15 @@
 //! `cellgate sim mutants`.
 
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use cellgate_lab::Kill;
-use cellgate_lab::world::{OUT_OF_REACH, world_kills};
+use cellgate_lab::experiments::Progress;
+use cellgate_lab::world::{OUT_OF_REACH, within_reach, world_kills};
 use serde::Serialize;
 
 use super::seeds::{Seeds, quiet_panics, span};
+use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print, print_json};
 
 #[derive(clap::Args)]
@@ -42,8 +45,12 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
+    let shown = RefCell::new(Shown::new("sim mutants"));
+    let (done, planted) = (Cell::new(0), within_reach().len());
     let tell = |kill: &Kill| {
+        done.set(done.get() + 1);
         if !args.json {
+            shown.borrow_mut().clear();
             let tried = kill.seed.map_or("-".into(), |_| kill.tried.to_string());
             let why = kill.text.lines().next().unwrap_or("");
             // Whoever does not listen gets the exit code.
@@ -54,7 +61,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let late = || args.budget.is_some_and(|budget| began.elapsed() > budget);
     let seeds = args.seeds.0.clone();
     let all = seeds.end - seeds.start;
-    let kills = world_kills(seeds.take_while(|_| !late()), tell);
+    let seeds = seeds.take_while(|_| {
+        shown.borrow_mut().step(done.get(), planted as u64);
+        !late()
+    });
+    let kills = world_kills(seeds, tell);
+    shown.borrow_mut().clear();
     let out_of_reach: Vec<String> = OUT_OF_REACH.iter().map(|bug| format!("{bug:?}")).collect();
     let alive = kills.iter().filter(|kill| kill.seed.is_none());
     let (survived, untried): (Vec<_>, Vec<_>) = alive.partition(|kill| kill.tried == all);
@@ -63,12 +75,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let (survived, untried) = (names(survived), names(untried));
     let killed = kills.iter().filter(|kill| kill.seed.is_some()).count();
-    let exit = if killed == kills.len() {
+    let exit = if killed == planted {
         Exit::Ok
     } else {
         Exit::Failed
     };
-    let planted = kills.len();
     if args.json {
         let row = |kill: Kill| Row {
             bug: kill.bug,

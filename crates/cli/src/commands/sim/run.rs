@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::file::{Source, write, write_tape};
 use super::seeds::Bug;
 use super::verdict::{Compared, exit, line};
+use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print, print_json, table};
 
 #[derive(clap::Args)]
@@ -47,14 +48,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         write(path, &scenario)?;
     }
     let options = args.bug.options(!args.fast);
+    let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
         Some(path) => {
-            let (result, tape) = check_recorded(&scenario, options);
+            let (result, tape) = check_recorded(&scenario, options, &mut shown);
             write_tape(path, &scenario, &tape)?;
             result
         }
-        None => args.compared.check(&scenario, options),
+        None => args.compared.check(&scenario, options, &mut shown),
     };
+    shown.clear();
     if let Err(failure @ Failure::Scenario(_)) = &result {
         exit(failure)?;
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cellgate_lab::experiments::Progress;
+use cellgate_lab::experiments::{Progress, Silent};
 use cellgate_lab::world::{Failure, Options};
 
 use super::file::{Source, word, write};
@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         reference: true,
         ..Options::default()
     };
-    let check = |scenario: &_, options| args.compared.check(scenario, options);
+    let check = |scenario: &_, options| args.compared.check(scenario, options, &mut Silent);
     let first = match check(&scenario, options) {
         Ok(_) => {
             let hint = match args.compared.words().is_empty() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
 
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         let scenario = scenario_of(seed);
         let (outcome, reached) = check_marked(&scenario, options)?;
         if args.isolation {
-            check_isolation(&scenario, options)?;
+            check_isolation(&scenario, options, &mut Silent)?;
         }
         if let Ok(mut marks) = marks.lock() {
             marks.add(&reached);

@@ -1,9 +1,10 @@
 //! How a failure is told, and what the command's exit says of it.
 
 use anyhow::anyhow;
+use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{
-    Failure, Kind, Options, Outcome, check, check_determinism, check_isolation,
+    Failure, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,
 };
 
 use crate::output::Exit;
@@ -34,13 +35,18 @@ pub(super) struct Compared {
 
 impl Compared {
     /// Runs a scenario as often as that takes.
-    pub(super) fn check(&self, scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+    pub(super) fn check(
+        &self,
+        scenario: &Scenario,
+        options: Options,
+        progress: &mut dyn Progress,
+    ) -> Result<Outcome, Failure> {
         let outcome = match self.det {
-            true => check_determinism(scenario, options)?,
-            false => check(scenario, options)?,
+            true => check_determinism(scenario, options, progress)?,
+            false => check_shown(scenario, options, progress)?,
         };
         if self.isolation {
-            check_isolation(scenario, options)?;
+            check_isolation(scenario, options, progress)?;
         }
         Ok(outcome)
     }
