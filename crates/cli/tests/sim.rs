@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use cellgate_lab::world::OUT_OF_REACH;
+
 fn sim(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cellgate");
     let mut command = Command::new(program);
@@ -133,6 +135,8 @@ fn a_budget_ends_what_would_take_for_ever() {
         "{told}"
     );
     assert!(told.contains("survived: []"), "{told}");
+    let unplanted = format!("{} more of the adapter's", OUT_OF_REACH.len());
+    assert!(told.contains(&unplanted), "{told}");
 }
 
 #[test]

@@ -103,7 +103,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             false => format!("the budget was over for: [{}]\n", untried.join(", ")),
         };
         print(&format!(
-            "{untried}{killed} of {planted} found, {beyond} out of reach, survived: [{survived}]\n"
+            "{untried}{killed} of {planted} found, survived: [{survived}]\n\
+             {beyond} more of the adapter's were not planted: no random scenario shows them\n"
         ))?;
     }
     Ok(exit)
