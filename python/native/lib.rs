@@ -1,18 +1,31 @@
 //! The lab for Python: texts in, texts out. What they mean is in the package around it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use cellgate_lab::experiments::{self, Experiment, Settings, Silent};
 use cellgate_lab::world::scenario::Scenario;
-use cellgate_lab::world::{Failure, Options, check};
+use cellgate_lab::world::{Failure, Options, check, scenario_of};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+// Of the package, as Python knows it: a process that unpickles one has to find it there.
 create_exception!(
-    _native,
+    cellgate,
     Violation,
     PyRuntimeError,
     "An invariant of the lab does not hold."
 );
+
+/// A panic is an error like others: PyO3's own is none that `except Exception` catches.
+fn caught<T>(run: impl FnOnce() -> T) -> PyResult<T> {
+    // What a panic leaves behind goes with the run.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        PyRuntimeError::new_err(format!("panic: {}", text.unwrap_or("of what kind ever")))
+    })
+}
 
 fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -29,6 +42,12 @@ fn run_json(py: Python<'_>, scenario: &str) -> PyResult<String> {
         Failure::Violation(violation) => Violation::new_err(violation.to_string()),
     })?;
     serde_json::to_string(&outcome).map_err(value_error)
+}
+
+/// The scenario that is drawn from a seed (JSON).
+#[pyfunction]
+fn scenario_json(seed: u64) -> PyResult<String> {
+    serde_json::to_string(&scenario_of(seed)).map_err(value_error)
 }
 
 /// The names of the papers' experiments.
@@ -55,7 +74,7 @@ fn experiment_json(
     for (key, value) in changes {
         settings.set(&key, &value).map_err(value_error)?;
     }
-    let outcome = py.detach(|| experiment.run(&settings, &mut Silent));
+    let outcome = py.detach(|| caught(|| experiment.run(&settings, &mut Silent)))?;
     let outcome = outcome.map_err(value_error)?;
     serde_json::to_string(&outcome).map_err(value_error)
 }
@@ -64,6 +83,7 @@ fn experiment_json(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Violation", module.py().get_type::<Violation>())?;
     module.add_function(wrap_pyfunction!(run_json, module)?)?;
+    module.add_function(wrap_pyfunction!(scenario_json, module)?)?;
     module.add_function(wrap_pyfunction!(experiment_names, module)?)?;
     module.add_function(wrap_pyfunction!(experiment_json, module)?)
 }

@@ -34,6 +34,15 @@ def test_changes_go_by_name_index_and_both_separators():
     assert scenario == before, "a scenario is not changed by its runs"
 
 
+def test_numbers_of_numpy_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    assert cellgate.run(STAR, duration_ns=numpy.int64(500_000)) == cellgate.run(
+        STAR, duration_ns=500_000
+    )
+    with pytest.raises(TypeError, match="Path"):
+        cellgate.run(STAR, duration_ns=STAR)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -48,6 +57,15 @@ def test_changes_go_by_name_index_and_both_separators():
 def test_what_makes_no_sense_is_told(changes, told):
     with pytest.raises(ValueError, match=told):
         cellgate.run(STAR, **changes)
+
+
+def test_seeds_draw_scenarios():
+    drawn = [cellgate.scenario_of(seed) for seed in range(4)]
+    assert [scenario["seed"] for scenario in drawn] == [0, 1, 2, 3]
+    hashes = {cellgate.run(scenario)["trace_hash"] for scenario in drawn}
+    assert len(hashes) == 4
+    renamed = cellgate.run(drawn[0], seed=7)
+    assert renamed == cellgate.run(drawn[0]), "it says nothing to the run"
 
 
 def test_experiments_run_with_settings():

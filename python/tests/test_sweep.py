@@ -46,6 +46,17 @@ def test_a_row_has_its_changes_and_its_outcome(serial):
     assert len({row["trace_hash"] for row in serial}) > 400, "points differ"
 
 
+def test_a_row_goes_by_the_names_that_its_point_has():
+    points = [
+        {"hosts": [{"name": n} for n in names], "links": [{"ends": [n, "s"]} for n in names]}
+        for names in ("abc", "cab", "abcd")
+    ]
+    rows = cellgate.sweep(STAR, points, Serial())
+    received = [[row[f"hosts.{name}.received_cells"] for name in "abc"] for row in rows]
+    assert received == [received[0]] * 3 and received[0][2] > 0
+    assert rows[2]["hosts.d.received_cells"] == 0
+
+
 def test_a_data_frame_takes_rows_as_they_are(serial):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(serial)
@@ -71,3 +82,10 @@ def test_a_dask_cluster_gives_the_serial_rows(serial):
 def test_an_error_of_a_run_is_raised():
     with pytest.raises(ValueError, match="nowhere"):
         cellgate.sweep(STAR, {"connections__video__to": ["c", "nowhere"]}, Serial())
+
+
+def test_a_violation_comes_back_from_a_process():
+    lie = {"sources__hazard__hazard": [True, False]}
+    with pytest.raises(cellgate.Violation, match="^I6 at [0-9]+ ns: .*hazard") as told:
+        cellgate.sweep(STAR, lie)
+    assert told.value.__notes__ == ["at {'sources__hazard__hazard': False}"]

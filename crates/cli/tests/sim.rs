@@ -1,7 +1,10 @@
 //! `cellgate sim`: the same run from a seed and from its file, exit codes, small failures.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+use cellgate_lab::world::OUT_OF_REACH;
 
 fn sim(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cellgate");
@@ -114,8 +117,57 @@ fn sweeps_and_double_runs_are_clean() {
     let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
     assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");
     assert!(text(&sweep).starts_with("6 seeds"), "{sweep:?}");
+    let cut = sim(&["sweep", "--seeds", "1_000_000", "--budget", "1s"]);
+    assert_eq!(cut.status.code(), Some(0), "{cut:?}");
+    assert!(text(&cut).contains(": stopped by the budget"), "{cut:?}");
+    let none = sim(&["sweep", "--seeds", "6", "--budget", "0s"]);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
     let det = sim(&["det", "--seeds", "4"]);
     assert_eq!(det.status.code(), Some(0), "{det:?}");
+}
+
+#[test]
+fn a_budget_ends_what_would_take_for_ever() {
+    let mutants = sim(&[
+        "mutants",
+        "--seeds",
+        "9223372036854775807",
+        "--budget",
+        "1s",
+    ]);
+    assert_eq!(mutants.status.code(), Some(1), "{mutants:?}");
+    let told = text(&mutants);
+    let untried = told.lines().find(|line| line.starts_with("the budget"));
+    assert!(
+        untried.is_some_and(|line| line.contains("server: ")),
+        "{told}"
+    );
+    assert!(told.contains("survived: []"), "{told}");
+    let unplanted = format!("{} more of the adapter's", OUT_OF_REACH.len());
+    assert!(told.contains(&unplanted), "{told}");
+}
+
+#[test]
+fn whoever_waits_is_told_how_far_it_has_come() {
+    let plan = Path::new(env!("CARGO_TARGET_TMPDIR")).join("day.toml");
+    let day = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    let day = day.replace("duration_ns = 20000000", "duration_ns = 86_400_000_000_000");
+    std::fs::write(&plan, day).expect("a file");
+    let plan = plan.to_str().expect("UTF-8");
+    for (args, told) in [
+        (&["run", "--plan", plan][..], " of 86400000"),
+        (&["mutants", "--json", "--seeds", "1_000"], "sim mutants: "),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cellgate"));
+        let command = command.arg("sim").args(args).stderr(Stdio::piped());
+        let mut child = command.stdout(Stdio::null()).spawn().expect("it runs");
+        let mut line = String::new();
+        let errors = child.stderr.take().expect("a pipe");
+        BufReader::new(errors).read_line(&mut line).expect("a line");
+        child.kill().expect("it runs on");
+        child.wait().expect("it ends");
+        assert!(line.contains(told), "{line}");
+    }
 }
 
 /// A source that says that it keeps its contract, and does not.
@@ -146,9 +198,37 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
     let run = sim(&["run", "--plan", lie]);
     assert_eq!(run.status.code(), Some(12), "{run:?}");
     assert!(text(&run).starts_with("FAIL I6 --plan"), "{run:?}");
+    let cut = sim(&["shrink", "--plan", lie, "-o", small, "--budget", "0s"]);
+    assert_eq!(cut.status.code(), Some(12), "{cut:?}");
+    assert!(
+        text(&cut).contains(" 0 runs: stopped by the budget"),
+        "{cut:?}"
+    );
     let shrunk = sim(&["shrink", "--plan", lie, "-o", small]);
     assert_eq!(shrunk.status.code(), Some(12), "{shrunk:?}");
     assert_eq!(sim(&["run", "--plan", small]).status.code(), Some(12));
+}
+
+#[test]
+fn what_is_not_wrong_is_not_made_small() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, small) = (folder.join("no-world.toml"), folder.join("nothing.toml"));
+    let (file, out) = (
+        plan.to_str().expect("UTF-8"),
+        small.to_str().expect("UTF-8"),
+    );
+    let shrink = ["shrink", "--plan", file, "-o", out];
+    std::fs::write(&plan, LIE.replace("to = \"b\"", "to = \"a\"")).expect("a file");
+    let none = sim(&shrink);
+    assert_eq!(none.status.code(), Some(1), "{none:?}");
+    let told = String::from_utf8_lossy(&none.stderr);
+    assert!(told.contains("no path"), "{none:?}");
+    let honest = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    std::fs::write(&plan, honest).expect("a file");
+    let right = sim(&shrink);
+    assert_eq!(right.status.code(), Some(1), "{right:?}");
+    assert!(text(&right).contains("--det"), "{right:?}");
+    assert!(!small.exists());
 }
 
 #[test]
@@ -168,6 +248,65 @@ fn each_kind_of_wrong_has_its_exit_code() {
         let output = sim(args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
         assert!(text(&output).starts_with("FAIL "), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn the_command_that_a_failure_names_fails_the_same_way() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, small) = (folder.join("honest.toml"), folder.join("it's small.toml"));
+    let honest = LIE.replace("cell_s = 20000", "cell_s = 5000");
+    std::fs::write(&plan, honest).expect("a file");
+    let (plan, small) = (
+        plan.to_str().expect("UTF-8"),
+        small.to_str().expect("UTF-8"),
+    );
+    let panics = "world: RunPanics";
+    for args in [
+        &["shrink", "--plan", plan, "--plant", panics, "-o", small][..],
+        &[
+            "shrink",
+            "--det",
+            "--plan",
+            plan,
+            "--plant",
+            "world:RunRemembers",
+            "-o",
+            small,
+        ],
+        &["run", "--seed", "4", "--plant", panics],
+        &["sweep", "--seeds", "9", "--plant", "MidLost"],
+        &[
+            "sweep",
+            "--seeds",
+            "9",
+            "--fast",
+            "--plant",
+            "world:StepLost",
+        ],
+        &[
+            "sweep",
+            "--seeds",
+            "5..6",
+            "--isolation",
+            "--plant",
+            "world:SwitchConfuses",
+        ],
+        &["det", "--seeds", "2", "--plant", "world:RunRemembers"],
+    ] {
+        let failed = sim(args);
+        let told = text(&failed);
+        let (what, command) = told.split_once("; reproduce: ").expect(&told);
+        let (_, command) = command.split_once(' ').expect("a command");
+        let command = command.lines().next().expect("a line");
+        let script = format!("\"$0\" {command}");
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", &script, env!("CARGO_BIN_EXE_cellgate")]);
+        let again = shell.output().expect("a shell");
+        assert_eq!(again.status.code(), failed.status.code(), "{again:?}");
+        // A run that remembers has other traces after other runs.
+        let (what, _) = what.split_once(" trace ").unwrap_or((what, ""));
+        assert!(text(&again).starts_with(what), "{told}{again:?}");
     }
 }
 

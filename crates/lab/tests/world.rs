@@ -3,6 +3,7 @@
 
 use cellgate_core::adapter::Planted;
 use cellgate_core::wire::VpiVci;
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
@@ -191,7 +192,7 @@ fn trains_and_single_cells_and_every_run_are_the_same() {
     for seed in 0..seeds().div_ceil(3) {
         let scenario = scenario_of(seed);
         assert_eq!(scenario, scenario_of(seed));
-        check_determinism(&scenario, Options::default())
+        check_determinism(&scenario, Options::default(), &mut Silent)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }
@@ -236,7 +237,7 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
             for_ns: 77_777,
         },
     ];
-    check_determinism(&scenario, judged_options()).expect("in trains as one by one");
+    check_determinism(&scenario, judged_options(), &mut Silent).expect("in trains as one by one");
     let singles = Options {
         one_by_one: true,
         ..Options::default()
@@ -252,7 +253,7 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
 #[test]
 fn hazards_take_nothing_from_those_that_conform() {
     for seed in 0..seeds().div_ceil(3) {
-        check_isolation(&scenario_of(seed), Options::default())
+        check_isolation(&scenario_of(seed), Options::default(), &mut Silent)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }
@@ -290,7 +291,8 @@ fn a_flood_that_starves_is_seen_without_a_reference() {
         planted: Some(Planted::RefusedCharged),
         ..Options::default()
     };
-    let starved = (0..40).find_map(|seed| check_isolation(&scenario_of(seed), options).err());
+    let starved =
+        (0..40).find_map(|seed| check_isolation(&scenario_of(seed), options, &mut Silent).err());
     let starved = starved.expect("a flood").to_string();
     assert!(starved.starts_with("I9 "), "{starved}");
 }

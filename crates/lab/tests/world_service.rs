@@ -3,6 +3,7 @@
 
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
     Scenario, ServerSpec, SourceSpec, Traffic,
@@ -220,7 +221,7 @@ fn equal_scenarios_with_servers_run_equally_in_trains_and_cell_by_cell() {
     for seed in seeds(4) {
         let scenario = scenario_of(seed);
         assert_eq!(scenario, scenario_of(seed));
-        check_determinism(&scenario, Options::default())
+        check_determinism(&scenario, Options::default(), &mut Silent)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }
@@ -228,7 +229,7 @@ fn equal_scenarios_with_servers_run_equally_in_trains_and_cell_by_cell() {
 #[test]
 fn a_flood_takes_nothing_from_what_servers_have_admitted() {
     for seed in seeds(6) {
-        check_isolation(&scenario_of(seed), Options::default())
+        check_isolation(&scenario_of(seed), Options::default(), &mut Silent)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }

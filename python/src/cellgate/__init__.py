@@ -6,7 +6,7 @@ numbers are the same.
 """
 
 from ._native import Violation
-from .lab import experiment, experiments, run
+from .lab import experiment, experiments, run, scenario_of
 from .sweep import points, sweep
 
-__all__ = ["Violation", "experiment", "experiments", "points", "run", "sweep"]
+__all__ = ["Violation", "experiment", "experiments", "points", "run", "scenario_of", "sweep"]

@@ -24,15 +24,37 @@ def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
     Raises ``ValueError`` if the scenario makes no sense, ``Violation`` if something happened that
     must not.
     """
-    changed = change(load(scenario), changes)
-    return json.loads(_native.run_json(json.dumps(changed)))
+    return outcome(change(load(scenario), changes))
+
+
+def outcome(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs a scenario as it is."""
+    return json.loads(_native.run_json(json.dumps(scenario, default=_plain)))
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's own."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} of type {type(value).__name__} is nothing that a scenario has")
+
+
+def scenario_of(seed: int) -> dict[str, Any]:
+    """The random scenario that is drawn from ``seed``, as ``cellgate sim run --seed`` runs it::
+
+        outcomes = [run(scenario_of(seed)) for seed in range(100)]
+
+    What a scenario has under ``seed`` only says where it came from.
+    """
+    return json.loads(_native.scenario_json(seed))
 
 
 def experiment(name: str, seed: int = 1, **settings: Any) -> dict[str, Any]:
     """Runs an experiment of the papers, as ``cellgate lab run NAME`` does: tables, figures,
     checks and notes.
 
-    Raises ``ValueError`` for a name or a setting that it does not know.
+    Raises ``ValueError`` for a name or a setting that it does not know, ``RuntimeError`` if the
+    experiment panics.
     """
     changes = [(key, str(value)) for key, value in settings.items()]
     return json.loads(_native.experiment_json(name, seed, changes))

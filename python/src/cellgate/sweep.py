@@ -5,7 +5,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import product
 from typing import Any
 
-from .lab import Scenario, load, name, run
+from .lab import Scenario, change, load, name, outcome
 
 Row = dict[str, Any]
 Grid = Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]]
@@ -20,7 +20,7 @@ def sweep(scenario: Scenario, grid: Grid, executor: Executor | None = None) -> l
     ``grid`` gives the values of each change (all combinations are run, the last key fastest), or
     the changes of each point::
 
-        sweep("star.toml", {"switches__s__queue_cells": [64, 256], "seed": range(100)})
+        sweep("star.toml", {"switches__s__queue_cells": [64, 256], "duration_ns": [10**6, 10**7]})
 
     A row has the changes of its point, and the outcome with the parts of a key joined by ``.``.
     ``executor`` is anything that has ``submit`` as ``concurrent.futures.Executor`` has it, such as
@@ -63,12 +63,17 @@ def _rows(scenario: dict, task: list[dict]) -> list[Row]:
 
 def row(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> Row:
     """One run as a row."""
-    outcome = run(scenario, **changes)
+    changed = change(load(scenario), changes)
+    try:
+        told = outcome(changed)
+    except Exception as error:
+        error.add_note(f"at {dict(changes)}")
+        raise
     # Hosts and switches are in the scenario's order: their rows go by name.
     for kind in ("hosts", "switches"):
-        names = [name(entry) for entry in scenario.get(kind, [])]
-        outcome[kind] = dict(zip(names, outcome[kind]))
-    return dict(changes) | dict(_flat(outcome))
+        names = [name(entry) for entry in changed.get(kind, [])]
+        told[kind] = dict(zip(names, told[kind], strict=True))
+    return dict(changes) | dict(_flat(told))
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

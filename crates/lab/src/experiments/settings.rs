@@ -34,6 +34,9 @@ pub enum Kind {
     },
 }
 
+/// Decimals that a value may be given with.
+const DECIMALS_MAX: u32 = 6;
+
 impl Parameter {
     /// A whole number.
     pub const fn whole(
@@ -79,9 +82,9 @@ impl Parameter {
         match self.kind {
             Kind::Number { min, max, .. } => {
                 let number = Rational::parse(text)?;
-                (min..=max)
-                    .contains(&number)
-                    .then_some(Setting::Number(number))
+                // What is reckoned from it exactly must not outgrow the numbers of a report.
+                let short = number.rounded(DECIMALS_MAX) == number;
+                (short && (min..=max).contains(&number)).then_some(Setting::Number(number))
             }
             Kind::Choice { of, .. } => {
                 let word = of.iter().find(|word| **word == text)?;

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scenario::{FaultSpec, Scenario};
 use super::{Flying, Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
+use crate::experiments::{Progress, Silent};
 use crate::shrink::Shrink;
 
 /// Why there is no outcome.
@@ -43,9 +44,18 @@ pub type Tape = Vec<(usize, Flying)>;
 
 /// Runs a scenario and looks whether all was right.
 pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+    check_shown(scenario, options, &mut Silent)
+}
+
+/// As [`check`], and tells how many milliseconds of virtual time have passed.
+pub fn check_shown(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
-        world.judge(scenario)?;
+        world.judge(scenario, progress)?;
         Ok(world.outcome(scenario.duration_ns))
     })
 }
@@ -54,19 +64,23 @@ pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> 
 pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, Marks), Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
-        world.judge(scenario)?;
+        world.judge(scenario, &mut Silent)?;
         let marks = Marks::of(&world, scenario);
         Ok((world.outcome(scenario.duration_ns), marks))
     })
 }
 
-/// As [`check`], and what the lines have carried. After a panic, nothing.
-pub fn check_recorded(scenario: &Scenario, options: Options) -> (Result<Outcome, Failure>, Tape) {
+/// As [`check_shown`], and what the lines have carried. After a panic, nothing.
+pub fn check_recorded(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> (Result<Outcome, Failure>, Tape) {
     let mut tape = Tape::new();
     let result = caught(|| {
         let mut world = World::new(scenario, options)?;
         world.lines.iter_mut().for_each(Line::record);
-        let judged = world.judge(scenario);
+        let judged = world.judge(scenario, progress);
         let lines = world.lines.iter_mut().map(Line::take_tape).enumerate();
         tape.extend(lines.flat_map(|(n, cells)| cells.into_iter().map(move |cell| (n, cell))));
         tape.sort_by_key(|(_, flying)| flying.at);
@@ -88,14 +102,18 @@ fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 
 /// I20: runs it twice with its cells in trains and once with its cells one by one: nothing may
 /// differ.
-pub fn check_determinism(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
-    let first = check(scenario, options)?;
+pub fn check_determinism(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
+    let first = check_shown(scenario, options, progress)?;
     let singles = Options {
         one_by_one: true,
         ..options
     };
     for (what, again) in [("again", options), ("one by one", singles)] {
-        let mut other = check(scenario, again)?;
+        let mut other = check_shown(scenario, again, progress)?;
         if again.one_by_one {
             // A train is one event.
             other.events = first.events;
@@ -111,7 +129,11 @@ pub fn check_determinism(scenario: &Scenario, options: Options) -> Result<Outcom
 
 /// I8: without faults, connections that keep their contracts get what they get without hazards,
 /// but for a PDU; unless the network has no room for all.
-pub fn check_isolation(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
+pub fn check_isolation(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
     let calm = Scenario {
         faults: Vec::new(),
         ..scenario.clone()
@@ -125,7 +147,8 @@ pub fn check_isolation(scenario: &Scenario, options: Options) -> Result<Outcome,
             .collect(),
         ..calm.clone()
     };
-    let (with, without) = (check(&calm, options)?, check(&alone, options)?);
+    let with = check_shown(&calm, options, progress)?;
+    let without = check_shown(&alone, options, progress)?;
     if with.hosts.iter().any(|host| host.fifo_overflow_cells > 0) {
         return Ok(with);
     }

@@ -2,11 +2,11 @@
 
 use cellgate_core::adapter::Planted;
 
-use super::scenario::Scenario;
 use super::{
     Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, check_isolation,
     scenario_of,
 };
+use crate::experiments::Silent;
 use crate::mutants::Kill;
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
@@ -69,48 +69,54 @@ fn named<B: std::fmt::Debug + Copy>(all: &[B], name: &str) -> Option<B> {
     all.find(|bug| format!("{bug:?}") == name)
 }
 
-/// Plants each bug within reach in turn, runs random scenarios until one finds it, and tells of
-/// each kill.
-pub fn world_kills(seeds: impl IntoIterator<Item = u64>, mut tell: impl FnMut(&Kill)) -> Vec<Kill> {
-    let both = |seed| (scenario_of(seed), scenario_of(WITH_SERVERS + seed));
-    let (scenarios, with_servers): (Vec<_>, Vec<_>) = seeds.into_iter().map(both).unzip();
-    let planted = Planted::ALL
-        .iter()
-        .filter(|bug| !OUT_OF_REACH.contains(bug));
+/// Names of the bugs that [`world_kills`] plants.
+pub fn within_reach() -> Vec<String> {
+    let planted = Planted::ALL.iter();
+    let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug));
     let planted = planted.map(|bug| format!("{bug:?}"));
     let canaries = Canary::ALL.iter().map(|bug| format!("world: {bug:?}"));
     let servers = ServerBug::ALL.iter().map(|bug| format!("server: {bug:?}"));
-    let all = planted.chain(canaries).map(|bug| (bug, &scenarios));
-    let all = all.chain(servers.map(|bug| (bug, &with_servers)));
-    let kills = all.filter_map(|(bug, scenarios)| {
-        let kill = kill(bug.clone(), scenarios, with_bug(&bug)?);
+    planted.chain(canaries).chain(servers).collect()
+}
+
+/// Plants each bug within reach in turn, runs random scenarios until one finds it, and tells of
+/// each kill. Each bug is given `seeds` from the first one on, and draws them one by one.
+pub fn world_kills(
+    seeds: impl IntoIterator<Item = u64> + Clone,
+    mut tell: impl FnMut(&Kill),
+) -> Vec<Kill> {
+    let kills = within_reach().into_iter().filter_map(|bug| {
+        let options = with_bug(&bug)?;
+        let from = options.server_bug.map_or(0, |_| WITH_SERVERS);
+        let seeds = seeds.clone().into_iter().map(|seed| from + seed);
+        let kill = kill(bug, seeds, options);
         tell(&kill);
         Some(kill)
     });
     kills.collect()
 }
 
-fn kill(bug: String, scenarios: &[Scenario], options: Options) -> Kill {
-    let judge = match options.canary {
-        Some(Canary::RunRemembers | Canary::RunCounts) => check_determinism,
-        Some(Canary::SourceYields) => check_isolation,
-        _ => check,
-    };
-    for (scenario, tried) in scenarios.iter().zip(1..) {
-        let result = judge(scenario, options);
-        if let Err(Failure::Violation(violation)) = result {
-            return Kill {
-                bug,
-                seed: Some(scenario.seed),
-                tried,
-                text: violation.to_string(),
-            };
-        }
-    }
-    Kill {
+fn kill(bug: String, seeds: impl Iterator<Item = u64>, options: Options) -> Kill {
+    let mut kill = Kill {
         bug,
         seed: None,
-        tried: scenarios.len() as u64,
+        tried: 0,
         text: String::new(),
+    };
+    for seed in seeds {
+        kill.tried += 1;
+        let scenario = scenario_of(seed);
+        let result = match options.canary {
+            Some(Canary::RunRemembers | Canary::RunCounts) => {
+                check_determinism(&scenario, options, &mut Silent)
+            }
+            Some(Canary::SourceYields) => check_isolation(&scenario, options, &mut Silent),
+            _ => check(&scenario, options),
+        };
+        if let Err(Failure::Violation(violation)) = result {
+            (kill.seed, kill.text) = (Some(seed), violation.to_string());
+            break;
+        }
     }
+    kill
 }

@@ -50,10 +50,11 @@ pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{
     Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
+    check_shown,
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;
-pub use kills::{OUT_OF_REACH, with_bug, world_kills};
+pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kills};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};

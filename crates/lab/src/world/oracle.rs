@@ -11,6 +11,7 @@ use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::Station;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
+use crate::experiments::Progress;
 
 /// Cells that can wait before a host's line though its sources are slower than it.
 const CROWD: u64 = 256;
@@ -50,8 +51,12 @@ struct Senders {
 
 impl World {
     /// Runs to the end, closes everything, and looks whether all was right. `Err`: it was not.
-    pub fn judge(&mut self, scenario: &Scenario) -> Result<(), Violation> {
-        self.run();
+    pub fn judge(
+        &mut self,
+        scenario: &Scenario,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Violation> {
+        self.run_shown(scenario.duration_ns, progress);
         self.first_violation()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;

@@ -21,9 +21,13 @@ use super::tally::Tally;
 use super::topology::Place;
 use super::turns::Turns;
 use super::{CellRef, EventQueue, Line, Ps, Violation};
+use crate::experiments::{Progress, Silent};
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
+
+/// Events that nobody is told of.
+const EVENTS_UNTOLD: u64 = 1_024;
 
 /// What can happen. At one time in this order, and by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,12 +141,21 @@ impl World {
 
     /// Runs until nothing is left to happen, or more has happened than can.
     pub fn run(&mut self) {
+        self.run_shown(0, &mut Silent);
+    }
+
+    /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed.
+    pub(super) fn run_shown(&mut self, duration_ns: u64, progress: &mut dyn Progress) {
         if self.options.canary == Some(Canary::RunCounts) {
             self.events += RUNS.with(|runs| runs.replace(runs.get() + 1));
         }
         while let Some((at, event)) = self.queue.pop() {
             self.now = at;
             self.events += 1;
+            if self.events.is_multiple_of(EVENTS_UNTOLD) {
+                let past_ns = at.since(self.opened).ns().min(duration_ns);
+                progress.step(past_ns / 1_000_000, duration_ns / 1_000_000);
+            }
             if self.events > self.events_max {
                 let text = format!("{} events, and no end", self.events);
                 return self.violate(Violation::new("I18", at, text));

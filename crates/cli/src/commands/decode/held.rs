@@ -1,5 +1,5 @@
-//! Unfinished PDUs. A capture whose VCs never finish one must not cost more memory than these bounds
-//! say: beyond them the oldest are given up.
+//! Unfinished PDUs. A capture whose VCs never finish one must not cost more memory than these
+//! bounds say: beyond them the oldest are given up.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_oldest_is_given_up() {
         let mut held = Held::default();
-        // Each key holds its number; the first to begin is no longer the smallest key.
+        // The first to begin is not the smallest key.
         let grow = |held: &mut Held<u32, Vec<u8>>, key: u32, len: usize| {
             held.change(key, Vec::new, |pdu| pdu.resize(pdu.len() + len, 0));
         };

@@ -46,9 +46,19 @@ impl Source {
     /// The options that name it.
     pub(super) fn words(&self) -> String {
         match (&self.plan, self.seed) {
-            (Some(path), _) => format!("--plan {}", path.display()),
+            (Some(path), _) => format!("--plan {}", word(path)),
             (None, seed) => format!("--seed {}", seed.unwrap_or(0)),
         }
+    }
+}
+
+/// A path as a shell takes it.
+pub(super) fn word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+    match path.chars().all(plain) {
+        true => path,
+        false => format!("'{}'", path.replace('\'', r"'\''")),
     }
 }
 
@@ -71,7 +81,7 @@ fn read(path: &Path, out: Option<&Path>) -> anyhow::Result<Scenario> {
     let text = read_text(path, PLAN_LEN_MAX)?;
     let mut captures = Vec::new();
     let read = if let Some(mut value) = with_captures(path, &text) {
-        captures = take_captures(&mut value);
+        captures = take_captures(&mut value).with_context(|| name.to_string())?;
         serde_json::from_value(value).map_err(|error| error.to_string())
     } else if is_json(path) {
         serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -102,14 +112,18 @@ fn with_captures(path: &Path, text: &str) -> Option<Value> {
 }
 
 /// Has each source that names a capture send nothing, and tells which that are and which files.
-fn take_captures(value: &mut Value) -> Vec<(usize, String)> {
+fn take_captures(value: &mut Value) -> anyhow::Result<Vec<(usize, String)>> {
     let sources = value["sources"].as_array_mut();
     let traffics = sources.into_iter().flatten().enumerate();
     let named = traffics.filter_map(|(n, source)| {
         let traffic = source.get_mut("traffic")?;
         let file = traffic.get("capture")?.as_str()?.to_owned();
+        let alone = traffic.as_object().is_some_and(|keys| keys.len() == 1);
         *traffic = json!({ "cells": [] });
-        Some((n, file))
+        Some(match alone {
+            true => Ok((n, file)),
+            false => Err(anyhow!("sources.{n}.traffic: other keys beside `capture`")),
+        })
     });
     named.collect()
 }
@@ -219,6 +233,11 @@ mod tests {
         let times: Vec<u64> = cells.iter().map(|cell| cell.at_ns).collect();
         assert_eq!(times, [0, 10_000, 10_000, 70_000]);
         assert!(cells.iter().all(|cell| cell.octets == octets));
+
+        let beside = CAPTURED.replace("capture =", "greedy = {}, capture =");
+        fs::write(&plan, beside).unwrap();
+        let told = super::read(&plan, None).unwrap_err();
+        assert!(format!("{told:#}").contains("sources.0"), "{told:#}");
         fs::remove_dir_all(&directory).unwrap();
     }
 

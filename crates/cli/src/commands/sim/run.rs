@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use cellgate_lab::world::{Failure, Outcome, check, check_recorded};
+use cellgate_lab::world::{Failure, Outcome, check_recorded};
 use serde::Serialize;
 
 use super::file::{Source, write, write_tape};
 use super::seeds::Bug;
-use super::verdict::{exit, line};
+use super::verdict::{Compared, exit, line};
+use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print, print_json, table};
 
 #[derive(clap::Args)]
@@ -15,7 +16,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Write what the lines have carried into this file
-    #[arg(long, value_name = "FILE.pcapng")]
+    #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["det", "isolation"])]
     trace: Option<PathBuf>,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
     #[arg(long, value_name = "FILE")]
@@ -23,6 +24,8 @@ pub(crate) struct Args {
     /// Let no reference run beside the adapters
     #[arg(long)]
     fast: bool,
+    #[command(flatten)]
+    compared: Compared,
     #[command(flatten)]
     bug: Bug,
     /// Print one JSON object
@@ -45,19 +48,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         write(path, &scenario)?;
     }
     let options = args.bug.options(!args.fast);
+    let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
         Some(path) => {
-            let (result, tape) = check_recorded(&scenario, options);
+            let (result, tape) = check_recorded(&scenario, options, &mut shown);
             write_tape(path, &scenario, &tape)?;
             result
         }
-        None => check(&scenario, options),
+        None => args.compared.check(&scenario, options, &mut shown),
     };
+    shown.clear();
     if let Err(failure @ Failure::Scenario(_)) = &result {
         exit(failure)?;
     }
     let told = result.as_ref().err();
-    let told = told.map(|failure| line(failure, &args.source.words()));
+    let how = args.bug.words(!args.fast) + &args.compared.words();
+    let told = told.map(|failure| line(failure, &args.source.words(), &how));
     if args.json {
         print_json(&Report {
             seed: scenario.seed,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cellgate_lab::experiments::Progress;
 use cellgate_lab::world::{Failure, Options, with_bug};
 use clap::value_parser;
@@ -58,22 +58,19 @@ pub(super) struct Many {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    bug: Bug,
+    pub(super) bug: Bug,
 }
 
 impl Many {
-    /// How each is run.
-    pub(super) fn options(&self, reference: bool) -> Options {
-        self.bug.options(reference)
-    }
-
     /// Runs `one` for each seed until one fails or the time is up.
     pub(super) fn sweep(
         &self,
         name: &'static str,
         one: impl Fn(u64) -> Result<u64, Failure> + Sync,
-    ) -> Swept {
-        sweep(name, &self.seeds.0, self.jobs, self.budget, one)
+    ) -> anyhow::Result<Swept> {
+        let swept = sweep(name, &self.seeds.0, self.jobs, self.budget, one);
+        ensure!(swept.seeds > 0, "no seed was run within the budget");
+        Ok(swept)
     }
 }
 
@@ -81,27 +78,48 @@ impl Many {
 #[derive(clap::Args)]
 pub(super) struct Bug {
     /// Plant this bug, one of those that `sim mutants` lists
-    #[arg(long, value_name = "BUG", value_parser = bug)]
-    plant: Option<Options>,
+    #[arg(long, value_name = "BUG", value_parser = plant)]
+    plant: Option<Plant>,
+}
+
+#[derive(Clone)]
+struct Plant {
+    name: String,
+    options: Options,
 }
 
 impl Bug {
     /// How a scenario is run: with the bug if there is one.
     pub(super) fn options(&self, reference: bool) -> Options {
         let plain = Options {
-            reference,
+            reference: true,
             ..Options::default()
         };
-        self.plant.unwrap_or(plain)
+        let options = self.plant.as_ref().map_or(plain, |plant| plant.options);
+        Options {
+            reference: reference && options.reference,
+            ..options
+        }
+    }
+
+    /// The options of `sim run` that have a scenario run so, each with a space before it.
+    pub(super) fn words(&self, reference: bool) -> String {
+        let fast = if reference { "" } else { " --fast" };
+        let plant = self.plant.as_ref();
+        let plant = plant.map(|plant| format!(" --plant {}", plant.name));
+        fast.to_owned() + &plant.unwrap_or_default()
     }
 }
 
-fn bug(name: &str) -> anyhow::Result<Options> {
-    with_bug(name).context("there is no such bug")
+fn plant(name: &str) -> anyhow::Result<Plant> {
+    Ok(Plant {
+        options: with_bug(name).context("there is no such bug")?,
+        name: name.replace(' ', ""),
+    })
 }
 
 /// A span with a unit: `90s`, `10m`, `2h`.
-fn span(text: &str) -> anyhow::Result<Duration> {
+pub(super) fn span(text: &str) -> anyhow::Result<Duration> {
     let units = [('s', 1), ('m', 60), ('h', 3_600)];
     let mut found = units
         .into_iter()
@@ -117,10 +135,23 @@ fn span(text: &str) -> anyhow::Result<Duration> {
 pub(super) struct Swept {
     /// Seeds that were run.
     pub(super) seeds: u64,
+    /// Whether those were all.
+    pub(super) complete: bool,
     /// Sum of what the runs returned.
     pub(super) cells: u64,
     /// The lowest seed that failed.
     pub(super) failed: Option<(u64, Failure)>,
+}
+
+impl Swept {
+    /// What people are told of it.
+    pub(super) fn verdict(&self) -> &'static str {
+        match (&self.failed, self.complete) {
+            (Some(_), _) => "stopped",
+            (None, true) => "all right",
+            (None, false) => "stopped by the budget",
+        }
+    }
 }
 
 /// Runs `one` for each seed, by `jobs` threads, until one fails or the time is up.
@@ -171,8 +202,10 @@ fn sweep(
     if let Ok(mut shown) = shown.lock() {
         shown.clear();
     }
+    let done = done.into_inner();
     Swept {
-        seeds: done.into_inner(),
+        seeds: done,
+        complete: done == seeds.end - seeds.start,
         cells: cells.into_inner(),
         failed: failed.into_inner().ok().flatten(),
     }
@@ -226,6 +259,16 @@ mod tests {
             (5, Some(9))
         );
         let none = sweep("test", &(5..25), 2, Some(Duration::ZERO), Ok);
-        assert!(none.seeds < 20);
+        assert!(none.seeds < 20 && all.complete && !none.complete);
+    }
+
+    #[test]
+    fn the_reference_is_on_where_it_is_asked_for_and_knows_the_bug() {
+        for (name, on) in [("MidLost", true), ("world: LineLoses", false)] {
+            let plant = Some(plant(name).expect("a bug"));
+            let bug = Bug { plant };
+            assert_eq!(bug.options(true).reference, on, "{name}");
+            assert!(!bug.options(false).reference, "{name}");
+        }
     }
 }

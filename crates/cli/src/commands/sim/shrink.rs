@@ -1,13 +1,14 @@
 //! `cellgate sim shrink`.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use cellgate_lab::experiments::Progress;
-use cellgate_lab::world::{Failure, Options, check};
+use cellgate_lab::experiments::{Progress, Silent};
+use cellgate_lab::world::{Failure, Options};
 
-use super::file::{Source, write};
-use super::seeds::{Bug, quiet_panics};
-use super::verdict::{exit, line};
+use super::file::{Source, word, write};
+use super::seeds::{Bug, quiet_panics, span};
+use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print};
 
@@ -19,7 +20,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
+    compared: Compared,
+    #[command(flatten)]
     bug: Bug,
+    /// Take the smallest after so long: 90s, 10m, 2h
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    budget: Option<Duration>,
     /// Write the scenario into this file (TOML, or JSON if its name ends so)
     #[arg(short, value_name = "FILE")]
     out: PathBuf,
@@ -33,31 +39,49 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         reference: true,
         ..Options::default()
     };
+    let check = |scenario: &_, options| args.compared.check(scenario, options, &mut Silent);
     let first = match check(&scenario, options) {
         Ok(_) => {
-            print("nothing is wrong with it\n")?;
+            let hint = match args.compared.words().is_empty() {
+                true => " in one run; --det and --isolation compare several",
+                false => "",
+            };
+            print(&format!("nothing is wrong with it{hint}\n"))?;
             return Ok(Exit::Failed);
         }
         Err(failure) => failure,
     };
-    let why = invariant(&first);
+    let Some(why) = invariant(&first) else {
+        return exit(&first);
+    };
     let mut shown = Shown::new("sim shrink");
     let mut runs = 0;
+    let began = Instant::now();
+    let late = || args.budget.is_some_and(|budget| began.elapsed() > budget);
     let small = cellgate_lab::shrink(&scenario, RUNS, |candidate| {
+        if late() {
+            return false;
+        }
         runs += 1;
         shown.step(runs, RUNS as u64);
         let result = check(candidate, options);
         // With a bug on purpose, by nothing else.
-        result.is_err_and(|failure| invariant(&failure) == why)
+        result.is_err_and(|failure| invariant(&failure) == Some(why))
             && (options == plain || check(candidate, plain).is_ok())
     });
     shown.clear();
     write(&args.out, &small)?;
     let last = check(&small, options).err().unwrap_or(first);
-    let source = format!("--plan {}", args.out.display());
+    let source = format!("--plan {}", word(&args.out));
+    let how = args.bug.words(true) + &args.compared.words();
+    let cut = if late() {
+        ": stopped by the budget"
+    } else {
+        ""
+    };
     print(&format!(
-        "{}\n{} faults of {}, {} sources of {}, {runs} runs\n",
-        line(&last, &source),
+        "{}\n{} faults of {}, {} sources of {}, {runs} runs{cut}\n",
+        line(&last, &source, &how),
         small.faults.len(),
         scenario.faults.len(),
         small.sources.len(),
@@ -66,10 +90,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     exit(&last)
 }
 
-/// What a smaller scenario must fail by, too.
-fn invariant(failure: &Failure) -> String {
+/// What a smaller scenario must fail by, too; one that makes no world fails by nothing.
+fn invariant(failure: &Failure) -> Option<&str> {
     match failure {
-        Failure::Scenario(error) => error.to_string(),
-        Failure::Violation(violation) => violation.invariant.clone(),
+        Failure::Scenario(_) => None,
+        Failure::Violation(violation) => Some(&violation.invariant),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Report {
     seeds: u64,
+    /// Whether those were all.
+    complete: bool,
     cells: u64,
     pass: bool,
     failed_seed: Option<u64>,
@@ -38,26 +41,29 @@ struct Report {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
-    let options = many.options(!args.fast);
+    let options = many.bug.options(!args.fast);
     let marks = Mutex::new(Marks::default());
     let swept = many.sweep("sim sweep", |seed| {
         let scenario = scenario_of(seed);
         let (outcome, reached) = check_marked(&scenario, options)?;
         if args.isolation {
-            check_isolation(&scenario, options)?;
+            check_isolation(&scenario, options, &mut Silent)?;
         }
         if let Ok(mut marks) = marks.lock() {
             marks.add(&reached);
         }
         Ok(outcome.cells)
-    });
+    })?;
     let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
-    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}")));
+    let compared = if args.isolation { " --isolation" } else { "" };
+    let how = many.bug.words(!args.fast) + compared;
+    let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}"), &how));
     let missing: Vec<String> = marks.missing().map(name).collect();
     if many.json {
         print_json(&Report {
             seeds: swept.seeds,
+            complete: swept.complete,
             cells: swept.cells,
             pass: failed.is_none(),
             failed_seed: failed.map(|(seed, _)| *seed),
@@ -67,11 +73,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         let (seeds, cells) = (swept.seeds, swept.cells);
         let told = told.map(|line| line + "\n").unwrap_or_default();
-        let verdict = if failed.is_none() {
-            "all right"
-        } else {
-            "stopped"
-        };
+        let verdict = swept.verdict();
         let (table, never) = if args.marks {
             (text(&marks), never(&missing))
         } else {

@@ -1,7 +1,11 @@
 //! How a failure is told, and what the command's exit says of it.
 
 use anyhow::anyhow;
-use cellgate_lab::world::{Failure, Kind};
+use cellgate_lab::experiments::Progress;
+use cellgate_lab::world::scenario::Scenario;
+use cellgate_lab::world::{
+    Failure, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,
+};
 
 use crate::output::Exit;
 
@@ -18,13 +22,52 @@ pub(super) fn exit(failure: &Failure) -> anyhow::Result<Exit> {
     }
 }
 
-/// One line that says what failed and how to see it again; `source` names the scenario.
-pub(super) fn line(failure: &Failure, source: &str) -> String {
+/// Runs that are compared with a scenario's first one.
+#[derive(clap::Args)]
+pub(super) struct Compared {
+    /// Run it three times, in trains and cell by cell: nothing may differ
+    #[arg(long)]
+    det: bool,
+    /// Run it without its faults, with its hazards and without them, and compare
+    #[arg(long)]
+    isolation: bool,
+}
+
+impl Compared {
+    /// Runs a scenario as often as that takes.
+    pub(super) fn check(
+        &self,
+        scenario: &Scenario,
+        options: Options,
+        progress: &mut dyn Progress,
+    ) -> Result<Outcome, Failure> {
+        let outcome = match self.det {
+            true => check_determinism(scenario, options, progress)?,
+            false => check_shown(scenario, options, progress)?,
+        };
+        if self.isolation {
+            check_isolation(scenario, options, progress)?;
+        }
+        Ok(outcome)
+    }
+
+    /// The options that say so, each with a space before it.
+    pub(super) fn words(&self) -> String {
+        let words = [(self.det, " --det"), (self.isolation, " --isolation")];
+        let said = words.into_iter().filter(|(said, _)| *said);
+        said.map(|(_, word)| word).collect()
+    }
+}
+
+/// One line that says what failed and how to see it again: `source` names the scenario, `how` the
+/// other options of `sim run`, each with a space before it.
+pub(super) fn line(failure: &Failure, source: &str, how: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     match failure {
         Failure::Scenario(error) => format!("FAIL {source} version={version}: {error}"),
         Failure::Violation(violation) => format!(
-            "FAIL {} {source} version={version} t={}: {}; reproduce: cellgate sim run {source}",
+            "FAIL {} {source} version={version} t={}: {}; \
+             reproduce: cellgate sim run {source}{how}",
             violation.invariant,
             violation.at_ns,
             violation.text.replace('\n', " "),

@@ -5,7 +5,7 @@ use cellgate_core::contract::{
     CellRate, Credit, Jitter, PduStream, Remainder, UsageControl, aal5_cells,
 };
 
-use super::table_2_world;
+use super::table_2_world::{self, Seconds};
 use super::units::{BINARY, READINGS, after_seconds, mbps, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, Waking, Writer};
@@ -115,13 +115,15 @@ impl Experiment for Table2 {
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let mut runs = Vec::new();
+        let world_s = settings.whole("world_seconds");
+        let steps = PACES.len() as u64;
         for (i, reading) in PACES.into_iter().enumerate() {
             runs.push((reading, measure(reading, settings)?));
-            progress.step(i as u64 + 1, PACES.len() as u64);
+            progress.step(i as u64 + 1, steps + world_s);
         }
         let mut checks = credit_checks()?;
         checks.extend(rate_checks(&runs));
-        let (world, in_world) = table_2_world::run(settings.whole("world_seconds"))?;
+        let (world, in_world) = table_2_world::run(world_s, &mut Seconds { progress, steps })?;
         checks.extend(in_world);
         checks.extend(class_checks());
         Ok(Outcome {

@@ -3,10 +3,10 @@
 
 use super::table_2::ROWS;
 use super::units::{BINARY, mbps, rate};
-use crate::experiments::Error;
+use crate::experiments::{Error, Progress};
 use crate::report::{Check, Claim, Entry, Table, Tolerance, dec};
 use crate::world::scenario::Scenario;
-use crate::world::{Options, check};
+use crate::world::{Options, check_shown};
 
 const FILE: &str = include_str!("table_2.toml");
 const READING: &str = "in the world";
@@ -14,17 +14,34 @@ const READING: &str = "in the world";
 /// Who of the file sends at the rates of the rows.
 const CONNECTIONS: [&str; 2] = ["large", "small"];
 
-/// Runs the file for so long: a table, and whether both rates are kept on both sides. Credit is
-/// given for 10 ms at a time: a rate that is wrong by 0.1 % shows after more than ten seconds.
-pub(super) fn run(time_s: u64) -> Result<(Table, Vec<Check>), Error> {
-    played(FILE, time_s)
+/// A world's progress by the second, after `steps` of something else.
+pub(super) struct Seconds<'a> {
+    pub(super) progress: &'a mut dyn Progress,
+    pub(super) steps: u64,
 }
 
-fn played(file: &str, time_s: u64) -> Result<(Table, Vec<Check>), Error> {
+impl Progress for Seconds<'_> {
+    fn step(&mut self, done_ms: u64, all_ms: u64) {
+        let after = |ms| self.steps + ms / 1_000;
+        self.progress.step(after(done_ms), after(all_ms));
+    }
+}
+
+/// Runs the file for so long: a table, and whether both rates are kept on both sides. Credit is
+/// given for 10 ms at a time: a rate that is wrong by 0.1 % shows after more than ten seconds.
+pub(super) fn run(time_s: u64, progress: &mut dyn Progress) -> Result<(Table, Vec<Check>), Error> {
+    played(FILE, time_s, progress)
+}
+
+fn played(
+    file: &str,
+    time_s: u64,
+    progress: &mut dyn Progress,
+) -> Result<(Table, Vec<Check>), Error> {
     let mut scenario: Scenario =
         toml::from_str(file).map_err(|error| Error::new(error.to_string()))?;
     scenario.duration_ns = time_s * 1_000_000_000;
-    let outcome = check(&scenario, Options::default());
+    let outcome = check_shown(&scenario, Options::default(), progress);
     let outcome = outcome.map_err(|error| Error::new(error.to_string()))?;
     let mut table = Table::new(
         "l4atm-table-2-world",
@@ -70,12 +87,29 @@ fn played(file: &str, time_s: u64) -> Result<(Table, Vec<Check>), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::Silent;
+
+    struct Told(Vec<(u64, u64)>);
+
+    impl Progress for Told {
+        fn step(&mut self, done: u64, all: u64) {
+            self.0.push((done, all));
+        }
+    }
+
+    #[test]
+    fn whoever_waits_is_told() {
+        let mut told = Told(Vec::new());
+        let (progress, steps) = (&mut told, 4);
+        run(1, &mut Seconds { progress, steps }).expect("it plays");
+        assert_eq!(told.0.first(), Some(&(4, 5)));
+    }
 
     #[test]
     fn a_rate_that_is_not_kept_is_seen() {
         let (from, to) = ("pcr=63000cps", "pcr=62000cps");
         assert!(FILE.contains(from));
-        let (_, checks) = played(&FILE.replace(from, to), 2).expect("it plays");
+        let (_, checks) = played(&FILE.replace(from, to), 2, &mut Silent).expect("it plays");
         let passes: Vec<bool> = checks.iter().map(|check| check.pass).collect();
         assert_eq!(passes, [true, true, false, false]);
     }

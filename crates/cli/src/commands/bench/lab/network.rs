@@ -5,6 +5,7 @@ use anyhow::{Context, ensure};
 use cellgate_core::adapter::Notification;
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::VpiVci;
+use cellgate_lab::experiments::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
@@ -123,7 +124,7 @@ impl Network {
             ..Options::default()
         };
         let outcome = match mode {
-            Mode::Differential => check_determinism(&self.scenario, options)?,
+            Mode::Differential => check_determinism(&self.scenario, options, &mut Silent)?,
             Mode::Plain | Mode::Judged => check(&self.scenario, options)?,
         };
         let read: u64 = (outcome.connections.values())
