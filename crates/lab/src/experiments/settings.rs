@@ -273,6 +273,7 @@ mod tests {
             ("c_pdu", "1", "no parameter c_pdu: there is c_cell, discard"),
             ("c_cell", "0.5", "c_cell=0.5: it takes 1..=1000"),
             ("c_cell", "much", "c_cell=much: it takes 1..=1000"),
+            ("c_cell", "2.0000001", "c_cell=2.0000001: it takes 1..=1000"),
             ("discard", "all", "discard=all: it takes fifo|vc"),
         ] {
             let error = settings.set(key, text).expect_err(told);
