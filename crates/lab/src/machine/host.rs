@@ -2,11 +2,21 @@ use std::collections::VecDeque;
 
 use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
 use cellgate_core::ring::{
-    Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
+    Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, Words,
+    queue,
 };
 
-use crate::memory::{LabAttachment, LabRegion};
+use super::station::ALIGN;
+use crate::memory::{LabAttachment, LabRegion, TRANSMIT_BUFFER_AT};
 use crate::world::Ps;
+
+/// An SDU whose every 48 octets, what a cell carries, are their number in it again and again.
+fn numbered(sdu: u32) -> Vec<u8> {
+    let pairs = (0..sdu.div_ceil(2)).map(|pair| ((pair / 24) as u16).to_be_bytes());
+    let mut octets: Vec<u8> = pairs.flatten().collect();
+    octets.truncate(sdu as usize);
+    octets
+}
 
 /// What work costs the host's CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +100,10 @@ impl Host {
     /// before, and sends SDUs of `sdu` octets without end.
     pub(super) fn open(&mut self, vc: VcId, region: LabRegion, sdu: u32, drain: Ps) {
         let sizes = region.sizes();
+        let own = region.from_client();
+        for at in (0..sizes.transmit_len).step_by(sdu.next_multiple_of(ALIGN).max(1) as usize) {
+            own.copy_in(TRANSMIT_BUFFER_AT + at as usize, &numbered(sdu));
+        }
         self.connections.push(Connection {
             vc,
             receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),

@@ -17,7 +17,7 @@ const RECEIVE_BURST: u16 = 16;
 /// Slots of the event queue: more than events between two looks of the host.
 const EVENT_SLOTS: u32 = 256;
 /// Octets from one PDU to the next in a buffer.
-const ALIGN: u32 = 64;
+pub(super) const ALIGN: u32 = 64;
 
 /// A connection that a station sends on.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ impl Station {
         };
         let config = Config {
             form: HeaderForm::Uni,
-            vcs: 64,
+            vcs: 1_024,
             leaves: FIFOS as u16,
             attachments: 1,
             ports: vec![port; FIFOS],

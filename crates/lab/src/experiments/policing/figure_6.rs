@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use cellgate_core::wire::{Header, HeaderForm};
+use cellgate_core::wire::{CELL_LEN, Header, HeaderForm, PAYLOAD_LEN};
 
 use super::{
     C_CELL, C_PDU, Error, Experiment, HostCosts, Parameter, Progress, Ps, Settings, address, board,
@@ -347,8 +347,9 @@ impl Scheduled {
 #[derive(Default)]
 struct Taken {
     cells: BTreeMap<u16, u64>,
-    /// Of the PDU in progress; none before the first PDU seen begins.
-    of_pdu: BTreeMap<u16, u64>,
+    /// Of the PDU in progress, and whether each was in its place; none before the first PDU seen
+    /// begins.
+    of_pdu: BTreeMap<u16, (u16, bool)>,
     disordered: u64,
 }
 
@@ -358,14 +359,43 @@ impl Taken {
         let header = Header::parse([a, b, c, d]);
         let vci = header.address(HeaderForm::Uni).vci();
         *self.cells.entry(vci).or_default() += 1;
-        if let Some(held) = self.of_pdu.get_mut(&vci) {
+        if let Some((held, right)) = self.of_pdu.get_mut(&vci) {
+            // The host numbers what each cell carries of its SDU.
+            let sdu = usize::from(SDU) - usize::from(*held) * PAYLOAD_LEN;
+            let payload = &octets[CELL_LEN - PAYLOAD_LEN..][..sdu.min(PAYLOAD_LEN)];
+            let number = held.to_be_bytes();
+            *right &= payload.chunks(2).all(|pair| pair == number);
             *held += 1;
-            if header.is_last() {
-                self.disordered += u64::from(Rational::from(*held) != cells(SDU));
+            let ends = Rational::from(u32::from(*held)) == cells(SDU);
+            if header.is_last() || ends {
+                self.disordered += u64::from(!*right || header.is_last() != ends);
+                self.of_pdu.remove(&vci);
             }
         }
         if header.is_last() {
-            self.of_pdu.insert(vci, 0);
+            self.of_pdu.insert(vci, (0, true));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::pdu_cells;
+
+    #[test]
+    fn cells_that_change_places_are_seen() {
+        let pdu = pdu_cells(address(FIRST_VCI).expect("an address"), SDU).expect("a PDU");
+        let disordered = |of: &[crate::world::Octets]| {
+            let mut taken = Taken::default();
+            let all = pdu.iter().chain(of).chain(&pdu);
+            all.for_each(|cell| taken.add(*cell));
+            taken.disordered
+        };
+        assert_eq!(disordered(&pdu), 0);
+        let mut swapped = pdu.clone();
+        swapped.swap(3, 4);
+        assert_eq!(disordered(&swapped), 1);
+        assert_eq!(disordered(&pdu[1..]), 1);
     }
 }

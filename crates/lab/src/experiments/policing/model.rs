@@ -20,9 +20,12 @@ impl Arrivals for Now {
     }
 }
 
-/// One cell to each of 1,024 addresses, a few of which are open.
+/// One cell to each of 1,024 addresses that are all open, and to as many that are not.
 pub(super) struct Addresses {
-    pub(super) addresses: u64,
+    /// Those that were looked up and open.
+    pub(super) hits: u64,
+    /// Those that were looked up and not.
+    pub(super) misses: u64,
     pub(super) lookups_most: u64,
     pub(super) hit_least: Rational,
     pub(super) hit_most: Rational,
@@ -33,13 +36,11 @@ impl Addresses {
     /// VCIs below are for signalling.
     const FIRST: u16 = 32;
     const ALL: u16 = 1_024;
-    /// Every so many addresses one is open.
-    const OPEN: u16 = 32;
 
     pub(super) fn run() -> Result<Self, Error> {
         let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
         let sample = pdu_cells(address(Self::FIRST)?, 40)?;
-        for vci in (Self::FIRST..Self::FIRST + Self::ALL).step_by(Self::OPEN.into()) {
+        for vci in Self::FIRST..Self::FIRST + Self::ALL {
             station.receive(&ReceiveSpec {
                 address: address(vci)?,
                 sdu: 40,
@@ -48,13 +49,14 @@ impl Addresses {
             })?;
         }
         let mut seen = Self {
-            addresses: 0,
+            hits: 0,
+            misses: 0,
             lookups_most: 0,
             hit_least: Rational::whole(i64::MAX.into()),
             hit_most: Rational::ZERO,
             miss_most: Rational::ZERO,
         };
-        for vci in Self::FIRST..Self::FIRST + Self::ALL {
+        for vci in Self::FIRST..Self::FIRST + 2 * Self::ALL {
             let mut octets = sample[0];
             octets[1] = (vci >> 12) as u8;
             octets[2] = (vci >> 4) as u8;
@@ -66,12 +68,14 @@ impl Addresses {
             station.run(station.now().plus(Ps::new(1)), &mut Now(Some(octets)));
             let cycles = station.cycles().number() - before;
             let lookups = station.board().work(Work::Lookup) - lookups;
-            seen.addresses += u64::from(lookups > 0);
             seen.lookups_most = seen.lookups_most.max(lookups);
+            let looked_up = u64::from(lookups > 0);
             if station.stats().events > delivered {
+                seen.hits += looked_up;
                 seen.hit_least = seen.hit_least.min(cycles);
                 seen.hit_most = seen.hit_most.max(cycles);
             } else {
+                seen.misses += looked_up;
                 seen.miss_most = seen.miss_most.max(cycles);
             }
         }

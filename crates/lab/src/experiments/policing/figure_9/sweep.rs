@@ -30,6 +30,23 @@ impl<'a> Sweep<'a> {
         (top - base).over(slope)
     }
 
+    /// The largest deviation from the line through nothing and half of the contract, up to the
+    /// contract, in per cent of it.
+    fn bend(&self) -> Option<Rational> {
+        let base = self.base.cpu_percent;
+        let slope = (self.rising.cpu_percent - base) / self.rising.hazard_mbit_s.into();
+        let off = |p: &Point| {
+            let line = base + slope * Rational::from(p.hazard_mbit_s);
+            let off = p.cpu_percent.over(line)? - Rational::ONE;
+            Some(off.abs())
+        };
+        let up_to = CONTRACT_BIT_S / 1_000_000;
+        let rising = self.points.iter();
+        let rising = rising.filter(|p| u64::from(p.hazard_mbit_s) <= up_to);
+        let all: Option<Vec<Rational>> = rising.map(off).collect();
+        Some(all?.into_iter().max()? * Rational::whole(100))
+    }
+
     /// The largest deviation from the plateau, in per cent of it.
     fn unevenness(&self) -> Option<Rational> {
         let flat = self
@@ -82,6 +99,16 @@ impl<'a> Sweep<'a> {
                 dec("40"),
                 near("2"),
                 &Value::ratio(self.knee(), 1, "x 10^6 bit/s"),
+            ),
+            derived(
+                "P0.14",
+                "up to the contract: largest deviation from the line",
+                "linear",
+            )
+            .number(
+                dec("1"),
+                Tolerance::AtMost,
+                &Value::ratio(self.bend(), 2, "%"),
             ),
             derived(
                 "P0.14",
@@ -165,5 +192,34 @@ impl<'a> Sweep<'a> {
         };
         let what = format!("105 x 10^6 bit/s behind discard={name}: {what}");
         Claim::shape("P0.15", &what, "").holds(holds, &shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_beside_the_line_is_seen() {
+        let point = |hazard_mbit_s: u32, cpu_percent: &'static str| Point {
+            hazard_mbit_s,
+            cpu_percent: dec(cpu_percent),
+            interrupts_s: Rational::ZERO,
+            full_s: Rational::ZERO,
+            pdu_s: [Rational::ZERO; 3],
+        };
+        let mut points = [
+            (0, "2"),
+            (10, "2.5"),
+            (20, "3"),
+            (40, "4"),
+            (60, "4"),
+            (105, "2"),
+        ]
+        .map(|(mbit_s, cpu)| point(mbit_s, cpu));
+        let bend = |points: &[Point]| Sweep::of(points).and_then(|sweep| sweep.bend());
+        assert_eq!(bend(&points), Some(Rational::ZERO));
+        points[1].cpu_percent = dec("2.55");
+        assert_eq!(bend(&points), Some(dec("2")));
     }
 }
