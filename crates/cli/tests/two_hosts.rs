@@ -8,6 +8,8 @@ mod daemon;
 mod netns;
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use daemon::{Daemon, octets};
 use netns::{Namespace, joined};
@@ -131,10 +133,16 @@ fn two_hosts_keep_their_contracts_over_udp() {
         Ok(namespaces) => namespaces,
         Err(reason) => {
             println!("skipped two_hosts: {reason}");
+            println!("skipped two_hosts_iperf3: {reason}");
             return;
         }
     };
     let daemons = daemons(&namespaces);
+    rates_and_files(&daemons);
+    iperf3(&daemons, &namespaces);
+}
+
+fn rates_and_files(daemons: &[Daemon; 2]) {
     let cells = SDU.div_ceil(48) + 1;
     for bit_s in [20_000_000_u64, 40_000_000, 80_000_000] {
         // Cells/s that carry so many SDU bit/s.
@@ -144,7 +152,7 @@ fn two_hosts_keep_their_contracts_over_udp() {
             format!("cbr,aal5:pcr={pcr}cps,max_sdu={SDU}"),
             format!("nrt-vbr,aal5:pcr={double}cps,scr={pcr}cps,mbs=1000,max_sdu={SDU}"),
         ] {
-            let Some(json) = (0..TRIES).find_map(|_| perf(&daemons, &contract, bit_s)) else {
+            let Some(json) = (0..TRIES).find_map(|_| perf(daemons, &contract, bit_s)) else {
                 println!("void two_hosts: {TRIES} runs of {contract} missed their rate");
                 return;
             };
@@ -157,12 +165,12 @@ fn two_hosts_keep_their_contracts_over_udp() {
     let files = std::env::var("CELLGATE_FILES").map_or(1, |text| text.parse().expect("a number"));
     let (mut whole, mut void) = (0, 0);
     while whole < files {
-        let Err(missing) = transfer(&daemons, &contract) else {
+        let Err(missing) = transfer(daemons, &contract) else {
             whole += 1;
             continue;
         };
         void += 1;
-        println!("void run: {missing}{}", adapters(&daemons));
+        println!("void run: {missing}{}", adapters(daemons));
         if void > files.max(TRIES) / 2 {
             println!(
                 "void two_hosts: {void} of {} files were not whole",
@@ -173,4 +181,57 @@ fn two_hosts_keep_their_contracts_over_udp() {
     }
     println!("{whole} files arrived octet for octet, {void} runs were void");
     println!("ran two_hosts");
+}
+
+/// What TCP gets through network devices of the two hosts, in two seconds.
+fn iperf3(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
+    const CELL_S: u64 = 100_000;
+    const INSIDE: [&str; 2] = ["10.166.37.1", "10.166.37.2"];
+    if Command::new("iperf3").arg("--version").output().is_err() {
+        return println!("skipped two_hosts_iperf3: iperf3 is not installed");
+    }
+    let within = |side: usize, words: &[&str]| {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &namespaces[side].0])
+            .args(words);
+        command.stdout(Stdio::piped());
+        command
+    };
+    let contract = format!("cbr,aal5:pcr={CELL_S}cps,max_sdu=1508");
+    for side in [0, 1] {
+        let (socket, address) = (daemons[side].socket(), format!("{}/24", INSIDE[side]));
+        let mut add = within(side, &[env!("CARGO_BIN_EXE_cellgate"), "tun", "--socket"]);
+        add.arg(socket).args(["add", "inner0", "vc", "wan.0.200"]);
+        add.args(["encap", "ipoa-llcsnap", "contract", &contract]);
+        let added = add.args(["address", &address]).output().expect("ip starts");
+        assert!(added.status.success(), "{added:?}");
+    }
+    for _ in 0..TRIES {
+        let serve = ["timeout", "20", "iperf3", "-s", "-1"];
+        let mut server = within(1, &serve).spawn().expect("ip starts");
+        std::thread::sleep(Duration::from_millis(500));
+        let call = ["timeout", "20", "iperf3", "-c", INSIDE[1], "-J", "-t", "2"];
+        let output = within(0, &call).output().expect("ip starts");
+        let _ = server.kill();
+        server.wait().expect("a server");
+        if output.status.success() {
+            let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let received = &told["end"]["sum_received"];
+            let octets = received["bytes"].as_u64().expect("octets");
+            let seconds = received["seconds"].as_f64().expect("a time");
+            println!(
+                "iperf3: {:.2} x 10^6 bit/s",
+                octets as f64 * 8.0 / seconds / 1e6
+            );
+            // No more than the cells of the contract hold, and what its buffers held before.
+            let room = (CELL_S * 48) as f64 * (seconds + 0.5);
+            assert!(
+                octets > 0 && octets as f64 <= room,
+                "{octets} in {seconds} s"
+            );
+            return println!("ran two_hosts_iperf3");
+        }
+    }
+    println!("void two_hosts_iperf3: no answer in {TRIES} tries");
 }
