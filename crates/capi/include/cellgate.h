@@ -187,7 +187,7 @@ struct cg_counters {
     uint64_t send_copies;    /* of these, copied by cg_send */
     uint64_t suspended;      /* times that a writer waited for credit */
     uint64_t received;       /* PDUs handed to the caller */
-    uint64_t receive_copies; /* of these, copied by cg_recv */
+    uint64_t receive_copies; /* by cg_recv, and each cg_stream_read */
     uint64_t dismissed;      /* PDUs beyond credit and tolerance */
 };
 

@@ -20,7 +20,7 @@ pub struct cg_counters_t {
     pub suspended: u64,
     /// PDUs handed to the caller.
     pub received: u64,
-    /// Of these, copied.
+    /// Copies: of what was received, and of what streams read.
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
     pub dismissed: u64,

@@ -3,7 +3,7 @@
 
 use cellgate_core::adapter::Planted;
 use cellgate_core::wire::VpiVci;
-use cellgate_lab::experiments::Silent;
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };

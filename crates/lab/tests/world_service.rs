@@ -3,7 +3,7 @@
 
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
-use cellgate_lab::experiments::Silent;
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
     Scenario, ServerSpec, SourceSpec, Traffic,

@@ -2,7 +2,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::aal::aal34;
-use cellgate_core::adapter::{RECEIVE_STATE_LEN, Region};
+use cellgate_core::adapter::{REGION_HANDLE_MAX, Region};
 use cellgate_core::ring::layout::PDU_ALIGN;
 use cellgate_core::ring::{
     ConnectionGeometry, FileKind, ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue,
@@ -27,8 +27,7 @@ pub struct ConnectionMemory {
     cold: Box<Cold>,
 }
 
-// *Policing Offloaded*, section 6.1: 200 KB for 1,024 VCs.
-const _: () = assert!(RECEIVE_STATE_LEN + size_of::<ConnectionMemory>() <= 200);
+const _: () = assert!(size_of::<ConnectionMemory>() <= REGION_HANDLE_MAX);
 
 #[derive(Debug)]
 struct Cold {

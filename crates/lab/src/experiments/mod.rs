@@ -12,6 +12,7 @@ mod settings;
 
 pub use settings::{Kind, Parameter, SettingError, Settings};
 
+use crate::Progress;
 use crate::report::Outcome;
 
 /// One table, figure or list of claims of a paper.
@@ -29,20 +30,6 @@ pub trait Experiment: Sync {
 
     /// Runs it. `settings` are of this experiment's parameters.
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error>;
-}
-
-/// Told how far a run has come.
-pub trait Progress {
-    /// `done` of `all` steps are done.
-    fn step(&mut self, done: u64, all: u64);
-}
-
-/// Nobody is told.
-#[derive(Clone, Copy, Debug)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn step(&mut self, _done: u64, _all: u64) {}
 }
 
 /// Why a run has no outcome.

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scenario::{FaultSpec, Scenario};
 use super::{Flying, Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
-use crate::experiments::{Progress, Silent};
 use crate::shrink::Shrink;
+use crate::{Progress, Silent};
 
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]

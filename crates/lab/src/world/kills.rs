@@ -6,7 +6,7 @@ use super::{
     Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, check_isolation,
     scenario_of,
 };
-use crate::experiments::Silent;
+use crate::Silent;
 use crate::mutants::Kill;
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as

@@ -11,7 +11,7 @@ use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::Station;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
-use crate::experiments::Progress;
+use crate::Progress;
 
 /// Cells that can wait before a host's line though its sources are slower than it.
 const CROWD: u64 = 256;

@@ -21,7 +21,7 @@ use super::tally::Tally;
 use super::topology::Place;
 use super::turns::Turns;
 use super::{CellRef, EventQueue, Line, Ps, Violation};
-use crate::experiments::{Progress, Silent};
+use crate::{Progress, Silent};
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cellgate_lab::experiments::{Settings, Silent, find};
+use cellgate_lab::Silent;
+use cellgate_lab::experiments::{Settings, find};
 use cellgate_lab::report::Outcome;
 
 /// Runs an experiment with some settings changed.

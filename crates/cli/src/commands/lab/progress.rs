@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use cellgate_lab::experiments::Progress;
+use cellgate_lab::Progress;
 
 /// Nothing is shown before, nor more often.
 const QUIET: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 //! `cellgate sim det`.
 
-use cellgate_lab::experiments::Silent;
+use cellgate_lab::Silent;
 use cellgate_lab::world::{check_determinism, scenario_of};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use cellgate_lab::Kill;
-use cellgate_lab::experiments::Progress;
+use cellgate_lab::Progress;
 use cellgate_lab::world::{OUT_OF_REACH, within_reach, world_kills};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use cellgate_lab::experiments::Progress;
+use cellgate_lab::Progress;
 use cellgate_lab::world::{Failure, Options, with_bug};
 use clap::value_parser;
 

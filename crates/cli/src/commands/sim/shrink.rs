@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cellgate_lab::experiments::{Progress, Silent};
 use cellgate_lab::world::{Failure, Options};
+use cellgate_lab::{Progress, Silent};
 
 use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics, span};

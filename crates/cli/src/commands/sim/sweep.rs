@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use cellgate_lab::experiments::Silent;
+use cellgate_lab::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! How a failure is told, and what the command's exit says of it.
 
 use anyhow::anyhow;
-use cellgate_lab::experiments::Progress;
+use cellgate_lab::Progress;
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{
     Failure, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,

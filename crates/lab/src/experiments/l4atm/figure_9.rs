@@ -270,8 +270,7 @@ fn degradation_checks(
             let other = Bench::new(settings, unit)?;
             other.run(CROSSOVER, Connection::Reserved).0
         };
-        let less = (full.alone - reserved).over(full.alone);
-        let less = Value::ratio(less.map(|less| less * Rational::whole(100)), 2, "%");
+        let less = percent((full.alone - reserved).over(full.alone));
         let what = "fewer jobs beside 40 Mbps, at a load of 75";
         let claim = Claim::calibrated("L11", what, "31.2 %").reading(reading);
         let near = Tolerance::Absolute(dec("0.5"));

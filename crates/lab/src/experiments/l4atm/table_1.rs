@@ -9,7 +9,7 @@ use crate::machine::p90::{
 };
 use crate::report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
+    dec,
 };
 use crate::world::Ps;
 
@@ -207,10 +207,7 @@ fn table(rows: &Rows, transmit: u64) -> Table {
 
 fn checks(rows: &Rows, transmit: u64) -> Vec<Check> {
     let (linux, l4atm) = (rows.mbps(&rows.linux), rows.mbps(&rows.l4atm));
-    let more = |l4atm: Rational, linux| {
-        let more = (l4atm - linux).over(linux);
-        Value::ratio(more.map(|more| more * Rational::whole(100)), 2, "%")
-    };
+    let more = |l4atm: Rational, linux| percent((l4atm - linux).over(linux));
     let [(decimal, _), (binary, _)] = READINGS;
     let printed = |unit| dec("130.6") * Rational::from(unit) / Rational::from(aal5_max());
     let near = |number: &str| Tolerance::Absolute(dec(number));

@@ -87,7 +87,7 @@ fn played(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::Silent;
+    use crate::Silent;
 
     struct Told(Vec<(u64, u64)>);
 

@@ -31,8 +31,9 @@ pub(super) fn rate(number: Rational) -> Value {
 }
 
 /// Hundredths.
-pub(super) fn percent(of_one: Rational) -> Value {
-    Value::new(of_one * Rational::whole(100), 2, "%")
+pub(super) fn percent(of_one: impl Into<Option<Rational>>) -> Value {
+    let of_one = of_one.into();
+    Value::ratio(of_one.map(|one| one * Rational::whole(100)), 2, "%")
 }
 
 /// A fraction of the core as one of a report.

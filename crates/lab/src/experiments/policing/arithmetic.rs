@@ -1,4 +1,4 @@
-use cellgate_core::adapter::RECEIVE_STATE_LEN;
+use cellgate_core::adapter::{RECEIVE_STATE_LEN, REGION_HANDLE_MAX};
 use cellgate_core::contract::aal5_cells;
 
 use super::model::{Addresses, Discarding, Latency, Shaped};
@@ -12,8 +12,6 @@ pub(in crate::experiments) struct Arithmetic;
 /// Host time of a packet of 512 octets in the Linux driver, in seconds, and the CPU's cycles/s.
 const DRIVER_S: Rational = dec("0.000032");
 const PENTIUM_CYCLE_S: Rational = dec("100000000");
-/// Octets of the handle of a VC's memory: `cellgate-shm` asserts that both have room in 200.
-const HANDLE_LEN: u64 = 40;
 const SMALL: u16 = 512;
 const LARGE: u16 = 8_192;
 const MEGABIT: Rational = dec("1000000");
@@ -116,8 +114,8 @@ fn memory() -> Vec<Check> {
     let claim = |what: &str, paper: &str| Claim::derived("P0.2", what, paper);
     let kb = |octets: u64| Value::new(Rational::from(octets) / KB.into(), 0, "KB");
     let octets = |octets: u64| Value::new(octets, 0, "octets");
-    let state = RECEIVE_STATE_LEN as u64 + HANDLE_LEN;
-    let counted = "with the 40 octets of its memory's handle, without transmit state";
+    let state = (RECEIVE_STATE_LEN + REGION_HANDLE_MAX) as u64;
+    let counted = "with its memory's handle, without transmit state";
     vec![
         claim("memory left for the firmware", "about 234 KB")
             .reading("256 - 1 - 20")

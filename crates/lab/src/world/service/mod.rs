@@ -37,8 +37,9 @@ pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
 use promise::Promise;
 
-use super::Ps;
 pub(crate) use setup::Services;
+
+use super::Ps;
 
 /// What can happen to servers and applications. At one time in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

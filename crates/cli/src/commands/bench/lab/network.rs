@@ -5,7 +5,7 @@ use anyhow::{Context, ensure};
 use cellgate_core::adapter::Notification;
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::VpiVci;
-use cellgate_lab::experiments::Silent;
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
