@@ -333,8 +333,7 @@ impl Connection {
             return taken;
         }
         // What tells of PDUs that are read must not fill the event queue.
-        let mut attached = self.attached.borrow_mut();
-        while attached.next_event().is_some() {}
+        self.attached.borrow_mut().pass();
         taken
     }
 }

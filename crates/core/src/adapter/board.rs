@@ -121,6 +121,12 @@ pub trait Board {
         with_features(batch)
     }
 
+    /// Ports from this one on have never been connected to anything: nothing comes from there.
+    #[inline(always)]
+    fn connected(&self) -> usize {
+        usize::MAX
+    }
+
     /// Moves up to `fifo.len() / stride` of the next cells of `port` into `fifo`; returns how many.
     /// Fewer than asked means that the port was empty after them.
     fn receive(&mut self, port: PortIndex, format: CellFormat, fifo: &mut [u8]) -> usize;

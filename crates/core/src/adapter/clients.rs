@@ -32,6 +32,8 @@ struct Client<A> {
     memory: A,
     events: Producer<queue::Events>,
     doorbells: Consumer<queue::Doorbells>,
+    /// The VC that it rang for last.
+    rung: u32,
     /// Silent events since the last interrupt, and when the first of them has waited enough.
     silent: u32,
     silent_until: Option<Time>,
@@ -78,6 +80,7 @@ impl<A: Attachment> Clients<A> {
         self.slots[free] = Some(Client {
             events: Producer::new(slots[0]),
             doorbells: Consumer::new(slots[1]),
+            rung: 0,
             memory,
             silent: 0,
             silent_until: None,
@@ -214,9 +217,14 @@ impl<A: Attachment> Clients<A> {
     }
 
     /// Takes up to 16 doorbells of the next 16 clients in turn; calls `ring` with each. A step
-    /// answers one client at least, however many doorbells each of them has.
+    /// answers one client at least, however many doorbells each of them has. `expect` is told the
+    /// VC that a client rings for most likely, before its doorbell has come from its core.
     #[inline(always)]
-    pub(super) fn answer_doorbells(&mut self, mut ring: impl FnMut(AttachmentIndex, Doorbell)) {
+    pub(super) fn answer_doorbells(
+        &mut self,
+        expect: impl Fn(u32),
+        mut ring: impl FnMut(AttachmentIndex, Doorbell),
+    ) {
         let mut left = DOORBELLS_PER_STEP;
         for _ in 0..self.present.len().min(LOOKS_PER_STEP) {
             // Beyond the last, also where one of those before it has gone.
@@ -232,12 +240,20 @@ impl<A: Attachment> Clients<A> {
             // On its way while the head is looked at, which tells whether it is wanted.
             memory.from_client().prefetch(client.doorbells.slot_at(0));
             let waiting = client.doorbells.available(memory.from_client(), 1);
+            if waiting > 0 {
+                expect(client.rung);
+            }
             for _ in 0..waiting.min(left) {
                 let mut octets = [0; 8];
                 client
                     .doorbells
                     .pop(memory.from_adapter(), memory.from_client(), &mut octets);
-                ring(AttachmentIndex(slot), Doorbell::parse(&octets));
+                let bell = Doorbell::parse(&octets);
+                if bell.vc != client.rung {
+                    client.rung = bell.vc;
+                    expect(bell.vc);
+                }
+                ring(AttachmentIndex(slot), bell);
             }
             left -= waiting.min(left);
             if left == 0 {
@@ -360,7 +376,7 @@ mod tests {
         fn step(&mut self) -> Vec<u32> {
             let mut answered = Vec::new();
             self.clients
-                .answer_doorbells(|_, bell| answered.push(bell.vc));
+                .answer_doorbells(|_| {}, |_, bell| answered.push(bell.vc));
             answered
         }
     }

@@ -187,7 +187,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     pub fn receive<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
         let overloaded = self.is_overloaded(board);
         let before = self.stats.cells_received;
-        for index in 0..self.ports.len() {
+        for index in 0..self.used_ports(board) {
             self.receive_port(now, board, index, overloaded);
         }
         self.gave_way = match overloaded {
@@ -200,6 +200,13 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         {
             self.relent();
         }
+    }
+
+    /// Ports from this one on have nothing to do, and a step spends no time on them.
+    pub(super) fn used_ports<B: Board>(&self, board: &B) -> usize {
+        self.ports
+            .len()
+            .min(self.paths.ports().max(board.connected()))
     }
 
     /// Lets best effort in for a few cells, however long the overload lasts: its readers are to

@@ -13,6 +13,8 @@ pub(super) struct Paths {
     free: Vec<u16>,
     /// VPIs of a port.
     vpis: usize,
+    /// Ports from this one on have never had a path.
+    ports: usize,
 }
 
 /// A virtual path of a port.
@@ -41,7 +43,14 @@ impl Paths {
             paths: (0..users).map(|_| idle()).collect(),
             free: (0..users as u16).collect(),
             vpis,
+            ports: 0,
         }
+    }
+
+    /// Ports from this one on have never had a path.
+    #[inline(always)]
+    pub(super) const fn ports(&self) -> usize {
+        self.ports
     }
 
     /// One user more.
@@ -56,6 +65,7 @@ impl Paths {
         }
         if let Some(path) = self.paths.get_mut(usize::from(*place)) {
             path.users += 1;
+            self.ports = self.ports.max(usize::from(port.0) + 1);
         }
     }
 

@@ -36,7 +36,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             stats,
             ..
         } = self;
-        clients.answer_doorbells(|client, bell| {
+        let ask_for_next = |vc: u32| {
+            if let Some(Some(vc)) = vcs.get(vc as usize) {
+                ask_for_next(vc);
+            }
+        };
+        clients.answer_doorbells(ask_for_next, |client, bell| {
             let named = cold.get(bell.vc as usize).and_then(Option::as_ref);
             let valid = named.is_some_and(|cold| {
                 cold.vc.generation == bell.generation
@@ -45,13 +50,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             });
             match vcs.get(bell.vc as usize).and_then(Option::as_ref) {
                 Some(vc) if valid && vc.sender.enabled => {
-                    ask_for_next(vc);
                     schedule.activate(now, VcIndex(bell.vc as u16));
                 }
                 _ => stats.doorbell_faults += 1,
             }
         });
-        for port in 0..self.ports.len() {
+        for port in 0..self.used_ports(board) {
             self.transmit_port(now, board, PortIndex(port as u8));
         }
     }

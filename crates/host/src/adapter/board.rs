@@ -165,6 +165,8 @@ pub(super) struct HostBoard {
     work: StepWork,
     steps: u32,
     ports: Vec<BoardPort>,
+    /// Ports from this one on have never been connected to anything.
+    connected: usize,
     bells: Vec<Option<Waker>>,
     /// Clients to wake at the end of the step, and whether each is among them.
     due: Vec<AttachmentIndex>,
@@ -211,6 +213,7 @@ impl HostBoard {
             work: StepWork::default(),
             steps: 0,
             ports: lines.into_iter().map(BoardPort::new).collect(),
+            connected: 0,
             bells: (0..config.attachments).map(|_| None).collect(),
             due: Vec::with_capacity(config.attachments.into()),
             is_due: vec![false; config.attachments.into()],
@@ -226,7 +229,7 @@ impl HostBoard {
     /// Looks at every port once; until the next look a step sees only the cells there are now.
     #[inline(always)]
     pub(super) fn poll(&mut self) {
-        for port in &mut self.ports {
+        for port in &mut self.ports[..self.connected] {
             if let Some(receiver) = port.receiver() {
                 receiver.poll(self.now);
             }
@@ -244,7 +247,7 @@ impl HostBoard {
     #[inline(always)]
     pub(super) fn end(&mut self) -> StepWork {
         self.wake_due();
-        for port in &mut self.ports {
+        for port in &mut self.ports[..self.connected] {
             if let Some(sender) = port.sender() {
                 sender.end_step(self.now);
             }
@@ -311,6 +314,7 @@ impl HostBoard {
         let index = usize::from(port.0);
         let former = match self.ports.get_mut(index) {
             Some(port) => {
+                self.connected = self.connected.max(index + 1);
                 port.publish(self.now);
                 port.full_since = None;
                 let former = ends.map(|end| match end {
@@ -365,6 +369,11 @@ impl HostBoard {
 impl Board for HostBoard {
     type Region = HostRegion;
     type Attachment = HostAttachment;
+
+    #[inline(always)]
+    fn connected(&self) -> usize {
+        self.connected
+    }
 
     #[inline(always)]
     fn receive(&mut self, port: PortIndex, _format: CellFormat, fifo: &mut [u8]) -> usize {
