@@ -67,6 +67,10 @@ pub(crate) struct Application {
     pub(crate) held: Option<Held>,
     /// A change of contract that waits until everything has been sent.
     pub(crate) flushing: Option<Flush>,
+    /// What best effort has heard of its share: of what it sends, of what it receives.
+    pub(crate) share: [Option<CellRate>; 2],
+    /// It has not said hello.
+    pub(crate) is_mute: bool,
     /// Processes that it has been.
     pub(crate) lives: u32,
     pub(crate) counts: Counts,
@@ -122,6 +126,8 @@ impl Application {
             later: VecDeque::new(),
             held: None,
             flushing: None,
+            share: [None; 2],
+            is_mute: false,
             lives: 0,
             counts: Counts::default(),
         }

@@ -372,6 +372,7 @@ impl World {
             return;
         }
         served.counts.audits += 1;
+        self.service.seen.has(&served.process);
         if let Some(text) = served.out_of_books(&self.service.applications) {
             self.breaks("I15", host, &text);
         }
