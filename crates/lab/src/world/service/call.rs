@@ -614,13 +614,14 @@ impl World {
             return;
         };
         self.service.applications[n].sent(self.now.time(), len);
+        let leaves = self.service.applications[n].leaves(self.now, len);
         let standing = self.standing_of(n, len);
         let Some(promise) = self.service.promises.get_mut(&connection) else {
             return;
         };
         promise.is_handed_over(self.now);
         match standing {
-            Standing::Promised => promise.makes(self.now, number),
+            Standing::Promised => promise.makes(self.now, number, leaves),
             Standing::Exceeds => promise.is_exceeded_by_sender(self.now),
             Standing::Unpromised => {}
         }

@@ -93,9 +93,9 @@ impl Service {
     }
 
     /// A PDU of a connection was read.
-    pub(crate) fn has_read(&mut self, connection: u32, number: u64) {
+    pub(crate) fn has_read(&mut self, now: Ps, connection: u32, number: u64) {
         if let Some(promise) = self.promises.get_mut(&connection) {
-            promise.keeps(number);
+            promise.keeps(now, number);
         }
     }
 
