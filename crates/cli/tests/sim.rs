@@ -321,6 +321,20 @@ fn a_mark_that_was_never_reached_fails_if_that_is_asked_for() {
         text(&asked).contains("never reached: discarded:"),
         "{asked:?}"
     );
+    // Those of servers, where there are any, and those of worlds without only where there are such.
+    let served = sim(&["sweep", "--seeds", "4294967296..4294967297", "--marks"]);
+    assert_eq!(served.status.code(), Some(1), "{served:?}");
+    let (reached, never) = (text(&served), "never reached: asked:");
+    assert!(
+        reached.contains(never) && !reached.contains("wrap:"),
+        "{reached}"
+    );
+    let both = sim(&["sweep", "--seeds", "4294967295..4294967297", "--marks"]);
+    let both = text(&both);
+    assert!(
+        both.contains("asked:open ") && both.contains("wrap:"),
+        "{both}"
+    );
 }
 
 #[test]

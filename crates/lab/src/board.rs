@@ -157,6 +157,11 @@ impl LabBoard {
         WORKS.into_iter().zip(self.charges)
     }
 
+    /// How often work was charged so far.
+    pub(crate) fn charged(&self, work: Work) -> u64 {
+        self.charges[work as usize]
+    }
+
     #[inline]
     fn note(&mut self, trace: impl FnOnce() -> Trace) {
         if !self.terse {

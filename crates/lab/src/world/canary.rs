@@ -42,6 +42,16 @@ canaries! {
     WakeUpInvented,
     /// An adapter does not wake up when cells come.
     StepLost,
+    /// An adapter takes more cells in a step than it was told.
+    StepUnbounded,
+    /// An adapter sends at twice the rate of a contract.
+    ShaperHurries,
+    /// Best effort is held to an eighth of its line.
+    RestWithheld,
+    /// What a client writes where it should not lands in another's memory, too.
+    WriteSpills,
+    /// A client runs 0.3 ms later than it should.
+    WakeUpLate,
     /// Faults go on after the healing.
     HealForgotten,
     /// A VC is not closed at the end.

@@ -128,7 +128,8 @@ pub fn check_determinism(
 }
 
 /// I8: without faults, connections that keep their contracts get what they get without hazards,
-/// but for a PDU; unless the network has no room for all.
+/// but for a PDU; unless the network has no room for all. I11: with no fault but hostile writes
+/// they get exactly what they get without, but for those whose memory it is.
 pub fn check_isolation(
     scenario: &Scenario,
     options: Options,
@@ -138,6 +139,7 @@ pub fn check_isolation(
         faults: Vec::new(),
         ..scenario.clone()
     };
+    check_hostile(scenario, &calm, options, progress)?;
     let alone = Scenario {
         sources: calm
             .sources
@@ -168,6 +170,53 @@ pub fn check_isolation(
         }
     }
     Ok(with)
+}
+
+fn check_hostile(
+    scenario: &Scenario,
+    calm: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> Result<(), Failure> {
+    let writes = scenario.faults.iter();
+    let writes = writes.filter(|fault| matches!(fault, FaultSpec::Write { .. }));
+    let hostile = Scenario {
+        faults: writes.cloned().collect(),
+        ..calm.clone()
+    };
+    if hostile.faults.is_empty() {
+        return Ok(());
+    }
+    let mut others = |scenario: &Scenario| {
+        caught(|| {
+            let mut world = World::new(scenario, options)?;
+            world.judge(scenario, progress)?;
+            Ok((world.undisturbed(), world.lawless()))
+        })
+    };
+    let (without, _) = others(calm)?;
+    let (with, lawless) = others(&hostile).map_err(|failure| match failure {
+        // Without the writes nothing is wrong.
+        Failure::Violation(violation) => {
+            let at = Ps::from_ns(violation.at_ns);
+            Violation::new("I11", at, format!("with hostile writes: {violation}")).into()
+        }
+        failure @ Failure::Scenario(_) => failure,
+    })?;
+    let differs =
+        |name: &&String| !lawless.contains(*name) && with.get(*name) != without.get(*name);
+    let sources = hostile.sources.iter().filter(|source| !source.hazard);
+    // Where cells were discarded on the way, nobody knows whose.
+    let mut names = sources.map(|source| &source.connection);
+    let in_both = |name: &&String| with.contains_key(*name) && without.contains_key(*name);
+    match names.find(|name| in_both(name) && differs(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let (with, without) = (&with[name], &without[name]);
+            let text = format!("connection {name}: with hostile writes {with:?}, else {without:?}");
+            Err(Violation::new("I11", Ps::from_ns(hostile.duration_ns), text).into())
+        }
+    }
 }
 
 /// Whether a hazard comes from the host of this connection.

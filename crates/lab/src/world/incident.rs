@@ -227,6 +227,14 @@ impl World {
         };
         let words = (memory.len() / 8) as u64;
         memory.store((word % words.max(1)) as usize * 8, value);
+        if self.options.canary == Some(Canary::WriteSpills) {
+            let mut others = station.endpoints.values();
+            if let Some(other) = others.find(|other| !other.is_lawless) {
+                let words = (other.from_client.len() / 8) as u64;
+                let at = (word % words.max(1)) as usize * 8;
+                other.from_client.store(at, value);
+            }
+        }
         self.wake_station(host, self.now);
     }
 }

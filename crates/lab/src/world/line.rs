@@ -217,9 +217,9 @@ impl Line {
         }
     }
 
-    /// Gets 10 ms longer: a bug on purpose.
+    /// Gets 1 ms longer: a bug on purpose.
     pub(crate) fn prolong(&mut self) {
-        self.delay = self.delay.plus(Ps::from_ns(10_000_000));
+        self.delay = self.delay.plus(Ps::from_ns(1_000_000));
     }
 
     /// Exchanges the octets of a cell for those of the next: a bug on purpose.

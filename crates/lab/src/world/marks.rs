@@ -25,7 +25,7 @@ pub struct Mark {
     pub count: u64,
 }
 
-/// All marks, in the same order for every run, those never reached too.
+/// All marks of a run, those never reached too: of servers if it has any, else of a world without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Marks(Vec<Mark>);
 
@@ -42,12 +42,17 @@ impl Marks {
 
     /// Adds those of another run.
     pub fn add(&mut self, other: &Self) {
-        if self.0.is_empty() {
-            self.0.clone_from(&other.0);
-            return;
-        }
-        for (mark, more) in self.0.iter_mut().zip(&other.0) {
-            mark.count += more.count;
+        for (n, more) in other.0.iter().enumerate() {
+            let is_it = |mark: &Mark| (mark.group, mark.name) == (more.group, more.name);
+            // Runs of one kind have the same ones, mostly in the same places.
+            let at = match self.0.get(n) {
+                Some(mark) if is_it(mark) => Some(n),
+                _ => self.0.iter().position(is_it),
+            };
+            match at {
+                Some(at) => self.0[at].count += more.count,
+                None => self.0.push(*more),
+            }
         }
     }
 
@@ -58,6 +63,17 @@ impl Marks {
     /// The marks of a world that has run to its end.
     pub(crate) fn of(world: &World, scenario: &Scenario) -> Self {
         let mut marks = Self::default();
+        if !world.service.is_empty() {
+            let discarded = |reason: Discard| {
+                let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
+                (reason, adapters(world, count))
+            };
+            let reached = world.service.reached(Discard::ALL.map(discarded));
+            for (group, name, count) in reached {
+                marks.push(group, name, count);
+            }
+            return marks;
+        }
         marks.discards(world);
         marks.faults(world, scenario);
         marks.states(world);

@@ -26,6 +26,7 @@ mod error;
 mod fault;
 mod incident;
 mod kills;
+mod latency;
 pub mod limits;
 mod line;
 mod marks;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{AdapterStats, Discard, Notification, VcStats};
+use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
 use cellgate_core::contract::{Aal, ServiceCategory};
 
 use super::incident::Change;
@@ -12,9 +12,6 @@ use super::station::Station;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
 use crate::Progress;
-
-/// Cells that can wait before a host's line though its sources are slower than it.
-const CROWD: u64 = 256;
 
 /// What a scenario says of a connection, beside what happened to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +83,39 @@ impl World {
             && !self.stations[connection.to].overflowed.contains(&address);
         let met = self.is_met(scenario, n) || self.is_held(connection);
         passed && !met && !standing.crowded
+    }
+
+    /// Names of the connections of which one end, or its client, writes what it should not.
+    pub(super) fn lawless(&self) -> BTreeSet<String> {
+        let connections = self.connections.iter().zip(0..);
+        let own = connections.filter(|(connection, n)| {
+            let mut ends = [connection.from, connection.to].into_iter();
+            ends.any(|host| self.stations[host].is_lawless(*n))
+        });
+        own.map(|(connection, _)| connection.name.clone()).collect()
+    }
+
+    /// What became of the connections of which no switch has discarded a cell: PDUs, cells and
+    /// octets read, PDUs lost, repeated and strange, and what adapters hold against their clients.
+    pub(super) fn undisturbed(&self) -> BTreeMap<String, [u64; 7]> {
+        let connections = (0..).zip(&self.connections);
+        let passed = connections.filter(|(_, connection)| connection.discarded == 0);
+        let seen = |(n, connection): (u32, &Connection)| {
+            let tally = &connection.tally;
+            let ends = self.stations.iter().flat_map(|station| &station.closed);
+            let own = ends.filter(|(whose, _)| *whose == n);
+            let got = [
+                tally.delivered,
+                tally.cells,
+                tally.octets,
+                tally.lost,
+                tally.repeated,
+                tally.strangers + tally.misfits,
+                own.map(|(_, info)| info.stats.client_faults).sum(),
+            ];
+            (connection.name.clone(), got)
+        };
+        passed.map(seen).collect()
     }
 
     fn wrong(&self, invariant: &str, text: String) -> Violation {
@@ -187,11 +217,16 @@ impl World {
         }
     }
 
+    /// The lines behind the outputs of a switch.
+    pub(super) fn outputs_of(&self, switch: usize) -> impl Iterator<Item = usize> {
+        (0..self.lines.len()).filter(move |line| {
+            matches!(self.places[line ^ 1], Place::Switch { switch: at, .. } if at == switch)
+        })
+    }
+
     /// What a switch has queued it has sent.
     fn outputs_are_conserved(&self, switch: usize) -> Result<(), Violation> {
-        let behind = (0..self.lines.len()).filter(|line| {
-            matches!(self.places[line ^ 1], Place::Switch { switch: at, .. } if at == switch)
-        });
+        let behind = self.outputs_of(switch);
         for (line, counts) in behind.zip(self.switches[switch].counts()) {
             let sent = self.lines[line].counts().sent;
             if sent != counts.queued {
@@ -338,8 +373,7 @@ impl World {
         standing: Standing,
     ) -> Result<(), Violation> {
         let (connection, number) = (&self.connections[n], n as u32);
-        // What a server opens it promises by itself. How long its writer waits for credit, and for
-        // the rate that was admitted, is no delay of the way.
+        // What a server opens it promises by itself.
         let is_ours = connection.is_open && !self.service.serves(connection.from, number);
         let Some(sender) = connection.sender.filter(|_| is_ours) else {
             return Ok(());
@@ -358,7 +392,12 @@ impl World {
                 let text = format!("connection {name}: {missing} of {sent} PDUs did not arrive");
                 return Err(self.wrong("I6", text));
             }
-            let bound = self.latency_bound(scenario, n, sender);
+            let source = &self.sources[sender];
+            let shaped = match source.is_by_adapter() {
+                true => source.shaping().plus(self.shaping_bound(scenario, n)),
+                false => Ps::ZERO,
+            };
+            let bound = self.delay_bound(scenario, n).plus(shaped);
             if tally.latency.most > bound.ps() {
                 let most = Ps::new(tally.latency.most).ns();
                 let bound = bound.ns();
@@ -410,48 +449,6 @@ impl World {
             return Err(self.wrong("I9", text));
         }
         Ok(())
-    }
-
-    /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
-    /// receiver.
-    fn latency_bound(&self, scenario: &Scenario, connection: usize, sender: usize) -> Ps {
-        let notification = scenario.connections[connection].notification;
-        let connection = &self.connections[connection];
-        let mut bound = self.sources[sender].shaping();
-        for (n, line) in connection.path.iter().enumerate() {
-            let spec = &scenario.links[line / 2];
-            let queue = match self.places[line ^ 1] {
-                Place::Switch { switch, .. } if n > 0 => {
-                    u64::from(scenario.switches[switch].queue_cells)
-                }
-                _ => CROWD,
-            };
-            let queued = self.lines[*line].cell().times(queue + 1);
-            bound = bound.plus(Ps::from_ns(spec.delay_ns)).plus(queued);
-        }
-        let host = &scenario.hosts[connection.to];
-        let told = match notification {
-            Notification::Silent {
-                longest_delay_ns, ..
-            } => longest_delay_ns,
-            Notification::Polled | Notification::FirstCell => return Ps::MAX,
-            _ => 0,
-        };
-        let late = host
-            .step_ns
-            .saturating_mul(4)
-            .saturating_add(host.wake_up_ns);
-        let stalls = scenario.faults.iter().map(|fault| match fault {
-            FaultSpec::AdapterStall {
-                host: at, for_ns, ..
-            } if *at == host.name => *for_ns,
-            _ => 0,
-        });
-        // What has come meanwhile is taken but little faster than what comes.
-        let stalled = stalls.fold(0, u64::saturating_add);
-        bound.plus(Ps::from_ns(
-            late.saturating_add(told).saturating_add(stalled),
-        ))
     }
 
     /// I16: a reader that sleeps has an empty queue, where events tell it.

@@ -26,6 +26,9 @@ use crate::{Progress, Silent};
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
 
+/// Of [`Canary::WakeUpLate`].
+const WAKE_UP_LATE_NS: u64 = 300_000;
+
 /// Events that nobody is told of.
 const EVENTS_UNTOLD: u64 = 1_024;
 
@@ -500,7 +503,11 @@ impl World {
             if self.is_lost(Canary::WakeUpLost) {
                 continue;
             }
-            let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns);
+            let late_ns = match self.options.canary {
+                Some(Canary::WakeUpLate) => WAKE_UP_LATE_NS,
+                _ => 0,
+            };
+            let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns + late_ns);
             self.wake_client(host, client, self.now.plus(wake_up));
         }
         self.woken = woken;
@@ -598,7 +605,7 @@ impl World {
             tally.octets += found.len as u64;
             tally.tagged += u64::from(found.tagged);
             if let Some(pdu) = found.number {
-                self.service.has_read(number, pdu);
+                self.service.has_read(now, number, pdu);
                 let len = sender.map(|sender| usize::from(sender.sdu_len(pdu)));
                 tally.misfits += u64::from(len != Some(found.len));
                 tally.found(pdu, now);

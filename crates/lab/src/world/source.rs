@@ -156,16 +156,14 @@ impl Source {
         cells.max().unwrap_or(0).into()
     }
 
-    /// How long an SDU is at the adapter that sends it at this source's rate: the one before it
-    /// may still be there. Nothing, if the source puts cells on the line itself.
+    /// How long an SDU is at the adapter that sends it at this source's rate.
     pub(crate) fn shaping(&self) -> Ps {
         let gap = match &self.gaps {
             Gaps::Even(gap) => *gap,
             Gaps::OnOff(bursts) => bursts.cell,
             Gaps::Scan(_) | Gaps::Recorded(_) => return Ps::ZERO,
         };
-        let pdus = if self.by_adapter { 2 } else { 0 };
-        gap.times(pdus * self.longest_pdu())
+        gap.times(self.longest_pdu())
     }
 
     /// Whether SDUs go through the adapter.

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// Let no reference run beside the adapters
     #[arg(long)]
     fast: bool,
-    /// Run each once more without its hazards, and compare
+    /// Run each without its hazards, and without what hostile clients write, and compare
     #[arg(long)]
     isolation: bool,
     /// Print how often each coverage mark was reached; fail if one was not

@@ -28,7 +28,8 @@ pub(super) struct Compared {
     /// Run it three times, in trains and cell by cell: nothing may differ
     #[arg(long)]
     det: bool,
-    /// Run it without its faults, with its hazards and without them, and compare
+    /// Run it without its faults, with and without its hazards, and what hostile clients write, and
+    /// compare
     #[arg(long)]
     isolation: bool,
 }

@@ -15,6 +15,7 @@ use cellgate_core::wire::VpiVci;
 use super::credit::{Ledger, is_of_rate};
 use super::scenario::ApplicationSpec;
 use crate::world::scenario::ConnectionSpec;
+use crate::world::{Interval, Ps};
 
 /// A Request without a Confirm.
 #[derive(Clone, Debug)]
@@ -67,6 +68,12 @@ pub(crate) struct Application {
     pub(crate) held: Option<Held>,
     /// A change of contract that waits until everything has been sent.
     pub(crate) flushing: Option<Flush>,
+    /// What best effort has heard of its share: of what it sends, of what it receives.
+    pub(crate) share: [Option<CellRate>; 2],
+    /// When all that it has handed over is to have been sent.
+    shaped: Ps,
+    /// It has not said hello.
+    pub(crate) is_mute: bool,
     /// Processes that it has been.
     pub(crate) lives: u32,
     pub(crate) counts: Counts,
@@ -122,6 +129,9 @@ impl Application {
             later: VecDeque::new(),
             held: None,
             flushing: None,
+            share: [None; 2],
+            shaped: Ps::ZERO,
+            is_mute: false,
             lives: 0,
             counts: Counts::default(),
         }
@@ -273,6 +283,19 @@ impl Application {
                 Gate::SuspendedUntil(until)
             }
         }
+    }
+
+    /// When a shaper that has nothing else to do is to have sent what is handed over now, behind
+    /// what was before.
+    pub(crate) fn leaves(&mut self, now: Ps, octets: u16) -> Ps {
+        if let Some(rate) = self.guaranteed() {
+            let cells = aal5_cells(octets.into());
+            self.shaped = self
+                .shaped
+                .max(now)
+                .plus(Interval::of_rate(rate).times(cells.into()));
+        }
+        self.shaped
     }
 
     /// An SDU was handed over.

@@ -18,6 +18,8 @@ use crate::world::{Ps, Violation};
 
 /// From one try of an application to connect, or to see that everything has been sent, to the next.
 const RETRY: Ps = Ps::from_ns(200_000);
+/// From a connection to the first Request.
+pub(super) const HELLO: Ps = Ps::from_ns(2_000_000);
 
 /// By how much cells can come closer together on their way: a queue of 256 cells takes 0.73 ms.
 const SWITCHES_NS: u64 = 1_000_000;
@@ -71,8 +73,11 @@ impl World {
             return self.queue.push(self.now.plus(RETRY), Event::Service(event));
         }
         if !is_connected {
-            self.service.applications[n].later.push_front(at);
-            return self.connect(n);
+            let greets = call != Call::Mute;
+            if greets {
+                self.service.applications[n].later.push_front(at);
+            }
+            return self.connect(n, greets);
         }
         let application = &self.service.applications[n];
         let (port, sends) = (application.port, application.sends);
@@ -107,7 +112,7 @@ impl World {
                 Request::Reattach { address }
             }
             Call::Delete => Request::Delete { address },
-            Call::Crash => return,
+            Call::Crash | Call::Mute => return self.goes_on(n),
         };
         self.request(n, request, capability);
     }
@@ -123,10 +128,12 @@ impl World {
         }
     }
 
-    fn connect(&mut self, n: usize) {
+    /// Connects, and says hello or nothing.
+    fn connect(&mut self, n: usize, greets: bool) {
         let application = &mut self.service.applications[n];
         let host = application.host;
         application.lives += 1;
+        application.is_mute = !greets;
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -135,7 +142,13 @@ impl World {
         served.clients.insert(client, n);
         self.service.applications[n].client = Some(client);
         self.post(host, to_server(client), Parcel::Connect);
-        self.request(n, Request::Hello { version: VERSION }, None);
+        if greets {
+            return self.request(n, Request::Hello { version: VERSION }, None);
+        }
+        let looks = self.now.plus(HELLO).plus(RETRY);
+        let event = ServiceEvent::Deadline(host as u32);
+        self.queue.push(looks, Event::Service(event));
+        self.goes_on(n);
     }
 
     pub(super) fn request(&mut self, n: usize, request: Request, capability: Option<VcId>) {
@@ -299,16 +312,24 @@ impl World {
         let Some(n) = self.application_at(host, client) else {
             return;
         };
+        self.service.seen.told(&message);
         match message {
             FromServer::Confirm { id, result } => {
                 let Some(waiting) = self.service.applications[n].ended(id) else {
                     // It was sent twice, and confirmed before.
-                    return;
+                    return self.service.seen.note("asked_again", "confirmed_twice");
                 };
                 let counts = &mut self.service.applications[n].counts;
+                let seen = &mut self.service.seen;
                 match &result {
-                    Ok(_) => counts.confirmed += 1,
-                    Err(_) => counts.refused += 1,
+                    Ok(_) => {
+                        counts.confirmed += 1;
+                        seen.confirmed(&waiting);
+                    }
+                    Err(refused) => {
+                        counts.refused += 1;
+                        seen.refused(&waiting, refused);
+                    }
                 }
                 match result {
                     Ok(confirm) => self.is_confirmed(n, &waiting, confirm, enclosure),
@@ -473,6 +494,7 @@ impl World {
 
     /// The Request that was sent last is what a refusal has offered.
     fn takes_offer(&mut self, n: usize) {
+        self.service.seen.note("offer", "taken");
         if let Some(waiting) = self.service.applications[n].waiting.back_mut() {
             waiting.takes_offer = true;
         }
@@ -507,8 +529,13 @@ impl World {
                 self.goes_on(n);
             }
             Indication::Share {
-                transmit_credit, ..
+                transmit,
+                transmit_credit,
+                receive,
             } => {
+                let share = [transmit, receive];
+                let before = std::mem::replace(&mut self.service.applications[n].share, share);
+                self.service.seen.share(before, share);
                 let now = self.now.time();
                 let paced = self.service.applications[n].paces(now, transmit_credit);
                 self.is_paced(n, paced);
@@ -517,8 +544,10 @@ impl World {
                 let application = &self.service.applications[n];
                 let accepts = application.spec.accepts;
                 if accepts && application.held.is_some() && !application.is_busy() {
+                    self.service.seen.note("growth", "accepted");
                     self.flush_first(n, Flush::Accept(id));
                 } else {
+                    self.service.seen.note("growth", "declined");
                     self.respond(n, id, Response::Decline);
                 }
             }
@@ -535,6 +564,7 @@ impl World {
             return;
         };
         for waiting in application.waiting.clone() {
+            self.service.seen.asked_again(&waiting);
             let id = waiting.id;
             let message = match waiting.request {
                 Some(request) => FromClient::Request { id, request },
@@ -584,13 +614,14 @@ impl World {
             return;
         };
         self.service.applications[n].sent(self.now.time(), len);
+        let leaves = self.service.applications[n].leaves(self.now, len);
         let standing = self.standing_of(n, len);
         let Some(promise) = self.service.promises.get_mut(&connection) else {
             return;
         };
         promise.is_handed_over(self.now);
         match standing {
-            Standing::Promised => promise.makes(self.now, number),
+            Standing::Promised => promise.makes(self.now, number, leaves),
             Standing::Exceeds => promise.is_exceeded_by_sender(self.now),
             Standing::Unpromised => {}
         }
@@ -631,6 +662,9 @@ impl World {
     /// An adapter stands still: what it sends comes late, what it receives is covered for a while.
     pub(in crate::world) fn adapter_is_stalled(&mut self, host: usize, span: Ps, covered: Ps) {
         let until = self.now.plus(span);
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.stood_still(span);
+        }
         for (connection, promise) in &mut self.service.promises {
             let at = &self.connections[*connection as usize];
             if at.from == host || at.to == host && span > covered {

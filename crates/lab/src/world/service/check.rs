@@ -372,6 +372,7 @@ impl World {
             return;
         }
         served.counts.audits += 1;
+        self.service.seen.has(&served.process);
         if let Some(text) = served.out_of_books(&self.service.applications) {
             self.breaks("I15", host, &text);
         }
@@ -407,6 +408,15 @@ impl World {
                 let name = &self.connections[*connection as usize].name;
                 let text = format!("connection {name}: {missing} PDUs from {first} on are missing");
                 return Err(Violation::new("I6", self.now, text));
+            }
+            let n = *connection as usize;
+            let bound = self.delay_bound(scenario, n);
+            let bound = bound.plus(self.shaping_bound(scenario, n));
+            if is_sound && promise.longest > bound {
+                let name = &self.connections[n].name;
+                let (longest, bound) = (promise.longest.ns(), bound.ns());
+                let text = format!("connection {name}: a PDU took {longest} ns, bound {bound} ns");
+                return Err(Violation::new("I7", self.now, text));
             }
         }
         self.violation.clone().map_or(Ok(()), Err)

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId, VcIndex};
 use cellgate_core::server::{
-    AdapterAsk, Admission, ClientId, Enclosed, FromClient, FromServer, InterfaceSpec, Server,
-    ServerConfig, Ticket,
+    AdapterAsk, Admission, ClientId, Enclosed, FromClient, FromServer, Health, InterfaceSpec,
+    Server, ServerConfig, Ticket,
 };
 use serde::{Deserialize, Serialize};
 
 use super::process::{Files, Heard, Process};
 use super::scenario::ServerSpec;
+use crate::world::Ps;
 
 /// The operator's socket: whoever adds interfaces.
 pub(super) const OPERATOR: ClientId = ClientId(1);
@@ -165,6 +166,10 @@ pub(super) struct Served {
     /// Commands that can find no room.
     pub(super) refusable: u64,
     pub(super) offered: BTreeMap<ClientId, Offered>,
+    /// What the commands were for that it has had no answer to.
+    pub(super) asked: BTreeMap<Ticket, &'static str>,
+    /// How its adapter has stood still since it last looked.
+    pub(super) health: Health,
     /// Connections that somebody has had deleted.
     pub(super) deleted: BTreeSet<u32>,
     pub(super) counts: ServerOutcome,
@@ -191,11 +196,21 @@ impl Served {
             last_client: OPERATOR.0,
             refusable: 0,
             offered: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            health: Health::default(),
             deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
             interfaces,
         }
+    }
+
+    /// Its adapter stands still for so long.
+    pub(super) fn stood_still(&mut self, span: Ps) {
+        let health = &mut self.health;
+        health.gap_ns = health.gap_ns.max(span.ns());
+        health.gaps += 1;
+        health.gaps_total_ns += span.ns();
     }
 
     /// Where a channel comes among those that have a message at the same time.

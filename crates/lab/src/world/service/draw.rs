@@ -36,6 +36,9 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     hazard(&mut draw, &mut scenario);
     faults(&mut draw, &mut scenario);
     deaths_together(&mut draw, &mut scenario);
+    if seed % 4 == 3 {
+        rarities(&mut draw, &mut scenario);
+    }
     Some(scenario)
 }
 
@@ -369,6 +372,50 @@ fn faults(draw: &mut Draw, scenario: &mut Scenario) {
                         bit: draw.below(424) as u16,
                     },
                 },
+            });
+        }
+    }
+}
+
+/// What is too rare otherwise, in every fourth scenario: adapters under overload, programs that do
+/// not say hello, servers and adapters that die while a call is carried out.
+fn rarities(draw: &mut Draw, scenario: &mut Scenario) {
+    for host in &mut scenario.hosts {
+        host.overload_cells = draw.pick(&[0, 40, 150]);
+    }
+    for application in &mut scenario.applications {
+        if draw.percent(15) {
+            let mute = CallSpec {
+                at_ns: draw.below(1_000_000),
+                call: Call::Mute,
+            };
+            application.calls.insert(0, mute);
+        }
+    }
+    for _ in 0..draw.between(1, 3) {
+        let n = draw.below(scenario.applications.len() as u64) as usize;
+        // What is permanent and is given back goes through most stages.
+        let gives_back = |one: &&ApplicationSpec| one.calls.iter().any(|c| c.call == Call::Add);
+        let permanent = scenario.applications.iter().find(gives_back);
+        let application = match permanent.filter(|_| draw.percent(60)) {
+            Some(permanent) => permanent,
+            None => &scenario.applications[n],
+        };
+        let at = draw.below(application.calls.len() as u64) as usize;
+        let (host, called_ns) = (application.host.clone(), application.calls[at].at_ns);
+        let Some(server) = scenario.servers.iter_mut().find(|one| one.host == host) else {
+            continue;
+        };
+        let for_ns = draw.between(50_000, 1_000_000);
+        let latest_ns = scenario.heal_ns - for_ns;
+        let at_ns = (called_ns + draw.below(16 * server.control_ns)).min(latest_ns);
+        if draw.percent(50) {
+            server.crashes.push(CrashSpec { at_ns, for_ns });
+        } else {
+            scenario.faults.push(FaultSpec::AdapterCrash {
+                host,
+                at_ns,
+                for_ns,
             });
         }
     }

@@ -19,6 +19,7 @@ mod check;
 mod credit;
 mod daemon;
 mod draw;
+mod marks;
 mod process;
 mod promise;
 mod run;
@@ -35,6 +36,7 @@ use daemon::Served;
 pub use daemon::ServerOutcome;
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
+use marks::Seen;
 use promise::Promise;
 
 pub(crate) use setup::Services;
@@ -58,6 +60,8 @@ pub(crate) enum ServiceEvent {
     Call(u32, u32),
     /// An application looks whether everything has been sent.
     Flush(u32),
+    /// A host's server hangs up on whoever has not said hello.
+    Deadline(u32),
 }
 
 /// All servers and applications of a run.
@@ -72,6 +76,7 @@ pub(crate) struct Service {
     promises: BTreeMap<u32, Promise>,
     /// No server looks at its adapter from then on.
     looks_until: Ps,
+    seen: Seen,
     bug: Option<ServerBug>,
 }
 
@@ -88,9 +93,9 @@ impl Service {
     }
 
     /// A PDU of a connection was read.
-    pub(crate) fn has_read(&mut self, connection: u32, number: u64) {
+    pub(crate) fn has_read(&mut self, now: Ps, connection: u32, number: u64) {
         if let Some(promise) = self.promises.get_mut(&connection) {
-            promise.keeps(number);
+            promise.keeps(now, number);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What was admitted at both ends and conforms loses nothing.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::world::Ps;
 use crate::world::incident::SETTLED;
@@ -8,7 +8,8 @@ use crate::world::incident::SETTLED;
 /// PDUs of one connection that must arrive.
 #[derive(Debug, Default)]
 pub(super) struct Promise {
-    due: BTreeSet<u64>,
+    /// And when a shaper is to have sent each.
+    due: BTreeMap<u64, Ps>,
     /// Nothing is promised of what is handed over before.
     from: Ps,
     /// Whatever was cut short takes the next PDU with it.
@@ -23,6 +24,8 @@ pub(super) struct Promise {
     exceeding: Option<Ps>,
     /// PDUs that were promised, and have arrived.
     pub(super) kept: u64,
+    /// The longest that one of them has taken from when it was to be sent.
+    pub(super) longest: Ps,
 }
 
 impl Promise {
@@ -39,10 +42,10 @@ impl Promise {
         self.handed_over = Some(now);
     }
 
-    /// PDU `number`, which is handed over, must arrive.
-    pub(super) fn makes(&mut self, now: Ps, number: u64) {
+    /// PDU `number`, which is handed over and is to be sent by `leaves`, must arrive.
+    pub(super) fn makes(&mut self, now: Ps, number: u64, leaves: Ps) {
         if now >= self.from && !std::mem::take(&mut self.passes_over) && !self.is_exceeded {
-            self.due.insert(number);
+            self.due.insert(number, leaves);
         }
     }
 
@@ -74,12 +77,15 @@ impl Promise {
     }
 
     /// PDU `number` is there.
-    pub(super) fn keeps(&mut self, number: u64) {
-        self.kept += u64::from(self.due.remove(&number));
+    pub(super) fn keeps(&mut self, now: Ps, number: u64) {
+        if let Some(leaves) = self.due.remove(&number) {
+            self.kept += 1;
+            self.longest = self.longest.max(now.since(leaves));
+        }
     }
 
     /// The first PDU that is missing, and how many are.
     pub(super) fn missing(&self) -> Option<(u64, usize)> {
-        Some((*self.due.first()?, self.due.len()))
+        Some((*self.due.first_key_value()?.0, self.due.len()))
     }
 }

@@ -10,6 +10,7 @@ use cellgate_core::server::{
 use super::daemon::{
     FROM_ADAPTER, OPERATOR, Parcel, Reader, TO_ADAPTER, client_of, reader_of, to_client,
 };
+use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
 use super::spoil::{is_lost, spoil, spoil_message};
 use super::{ServerBug, ServiceEvent};
@@ -76,6 +77,9 @@ impl World {
                 self.call(application as usize, call as usize);
             }
             ServiceEvent::Flush(application) => self.flush(application as usize),
+            ServiceEvent::Deadline(host) => {
+                self.serve_any(host as usize, Server::handle_deadline);
+            }
         }
     }
 
@@ -143,6 +147,9 @@ impl World {
             }
             Parcel::Answer(heard) => self.server_is_answered(host, *heard),
             Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
+                if let Some(served) = self.service.hosts.get_mut(&host) {
+                    served.asked.clear();
+                }
                 self.serve_any(host, |server, now| server.handle_adapter_lost(now));
             }
             Parcel::Ready(adapter) if self.adapter_life(host) < adapter => {
@@ -295,6 +302,7 @@ impl World {
         });
         let hello = Request::Hello { version: VERSION };
         self.operator_asks(host, hello);
+        self.operator_asks(host, Request::Monitor);
         self.operator_adds(host);
     }
 
@@ -318,8 +326,10 @@ impl World {
         match output {
             Output::Adapter { ticket, ask } => self.ask(host, ticket, ask),
             Output::Client {
-                client: OPERATOR, ..
-            } => {}
+                client: OPERATOR,
+                message,
+                ..
+            } => self.service.seen.told(&message),
             Output::Client {
                 client,
                 message,
@@ -338,8 +348,10 @@ impl World {
                 self.post(host, TO_ADAPTER, keep);
             }
             Output::HangUp { client } => {
-                if let Some(served) = self.service.hosts.get_mut(&host) {
-                    served.clients.remove(&client);
+                let served = self.service.hosts.get_mut(&host);
+                let number = served.and_then(|served| served.clients.remove(&client));
+                if number.is_some_and(|n| self.service.applications[n].is_mute) {
+                    self.service.seen.note("hung_up", "silent");
                 }
                 self.post(host, to_client(client), Parcel::HungUp);
             }
@@ -371,6 +383,9 @@ impl World {
             };
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
+        let stage = marks::stage(&ask, &served.process);
+        served.asked.insert(ticket, stage);
+        self.service.seen.note("asked", stage);
         let parcel = Parcel::Ask {
             adapter: served.known_adapter,
             asker: served.life,
@@ -466,6 +481,10 @@ impl World {
         if served.life != heard.life || served.server.is_none() {
             return;
         }
+        let stage = served.asked.remove(&heard.ticket);
+        if let (Some(stage), Err(_)) = (stage, &heard.answer) {
+            self.service.seen.note("adapter_refused", stage);
+        }
         match heard.news {
             News::Attachment(attachment, client) => {
                 served.attachments.insert(attachment, client);
@@ -491,6 +510,14 @@ impl World {
         if served.server.take().is_none() {
             return;
         }
+        let under_way = std::mem::take(&mut served.asked);
+        let seen = &mut self.service.seen;
+        seen.died("server_died_in", under_way.values());
+        seen.add(
+            "server_died_in",
+            "no_adapter",
+            (!served.is_adapter_up).into(),
+        );
         let kept = served.kept();
         served.life += 1;
         served.vcs.clear();
@@ -510,6 +537,7 @@ impl World {
             return;
         };
         let number = served.clients.remove(&client);
+        self.service.seen.note("hung_up", "with_server");
         let channel = super::daemon::to_server(client);
         served.channels.remove(&channel);
         self.post(host, to_client(client), Parcel::HungUp);
@@ -591,6 +619,7 @@ impl World {
         served.counts.take_ups += 1;
         served.counts.taken_up += served.process.vcs.len() as u64;
         let mut taken = self.taken_up(host);
+        self.service.seen.taken_up(&taken);
         let first = taken.iter().position(|one| one.vc.is_some());
         match (self.service.bug, first) {
             (Some(ServerBug::VcNotTakenUp), Some(first)) => drop(taken.remove(first)),
@@ -690,12 +719,15 @@ impl World {
             up: true,
             dropped_cells: 0,
         });
-        let health = Health {
-            gap_ns: 0,
-            gaps: 0,
-            gaps_total_ns: 0,
-            ports: ports.collect(),
+        let ports = ports.collect();
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
         };
+        let health = Health {
+            ports,
+            ..served.health.clone()
+        };
+        served.health.gap_ns = 0;
         self.serve_any(host, |server, now| {
             server.handle_report(now, &state);
             server.handle_health(now, &health);
@@ -707,6 +739,15 @@ impl World {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
+        let under_way = std::mem::take(&mut served.asked);
+        let seen = &mut self.service.seen;
+        seen.died("adapter_died_in", under_way.values());
+        seen.add(
+            "adapter_died_in",
+            "no_server",
+            served.server.is_none().into(),
+        );
+        served.health = Health::default();
         served.process.clear();
         served.is_adapter_up = false;
         let lost = served.adapter_life;

@@ -144,4 +144,6 @@ pub enum Call {
     Delete,
     /// It dies. Its next call is another process's.
     Crash,
+    /// It connects and says nothing, not even hello, unless it has a socket already.
+    Mute,
 }

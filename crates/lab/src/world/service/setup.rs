@@ -12,6 +12,7 @@ use cellgate_core::server::{
 use cellgate_core::wire::VpiVci;
 
 use super::application::Application;
+use super::call::HELLO;
 use super::daemon::Served;
 use super::scenario::ServerSpec;
 use super::{Promise, ServerBug, Service};
@@ -252,6 +253,7 @@ fn config(
         },
         limits: Limits {
             waiting: 8,
+            hello_ns: HELLO.ns(),
             ..Limits::default()
         },
     }

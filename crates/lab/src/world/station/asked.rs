@@ -23,6 +23,8 @@ pub(crate) struct Brought {
 pub(super) enum AskedFor {
     Attach(usize),
     Detach(AttachmentIndex),
+    /// A VC like this is to be open.
+    Opens(OpenRequest),
     Other,
 }
 
@@ -55,6 +57,9 @@ impl Station {
         let asked = match ask {
             AdapterAsk::Attach { .. } => AskedFor::Attach(self.clients.len()),
             AdapterAsk::Detach { attachment } => AskedFor::Detach(*attachment),
+            AdapterAsk::Open { request, .. } | AdapterAsk::Modify { request, .. } => {
+                AskedFor::Opens(*request)
+            }
             _ => AskedFor::Other,
         };
         let ticket = self.ticket(Ordered::Asked(asked));
@@ -150,7 +155,11 @@ impl Station {
                     self.clients[client].index = None;
                 }
             }
-            (_, Ok(Outcome::Closed(info))) => self.closed.push((u32::MAX, info.clone())),
+            (AskedFor::Opens(request), Ok(Outcome::Vc(vc))) => self.watch.opens(*vc, &request),
+            (_, Ok(Outcome::Closed(info))) => {
+                self.watch.closes(&info.request);
+                self.closed.push((u32::MAX, info.clone()));
+            }
             _ => {}
         }
         let answer = (completion.ticket, completion.result.clone());

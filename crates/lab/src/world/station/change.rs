@@ -59,6 +59,7 @@ impl Station {
             asked,
         } = changing;
         self.counts.modified += 1;
+        self.watch.opens(vc, &opening.request);
         let connection = opening.connection;
         if handles.is_none() {
             // The memory is what it was.

@@ -1,6 +1,6 @@
 //! What a host opens and closes, and how its adapter dies and begins again.
 
-use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal, VcId};
+use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal, Transmit, VcId};
 use cellgate_core::contract::CellRate;
 
 use super::change::GUEST;
@@ -10,6 +10,7 @@ use crate::judge::Judge;
 use crate::memory::LabRegion;
 use crate::mutants::LabAdapter;
 use crate::world::Ps;
+use crate::world::canary::Canary;
 use crate::world::endpoint::{Client, Endpoint, Handles};
 use crate::world::line::{Line, address_of};
 
@@ -46,11 +47,17 @@ impl Station {
             }
             judge.opens(ticket, &request, opening.sizes, &region);
         }
-        let command = LabCommand::Open {
+        let mut command = LabCommand::Open {
             ticket,
             request,
             region,
         };
+        if let (Some(bug), LabCommand::Open { request, .. }) = (self.options.canary, &mut command)
+            && let Some(transmit) = &mut request.transmit
+        {
+            let line = self.ports[usize::from(request.port.0)].rate;
+            spoil(bug, transmit, line);
+        }
         self.board.order(ticket, command);
     }
 
@@ -119,6 +126,7 @@ impl Station {
         self.adapter = next;
         self.closed.clear();
         self.board = board(&self.config, self.options);
+        self.watch = self.watch.of_next();
         let time = self.time(now);
         self.judge = (self.options.reference).then(|| Judge::new(&self.config, time));
         let event_slots = self.spec.event_slots;
@@ -155,6 +163,7 @@ impl Station {
             }
             (Some(Ordered::Open(opened)), Ok(Outcome::Vc(vc))) => {
                 let (opening, handles) = *opened;
+                self.watch.opens(*vc, &opening.request);
                 self.by_connection.insert(opening.connection, *vc);
                 self.add_endpoint(&opening, *vc, ticket, &handles);
             }
@@ -184,6 +193,7 @@ impl Station {
             // It was closed meanwhile, or changed to take none.
             (Some(Ordered::Lend), Err(Refusal::StaleVc | Refusal::BadParameter)) => {}
             (Some(Ordered::Close(connection, _)), Ok(Outcome::Closed(info))) => {
+                self.watch.closes(&info.request);
                 self.closed.push((connection, info.clone()));
             }
             (Some(Ordered::Asked(asked)), _) => self.asked_for(asked, completion),
@@ -205,6 +215,15 @@ impl Station {
         endpoint.is_lawless = opening.lawless;
         endpoint.is_told = is_told(&opening.request) && !opening.lawless;
         self.endpoints.insert(vc, endpoint);
+    }
+}
+
+/// Has a VC sent otherwise than was asked for: a bug on purpose.
+fn spoil(bug: Canary, transmit: &mut Transmit, line: CellRate) {
+    match (bug, transmit.rate) {
+        (Canary::ShaperHurries, Some(rate)) => transmit.rate = CellRate::new(2 * rate.cell_s()),
+        (Canary::RestWithheld, None) => transmit.peak = CellRate::new(line.cell_s() / 8),
+        _ => {}
     }
 }
 

@@ -4,6 +4,7 @@
 mod asked;
 mod change;
 mod lifecycle;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +29,10 @@ use crate::world::{Ps, Violation};
 
 use asked::AskedFor;
 pub(crate) use asked::{Answer, Brought, End};
+use watch::Watch;
 
 /// Cells that wait in a port's transmit FIFO.
-const TRANSMIT_FIFO: u64 = 64;
+pub(crate) const TRANSMIT_FIFO: u64 = 64;
 
 /// The lines at a port.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +130,7 @@ pub(crate) struct Station {
     board: LabBoard,
     pub(crate) judge: Option<Judge>,
     pub(crate) violation: Option<Violation>,
+    watch: Watch,
     /// The scenario's, then those of applications of the server.
     pub(crate) clients: Vec<Client>,
     /// How many the scenario has.
@@ -205,7 +208,10 @@ impl Station {
                 .iter()
                 .map(|wires| PortConfig {
                     format: CellFormat::WithHec,
-                    budget: spec.budget,
+                    budget: match options.canary {
+                        Some(Canary::StepUnbounded) => spec.budget.saturating_mul(4),
+                        _ => spec.budget,
+                    },
                     discard_unread: false,
                     line_rate: wires.rate,
                 })
@@ -221,6 +227,7 @@ impl Station {
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
             violation: None,
+            watch: Watch::new(ports.len()),
             clients: (0..clients)
                 .map(|_| Client::new(spec.event_slots))
                 .collect(),
@@ -342,6 +349,7 @@ impl Station {
         }
         (self.last, self.on_grid) = (now, now);
         self.counts.steps += 1;
+        self.rest_is_used(now, lines);
         self.fill_fifos(now, lines);
         let time = self.time(now);
         if let Some(judge) = &mut self.judge {
@@ -350,6 +358,8 @@ impl Station {
         let received = self.adapter.stats().cells_received;
         self.adapter.step(time, &mut self.board);
         self.has_received = self.adapter.stats().cells_received > received;
+        let mut wrong = self.watch.work(&self.board, self.spec.budget);
+        Self::note(&mut self.violation, &self.spec, ("I17", now), wrong.take());
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
@@ -360,8 +370,10 @@ impl Station {
                     woken.extend(clients.position(|client| client.index == Some(*index)));
                 }
                 Trace::Transmitted { port, cells, .. } => {
-                    let output = self.ports[usize::from(port.0)].output;
+                    let port = usize::from(port.0);
+                    let output = self.ports[port].output;
                     for cell in cells.as_chunks::<CELL_LEN>().0 {
+                        wrong = wrong.or(self.watch.cell(time, port, cell));
                         lines[output].send(now, cell);
                         self.counts.sent += 1;
                     }
@@ -373,20 +385,27 @@ impl Station {
         for client in &mut self.clients {
             client.has_written = false;
         }
+        Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
         if let Some(judge) = &mut self.judge {
             let space = |port: usize| self.ports[port].space;
             let end = judge.end(time, &mut trace, &mut self.board, space);
-            self.note(now, end);
+            Self::note(&mut self.violation, &self.spec, ("I5", now), end.err());
         }
         trace.clear();
         self.board.trace = trace;
+        self.look_who_waits();
     }
 
-    /// Keeps the first difference between the adapter and the reference.
-    fn note(&mut self, now: Ps, judged: Result<(), String>) {
-        if let (Err(text), None) = (judged, &self.violation) {
-            let text = format!("host {}: {text}", self.spec.name);
-            self.violation = Some(Violation::new("I5", now, text));
+    /// Keeps the first thing that is wrong with the adapter.
+    fn note(
+        first: &mut Option<Violation>,
+        host: &HostSpec,
+        (invariant, now): (&str, Ps),
+        wrong: Option<String>,
+    ) {
+        if let (Some(text), None) = (wrong, &first) {
+            let text = format!("host {}: {text}", host.name);
+            *first = Some(Violation::new(invariant, now, text));
         }
     }
 
@@ -479,7 +498,7 @@ impl Station {
         let ticket = self.clients[client].ticket;
         if let Some(judge) = &mut self.judge {
             let taken = judge.takes_events(ticket);
-            self.note(now, taken);
+            Self::note(&mut self.violation, &self.spec, ("I5", now), taken.err());
         }
     }
 

@@ -1,0 +1,99 @@
+//! How long a PDU may take that nothing disturbs: what waits before it on its way, and the steps
+//! and the wake-up that it waits for where it is received.
+
+use cellgate_core::adapter::Notification;
+
+use super::Ps;
+use super::run::{Connection, World};
+use super::scenario::{FaultSpec, Scenario, SourceSpec, Traffic};
+use super::station::TRANSMIT_FIFO;
+use super::topology::Place;
+
+/// Cells that can wait before a host's line whose sources are together as fast as it, or faster.
+const CROWD: u64 = 256;
+/// Steps from a cell's arrival to the interrupt that tells of it, or from an SDU's doorbell to its
+/// first cell: the one that is due, and one that was left out and is made up for.
+const STEPS: u64 = 2;
+
+impl World {
+    /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
+    /// receiver: from its last cell's being sent, or, where an adapter sends it, from when the
+    /// shaper is to have sent that.
+    pub(super) fn delay_bound(&self, scenario: &Scenario, n: usize) -> Ps {
+        let Connection { to, path, .. } = &self.connections[n];
+        let mut bound = Ps::ZERO;
+        for (nth, line) in path.iter().enumerate() {
+            let queue = match self.places[line ^ 1] {
+                Place::Switch { switch, .. } if nth > 0 => self.most_waiting(switch, *line),
+                _ => self.crowd(scenario, *line),
+            };
+            let queued = self.lines[*line].cell().times(queue + 1);
+            let delay = Ps::from_ns(scenario.links[line / 2].delay_ns);
+            bound = bound.plus(delay).plus(queued);
+        }
+        let host = &scenario.hosts[*to];
+        let told = match scenario.connections[n].notification {
+            // That it has been silent for too long is noticed by a step.
+            Notification::Silent {
+                longest_delay_ns, ..
+            } => longest_delay_ns.saturating_add(host.step_ns),
+            Notification::Polled | Notification::FirstCell => return Ps::MAX,
+            _ => 0,
+        };
+        let stalls = scenario.faults.iter().map(|fault| match fault {
+            FaultSpec::AdapterStall {
+                host: at, for_ns, ..
+            } if *at == host.name => *for_ns,
+            _ => 0,
+        });
+        // What has come meanwhile is taken but little faster than what comes.
+        let stalled = stalls.fold(0, u64::saturating_add);
+        let late = host.step_ns.saturating_mul(STEPS);
+        let late = late.saturating_add(host.wake_up_ns).saturating_add(told);
+        bound.plus(Ps::from_ns(late.saturating_add(stalled)))
+    }
+
+    /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another
+    /// sends it, and what all VCs of the line can make good may come before it.
+    pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
+        let Connection { from, path, .. } = &self.connections[n];
+        let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS);
+        let cells = self.stations[*from].late_before(path[0]);
+        Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells))
+    }
+
+    /// The most cells that have waited at the output of a switch before this line.
+    fn most_waiting(&self, switch: usize, line: usize) -> u64 {
+        let counts = self.switches[switch].counts();
+        let of_line = self.outputs_of(switch).zip(counts);
+        let mut of_line = of_line.filter(|(behind, _)| *behind == line);
+        of_line.next().map_or(0, |(_, counts)| counts.most)
+    }
+
+    /// Cells that can wait before a host's line: what its adapter may put there, and one of each
+    /// source that puts cells there itself, if these are not faster than the line.
+    fn crowd(&self, scenario: &Scenario, line: usize) -> u64 {
+        let sources = scenario.sources.iter().zip(&self.sources);
+        let here = sources.filter(|(_, source)| source.line == line);
+        let rate = |spec: &SourceSpec| match spec.traffic {
+            Traffic::Paced { cell_s }
+            | Traffic::OnOff { cell_s, .. }
+            | Traffic::Scan { cell_s } => Some(u64::from(cell_s)),
+            Traffic::Greedy | Traffic::Cells(_) => None,
+        };
+        let (mut by_adapter, mut by_line, mut cell_s) = (0, 0, Some(0_u64));
+        for (spec, source) in here {
+            if source.is_by_adapter() {
+                by_adapter = TRANSMIT_FIFO;
+            } else {
+                by_line += 1;
+                cell_s = cell_s.zip(rate(spec)).map(|(sum, rate)| sum + rate);
+            }
+        }
+        let most = 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
+        match cell_s {
+            Some(cell_s) if cell_s <= most => by_adapter + by_line,
+            _ => CROWD,
+        }
+    }
+}

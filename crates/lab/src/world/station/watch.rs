@@ -1,0 +1,225 @@
+//! What is watched of every adapter, also where no reference runs beside it: that a step has no
+//! more work than it may have (I17), and that what leaves conforms to its contract and leaves no
+//! slot of a line empty for which best effort waits (I13).
+
+use std::collections::BTreeMap;
+
+use cellgate_core::Time;
+use cellgate_core::adapter::{Aal, OpenRequest, VcId, Work};
+
+use super::Station;
+use crate::board::LabBoard;
+use crate::reference::Policer;
+use crate::world::line::{Line, address_of};
+use crate::world::{Octets, Ps};
+
+/// PDUs that a step begins on a port, and transmit queues that it finds empty there.
+const PDUS_BEGUN: u64 = 8;
+const FOUND_EMPTY: u64 = 33;
+/// Cells that a step sends on a port.
+const CELLS_SENT: u64 = 256;
+
+/// Best effort has rung, been heard, and begun to send after so many steps in a row.
+const HEARD: u32 = 4;
+/// VCs of a port at which it is looked whether they wait.
+const LOOKED_AT: usize = 8;
+/// Cells that a line can be ahead of its slots, or behind.
+const SLACK: u64 = 3;
+
+/// A kind of work, and how much of it a step may have: so much for each cell of the budgets, and so
+/// much for each port.
+const BOUNDS: [(Work, u64, u64); 8] = [
+    (Work::TestReceiveFifos, 0, 1),
+    (Work::Lookup, 1, 0),
+    (Work::ReceiveCells, 1, 0),
+    (Work::AnswerOam, 1, 0),
+    (Work::EnqueueToEmpty, 0, PDUS_BEGUN),
+    (Work::Enqueue, 0, PDUS_BEGUN),
+    (Work::ParseEmptyTransmitQueues, 0, FOUND_EMPTY),
+    (Work::TransmitCells, 0, CELLS_SENT),
+];
+
+/// A VC that sends.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    vc: VcId,
+    is_aal5: bool,
+    /// None: best effort, as fast as it can.
+    policer: Option<Policer>,
+    /// Cells that it can make good at once, and one.
+    late: u64,
+}
+
+impl Sender {
+    fn is_greedy(&self) -> bool {
+        self.policer.is_none() && self.is_aal5
+    }
+}
+
+/// A port.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    /// By the bits of their addresses.
+    senders: BTreeMap<u32, Sender>,
+    /// Of these, best effort on AAL5 that may send as fast as it can.
+    greedy: Vec<VcId>,
+    /// The most cells that all of them together could make good at once, and one of each.
+    late: u64,
+    /// Steps in a row after which best effort waited.
+    waiting: u32,
+    /// PDUs that have ended in the last step, and its cells.
+    ended: u64,
+    sent: u64,
+}
+
+/// What was seen of an adapter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    ports: Vec<Port>,
+    charged: [u64; BOUNDS.len()],
+    commands: u64,
+    /// The last step.
+    last: Ps,
+}
+
+impl Watch {
+    pub(super) fn new(ports: usize) -> Self {
+        Self {
+            ports: vec![Port::default(); ports],
+            ..Self::default()
+        }
+    }
+
+    /// Of another adapter in the place of this one.
+    pub(super) fn of_next(&self) -> Self {
+        let mut next = Self::new(self.ports.len());
+        for (port, before) in next.ports.iter_mut().zip(&self.ports) {
+            port.late = before.late;
+        }
+        next
+    }
+
+    /// A VC is open, or changed.
+    pub(super) fn opens(&mut self, vc: VcId, request: &OpenRequest) {
+        self.closes(request);
+        let Some(transmit) = request.transmit else {
+            return;
+        };
+        let rate = transmit.rate.or(transmit.peak);
+        let cell_s = rate.map_or(0, |rate| rate.cell_s().into());
+        let sender = Sender {
+            vc,
+            late: transmit.cdvt_ns.saturating_mul(cell_s) / 1_000_000_000 + 1,
+            is_aal5: request.aal == Aal::Aal5,
+            policer: rate.map(|rate| Policer::new(rate.cell_s(), transmit.cdvt_ns.into(), 0)),
+        };
+        let port = &mut self.ports[usize::from(request.port.0)];
+        port.senders.insert(request.address.bits(), sender);
+        let late = port.senders.values().map(|sender| sender.late).sum();
+        port.late = port.late.max(late);
+        if sender.is_greedy() {
+            port.greedy.push(vc);
+        }
+    }
+
+    /// It is closed.
+    pub(super) fn closes(&mut self, request: &OpenRequest) {
+        let port = &mut self.ports[usize::from(request.port.0)];
+        let gone = port.senders.remove(&request.address.bits());
+        if let Some(gone) = gone.filter(Sender::is_greedy) {
+            port.greedy.retain(|vc| *vc != gone.vc);
+        }
+    }
+
+    /// I17: what is wrong with the work of a step, if anything.
+    pub(super) fn work(&mut self, board: &LabBoard, budget: u16) -> Option<String> {
+        let ports = self.ports.len() as u64;
+        let cells = u64::from(budget) * ports;
+        for (before, (work, by_cell, by_port)) in self.charged.iter_mut().zip(BOUNDS) {
+            let now = board.charged(work);
+            let done = now - std::mem::replace(before, now);
+            let bound = by_cell * cells + by_port * ports;
+            if done > bound {
+                return Some(format!("{work:?} {done} times in a step, at most {bound}"));
+            }
+        }
+        let now = board.charged(Work::HandleCommand);
+        let done = now - std::mem::replace(&mut self.commands, now);
+        (done > 1).then(|| format!("{done} commands in a step"))
+    }
+
+    /// I13: what is wrong with a cell that leaves, if anything.
+    pub(super) fn cell(&mut self, now: Time, port: usize, cell: &Octets) -> Option<String> {
+        // OAM cells are of no contract.
+        if cell[3] & 8 != 0 {
+            return None;
+        }
+        let address = address_of(cell);
+        let port = &mut self.ports[port];
+        port.sent += 1;
+        let sender = port.senders.get_mut(&address.bits())?;
+        port.ended += u64::from(!sender.is_aal5 || cell[3] & 2 != 0);
+        let policer = sender.policer.as_mut()?;
+        if !policer.conforms(now.ns()) {
+            return Some(format!("a cell of {address} leaves before its time"));
+        }
+        policer.arrive(now.ns());
+        policer.charge(1);
+        None
+    }
+
+    /// I13: the cells of the last step have left; what is wrong with the slots since, if anything.
+    fn rest(&mut self, now: Ps, step: Ps, port: usize, line: &Line) -> Option<String> {
+        let follows = self.last.plus(step) == now;
+        let port = &mut self.ports[port];
+        let (ended, sent) = (port.ended, port.sent);
+        (port.ended, port.sent) = (0, 0);
+        if !follows {
+            port.waiting = 0;
+        }
+        if port.waiting < HEARD || ended + 1 >= PDUS_BEGUN || sent >= CELLS_SENT {
+            return None;
+        }
+        let idle = now
+            .since(line.free_at().plus(line.cell().times(SLACK)))
+            .ns();
+        (idle > 0).then(|| format!("best effort waits, and its line has had nothing for {idle} ns"))
+    }
+}
+
+impl Station {
+    /// Cells of others that could ever come before one that is due on a line.
+    pub(crate) fn late_before(&self, line: usize) -> u64 {
+        let ports = self.ports.iter().zip(&self.watch.ports);
+        let mut of_line = ports.filter(|(wires, _)| wires.output == line);
+        of_line.next().map_or(0, |(_, port)| port.late)
+    }
+
+    /// I13, before a step: best effort has had what was left of each line.
+    pub(super) fn rest_is_used(&mut self, now: Ps, lines: &[Line]) {
+        let step = Ps::from_ns(self.spec.step_ns);
+        for (port, wires) in self.ports.iter().enumerate() {
+            let wrong = self.watch.rest(now, step, port, &lines[wires.output]);
+            Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
+        }
+        self.watch.last = now;
+    }
+
+    /// After a step: where best effort waits.
+    pub(super) fn look_who_waits(&mut self) {
+        for port in 0..self.ports.len() {
+            let mut greedy = self.watch.ports[port].greedy.iter().take(LOOKED_AT);
+            let waits = greedy.any(|vc| {
+                let Some(endpoint) = self.endpoints.get_mut(vc) else {
+                    return false;
+                };
+                // While it is changed it begins nothing, and who lies does not wait.
+                let lies = endpoint.is_lawless || self.clients[endpoint.client].is_lawless;
+                let changes = self.changing.contains(&endpoint.connection);
+                !lies && !changes && !endpoint.has_sent_all()
+            });
+            let port = &mut self.watch.ports[port];
+            port.waiting = if waits { port.waiting + 1 } else { 0 };
+        }
+    }
+}
