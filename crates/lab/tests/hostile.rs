@@ -112,7 +112,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 56] = [
+    let cases: [(&str, Spoil); 69] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -150,12 +150,22 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("event_slots", |s| s.hosts[0].event_slots = 3),
         ("event_slots", |s| s.hosts[0].event_slots = 1 << 31),
         ("fifo_cells", |s| s.hosts[0].fifo_cells = u32::MAX),
+        ("fifo_cells", |s| s.hosts[1].fifo_cells = 0),
         ("wake_up_ns", |s| s.hosts[1].wake_up_ns = u64::MAX),
         ("gap_max_ns", |s| s.hosts[1].gap_max_ns = u64::MAX),
         ("clock_ns", |s| s.hosts[1].clock_ns = u64::MAX),
         ("host \"b\"", |s| s.hosts[1].budget = 0),
         ("host \"b\"", |s| s.hosts[1].spare_vcs = u16::MAX),
         ("queue_cells", |s| s.switches[0].queue_cells = u32::MAX),
+        ("queue_cells", |s| s.switches[1].queue_cells = 0),
+        ("octets are needed", |s| {
+            s.switches[0].queue_cells = 1 << 20;
+            s.links.extend(many(&s.links, 20));
+        }),
+        ("octets are needed", |s| {
+            s.hosts[0].fifo_cells = 1 << 20;
+            s.links.extend(many(&s.links, 20));
+        }),
         ("two nodes", |s| {
             s.links[0].ends = ["a", "a"].map(String::from)
         }),
@@ -205,6 +215,45 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.duration_ns = limits::DURATION_MAX_NS;
             s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
         }),
+        ("before its line", |s| {
+            s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
+            s.sources[0].by_adapter = true;
+        }),
+        ("an adapter sends SDUs", |s| {
+            s.sources[0].traffic = Traffic::Cells(Vec::new());
+            s.sources[0].by_adapter = true;
+        }),
+        ("an adapter sends SDUs", |s| {
+            s.sources[0].traffic = Traffic::Scan { cell_s: 1_000 };
+            s.sources[0].by_adapter = true;
+        }),
+        ("of its steps", |s| {
+            s.connections[0].contract = "ubr,aal5:max_sdu=60000".into();
+            s.sources[0].by_adapter = true;
+            s.links[0].bit_s = 424;
+        }),
+        ("adapters guarantee more", |s| {
+            s.sources[0].by_adapter = true;
+            s.links[0].bit_s = 424_000;
+        }),
+        ("adapters guarantee more", |s| {
+            s.sources[0].by_adapter = true;
+            s.faults = vec![FaultSpec::Modify {
+                connection: "one".into(),
+                at_ns: 0,
+                contract: "cbr,aal5:pcr=400000cps,max_sdu=400".into(),
+                sender: true,
+                memory: false,
+            }];
+        }),
+        ("an address is", |s| {
+            s.connections[0].address = VpiVci::new(256, 32).expect("an address of an NNI");
+        }),
+        ("an address is", |s| s.connections[0].address = VpiVci::default()),
+        ("guests have", |s| {
+            s.connections[0].address = VpiVci::new(254, 32).expect("an address");
+            s.faults = vec![guests(0, 1)];
+        }),
         ("would cross lines", |s| {
             s.duration_ns = limits::DURATION_MAX_NS;
             s.sources[0].traffic = Traffic::Greedy;
@@ -248,6 +297,12 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.faults = vec![guests(0, 4_096); 60_000]
         }),
         ("octets are needed", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].memory = u64::MAX;
+            let contract = "cbr,aal5:pcr=300000cps,max_sdu=60000,cdvt=1s";
+            s.applications = vec![application(&[(0, Call::OpenWith(contract.into()))])];
+        }),
+        ("octets are needed", |s| {
             let named = |n: usize| HostSpec {
                 spare_vcs: 16_000,
                 ..HostSpec::named(&format!("h{n}"))
@@ -264,6 +319,9 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.faults = vec![modify("cbr,aal34:pcr=1cps,max_sdu=40")]
         }),
         ("connection \"one\"", |s| s.faults = vec![modify("cbr")]),
+        ("`memory = true`", |s| {
+            s.faults = vec![modify("cbr,aal5:pcr=5000cps,max_sdu=60000")];
+        }),
         ("10 s", |s| {
             s.faults = vec![FaultSpec::Lend {
                 connection: "one".into(),
@@ -290,7 +348,7 @@ fn scenarios_beyond_their_bounds_are_told() {
 #[test]
 fn odd_scenarios_that_make_a_world_come_to_an_end() {
     type Change = fn(&mut Scenario);
-    let cases: [(&str, Change); 7] = [
+    let cases: [(&str, Change); 10] = [
         ("nothing happens", |s| s.duration_ns = 0),
         ("nobody is there", |s| *s = Scenario::default()),
         ("a start beyond the end", |s| {
@@ -313,6 +371,25 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
         }),
         ("a cell that never comes", |s| {
             s.sources[0].traffic = Traffic::Cells(Vec::new());
+        }),
+        ("a FIFO of one cell, and a reader that settles", |s| {
+            s.hosts[1].fifo_cells = 1;
+            s.hosts[1].step_ns = 1_000_000;
+            s.duration_ns = 20_000_000;
+            s.heal_ns = 1_000_000;
+            s.sources[0].hazard = false;
+        }),
+        ("SDUs faster than their line", |s| {
+            s.duration_ns = 20_000_000;
+            s.sources[0].traffic = Traffic::Paced {
+                cell_s: 100_000_000,
+            };
+            s.sources[0].by_adapter = true;
+        }),
+        ("a slow line behind an adapter", |s| {
+            s.connections[0].contract = "ubr,aal5:max_sdu=400".into();
+            s.sources[0].by_adapter = true;
+            s.links[0].bit_s = 64_000;
         }),
         ("a lease of nothing", |s| {
             s.faults = vec![FaultSpec::Lend {

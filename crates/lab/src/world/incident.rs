@@ -176,11 +176,11 @@ impl World {
     }
 
     fn settled(&mut self) {
-        for connection in &mut self.connections {
-            let sender = connection.sender.map(|sender| &self.sources[sender]);
-            let begun = sender.map_or(0, |source| source.begun);
-            let discarded = connection.discarded;
-            connection.tally.settle(begun, discarded);
+        for n in 0..self.connections.len() {
+            let sender = self.connections[n].sender;
+            let begun = sender.map_or(0, |sender| self.sources[sender].begun);
+            let no_room = self.found_no_room(&self.connections[n]);
+            self.connections[n].tally.settle(begun, no_room);
         }
     }
 

@@ -223,9 +223,9 @@ impl Marks {
             self.push("told_by", name, read);
         }
         for (name, is) in EXCESSES {
-            let openings = world.stations.iter().flat_map(Station::requests);
-            let count = openings.filter(|request| {
-                let excess = request.receive.map(|receive| receive.excess);
+            let openings = world.stations.iter().flat_map(Station::openings);
+            let count = openings.filter(|opening| {
+                let excess = opening.request.receive.map(|receive| receive.excess);
                 excess.is_some_and(|excess| is(&excess))
             });
             self.push("excess", name, count.count() as u64);

@@ -33,6 +33,7 @@ mod names;
 mod oracle;
 mod outcome;
 mod queue;
+mod refusals;
 mod run;
 pub mod scenario;
 mod service;

@@ -80,12 +80,17 @@ impl World {
     /// Whether nothing on its way has met a connection, and nobody crowds it.
     pub(super) fn is_sound(&self, scenario: &Scenario, n: usize) -> bool {
         let connection = &self.connections[n];
-        let address = scenario.connections[n].address;
         let standing = self.standing(scenario, &self.senders(scenario), n);
-        let passed = connection.discarded == 0
-            && !self.stations[connection.to].overflowed.contains(&address);
+        let passed = self.found_no_room(connection) == 0;
         let met = self.is_met(scenario, n) || self.is_held(connection);
         passed && !met && !standing.crowded
+    }
+
+    /// Cells of a connection's address that switches have discarded, or that found a FIFO full or no
+    /// adapter at its end.
+    pub(super) fn found_no_room(&self, connection: &Connection) -> u64 {
+        let overflowed = &self.stations[connection.to].overflowed;
+        connection.discarded + overflowed.get(&connection.address).copied().unwrap_or(0)
     }
 
     fn wrong(&self, invariant: &str, text: String) -> Violation {
@@ -346,9 +351,8 @@ impl World {
         };
         let (name, tally) = (&connection.name, &connection.tally);
         let sent = self.sources[sender].sent;
-        let address = scenario.connections[n].address;
-        let to = &self.stations[connection.to];
-        let passed = connection.discarded == 0 && !to.overflowed.contains(&address);
+        let no_room = self.found_no_room(connection);
+        let passed = no_room == 0;
         let met = self.is_met(scenario, n) || self.is_held(connection);
         let quiet = !(standing.crowded || standing.lawless || standing.gave_way || standing.cut);
         let sound = passed && !met && !standing.disturbed && quiet;
@@ -374,7 +378,7 @@ impl World {
             return Ok(());
         };
         let due = sent.saturating_sub(settled.from);
-        let untouched = connection.discarded == settled.discarded;
+        let untouched = no_room == settled.no_room;
         // Of a PDU that a fault cut short the reader may still hold cells: the next is lost with
         // them, however late it comes.
         if untouched && settled.delivered + 1 < due {

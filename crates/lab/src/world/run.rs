@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
+use cellgate_core::wire::VpiVci;
 
 use super::ahead::Ahead;
 use super::build::Options;
@@ -66,6 +67,7 @@ pub(crate) struct Connection {
     pub(crate) to: usize,
     /// Its lines, in travel order.
     pub(crate) path: Vec<usize>,
+    pub(crate) address: VpiVci,
     pub(crate) contract: TrafficContract,
     pub(crate) is_open: bool,
     /// The source of its PDUs.

@@ -32,8 +32,8 @@ pub(crate) struct Tally {
 pub(crate) struct Settled {
     /// The first PDU that has to arrive.
     pub(crate) from: u64,
-    /// Cells that switches had discarded.
-    pub(crate) discarded: u64,
+    /// Cells that had found no room in a switch or a FIFO.
+    pub(crate) no_room: u64,
     /// PDUs that have arrived since.
     pub(crate) delivered: u64,
 }
@@ -72,10 +72,10 @@ impl Tally {
     }
 
     /// From PDU `from` on, all must arrive.
-    pub(crate) fn settle(&mut self, from: u64, discarded: u64) {
+    pub(crate) fn settle(&mut self, from: u64, no_room: u64) {
         self.settled = Some(Settled {
             from,
-            discarded,
+            no_room,
             delivered: 0,
         });
     }

@@ -16,7 +16,7 @@ use crate::world::endpoint::Handles;
 /// Whose VCs have no connection.
 pub(super) const GUEST: u32 = u32::MAX;
 /// Nobody else uses this path.
-const GUESTS_VPI: u16 = 254;
+pub(crate) const GUESTS_VPI: u16 = 254;
 const GUESTS_VCI: u16 = 32;
 const GUESTS_SDU: u16 = 40;
 

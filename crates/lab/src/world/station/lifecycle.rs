@@ -112,7 +112,8 @@ impl Station {
         for wires in &self.ports {
             while let Some(flying) = lines[wires.input].take(now) {
                 self.counts.overflowed += 1;
-                self.overflowed.insert(address_of(&flying.octets));
+                let address = address_of(&flying.octets);
+                *self.overflowed.entry(address).or_default() += 1;
             }
         }
         self.past.push(*self.adapter.stats());

@@ -28,6 +28,7 @@ use crate::world::{Ps, Violation};
 
 use asked::AskedFor;
 pub(crate) use asked::{Answer, Brought, End};
+pub(crate) use change::GUESTS_VPI;
 
 /// Cells that wait in a port's transmit FIFO.
 const TRANSMIT_FIFO: u64 = 64;
@@ -148,8 +149,8 @@ pub(crate) struct Station {
     is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
-    /// Addresses of cells that found a FIFO full, or no adapter.
-    pub(crate) overflowed: BTreeSet<VpiVci>,
+    /// How many cells of an address have found a FIFO full, or no adapter.
+    pub(crate) overflowed: BTreeMap<VpiVci, u64>,
     pub(crate) counts: StationCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
@@ -236,7 +237,7 @@ impl Station {
             answered: Vec::new(),
             is_served: served.is_some(),
             closed: Vec::new(),
-            overflowed: BTreeSet::new(),
+            overflowed: BTreeMap::new(),
             counts: StationCounts::default(),
             due: None,
             waking: Vec::new(),
@@ -297,9 +298,9 @@ impl Station {
         self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
     }
 
-    /// How its VCs are open.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = &OpenRequest> {
-        self.openings.values().map(|opening| &opening.request)
+    /// Its VCs, but those of applications and guests.
+    pub(crate) fn openings(&self) -> impl Iterator<Item = &Opening> {
+        self.openings.values()
     }
 
     /// What its clock says.
@@ -398,7 +399,9 @@ impl Station {
             lines[wires.input].take_all(now, |cells| {
                 let (kept, lost) = cells.split_at(cells.len().min(room));
                 self.counts.overflowed += lost.len() as u64;
-                self.overflowed.extend(lost.iter().map(address_of));
+                for cell in lost {
+                    *self.overflowed.entry(address_of(cell)).or_default() += 1;
+                }
                 if bug != Some(Canary::FifoLoses) {
                     self.counts.arrived += kept.len() as u64;
                     return self.board.put(port, kept);
