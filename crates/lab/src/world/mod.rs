@@ -41,6 +41,7 @@ mod source;
 mod station;
 mod switch;
 mod tally;
+mod tape;
 mod time;
 mod topology;
 mod turns;
@@ -50,8 +51,7 @@ pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{
-    Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
-    check_shown,
+    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;
@@ -63,5 +63,6 @@ pub use queue::EventQueue;
 pub use run::World;
 pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
+pub use tape::{Tape, Watch};
 pub use time::{Interval, Pace, Ps};
 pub use verdict::{Kind, Violation};

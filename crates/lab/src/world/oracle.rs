@@ -9,9 +9,9 @@ use super::incident::Change;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::Station;
+use super::tape::Watch;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
-use crate::Progress;
 
 /// Cells that can wait before a host's line though its sources are slower than it.
 const CROWD: u64 = 256;
@@ -54,9 +54,9 @@ impl World {
     pub fn judge(
         &mut self,
         scenario: &Scenario,
-        progress: &mut dyn Progress,
+        watch: &mut Watch<'_>,
     ) -> Result<(), Violation> {
-        self.run_shown(scenario.duration_ns, progress);
+        self.run_watched(scenario.duration_ns, watch);
         self.first_violation()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;

@@ -19,10 +19,11 @@ use super::source::Source;
 use super::station::Station;
 use super::switch::Switch;
 use super::tally::Tally;
+use super::tape::Watch;
 use super::topology::Place;
 use super::turns::Turns;
 use super::{CellRef, EventQueue, Line, Ps, Violation};
-use crate::{Progress, Silent};
+use crate::Silent;
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
@@ -143,11 +144,12 @@ impl World {
 
     /// Runs until nothing is left to happen, or more has happened than can.
     pub fn run(&mut self) {
-        self.run_shown(0, &mut Silent);
+        self.run_watched(0, &mut Watch::of(&mut Silent));
     }
 
-    /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed.
-    pub(super) fn run_shown(&mut self, duration_ns: u64, progress: &mut dyn Progress) {
+    /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed, and
+    /// what lines have carried.
+    pub(super) fn run_watched(&mut self, duration_ns: u64, watch: &mut Watch<'_>) {
         if self.options.canary == Some(Canary::RunCounts) {
             self.events += RUNS.with(|runs| runs.replace(runs.get() + 1));
         }
@@ -156,7 +158,11 @@ impl World {
             self.events += 1;
             if self.events.is_multiple_of(EVENTS_UNTOLD) {
                 let past_ns = at.since(self.opened).ns().min(duration_ns);
+                let progress = &mut watch.progress;
                 progress.step(past_ns / 1_000_000, duration_ns / 1_000_000);
+                if let Some(tape) = &mut watch.tape {
+                    self.play(self.has_all_before(at), &mut **tape);
+                }
             }
             if self.events > self.events_max {
                 let text = format!("{} events, and no end", self.events);
