@@ -263,8 +263,10 @@ fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
         | FaultSpec::InterruptsLost { at_ns, for_ns, .. }
         | FaultSpec::ReaderCrash { at_ns, for_ns, .. }
         | FaultSpec::AdapterCrash { at_ns, for_ns, .. }
+        | FaultSpec::CommandQueueFull { at_ns, for_ns, .. }
         | FaultSpec::Guests { at_ns, for_ns, .. } => (at_ns, for_ns),
         FaultSpec::SpuriousWakeUp { at_ns, .. }
+        | FaultSpec::EarlyTimers { at_ns, .. }
         | FaultSpec::ClockStep { at_ns, .. }
         | FaultSpec::Modify { at_ns, .. }
         | FaultSpec::Lend { at_ns, .. }

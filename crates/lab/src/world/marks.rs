@@ -123,6 +123,11 @@ impl Marks {
             "died_while_changing",
             stations(world, |counts| counts.put_off),
         );
+        self.push(
+            "fault",
+            "command_waited",
+            stations(world, |counts| counts.waited),
+        );
         let doorbells = adapters(world, |stats| stats.doorbell_faults);
         self.push("fault", "bad_doorbell", doorbells);
         self.push(
@@ -239,7 +244,7 @@ impl Marks {
 
 type Is<T> = (&'static str, fn(&T) -> bool);
 
-const KINDS: [Is<FaultSpec>; 11] = [
+const KINDS: [Is<FaultSpec>; 12] = [
     ("adapter_stall", |fault| {
         matches!(fault, FaultSpec::AdapterStall { .. })
     }),
@@ -248,6 +253,9 @@ const KINDS: [Is<FaultSpec>; 11] = [
     }),
     ("spurious_wake_up", |fault| {
         matches!(fault, FaultSpec::SpuriousWakeUp { .. })
+    }),
+    ("early_timers", |fault| {
+        matches!(fault, FaultSpec::EarlyTimers { .. })
     }),
     ("clock_step", |fault| {
         matches!(fault, FaultSpec::ClockStep { .. })

@@ -273,6 +273,8 @@ impl World {
                 | FaultSpec::Cell { .. }
                 | FaultSpec::Swap { .. }
                 | FaultSpec::SpuriousWakeUp { .. }
+                | FaultSpec::EarlyTimers { .. }
+                | FaultSpec::CommandQueueFull { .. }
                 | FaultSpec::Guests { .. }
                 | FaultSpec::Lend { .. } => {}
             }

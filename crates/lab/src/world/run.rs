@@ -627,6 +627,10 @@ impl World {
 
     /// A writer hands an SDU over.
     fn submit(&mut self, n: usize) {
+        if self.sources[n].due().is_none_or(|due| due > self.now) {
+            // Its timer has fired before, and it has another.
+            return;
+        }
         let connection = self.sources[n].connection;
         let host = self.connections[connection as usize].from;
         let mut woken = std::mem::take(&mut self.woken);

@@ -1,6 +1,6 @@
 //! From a seed to a scenario. Only here is anything drawn.
 
-mod faults;
+pub(super) mod faults;
 
 use cellgate_core::adapter::{
     Aal, AttachmentIndex, Excess, Interleaving, Notification, OpenRequest, PortIndex, Receive,

@@ -6,6 +6,7 @@ use cellgate_core::wire::VpiVci;
 
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use crate::generate::Draw;
+use crate::world::draw::faults::{early_timers, full_queues};
 use crate::world::draw::spans;
 use crate::world::incident::SETTLED;
 use crate::world::scenario::{
@@ -36,6 +37,13 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     hazard(&mut draw, &mut scenario);
     faults(&mut draw, &mut scenario);
     deaths_together(&mut draw, &mut scenario);
+    let hosts: Vec<String> = scenario
+        .servers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    full_queues(&mut draw, &mut scenario, &hosts);
+    early_timers(&mut draw, &mut scenario, &hosts);
     Some(scenario)
 }
 

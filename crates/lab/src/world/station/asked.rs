@@ -134,7 +134,7 @@ impl Station {
                 return None;
             }
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
         Some((ticket, brought))
     }
 

@@ -48,7 +48,7 @@ impl Station {
             request,
             region,
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     pub(super) fn modified(&mut self, changing: Changing, vc: VcId, ticket: u64) {
@@ -121,7 +121,7 @@ impl Station {
             pdus,
             expires_in_ns,
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     /// Somebody asks for VCs.
@@ -149,7 +149,7 @@ impl Station {
                 request,
                 region,
             };
-            self.board.order(ticket, command);
+            self.order(ticket, command);
         }
     }
 

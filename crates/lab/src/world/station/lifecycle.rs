@@ -10,6 +10,7 @@ use crate::judge::Judge;
 use crate::memory::LabRegion;
 use crate::mutants::LabAdapter;
 use crate::world::Ps;
+use crate::world::canary::Canary;
 use crate::world::endpoint::{Client, Endpoint, Handles};
 use crate::world::line::{Line, address_of};
 
@@ -23,7 +24,7 @@ impl Station {
                 judge.attaches(ticket, &attachment);
             }
             let command = LabCommand::Attach { ticket, attachment };
-            self.board.order(ticket, command);
+            self.order(ticket, command);
         }
     }
 
@@ -32,6 +33,35 @@ impl Station {
         self.tickets += 1;
         self.ordered.insert(ticket, ordered);
         ticket
+    }
+
+    /// Gives the adapter a command, or tries to: where its queue is full the host waits, and gives
+    /// what has waited first.
+    pub(super) fn order(&mut self, ticket: u64, command: LabCommand) {
+        if self.full_until.is_none() {
+            return self.board.order(ticket, command);
+        }
+        self.counts.waited += 1;
+        if self.options.canary != Some(Canary::CommandDropped) {
+            self.waiting.push_back((ticket, command));
+        }
+    }
+
+    /// The adapter's queue of commands is full until then.
+    pub(crate) fn fill_queue(&mut self, until: Ps) {
+        if !self.is_down {
+            self.full_until = self.full_until.max(Some(until));
+        }
+    }
+
+    /// It has room, unless it is full for longer.
+    pub(crate) fn empty_queue(&mut self, now: Ps) {
+        if self.full_until.is_some_and(|until| until <= now) {
+            self.full_until = None;
+            for (ticket, command) in std::mem::take(&mut self.waiting) {
+                self.board.order(ticket, command);
+            }
+        }
     }
 
     /// Opens a VC.
@@ -51,7 +81,7 @@ impl Station {
             request,
             region,
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     /// Closes the VC of a connection.
@@ -71,7 +101,7 @@ impl Station {
         if let Some(judge) = &mut self.judge {
             judge.closes(ticket, vc);
         }
-        self.board.order(ticket, LabCommand::Close { ticket, vc });
+        self.order(ticket, LabCommand::Close { ticket, vc });
     }
 
     /// Opens again what was closed, if nobody has yet.
@@ -96,6 +126,8 @@ impl Station {
     pub(crate) fn crash(&mut self) {
         self.counts.buried += self.waiting();
         self.is_down = true;
+        self.full_until = None;
+        self.waiting.clear();
         self.endpoints.clear();
         self.by_connection.clear();
         self.ordered.clear();

@@ -5,7 +5,7 @@ mod asked;
 mod change;
 mod lifecycle;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
@@ -14,7 +14,7 @@ use cellgate_core::adapter::{
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
 
-use crate::board::{LabBoard, Trace};
+use crate::board::{LabBoard, LabCommand, Trace};
 use crate::judge::Judge;
 use crate::memory::RegionSizes;
 use crate::mutants::LabAdapter;
@@ -104,6 +104,8 @@ pub(crate) struct StationCounts {
     pub(crate) turned_away: u64,
     /// Interrupts that were lost.
     pub(crate) unheard: u64,
+    /// Commands that found the adapter's queue full.
+    pub(crate) waited: u64,
     /// Changes that brought new memory.
     pub(crate) replaced: u64,
     /// VCs that were to be closed while they were changed.
@@ -139,6 +141,9 @@ pub(crate) struct Station {
     /// What is open, or is to be again.
     openings: BTreeMap<u32, Opening>,
     ordered: BTreeMap<u64, Ordered>,
+    /// The adapter's queue of commands is full until then, and these wait.
+    full_until: Option<Ps>,
+    waiting: VecDeque<(u64, LabCommand)>,
     /// Connections that are being changed.
     changing: BTreeSet<u32>,
     tickets: u64,
@@ -231,6 +236,8 @@ impl Station {
             by_connection: BTreeMap::new(),
             openings: BTreeMap::new(),
             ordered: BTreeMap::new(),
+            full_until: None,
+            waiting: VecDeque::new(),
             changing: BTreeSet::new(),
             tickets: 0,
             refusals: Vec::new(),
