@@ -20,25 +20,15 @@ fn sane() -> Scenario {
         links: [["a", "s"], ["s", "t"], ["t", "s"], ["t", "b"]]
             .map(|[one, other]| LinkSpec::between(one, other))
             .into(),
-        connections: vec![ConnectionSpec {
-            name: "one".into(),
-            from: "a".into(),
-            to: "b".into(),
-            address: VpiVci::new(0, 32).expect("an address"),
-            contract: "cbr,aal5:pcr=5000cps,max_sdu=400".into(),
-            notification: Notification::LastCell,
-            client: 0,
-            open: true,
-        }],
+        connections: vec![ConnectionSpec::between(
+            "one",
+            ["a", "b"],
+            VpiVci::new(0, 32).expect("an address"),
+            "cbr,aal5:pcr=5000cps,max_sdu=400",
+        )],
         sources: vec![SourceSpec {
-            connection: "one".into(),
-            traffic: Traffic::Paced { cell_s: 5_000 },
-            sdus: vec![400],
-            start_ns: 0,
-            stop_ns: 0,
-            by_adapter: false,
             hazard: true,
-            mids: 0,
+            ..SourceSpec::on("one", Traffic::Paced { cell_s: 5_000 }, &[400])
         }],
         ..Scenario::default()
     }
@@ -102,6 +92,16 @@ fn application(calls: &[(u64, Call)]) -> ApplicationSpec {
         accepts: false,
         calls: calls.collect(),
     }
+}
+
+fn sends_all_day(scenario: &mut Scenario, traffic: Traffic) {
+    scenario.duration_ns = limits::DURATION_MAX_NS;
+    scenario.sources[0].traffic = traffic;
+}
+
+fn adapter_sends(scenario: &mut Scenario, traffic: Traffic) {
+    scenario.sources[0].by_adapter = true;
+    scenario.sources[0].traffic = traffic;
 }
 
 fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
@@ -212,20 +212,16 @@ fn scenarios_beyond_their_bounds_are_told() {
             };
         }),
         ("before its line", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
+            sends_all_day(s, Traffic::Paced { cell_s: u32::MAX });
         }),
         ("before its line", |s| {
-            s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
-            s.sources[0].by_adapter = true;
+            adapter_sends(s, Traffic::Paced { cell_s: u32::MAX });
         }),
         ("an adapter sends SDUs", |s| {
-            s.sources[0].traffic = Traffic::Cells(Vec::new());
-            s.sources[0].by_adapter = true;
+            adapter_sends(s, Traffic::Cells(Vec::new()));
         }),
         ("an adapter sends SDUs", |s| {
-            s.sources[0].traffic = Traffic::Scan { cell_s: 1_000 };
-            s.sources[0].by_adapter = true;
+            adapter_sends(s, Traffic::Scan { cell_s: 1_000 });
         }),
         ("of its steps", |s| {
             s.connections[0].contract = "ubr,aal5:max_sdu=60000".into();
@@ -254,22 +250,18 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.connections[0].address = VpiVci::new(254, 32).expect("an address");
             s.faults = vec![guests(0, 1)];
         }),
+        ("would cross lines", |s| sends_all_day(s, Traffic::Greedy)),
         ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Greedy;
-        }),
-        ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Greedy;
+            sends_all_day(s, Traffic::Greedy);
             s.sources[0].by_adapter = true;
         }),
         ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::OnOff {
+            let traffic = Traffic::OnOff {
                 cell_s: 1_000_000_000,
                 on_ns: 1,
                 off_ns: 20_000,
             };
+            sends_all_day(s, traffic);
         }),
         ("2^36 steps", |s| {
             s.duration_ns = limits::DURATION_MAX_NS;

@@ -14,29 +14,8 @@ use cellgate_lab::world::{
 use cellgate_lab::{print_table, shrink};
 
 fn connection(name: &str, from: &str, to: &str, vci: u16, contract: &str) -> ConnectionSpec {
-    ConnectionSpec {
-        name: name.into(),
-        from: from.into(),
-        to: to.into(),
-        address: VpiVci::new(0, vci).expect("an address"),
-        contract: contract.into(),
-        notification: cellgate_core::adapter::Notification::LastCell,
-        client: 0,
-        open: true,
-    }
-}
-
-fn source(connection: &str, traffic: Traffic, sdus: &[u16]) -> SourceSpec {
-    SourceSpec {
-        connection: connection.into(),
-        traffic,
-        sdus: sdus.into(),
-        start_ns: 0,
-        stop_ns: 0,
-        by_adapter: false,
-        hazard: false,
-        mids: 0,
-    }
+    let address = VpiVci::new(0, vci).expect("an address");
+    ConnectionSpec::between(name, [from, to], address, contract)
 }
 
 /// Sources at `a` and `b`, a switch, readers at `c`.
@@ -69,12 +48,12 @@ fn what_conforms_arrives_octet_for_octet() {
             connection("two", "b", "c", 33, contract),
         ],
         vec![
-            source(
+            SourceSpec::on(
                 "one",
                 Traffic::Paced { cell_s: 20_000 },
                 &[1000, 12, 40, 41],
             ),
-            source("two", Traffic::Paced { cell_s: 19_999 }, &[500]),
+            SourceSpec::on("two", Traffic::Paced { cell_s: 19_999 }, &[500]),
         ],
     );
     let outcome = run(&scenario, Options::default());
@@ -90,7 +69,7 @@ fn what_conforms_arrives_octet_for_octet() {
 fn a_greedy_source_fills_its_line_exactly() {
     let scenario = star(
         vec![connection("one", "a", "c", 32, "ubr,aal5:max_sdu=40")],
-        vec![source("one", Traffic::Greedy, &[40])],
+        vec![SourceSpec::on("one", Traffic::Greedy, &[40])],
     );
     let one = &run(&scenario, Options::default()).connections["one"];
     // One cell each 424 / 149.76 us, the first at once.
@@ -107,8 +86,8 @@ fn crowded(discard: QueueDiscard) -> u64 {
         ],
         vec![
             // Of different rates: in step, one of them would always find the room that there is.
-            source("one", Traffic::Paced { cell_s: 353_000 }, &[1500]),
-            source("two", Traffic::Paced { cell_s: 331_777 }, &[1500]),
+            SourceSpec::on("one", Traffic::Paced { cell_s: 353_000 }, &[1500]),
+            SourceSpec::on("two", Traffic::Paced { cell_s: 331_777 }, &[1500]),
         ],
     );
     scenario.switches[0].discard = discard;
@@ -210,7 +189,7 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
         names
             .iter()
             .zip(rates)
-            .map(|(name, cell_s)| source(name, Traffic::Paced { cell_s }, &[1500, 12, 700]))
+            .map(|(name, cell_s)| SourceSpec::on(name, Traffic::Paced { cell_s }, &[1500, 12, 700]))
             .collect(),
     );
     let (host, connection) = (String::from("c"), String::from("two"));
@@ -307,7 +286,7 @@ fn a_failing_scenario_is_made_small() {
         .connections
         .push(connection("liar", "sender0", to, 999, contract));
     let traffic = Traffic::Paced { cell_s: 20_000 };
-    scenario.sources.push(source("liar", traffic, &[400]));
+    scenario.sources.push(SourceSpec::on("liar", traffic, &[400]));
     let fails = |scenario: &Scenario| match check(scenario, Options::default()) {
         Err(Failure::Violation(violation)) => violation.text.contains("liar"),
         _ => false,
@@ -328,7 +307,7 @@ fn what_makes_no_world_is_told() {
     let sane = || {
         star(
             vec![connection("one", "a", "c", 32, contract)],
-            vec![source("one", Traffic::Greedy, &[400])],
+            vec![SourceSpec::on("one", Traffic::Greedy, &[400])],
         )
     };
     type Spoil = fn(&mut Scenario);

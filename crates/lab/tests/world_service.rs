@@ -1,7 +1,6 @@
 //! The protocol server in the deterministic world: admission, take-up, pace, and what applications
 //! are promised.
 
-use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
@@ -46,25 +45,15 @@ fn pair() -> Scenario {
         duration_ns: 40_000_000,
         hosts: ["a", "b"].map(HostSpec::named).into(),
         links: vec![LinkSpec::between("a", "b")],
-        connections: vec![ConnectionSpec {
-            name: "one".into(),
-            from: "a".into(),
-            to: "b".into(),
-            address: VpiVci::new(0, 32).expect("an address"),
-            contract: CBR.into(),
-            notification: Notification::LastCell,
-            client: 0,
-            open: true,
-        }],
+        connections: vec![ConnectionSpec::between(
+            "one",
+            ["a", "b"],
+            VpiVci::new(0, 32).expect("an address"),
+            CBR,
+        )],
         sources: vec![SourceSpec {
-            connection: "one".into(),
-            traffic: Traffic::Greedy,
-            sdus: vec![200],
-            start_ns: 0,
-            stop_ns: 0,
             by_adapter: true,
-            hazard: false,
-            mids: 0,
+            ..SourceSpec::on("one", Traffic::Greedy, &[200])
         }],
         servers: ["a", "b"].map(ServerSpec::on).into(),
         applications: ["b", "a"]

@@ -255,7 +255,7 @@ pub(super) fn is_told(request: &OpenRequest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::adapter::{AdapterStats, Notification};
+    use cellgate_core::adapter::AdapterStats;
     use cellgate_core::wire::VpiVci;
 
     use crate::world::scenario::{
@@ -269,26 +269,13 @@ mod tests {
             duration_ns: 10_000_000,
             hosts: ["a", "b"].map(HostSpec::named).into(),
             links: vec![LinkSpec::between("a", "b")],
-            connections: vec![ConnectionSpec {
-                name: "one".into(),
-                from: "a".into(),
-                to: "b".into(),
-                address: VpiVci::new(0, 32).unwrap_or_default(),
-                contract: "ubr,aal5:max_sdu=400".into(),
-                notification: Notification::LastCell,
-                client: 0,
-                open: true,
-            }],
-            sources: vec![SourceSpec {
-                connection: "one".into(),
-                traffic: Traffic::Greedy,
-                sdus: vec![400],
-                start_ns: 0,
-                stop_ns: 0,
-                by_adapter: false,
-                hazard: false,
-                mids: 0,
-            }],
+            connections: vec![ConnectionSpec::between(
+                "one",
+                ["a", "b"],
+                VpiVci::new(0, 32).unwrap_or_default(),
+                "ubr,aal5:max_sdu=400",
+            )],
+            sources: vec![SourceSpec::on("one", Traffic::Greedy, &[400])],
             ..Scenario::default()
         }
     }
