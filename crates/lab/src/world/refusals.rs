@@ -97,7 +97,7 @@ fn lines(
     let changed = changed.filter(|(host, one)| whose.contains(&(*host, one.connection)));
     for (host, opening) in opened.iter().copied().chain(changed) {
         let rate = opening.request.transmit.and_then(|transmit| transmit.rate);
-        let cell_s: u64 = rate.map_or(0, |rate| rate.cell_s().into());
+        let cell_s = rate.map_or(0, |rate| rate.cell_s().into());
         let most = most.entry((host, opening.connection)).or_default();
         let port = opening.request.port.0;
         let sum = sums.entry((host, port)).or_default();

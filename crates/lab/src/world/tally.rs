@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Ps;
+use super::limits::CELLS_MAX;
 
 /// PDUs of a connection as its reader found them, in the order of their numbers or not.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,10 @@ impl Latency {
 impl Tally {
     /// The last cell of PDU `number` is sent.
     pub(crate) fn sent(&mut self, number: u64, at: Ps) {
+        if self.under_way.len() as u64 == CELLS_MAX {
+            // It is on no line any more.
+            self.under_way.pop_front();
+        }
         self.under_way.push_back((number, at));
     }
 
