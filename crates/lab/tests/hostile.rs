@@ -104,6 +104,20 @@ fn adapter_sends(scenario: &mut Scenario, traffic: Traffic) {
     scenario.sources[0].traffic = traffic;
 }
 
+/// Two connections of one contract.
+fn adapter_sends_on_another(scenario: &mut Scenario) {
+    scenario.sources[0].by_adapter = true;
+    scenario.connections.push(ConnectionSpec {
+        name: "two".into(),
+        address: VpiVci::new(0, 33).expect("an address"),
+        ..scenario.connections[0].clone()
+    });
+    scenario.sources.push(SourceSpec {
+        connection: "two".into(),
+        ..scenario.sources[0].clone()
+    });
+}
+
 fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
     vec![one[0].clone(); count]
 }
@@ -112,7 +126,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 69] = [
+    let cases: [(&str, Spoil); 75] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -229,15 +243,15 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.links[0].bit_s = 424;
         }),
         ("adapters guarantee more", |s| {
-            s.sources[0].by_adapter = true;
-            s.links[0].bit_s = 424_000;
+            s.connections[0].contract = "cbr,aal5:pcr=180000cps,max_sdu=400".into();
+            adapter_sends_on_another(s);
         }),
         ("adapters guarantee more", |s| {
-            s.sources[0].by_adapter = true;
+            adapter_sends_on_another(s);
             s.faults = vec![FaultSpec::Modify {
                 connection: "one".into(),
                 at_ns: 0,
-                contract: "cbr,aal5:pcr=400000cps,max_sdu=400".into(),
+                contract: "cbr,aal5:pcr=350000cps,max_sdu=400".into(),
                 sender: true,
                 memory: false,
             }];
@@ -245,8 +259,10 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("an address is", |s| {
             s.connections[0].address = VpiVci::new(256, 32).expect("an address of an NNI");
         }),
-        ("an address is", |s| s.connections[0].address = VpiVci::default()),
-        ("guests have", |s| {
+        ("an address is", |s| {
+            s.connections[0].address = VpiVci::default()
+        }),
+        ("VPI 254", |s| {
             s.connections[0].address = VpiVci::new(254, 32).expect("an address");
             s.faults = vec![guests(0, 1)];
         }),
@@ -291,7 +307,7 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("octets are needed", |s| {
             s.servers = vec![ServerSpec::on("b")];
             s.servers[0].memory = u64::MAX;
-            let contract = "cbr,aal5:pcr=300000cps,max_sdu=60000,cdvt=1s";
+            let contract = "cbr,aal5:pcr=300000cps,max_sdu=60000,cdvt=10s";
             s.applications = vec![application(&[(0, Call::OpenWith(contract.into()))])];
         }),
         ("octets are needed", |s| {
@@ -311,6 +327,29 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.faults = vec![modify("cbr,aal34:pcr=1cps,max_sdu=40")]
         }),
         ("connection \"one\"", |s| s.faults = vec![modify("cbr")]),
+        ("SDUs have", |s| {
+            adapter_sends(s, Traffic::Greedy);
+            s.faults = vec![FaultSpec::Modify {
+                connection: "one".into(),
+                at_ns: 0,
+                contract: "cbr,aal5:pcr=5000cps,max_sdu=40".into(),
+                sender: true,
+                memory: false,
+            }];
+        }),
+        ("keeps the AAL", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            let call = Call::OpenWith("cbr,aal34:pcr=5000cps,max_sdu=400".into());
+            s.applications = vec![application(&[(0, call)])];
+        }),
+        ("two sources", |s| {
+            s.sources
+                .push(SourceSpec::on("one", Traffic::Cells(Vec::new()), &[]));
+        }),
+        ("control_ns", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].control_ns = 1 << 62;
+        }),
         ("`memory = true`", |s| {
             s.faults = vec![modify("cbr,aal5:pcr=5000cps,max_sdu=60000")];
         }),
@@ -340,7 +379,7 @@ fn scenarios_beyond_their_bounds_are_told() {
 #[test]
 fn odd_scenarios_that_make_a_world_come_to_an_end() {
     type Change = fn(&mut Scenario);
-    let cases: [(&str, Change); 10] = [
+    let cases: [(&str, Change); 14] = [
         ("nothing happens", |s| s.duration_ns = 0),
         ("nobody is there", |s| *s = Scenario::default()),
         ("a start beyond the end", |s| {
@@ -377,6 +416,31 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
                 cell_s: 100_000_000,
             };
             s.sources[0].by_adapter = true;
+        }),
+        ("a reader that nobody tells", |s| {
+            s.connections[0].notification = Notification::Polled;
+            s.sources[0].hazard = false;
+        }),
+        ("more than the line before it carries", |s| {
+            s.duration_ns = 20_000_000;
+            s.links[0].bit_s = 424_000;
+            s.sources[0].hazard = false;
+        }),
+        ("an adapter that steps once in 10 ms", |s| {
+            s.duration_ns = 20_000_000;
+            s.hosts[0].step_ns = 10_000_000;
+            s.sources[0].hazard = false;
+            adapter_sends(s, Traffic::Greedy);
+        }),
+        ("a writer of AAL3/4 with credit", |s| {
+            s.duration_ns = 20_000_000;
+            s.connections[0].contract = "cbr,aal34:pcr=5000cps,max_sdu=400".into();
+            adapter_sends(s, Traffic::Greedy);
+            s.servers = vec![ServerSpec::on("a")];
+            s.applications = vec![ApplicationSpec {
+                host: "a".into(),
+                ..application(&[(0, Call::Open)])
+            }];
         }),
         ("a slow line behind an adapter", |s| {
             s.connections[0].contract = "ubr,aal5:max_sdu=400".into();

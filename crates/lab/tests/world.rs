@@ -5,7 +5,6 @@ use std::cell::Cell;
 
 use cellgate_core::adapter::Planted;
 use cellgate_core::wire::VpiVci;
-use cellgate_lab::{Progress, Silent};
 use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
@@ -13,6 +12,7 @@ use cellgate_lab::world::{
     Canary, Failure, Flying, Options, Outcome, Ps, QueueDiscard, Tape, WITH_SERVERS, World, check,
     check_determinism, check_isolation, check_recorded, scenario_of, world_kills,
 };
+use cellgate_lab::{Progress, Silent};
 use cellgate_lab::{print_table, shrink};
 
 fn connection(name: &str, from: &str, to: &str, vci: u16, contract: &str) -> ConnectionSpec {
@@ -263,7 +263,10 @@ fn what_lines_carry_is_told_in_order_as_the_run_goes() {
     for seed in (0..seeds().div_ceil(2)).chain(WITH_SERVERS..WITH_SERVERS + 5) {
         let cells = Cell::new(0);
         let last = (Ps::ZERO, 0);
-        let mut tape = Told { cells: &cells, last };
+        let mut tape = Told {
+            cells: &cells,
+            last,
+        };
         let mut progress = Seen {
             cells: &cells,
             most: 0,
@@ -285,7 +288,11 @@ fn a_command_that_finds_the_queue_full_is_given_again() {
     let contract = "cbr,aal5:pcr=20000cps,max_sdu=400,cdvt=2ms";
     let mut scenario = star(
         vec![connection("one", "a", "c", 32, contract)],
-        vec![SourceSpec::on("one", Traffic::Paced { cell_s: 20_000 }, &[400])],
+        vec![SourceSpec::on(
+            "one",
+            Traffic::Paced { cell_s: 20_000 },
+            &[400],
+        )],
     );
     scenario.heal_ns = 8_000_000;
     scenario.faults = vec![FaultSpec::ReaderCrash {
@@ -369,7 +376,9 @@ fn a_failing_scenario_is_made_small() {
         .connections
         .push(connection("liar", "sender0", to, 999, contract));
     let traffic = Traffic::Paced { cell_s: 20_000 };
-    scenario.sources.push(SourceSpec::on("liar", traffic, &[400]));
+    scenario
+        .sources
+        .push(SourceSpec::on("liar", traffic, &[400]));
     let fails = |scenario: &Scenario| match check(scenario, Options::default()) {
         Err(Failure::Violation(violation)) => violation.text.contains("liar"),
         _ => false,

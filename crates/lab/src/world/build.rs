@@ -17,9 +17,7 @@ use super::limits::{self, Memory};
 use super::names::Names;
 use super::refusals;
 use super::run::{Connection, World};
-use super::scenario::{
-    Call, ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic,
-};
+use super::scenario::{Call, ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
 use super::source::Source;
 use super::station::{Opening, Station, Wires};
@@ -366,16 +364,23 @@ impl Builder<'_> {
             let n = self.names.connection(&application.connection)?;
             let spec = &self.scenario.connections[n];
             let receives = spec.to == application.host;
-            let calls = application.calls.iter().filter_map(|call| match &call.call {
-                Call::OpenWith(text) | Call::Modify(text) => Some(text),
-                _ => None,
-            });
+            let calls = application
+                .calls
+                .iter()
+                .filter_map(|call| match &call.call {
+                    Call::OpenWith(text) | Call::Modify(text) => Some(text),
+                    _ => None,
+                });
             let promised = servers.get(&application.host).copied().unwrap_or(0);
             let promised = u32::try_from(promised).unwrap_or(u32::MAX);
             let (mut receive_len, mut transmit_len) = (0, 0);
             for text in calls.chain([&spec.contract]) {
                 // What cannot be read or served is refused.
                 let contract = text.parse::<TrafficContract>().ok();
+                let aal = |contract: TrafficContract| contract.aal.unwrap_or(Aal::Aal5);
+                if contract.is_some_and(|one| aal(one) != aal(self.connections[n].contract)) {
+                    return Err(ScenarioError::Change(spec.name.clone()));
+                }
                 let terms = contract.and_then(|contract| self.terms(n, &contract, receives).ok());
                 if let Some(Ok(sizes)) = terms.map(|terms| terms.sizes()) {
                     receive_len = sizes.receive_len.min(promised).max(receive_len);
@@ -515,14 +520,17 @@ impl Builder<'_> {
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
         self.work = limits::check_offered(self.scenario, &paths, cell_s)?;
         let mut sources = Vec::new();
+        let mut sending = BTreeSet::new();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;
             let to = &mut self.connections[connection];
             check(spec, to)?;
-            if !matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_)) {
-                if to.sender.is_some() {
-                    return Err(ScenarioError::TwoSources(name.clone()));
-                }
+            let strays = matches!(spec.traffic, Traffic::Scan { .. });
+            // Of recorded cells nobody knows what PDUs are in them.
+            if !strays && !sending.insert(connection) {
+                return Err(ScenarioError::TwoSources(name.clone()));
+            }
+            if !strays && !matches!(spec.traffic, Traffic::Cells(_)) {
                 to.sender = Some(sources.len());
             }
             let stop_ns = match spec.stop_ns {

@@ -30,7 +30,7 @@ pub const WORK_MAX: u64 = 1 << 32;
 /// Steps that adapters could take.
 pub const STEPS_MAX: u64 = 1 << 36;
 /// Steps of an adapter until all has left that its writers can have left with it.
-pub const STEPS_AFTER_MAX: u64 = 1 << 24;
+pub const STEPS_AFTER_MAX: u64 = 1 << 22;
 /// VCs that one fault asks for.
 pub const GUESTS_MAX: u16 = 4_096;
 
@@ -408,7 +408,7 @@ pub(super) fn check_offered(
 /// `Err` if an adapter takes too many steps until all has left along a line that its writers can
 /// have left with it; else how many.
 pub(super) fn check_unsent(line: &str, steps: u64) -> Result<u64, ScenarioError> {
-    let what = "it is so slow that what writers leave with an adapter takes more than 2^24 of its \
+    let what = "it is so slow that what writers leave with an adapter takes more than 2^22 of its \
                 steps";
     bound(steps <= STEPS_AFTER_MAX, line, what)?;
     Ok(steps)

@@ -86,7 +86,9 @@ impl Line {
 
     /// The first that has arrived since and was not taken here, if that was before a time.
     pub(crate) fn take_recorded(&mut self, before: Ps) -> Option<Flying> {
-        self.tape.as_mut()?.pop_front_if(|flying| flying.at < before)
+        self.tape
+            .as_mut()?
+            .pop_front_if(|flying| flying.at < before)
     }
 
     /// The same line with faults, by the ordinal of the cell.

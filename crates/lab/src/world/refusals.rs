@@ -26,6 +26,7 @@ pub(super) fn check(
     changes: &BTreeMap<u32, Change>,
 ) -> Result<(), ScenarioError> {
     addresses(scenario)?;
+    sdus(scenario, connections, changes)?;
     memory(connections, stations, changes)?;
     lines(connections, stations, changes)
 }
@@ -44,6 +45,29 @@ fn addresses(scenario: &Scenario) -> Result<(), ScenarioError> {
         }
         if vpi == GUESTS_VPI && guests.contains(&spec.to) {
             return wrong("at a host with guests these have all addresses of VPI 254");
+        }
+    }
+    Ok(())
+}
+
+/// Whether what is sent through an adapter stays within what its sender is changed to.
+fn sdus(
+    scenario: &Scenario,
+    connections: &[Connection],
+    changes: &BTreeMap<u32, Change>,
+) -> Result<(), ScenarioError> {
+    let mut longest: BTreeMap<&String, u16> = BTreeMap::new();
+    for source in scenario.sources.iter().filter(|source| source.by_adapter) {
+        let sdu = source.sdus.iter().max().copied().unwrap_or(0);
+        longest.insert(&source.connection, sdu);
+    }
+    for change in changes.values() {
+        let connection = &connections[change.opening.connection as usize];
+        let transmit = change.opening.request.transmit;
+        let most = transmit.map_or(u16::MAX, |transmit| transmit.max_sdu);
+        let sdu = longest.get(&connection.name).copied().unwrap_or(0);
+        if sdu > most {
+            return Err(ScenarioError::Sdu(connection.name.clone()));
         }
     }
     Ok(())
@@ -73,7 +97,9 @@ fn memory(
         let aal = connection.contract.aal.unwrap_or(Aal::Aal5);
         let pdu_len = |sdu| PAYLOAD_LEN as u32 * cells_of(aal, sdu);
         let request = &opening.request;
-        let received = request.receive.map_or(0, |receive| pdu_len(receive.max_sdu));
+        let received = request
+            .receive
+            .map_or(0, |receive| pdu_len(receive.max_sdu));
         let sent = request.transmit.map_or(0, |transmit| transmit.max_sdu);
         if received > *receive_len || u32::from(sent) > *transmit_len {
             return Err(ScenarioError::Memory(connection.name.clone()));
@@ -93,11 +119,13 @@ fn lines(
     let opened: Vec<(usize, &Opening)> = opened(stations).collect();
     let whose = opened.iter().map(|(host, one)| (*host, one.connection));
     let whose: BTreeSet<(usize, u32)> = whose.collect();
-    let changed = changes.values().map(|change| (change.host, &change.opening));
+    let changed = changes
+        .values()
+        .map(|change| (change.host, &change.opening));
     let changed = changed.filter(|(host, one)| whose.contains(&(*host, one.connection)));
     for (host, opening) in opened.iter().copied().chain(changed) {
         let rate = opening.request.transmit.and_then(|transmit| transmit.rate);
-        let cell_s = rate.map_or(0, |rate| rate.cell_s().into());
+        let cell_s: u64 = rate.map_or(0, |rate| rate.cell_s().into());
         let most = most.entry((host, opening.connection)).or_default();
         let port = opening.request.port.0;
         let sum = sums.entry((host, port)).or_default();

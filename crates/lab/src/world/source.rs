@@ -274,7 +274,7 @@ impl Source {
         self.due().filter(|_| self.is_suspended)
     }
 
-    /// It waits no longer.
+    /// Its timer fires: it asks for credit at once.
     pub(crate) fn wakes(&mut self, now: Ps) {
         self.is_suspended = false;
         self.due = Pace::from(now);

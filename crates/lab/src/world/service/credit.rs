@@ -64,13 +64,16 @@ impl Ledger {
             }
             let most = octets * (k + 1) + self.largest + self.left.0;
             if *sum > most && self.wrong.is_none() {
-                let text = format!("{sum} octets in {k} intervals of {interval} ns, at most {most}");
+                let text =
+                    format!("{sum} octets in {k} intervals of {interval} ns, at most {most}");
                 self.wrong = Some(text);
             }
         }
         let [.., (_, gone)] = self.windows;
         self.recent.drain(..gone);
-        self.windows.iter_mut().for_each(|(_, before)| *before -= gone);
+        self.windows
+            .iter_mut()
+            .for_each(|(_, before)| *before -= gone);
     }
 
     /// I14: how much more than it may have passed in some window, if anything.
@@ -81,11 +84,8 @@ impl Ledger {
         if self.wrong.is_some() {
             return self.wrong.clone();
         }
-        let (interval, octets, whole) = (
-            self.credit.interval_ns(),
-            self.credit.octets(),
-            self.whole,
-        );
+        let (interval, octets, whole) =
+            (self.credit.interval_ns(), self.credit.octets(), self.whole);
         let intervals = now.since_ns(self.since) / interval + 2;
         let most = octets * intervals;
         let most = most + most / 1_000 + self.largest + self.left.0;

@@ -147,7 +147,7 @@ impl Station {
             (AskedFor::Detach(index), Ok(_)) => {
                 let gone = self.clients.iter().position(|one| one.index == Some(index));
                 if let Some(client) = gone {
-                    self.clients[client].index = None;
+                    self.clients[client].goes();
                 }
             }
             (_, Ok(Outcome::Closed(info))) => self.closed.push((u32::MAX, info.clone())),

@@ -244,13 +244,18 @@ impl Station {
 /// Whether events tell of every PDU, sooner or later.
 pub(super) fn is_told(request: &OpenRequest) -> bool {
     let receive = request.receive.as_ref();
-    receive.is_some_and(|receive| match receive.notification {
+    receive.is_some_and(|receive| tells_of_all(receive.notification))
+}
+
+/// The same of a notification.
+pub(crate) fn tells_of_all(notification: Notification) -> bool {
+    match notification {
         Notification::EveryCell | Notification::LastCell | Notification::FirstAndLastCell => true,
         Notification::Silent {
             longest_delay_ns, ..
         } => longest_delay_ns < u64::MAX,
         Notification::FirstCell | Notification::Polled => false,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -29,9 +29,10 @@ use crate::world::{Ps, Violation};
 use asked::AskedFor;
 pub(crate) use asked::{Answer, Brought, End};
 pub(crate) use change::GUESTS_VPI;
+pub(crate) use lifecycle::tells_of_all;
 
 /// Cells that wait in a port's transmit FIFO.
-const TRANSMIT_FIFO: u64 = 64;
+pub(crate) const TRANSMIT_FIFO: u64 = 64;
 
 /// The lines at a port.
 #[derive(Clone, Copy, Debug)]
