@@ -20,25 +20,15 @@ fn sane() -> Scenario {
         links: [["a", "s"], ["s", "t"], ["t", "s"], ["t", "b"]]
             .map(|[one, other]| LinkSpec::between(one, other))
             .into(),
-        connections: vec![ConnectionSpec {
-            name: "one".into(),
-            from: "a".into(),
-            to: "b".into(),
-            address: VpiVci::new(0, 32).expect("an address"),
-            contract: "cbr,aal5:pcr=5000cps,max_sdu=400".into(),
-            notification: Notification::LastCell,
-            client: 0,
-            open: true,
-        }],
+        connections: vec![ConnectionSpec::between(
+            "one",
+            ["a", "b"],
+            VpiVci::new(0, 32).expect("an address"),
+            "cbr,aal5:pcr=5000cps,max_sdu=400",
+        )],
         sources: vec![SourceSpec {
-            connection: "one".into(),
-            traffic: Traffic::Paced { cell_s: 5_000 },
-            sdus: vec![400],
-            start_ns: 0,
-            stop_ns: 0,
-            by_adapter: false,
             hazard: true,
-            mids: 0,
+            ..SourceSpec::on("one", Traffic::Paced { cell_s: 5_000 }, &[400])
         }],
         ..Scenario::default()
     }
@@ -104,6 +94,30 @@ fn application(calls: &[(u64, Call)]) -> ApplicationSpec {
     }
 }
 
+fn sends_all_day(scenario: &mut Scenario, traffic: Traffic) {
+    scenario.duration_ns = limits::DURATION_MAX_NS;
+    scenario.sources[0].traffic = traffic;
+}
+
+fn adapter_sends(scenario: &mut Scenario, traffic: Traffic) {
+    scenario.sources[0].by_adapter = true;
+    scenario.sources[0].traffic = traffic;
+}
+
+/// Two connections of one contract.
+fn adapter_sends_on_another(scenario: &mut Scenario) {
+    scenario.sources[0].by_adapter = true;
+    scenario.connections.push(ConnectionSpec {
+        name: "two".into(),
+        address: VpiVci::new(0, 33).expect("an address"),
+        ..scenario.connections[0].clone()
+    });
+    scenario.sources.push(SourceSpec {
+        connection: "two".into(),
+        ..scenario.sources[0].clone()
+    });
+}
+
 fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
     vec![one[0].clone(); count]
 }
@@ -112,7 +126,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 56] = [
+    let cases: [(&str, Spoil); 75] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -150,12 +164,22 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("event_slots", |s| s.hosts[0].event_slots = 3),
         ("event_slots", |s| s.hosts[0].event_slots = 1 << 31),
         ("fifo_cells", |s| s.hosts[0].fifo_cells = u32::MAX),
+        ("fifo_cells", |s| s.hosts[1].fifo_cells = 0),
         ("wake_up_ns", |s| s.hosts[1].wake_up_ns = u64::MAX),
         ("gap_max_ns", |s| s.hosts[1].gap_max_ns = u64::MAX),
         ("clock_ns", |s| s.hosts[1].clock_ns = u64::MAX),
         ("host \"b\"", |s| s.hosts[1].budget = 0),
         ("host \"b\"", |s| s.hosts[1].spare_vcs = u16::MAX),
         ("queue_cells", |s| s.switches[0].queue_cells = u32::MAX),
+        ("queue_cells", |s| s.switches[1].queue_cells = 0),
+        ("octets are needed", |s| {
+            s.switches[0].queue_cells = 1 << 20;
+            s.links.extend(many(&s.links, 20));
+        }),
+        ("octets are needed", |s| {
+            s.hosts[0].fifo_cells = 1 << 20;
+            s.links.extend(many(&s.links, 20));
+        }),
         ("two nodes", |s| {
             s.links[0].ends = ["a", "a"].map(String::from)
         }),
@@ -202,25 +226,58 @@ fn scenarios_beyond_their_bounds_are_told() {
             };
         }),
         ("before its line", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Paced { cell_s: u32::MAX };
+            sends_all_day(s, Traffic::Paced { cell_s: u32::MAX });
         }),
-        ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Greedy;
+        ("before its line", |s| {
+            adapter_sends(s, Traffic::Paced { cell_s: u32::MAX });
         }),
+        ("an adapter sends SDUs", |s| {
+            adapter_sends(s, Traffic::Cells(Vec::new()));
+        }),
+        ("an adapter sends SDUs", |s| {
+            adapter_sends(s, Traffic::Scan { cell_s: 1_000 });
+        }),
+        ("of its steps", |s| {
+            s.connections[0].contract = "ubr,aal5:max_sdu=60000".into();
+            s.sources[0].by_adapter = true;
+            s.links[0].bit_s = 424;
+        }),
+        ("adapters guarantee more", |s| {
+            s.connections[0].contract = "cbr,aal5:pcr=180000cps,max_sdu=400".into();
+            adapter_sends_on_another(s);
+        }),
+        ("adapters guarantee more", |s| {
+            adapter_sends_on_another(s);
+            s.faults = vec![FaultSpec::Modify {
+                connection: "one".into(),
+                at_ns: 0,
+                contract: "cbr,aal5:pcr=350000cps,max_sdu=400".into(),
+                sender: true,
+                memory: false,
+            }];
+        }),
+        ("an address is", |s| {
+            s.connections[0].address = VpiVci::new(256, 32).expect("an address of an NNI");
+        }),
+        ("an address is", |s| {
+            s.connections[0].address = VpiVci::default()
+        }),
+        ("VPI 254", |s| {
+            s.connections[0].address = VpiVci::new(254, 32).expect("an address");
+            s.faults = vec![guests(0, 1)];
+        }),
+        ("would cross lines", |s| sends_all_day(s, Traffic::Greedy)),
         ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::Greedy;
+            sends_all_day(s, Traffic::Greedy);
             s.sources[0].by_adapter = true;
         }),
         ("would cross lines", |s| {
-            s.duration_ns = limits::DURATION_MAX_NS;
-            s.sources[0].traffic = Traffic::OnOff {
+            let traffic = Traffic::OnOff {
                 cell_s: 1_000_000_000,
                 on_ns: 1,
                 off_ns: 20_000,
             };
+            sends_all_day(s, traffic);
         }),
         ("2^36 steps", |s| {
             s.duration_ns = limits::DURATION_MAX_NS;
@@ -248,6 +305,12 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.faults = vec![guests(0, 4_096); 60_000]
         }),
         ("octets are needed", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].memory = u64::MAX;
+            let contract = "cbr,aal5:pcr=300000cps,max_sdu=60000,cdvt=10s";
+            s.applications = vec![application(&[(0, Call::OpenWith(contract.into()))])];
+        }),
+        ("octets are needed", |s| {
             let named = |n: usize| HostSpec {
                 spare_vcs: 16_000,
                 ..HostSpec::named(&format!("h{n}"))
@@ -264,6 +327,32 @@ fn scenarios_beyond_their_bounds_are_told() {
             s.faults = vec![modify("cbr,aal34:pcr=1cps,max_sdu=40")]
         }),
         ("connection \"one\"", |s| s.faults = vec![modify("cbr")]),
+        ("SDUs have", |s| {
+            adapter_sends(s, Traffic::Greedy);
+            s.faults = vec![FaultSpec::Modify {
+                connection: "one".into(),
+                at_ns: 0,
+                contract: "cbr,aal5:pcr=5000cps,max_sdu=40".into(),
+                sender: true,
+                memory: false,
+            }];
+        }),
+        ("keeps the AAL", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            let call = Call::OpenWith("cbr,aal34:pcr=5000cps,max_sdu=400".into());
+            s.applications = vec![application(&[(0, call)])];
+        }),
+        ("two sources", |s| {
+            s.sources
+                .push(SourceSpec::on("one", Traffic::Cells(Vec::new()), &[]));
+        }),
+        ("control_ns", |s| {
+            s.servers = vec![ServerSpec::on("b")];
+            s.servers[0].control_ns = 1 << 62;
+        }),
+        ("`memory = true`", |s| {
+            s.faults = vec![modify("cbr,aal5:pcr=5000cps,max_sdu=60000")];
+        }),
         ("10 s", |s| {
             s.faults = vec![FaultSpec::Lend {
                 connection: "one".into(),
@@ -290,7 +379,7 @@ fn scenarios_beyond_their_bounds_are_told() {
 #[test]
 fn odd_scenarios_that_make_a_world_come_to_an_end() {
     type Change = fn(&mut Scenario);
-    let cases: [(&str, Change); 7] = [
+    let cases: [(&str, Change); 14] = [
         ("nothing happens", |s| s.duration_ns = 0),
         ("nobody is there", |s| *s = Scenario::default()),
         ("a start beyond the end", |s| {
@@ -313,6 +402,50 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
         }),
         ("a cell that never comes", |s| {
             s.sources[0].traffic = Traffic::Cells(Vec::new());
+        }),
+        ("a FIFO of one cell, and a reader that settles", |s| {
+            s.hosts[1].fifo_cells = 1;
+            s.hosts[1].step_ns = 1_000_000;
+            s.duration_ns = 20_000_000;
+            s.heal_ns = 1_000_000;
+            s.sources[0].hazard = false;
+        }),
+        ("SDUs faster than their line", |s| {
+            s.duration_ns = 20_000_000;
+            s.sources[0].traffic = Traffic::Paced {
+                cell_s: 100_000_000,
+            };
+            s.sources[0].by_adapter = true;
+        }),
+        ("a reader that nobody tells", |s| {
+            s.connections[0].notification = Notification::Polled;
+            s.sources[0].hazard = false;
+        }),
+        ("more than the line before it carries", |s| {
+            s.duration_ns = 20_000_000;
+            s.links[0].bit_s = 424_000;
+            s.sources[0].hazard = false;
+        }),
+        ("an adapter that steps once in 10 ms", |s| {
+            s.duration_ns = 20_000_000;
+            s.hosts[0].step_ns = 10_000_000;
+            s.sources[0].hazard = false;
+            adapter_sends(s, Traffic::Greedy);
+        }),
+        ("a writer of AAL3/4 with credit", |s| {
+            s.duration_ns = 20_000_000;
+            s.connections[0].contract = "cbr,aal34:pcr=5000cps,max_sdu=400".into();
+            adapter_sends(s, Traffic::Greedy);
+            s.servers = vec![ServerSpec::on("a")];
+            s.applications = vec![ApplicationSpec {
+                host: "a".into(),
+                ..application(&[(0, Call::Open)])
+            }];
+        }),
+        ("a slow line behind an adapter", |s| {
+            s.connections[0].contract = "ubr,aal5:max_sdu=400".into();
+            s.sources[0].by_adapter = true;
+            s.links[0].bit_s = 64_000;
         }),
         ("a lease of nothing", |s| {
             s.faults = vec![FaultSpec::Lend {

@@ -1,42 +1,23 @@
 //! The deterministic world, end to end: sources, lines, switches, the real adapter, readers that
 //! check every octet.
 
+use std::cell::Cell;
+
 use cellgate_core::adapter::Planted;
 use cellgate_core::wire::VpiVci;
-use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{
-    Failure, Options, Outcome, QueueDiscard, World, check, check_determinism, check_isolation,
-    scenario_of, world_kills,
+    Canary, Failure, Flying, Options, Outcome, Ps, QueueDiscard, Tape, WITH_SERVERS, World, check,
+    check_determinism, check_isolation, check_recorded, scenario_of, world_kills,
 };
+use cellgate_lab::{Progress, Silent};
 use cellgate_lab::{print_table, shrink};
 
 fn connection(name: &str, from: &str, to: &str, vci: u16, contract: &str) -> ConnectionSpec {
-    ConnectionSpec {
-        name: name.into(),
-        from: from.into(),
-        to: to.into(),
-        address: VpiVci::new(0, vci).expect("an address"),
-        contract: contract.into(),
-        notification: cellgate_core::adapter::Notification::LastCell,
-        client: 0,
-        open: true,
-    }
-}
-
-fn source(connection: &str, traffic: Traffic, sdus: &[u16]) -> SourceSpec {
-    SourceSpec {
-        connection: connection.into(),
-        traffic,
-        sdus: sdus.into(),
-        start_ns: 0,
-        stop_ns: 0,
-        by_adapter: false,
-        hazard: false,
-        mids: 0,
-    }
+    let address = VpiVci::new(0, vci).expect("an address");
+    ConnectionSpec::between(name, [from, to], address, contract)
 }
 
 /// Sources at `a` and `b`, a switch, readers at `c`.
@@ -69,12 +50,12 @@ fn what_conforms_arrives_octet_for_octet() {
             connection("two", "b", "c", 33, contract),
         ],
         vec![
-            source(
+            SourceSpec::on(
                 "one",
                 Traffic::Paced { cell_s: 20_000 },
                 &[1000, 12, 40, 41],
             ),
-            source("two", Traffic::Paced { cell_s: 19_999 }, &[500]),
+            SourceSpec::on("two", Traffic::Paced { cell_s: 19_999 }, &[500]),
         ],
     );
     let outcome = run(&scenario, Options::default());
@@ -90,7 +71,7 @@ fn what_conforms_arrives_octet_for_octet() {
 fn a_greedy_source_fills_its_line_exactly() {
     let scenario = star(
         vec![connection("one", "a", "c", 32, "ubr,aal5:max_sdu=40")],
-        vec![source("one", Traffic::Greedy, &[40])],
+        vec![SourceSpec::on("one", Traffic::Greedy, &[40])],
     );
     let one = &run(&scenario, Options::default()).connections["one"];
     // One cell each 424 / 149.76 us, the first at once.
@@ -107,8 +88,8 @@ fn crowded(discard: QueueDiscard) -> u64 {
         ],
         vec![
             // Of different rates: in step, one of them would always find the room that there is.
-            source("one", Traffic::Paced { cell_s: 353_000 }, &[1500]),
-            source("two", Traffic::Paced { cell_s: 331_777 }, &[1500]),
+            SourceSpec::on("one", Traffic::Paced { cell_s: 353_000 }, &[1500]),
+            SourceSpec::on("two", Traffic::Paced { cell_s: 331_777 }, &[1500]),
         ],
     );
     scenario.switches[0].discard = discard;
@@ -210,7 +191,7 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
         names
             .iter()
             .zip(rates)
-            .map(|(name, cell_s)| source(name, Traffic::Paced { cell_s }, &[1500, 12, 700]))
+            .map(|(name, cell_s)| SourceSpec::on(name, Traffic::Paced { cell_s }, &[1500, 12, 700]))
             .collect(),
     );
     let (host, connection) = (String::from("c"), String::from("two"));
@@ -248,6 +229,94 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
         ahead.cells, ahead.events, single.events
     );
     assert!(ahead.cells > 5_000 && 4 * ahead.events < single.events);
+}
+
+/// Counts cells, and looks whether they come in the order of time and lines.
+struct Told<'a> {
+    cells: &'a Cell<u64>,
+    last: (Ps, usize),
+}
+
+impl Tape for Told<'_> {
+    fn arrives(&mut self, line: usize, flying: &Flying) {
+        assert!(self.last <= (flying.at, line), "{line}: {flying:?}");
+        self.last = (flying.at, line);
+        self.cells.set(self.cells.get() + 1);
+    }
+}
+
+/// How many cells were told of whenever a run told how far it was.
+struct Seen<'a> {
+    cells: &'a Cell<u64>,
+    most: u64,
+}
+
+impl Progress for Seen<'_> {
+    fn step(&mut self, _done: u64, _all: u64) {
+        self.most = self.cells.get();
+    }
+}
+
+#[test]
+fn what_lines_carry_is_told_in_order_as_the_run_goes() {
+    let (mut told_on_the_way, mut all) = (0, 0);
+    for seed in (0..seeds().div_ceil(2)).chain(WITH_SERVERS..WITH_SERVERS + 5) {
+        let cells = Cell::new(0);
+        let last = (Ps::ZERO, 0);
+        let mut tape = Told {
+            cells: &cells,
+            last,
+        };
+        let mut progress = Seen {
+            cells: &cells,
+            most: 0,
+        };
+        let scenario = scenario_of(seed);
+        let outcome = check_recorded(&scenario, Options::default(), &mut progress, &mut tape);
+        let outcome = outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        let arrived = outcome.lines.iter().map(|line| line.arrived_cells);
+        assert_eq!(cells.get(), arrived.sum::<u64>(), "seed {seed}");
+        told_on_the_way += progress.most;
+        all += cells.get();
+    }
+    println!("{told_on_the_way} of {all} cells were told on the way");
+    assert!(told_on_the_way > all / 2);
+}
+
+#[test]
+fn a_command_that_finds_the_queue_full_is_given_again() {
+    let contract = "cbr,aal5:pcr=20000cps,max_sdu=400,cdvt=2ms";
+    let mut scenario = star(
+        vec![connection("one", "a", "c", 32, contract)],
+        vec![SourceSpec::on(
+            "one",
+            Traffic::Paced { cell_s: 20_000 },
+            &[400],
+        )],
+    );
+    scenario.heal_ns = 8_000_000;
+    scenario.faults = vec![FaultSpec::ReaderCrash {
+        connection: "one".into(),
+        at_ns: 2_000_000,
+        for_ns: 100_000,
+    }];
+    let drops = Options {
+        canary: Some(Canary::CommandDropped),
+        ..Options::default()
+    };
+    let calm = check(&scenario, judged_options()).expect("nothing is wrong");
+    check(&scenario, drops).expect("a queue that is never full");
+    scenario.faults.push(FaultSpec::CommandQueueFull {
+        host: "c".into(),
+        at_ns: 1_900_000,
+        for_ns: 3_000_000,
+    });
+    let late = check(&scenario, judged_options()).expect("the host tries again");
+    let [calm, late] = [calm, late].map(|outcome| outcome.connections["one"].delivered_pdus);
+    // Nobody reads for 3 ms; the 2 ms that the buffer holds are gone with it.
+    assert!(late + 3 < calm, "{late} of {calm}");
+    let failure = check(&scenario, drops).expect_err("it is never opened again");
+    assert!(failure.to_string().starts_with("I"), "{failure}");
 }
 
 #[test]
@@ -312,7 +381,9 @@ fn a_failing_scenario_is_made_small() {
         .connections
         .push(connection("liar", "sender0", to, 999, contract));
     let traffic = Traffic::Paced { cell_s: 20_000 };
-    scenario.sources.push(source("liar", traffic, &[400]));
+    scenario
+        .sources
+        .push(SourceSpec::on("liar", traffic, &[400]));
     let fails = |scenario: &Scenario| match check(scenario, Options::default()) {
         Err(Failure::Violation(violation)) => violation.text.contains("liar"),
         _ => false,
@@ -333,7 +404,7 @@ fn what_makes_no_world_is_told() {
     let sane = || {
         star(
             vec![connection("one", "a", "c", 32, contract)],
-            vec![source("one", Traffic::Greedy, &[400])],
+            vec![SourceSpec::on("one", Traffic::Greedy, &[400])],
         )
     };
     type Spoil = fn(&mut Scenario);

@@ -1,7 +1,6 @@
 //! The protocol server in the deterministic world: admission, take-up, pace, and what applications
 //! are promised.
 
-use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
@@ -46,25 +45,15 @@ fn pair() -> Scenario {
         duration_ns: 40_000_000,
         hosts: ["a", "b"].map(HostSpec::named).into(),
         links: vec![LinkSpec::between("a", "b")],
-        connections: vec![ConnectionSpec {
-            name: "one".into(),
-            from: "a".into(),
-            to: "b".into(),
-            address: VpiVci::new(0, 32).expect("an address"),
-            contract: CBR.into(),
-            notification: Notification::LastCell,
-            client: 0,
-            open: true,
-        }],
+        connections: vec![ConnectionSpec::between(
+            "one",
+            ["a", "b"],
+            VpiVci::new(0, 32).expect("an address"),
+            CBR,
+        )],
         sources: vec![SourceSpec {
-            connection: "one".into(),
-            traffic: Traffic::Greedy,
-            sdus: vec![200],
-            start_ns: 0,
-            stop_ns: 0,
             by_adapter: true,
-            hazard: false,
-            mids: 0,
+            ..SourceSpec::on("one", Traffic::Greedy, &[200])
         }],
         servers: ["a", "b"].map(ServerSpec::on).into(),
         applications: ["b", "a"]
@@ -176,6 +165,36 @@ fn a_reader_that_was_best_effort_for_a_while_receives_again() {
     let outcome = right(&scenario);
     let one = &outcome.connections["one"];
     assert!(one.delivered_pdus > 140, "{one:?}");
+}
+
+#[test]
+fn a_writer_that_is_woken_early_waits_on() {
+    let mut scenario = pair();
+    let calm = right(&scenario);
+    let early = |n: u64| FaultSpec::EarlyTimers {
+        host: "a".into(),
+        at_ns: 10_000_000 + n * 20_000,
+    };
+    scenario.faults = (0..500).map(early).collect();
+    let woken = right(&scenario);
+    let sent = |outcome: &Outcome| outcome.connections["one"].sent_pdus;
+    assert_eq!(sent(&woken), sent(&calm));
+    let (woken, calm) = (&woken.servers["a"], &calm.servers["a"]);
+    assert!(woken.suspended > calm.suspended + 10, "{woken:?} {calm:?}");
+
+    // Where adapters shape, a writer that trusts early wake-ups finds no room: it is best effort
+    // that sends too much.
+    let trusting = Options {
+        server_bug: Some(ServerBug::EarlyWakeTrusted),
+        ..Options::default()
+    };
+    let mut scenario = scenario_of(WITH_SERVERS + 36);
+    right(&scenario);
+    let failure = check(&scenario, trusting).expect_err("it sends more than its credit");
+    assert!(failure.to_string().starts_with("I14 "), "{failure}");
+    let is_early = |fault: &FaultSpec| matches!(fault, FaultSpec::EarlyTimers { .. });
+    scenario.faults.retain(|fault| !is_early(fault));
+    check(&scenario, trusting).expect("nobody is woken early");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{
-    Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms,
+    Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms, Unserved,
 };
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
 use cellgate_core::wire::PAYLOAD_LEN;
@@ -15,12 +15,13 @@ use super::error::ScenarioError;
 use super::incident::Change;
 use super::limits::{self, Memory};
 use super::names::Names;
+use super::refusals;
 use super::run::{Connection, World};
-use super::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
+use super::scenario::{Call, ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
 use super::source::Source;
 use super::station::{Opening, Station, Wires};
-use super::topology::Topology;
+use super::topology::{Place, Topology};
 use super::{EventQueue, Line, Ps};
 use crate::memory::RegionSizes;
 
@@ -57,6 +58,10 @@ struct Builder<'a> {
     names: Names<'a>,
     attacked: Attacked,
     memory: Memory,
+    /// Octets that writers can leave with an adapter, by the line that it sends them along.
+    unsent: BTreeMap<usize, u64>,
+    /// Cells of sources, once for each line on their way.
+    work: u64,
 }
 
 /// Where somebody writes who should not.
@@ -88,6 +93,8 @@ impl World {
             names: Names::of(scenario),
             attacked: Attacked::default(),
             memory: Memory::default(),
+            unsent: BTreeMap::new(),
+            work: 0,
         };
         builder.connections()?;
         builder.attacked()?;
@@ -98,7 +105,9 @@ impl World {
         let opened_ns = builder.stations.iter().map(steps).max().unwrap_or(0);
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
         let changes = builder.changes()?;
-        let events_max = builder.events_max();
+        refusals::check(scenario, &builder.connections, &builder.stations, &changes)?;
+        builder.applications()?;
+        let events_max = builder.events_max()?;
         let service = builder.service();
         let parts = Parts {
             lines: &builder.lines,
@@ -181,6 +190,7 @@ impl Builder<'_> {
                 from,
                 to,
                 path,
+                address: spec.address,
                 contract,
                 is_open: spec.open && !self.services.serves(to, n),
                 sender: None,
@@ -344,6 +354,77 @@ impl Builder<'_> {
         Ok(changes)
     }
 
+    /// The largest memory that each application may ask its server for: while it is changed the old
+    /// one is there, too.
+    fn applications(&mut self) -> Result<(), ScenarioError> {
+        let servers = self.scenario.servers.iter();
+        let servers = servers.map(|server| (&server.host, server.memory));
+        let servers: BTreeMap<&String, u64> = servers.collect();
+        for application in &self.scenario.applications {
+            let n = self.names.connection(&application.connection)?;
+            let spec = &self.scenario.connections[n];
+            let receives = spec.to == application.host;
+            let calls = application
+                .calls
+                .iter()
+                .filter_map(|call| match &call.call {
+                    Call::OpenWith(text) | Call::Modify(text) => Some(text),
+                    _ => None,
+                });
+            let promised = servers.get(&application.host).copied().unwrap_or(0);
+            let promised = u32::try_from(promised).unwrap_or(u32::MAX);
+            let (mut receive_len, mut transmit_len) = (0, 0);
+            for text in calls.chain([&spec.contract]) {
+                // What cannot be read or served is refused.
+                let contract = text.parse::<TrafficContract>().ok();
+                let aal = |contract: TrafficContract| contract.aal.unwrap_or(Aal::Aal5);
+                if contract.is_some_and(|one| aal(one) != aal(self.connections[n].contract)) {
+                    return Err(ScenarioError::Change(spec.name.clone()));
+                }
+                let terms = contract.and_then(|contract| self.terms(n, &contract, receives).ok());
+                if let Some(Ok(sizes)) = terms.map(|terms| terms.sizes()) {
+                    receive_len = sizes.receive_len.min(promised).max(receive_len);
+                    transmit_len = sizes.transmit_len.min(promised).max(transmit_len);
+                }
+            }
+            let name = &application.name;
+            self.memory.take_region(name, receive_len, transmit_len)?;
+            self.memory.take_region(name, receive_len, transmit_len)?;
+            if !receives {
+                self.leaves(n, transmit_len);
+            }
+        }
+        Ok(())
+    }
+
+    /// A writer of a connection can leave so many octets with its adapter.
+    fn leaves(&mut self, connection: usize, octets: u32) {
+        let line = self.connections[connection].path[0];
+        *self.unsent.entry(line).or_default() += u64::from(octets);
+    }
+
+    /// How one end of a connection would be opened.
+    fn terms(
+        &self,
+        connection: usize,
+        contract: &TrafficContract,
+        receives: bool,
+    ) -> Result<Terms, Unserved> {
+        let spec = &self.scenario.connections[connection];
+        let Connection { path, from, to, .. } = &self.connections[connection];
+        let mut contract = *contract;
+        let (host, line) = if receives {
+            contract.transmit = None;
+            (*to, path.last())
+        } else {
+            contract.receive = None;
+            (*from, path.first())
+        };
+        let line = &self.lines[line.copied().unwrap_or(0)];
+        let assumed = assumptions(&self.scenario.hosts[host], spec, line);
+        Terms::of(&contract, &assumed)
+    }
+
     fn opening(
         &mut self,
         connection: usize,
@@ -357,29 +438,22 @@ impl Builder<'_> {
         } else {
             (*from, 0)
         };
-        let mut contract = *contract;
-        let line = if receives {
-            contract.transmit = None;
-            path.last()
-        } else {
-            contract.receive = None;
-            path.first()
-        };
+        let line = if receives { path.last() } else { path.first() };
         let line = line.copied().unwrap_or(0);
         let ports = &self.topology.ports[host];
         let port = ports
             .iter()
             .position(|(input, output)| [*input, *output].contains(&line));
         let unserved = |error| ScenarioError::Unserved(spec.name.clone(), error);
-        let terms = Terms::of(
-            &contract,
-            &assumptions(&self.scenario.hosts[host], spec, &self.lines[line]),
-        );
+        let terms = self.terms(connection, contract, receives);
         let terms = terms.map_err(unserved)?;
         let sizes = terms.sizes().map_err(unserved)?;
         let (receive_len, transmit_len) = (sizes.receive_len, sizes.transmit_len);
         self.memory
             .take_region(&spec.name, receive_len, transmit_len)?;
+        if !receives {
+            self.leaves(connection, transmit_len);
+        }
         let lawless = self.attacked.regions.contains(&(connection, !receives))
             || self.attacked.clients.contains(&(host, client));
         Ok(Opening {
@@ -409,8 +483,9 @@ impl Builder<'_> {
             .build(self.scenario, &self.connections, ports, &rates, bug)
     }
 
-    /// More events than there can be: each line always busy, each host always stepping, many times.
-    fn events_max(&self) -> u64 {
+    /// More events than there can be: each line always busy, each host always stepping, each cell
+    /// on its way by itself, many times.
+    fn events_max(&self) -> Result<u64, ScenarioError> {
         let span_ps = Ps::from_ns(self.scenario.duration_ns).ps();
         let cells = self
             .lines
@@ -420,7 +495,20 @@ impl Builder<'_> {
         let steps = steps.map(|host| self.scenario.duration_ns / host.step_ns);
         let all = cells.chain(steps).sum::<u64>();
         let sources = self.scenario.sources.len() as u64 + 1;
-        all.saturating_mul(16 * sources).saturating_add(1_000_000)
+        let mut after = 0_u64;
+        for (line, octets) in &self.unsent {
+            let Place::Host { host } = self.topology.places[*line ^ 1] else {
+                continue;
+            };
+            let step = Ps::from_ns(self.scenario.hosts[host].step_ns);
+            // An SDU takes 64 octets at least, which can be two cells.
+            let sent = self.lines[*line].cell().times(octets / 32);
+            let name = self.scenario.links[*line / 2].ends.join(" - ");
+            after += limits::check_unsent(&name, sent.ps() / step.ps().max(1))?;
+        }
+        let more = self.work.saturating_add(after).saturating_mul(16);
+        let most = all.saturating_mul(16 * sources).saturating_add(more);
+        Ok(most.saturating_add(1_000_000))
     }
 
     fn sources(&mut self, opened: Ps) -> Result<Vec<Source>, ScenarioError> {
@@ -430,16 +518,19 @@ impl Builder<'_> {
         let path = |connection: &usize| &*self.connections[*connection].path;
         let paths: Vec<&[usize]> = connections.iter().map(path).collect();
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
-        limits::check_offered(self.scenario, &paths, cell_s)?;
+        self.work = limits::check_offered(self.scenario, &paths, cell_s)?;
         let mut sources = Vec::new();
+        let mut sending = BTreeSet::new();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;
             let to = &mut self.connections[connection];
             check(spec, to)?;
-            if !matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_)) {
-                if to.sender.is_some() {
-                    return Err(ScenarioError::TwoSources(name.clone()));
-                }
+            let strays = matches!(spec.traffic, Traffic::Scan { .. });
+            // Of recorded cells nobody knows what PDUs are in them.
+            if !strays && !sending.insert(connection) {
+                return Err(ScenarioError::TwoSources(name.clone()));
+            }
+            if !strays && !matches!(spec.traffic, Traffic::Cells(_)) {
                 to.sender = Some(sources.len());
             }
             let stop_ns = match spec.stop_ns {

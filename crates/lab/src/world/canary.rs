@@ -54,6 +54,8 @@ canaries! {
     WakeUpLate,
     /// Faults go on after the healing.
     HealForgotten,
+    /// A host forgets commands that find the adapter's queue full.
+    CommandDropped,
     /// A VC is not closed at the end.
     CloseForgotten,
     /// A run panics.

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::scenario::{FaultSpec, Scenario};
-use super::{Flying, Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
+use super::tape::{Tape, Watch};
+use super::{Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
 use crate::shrink::Shrink;
 use crate::{Progress, Silent};
 
@@ -39,9 +40,6 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The cells that arrived at the ends of lines, with the line's number, in the order of time.
-pub type Tape = Vec<(usize, Flying)>;
-
 /// Runs a scenario and looks whether all was right.
 pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
     check_shown(scenario, options, &mut Silent)
@@ -55,7 +53,7 @@ pub fn check_shown(
 ) -> Result<Outcome, Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
-        world.judge(scenario, progress)?;
+        world.judge(scenario, &mut Watch::of(progress))?;
         Ok(world.outcome(scenario.duration_ns))
     })
 }
@@ -64,30 +62,29 @@ pub fn check_shown(
 pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, Marks), Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
-        world.judge(scenario, &mut Silent)?;
+        world.judge(scenario, &mut Watch::of(&mut Silent))?;
         let marks = Marks::of(&world, scenario);
         Ok((world.outcome(scenario.duration_ns), marks))
     })
 }
 
-/// As [`check_shown`], and what the lines have carried. After a panic, nothing.
+/// As [`check_shown`], and tells what the lines carry: up to a panic, if there is one.
 pub fn check_recorded(
     scenario: &Scenario,
     options: Options,
     progress: &mut dyn Progress,
-) -> (Result<Outcome, Failure>, Tape) {
-    let mut tape = Tape::new();
-    let result = caught(|| {
+    tape: &mut dyn Tape,
+) -> Result<Outcome, Failure> {
+    caught(|| {
         let mut world = World::new(scenario, options)?;
         world.lines.iter_mut().for_each(Line::record);
-        let judged = world.judge(scenario, progress);
-        let lines = world.lines.iter_mut().map(Line::take_tape).enumerate();
-        tape.extend(lines.flat_map(|(n, cells)| cells.into_iter().map(move |cell| (n, cell))));
-        tape.sort_by_key(|(_, flying)| flying.at);
+        let mut watch = Watch::of(progress);
+        watch.tape = Some(tape);
+        let judged = world.judge(scenario, &mut watch);
+        world.play(Ps::MAX, tape);
         judged?;
         Ok(world.outcome(scenario.duration_ns))
-    });
-    (result, tape)
+    })
 }
 
 fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {

@@ -56,6 +56,12 @@ impl Client {
         }
     }
 
+    /// It is detached, and leaves its memory.
+    pub(crate) fn goes(&mut self) {
+        self.index = None;
+        self.memory = LabAttachment::new(1, 1);
+    }
+
     /// The next event.
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         let (client, adapter) = (self.memory.from_client(), self.memory.from_adapter());

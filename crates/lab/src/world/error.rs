@@ -29,6 +29,8 @@ pub enum ScenarioError {
     Unserved(String, Unserved),
     /// A connection cannot be changed to a contract: it has another AAL, or needs new memory.
     Change(String),
+    /// A change to SDUs that the memory of a connection may be too small for.
+    Memory(String),
     /// An adapter cannot be made, or refuses a connection.
     Refused(String, Refusal),
     /// A host with applications has no server.
@@ -67,6 +69,11 @@ impl fmt::Display for ScenarioError {
             Self::Change(name) => write!(
                 f,
                 "connection {name:?}: a change keeps the AAL, and on aal34 brings new memory"
+            ),
+            Self::Memory(name) => write!(
+                f,
+                "connection {name:?}: a change to SDUs that its memory was not made for needs \
+                 `memory = true`"
             ),
             Self::Refused(name, refusal) => write!(f, "host {name:?}: {refusal}"),
             Self::NoServer(name) => write!(f, "host {name:?} has applications and no server"),

@@ -91,6 +91,23 @@ pub enum FaultSpec {
         /// How long there is none.
         for_ns: u64,
     },
+    /// The command queue of a host's adapter is full: who has a command for it waits.
+    CommandQueueFull {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+    },
+    /// A host's timers fire before their time: its adapter and its server look what is due, and
+    /// writers ask whether there is credit again.
+    EarlyTimers {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+    },
     /// Somebody opens VCs at a host, as many as there is room for, and closes them again.
     Guests {
         /// Name of the host.

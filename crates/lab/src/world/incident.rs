@@ -36,6 +36,12 @@ pub(crate) enum Incident {
     AdapterDies(u32),
     /// Another begins.
     AdapterBegins(u32),
+    /// The command queue of a host's adapter is full for so long.
+    QueueFills(u32, Ps),
+    /// It has room again.
+    QueueEmpties(u32),
+    /// A host's timers fire before their time.
+    EarlyTimers(u32),
     /// Somebody opens so many VCs at a host.
     GuestsCome(u32, u16),
     /// They are closed.
@@ -138,6 +144,14 @@ impl World {
                 self.service_loses_adapter(host as usize);
             }
             Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
+            Incident::QueueFills(host, span) => {
+                self.stations[host as usize].fill_queue(self.now.plus(span));
+            }
+            Incident::QueueEmpties(host) => {
+                self.stations[host as usize].empty_queue(self.now);
+                self.wake_station(host as usize, self.now);
+            }
+            Incident::EarlyTimers(host) => self.timers_fire(host as usize),
             Incident::GuestsCome(host, vcs) => {
                 self.stations[host as usize].invite(vcs);
                 self.wake_station(host as usize, self.now);
@@ -176,11 +190,11 @@ impl World {
     }
 
     fn settled(&mut self) {
-        for connection in &mut self.connections {
-            let sender = connection.sender.map(|sender| &self.sources[sender]);
-            let begun = sender.map_or(0, |source| source.begun);
-            let discarded = connection.discarded;
-            connection.tally.settle(begun, discarded);
+        for n in 0..self.connections.len() {
+            let sender = self.connections[n].sender;
+            let begun = sender.map_or(0, |sender| self.sources[sender].begun);
+            let no_room = self.found_no_room(&self.connections[n]);
+            self.connections[n].tally.settle(begun, no_room);
         }
     }
 
@@ -199,6 +213,23 @@ impl World {
         for client in 0..self.stations[host].clients.len() {
             self.stations[host].unasked += 1;
             self.wake_client(host, client, self.now);
+        }
+    }
+
+    /// Timers of a host fire, and nothing is due: whoever waits looks, and waits on.
+    fn timers_fire(&mut self, host: usize) {
+        self.wake_station(host, self.now);
+        self.server_timer_fires(host);
+        for n in 0..self.sources.len() {
+            let from = self.connections[self.sources[n].connection as usize].from;
+            let Some(until) = self.sources[n].suspended().filter(|_| from == host) else {
+                continue;
+            };
+            if until > self.now {
+                self.writer_wakes_early(n, until);
+                self.sources[n].wakes(self.now);
+                self.queue.push(self.now, Event::Source(n as u32));
+            }
         }
     }
 
@@ -307,6 +338,18 @@ fn incidents(
             let who = host_of(host)?;
             let end = Some(Incident::AdapterBegins(who));
             (*at_ns, *for_ns, Incident::AdapterDies(who), end)
+        }
+        FaultSpec::CommandQueueFull {
+            host,
+            at_ns,
+            for_ns,
+        } => {
+            let who = host_of(host)?;
+            let fills = Incident::QueueFills(who, Ps::from_ns(*for_ns));
+            (*at_ns, *for_ns, fills, Some(Incident::QueueEmpties(who)))
+        }
+        FaultSpec::EarlyTimers { host, at_ns } => {
+            (*at_ns, 0, Incident::EarlyTimers(host_of(host)?), None)
         }
         FaultSpec::Guests {
             host,

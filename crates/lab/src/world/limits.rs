@@ -29,6 +29,8 @@ pub const CELLS_MAX: u64 = 1 << 22;
 pub const WORK_MAX: u64 = 1 << 32;
 /// Steps that adapters could take.
 pub const STEPS_MAX: u64 = 1 << 36;
+/// Steps of an adapter until all has left that its writers can have left with it.
+pub const STEPS_AFTER_MAX: u64 = 1 << 22;
 /// VCs that one fault asks for.
 pub const GUESTS_MAX: u16 = 4_096;
 
@@ -48,6 +50,8 @@ const EVENT_LEN: u64 = 32;
 const FIXED_LEN: u64 = 64 * 1024;
 /// Octets that a switch's output remembers of a connection.
 const FLOW_LEN: u64 = 16;
+/// Octets that it remembers of a cell that waits, beside the cell.
+const WAITING_LEN: u64 = 16;
 /// Octets of a VC of an adapter, and of the reference beside it.
 const VC_LEN: u64 = 2_048;
 const CELL_BITS: u64 = 424;
@@ -134,8 +138,8 @@ fn host(spec: &HostSpec) -> Checked {
     let slots = spec.event_slots;
     let whole = slots.is_power_of_two() && slots <= EVENT_SLOTS_MAX;
     bound(whole, "event_slots is a power of two, at most 65,536")?;
-    let fits = spec.fifo_cells <= FIFO_CELLS_MAX;
-    bound(fits, "fifo_cells is at most 2^20")?;
+    let cells = 1..=FIFO_CELLS_MAX;
+    bound(cells.contains(&spec.fifo_cells), "fifo_cells is 1 to 2^20")?;
     let prompt = spec.wake_up_ns <= LATE_MAX_NS && spec.gap_max_ns <= LATE_MAX_NS;
     bound(prompt, "wake_up_ns and gap_max_ns are at most 10^10")?;
     let patient = spec.reassembly_timeout_ns <= LATE_MAX_NS;
@@ -145,8 +149,9 @@ fn host(spec: &HostSpec) -> Checked {
 }
 
 fn switch(spec: &SwitchSpec) -> Checked {
-    let fits = spec.queue_cells <= FIFO_CELLS_MAX;
-    bound(fits, &spec.name, "queue_cells is at most 2^20")
+    let cells = 1..=FIFO_CELLS_MAX;
+    let fits = cells.contains(&spec.queue_cells);
+    bound(fits, &spec.name, "queue_cells is 1 to 2^20")
 }
 
 fn link(spec: &LinkSpec) -> Checked {
@@ -228,6 +233,10 @@ fn source(spec: &SourceSpec) -> Checked {
     let bound = |ok, what| bound(ok, &spec.connection, what);
     let few = spec.mids <= SourceSpec::MIDS_MAX;
     bound(few, "a source sends at most 4 PDUs at once")?;
+    let made = matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_));
+    let what = "by_adapter is for paced, greedy and on_off: an adapter sends SDUs, and not the \
+                cells of scan, cells and capture";
+    bound(!(spec.by_adapter && made), what)?;
     match spec.traffic {
         Traffic::Paced { cell_s } | Traffic::Scan { cell_s } => {
             bound(cell_s > 0, "cell_s is not 0")
@@ -254,8 +263,10 @@ fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
         | FaultSpec::InterruptsLost { at_ns, for_ns, .. }
         | FaultSpec::ReaderCrash { at_ns, for_ns, .. }
         | FaultSpec::AdapterCrash { at_ns, for_ns, .. }
+        | FaultSpec::CommandQueueFull { at_ns, for_ns, .. }
         | FaultSpec::Guests { at_ns, for_ns, .. } => (at_ns, for_ns),
         FaultSpec::SpuriousWakeUp { at_ns, .. }
+        | FaultSpec::EarlyTimers { at_ns, .. }
         | FaultSpec::ClockStep { at_ns, .. }
         | FaultSpec::Modify { at_ns, .. }
         | FaultSpec::Lend { at_ns, .. }
@@ -315,6 +326,18 @@ impl Memory {
         let outputs = 2 * scenario.links.len() as u64;
         let flows = scenario.connections.len() as u64;
         self.take("switches", outputs * flows * FLOW_LEN)?;
+        let ends = scenario.links.iter().flat_map(|link| &link.ends);
+        let mut ports: BTreeMap<&str, u64> = BTreeMap::new();
+        ends.for_each(|end| *ports.entry(end).or_default() += 1);
+        let ports = |name: &str| ports.get(name).copied().unwrap_or(0);
+        for host in &scenario.hosts {
+            let cells = ports(&host.name) * u64::from(host.fifo_cells);
+            self.take(&host.name, cells * CELL_LEN)?;
+        }
+        for switch in &scenario.switches {
+            let cells = ports(&switch.name) * u64::from(switch.queue_cells);
+            self.take(&switch.name, cells * (CELL_LEN + WAITING_LEN))?;
+        }
         for (line, stay_ns) in stays_ns(scenario).into_iter().enumerate() {
             let link = &scenario.links[line / 2];
             let cells = u128::from(link.bit_s) * u128::from(stay_ns);
@@ -333,14 +356,15 @@ impl Memory {
     }
 }
 
-/// `Err` if sources bring a line so much more than it carries that more than [`CELLS_MAX`] would
-/// wait before it, or more than [`WORK_MAX`] would cross lines: `paths` has the lines of each
-/// source's connection, `cell_s` the rate of each line.
+/// Cells that sources send, once for each line on their way. `Err` if they bring a line so much
+/// more than it carries that more than [`CELLS_MAX`] would wait before it, or more than
+/// [`WORK_MAX`] would cross lines: `paths` has the lines of each source's connection, `cell_s` the
+/// rate of each line.
 pub(super) fn check_offered(
     scenario: &Scenario,
     paths: &[&[usize]],
     cell_s: impl Fn(usize) -> u64,
-) -> Checked {
+) -> Result<u64, ScenarioError> {
     let sent = |cell_s: u64| cells_in(cell_s, scenario.duration_ns);
     let mut offered: BTreeMap<usize, u128> = BTreeMap::new();
     let mut work = 0;
@@ -362,18 +386,32 @@ pub(super) fn check_offered(
             }
             Traffic::Cells(cells) => cells.len() as u128,
         };
-        let offered = offered.entry(line).or_default();
-        if !spec.by_adapter {
-            *offered += cells;
-        }
-        let fits = *offered <= carried + u128::from(CELLS_MAX);
+        // What an adapter sends waits in the memory of each writer.
+        let offered = match spec.by_adapter {
+            true => cells,
+            false => {
+                let offered = offered.entry(line).or_default();
+                *offered += cells;
+                *offered
+            }
+        };
+        let fits = offered <= carried + u128::from(CELLS_MAX);
         let what = "with it, more than 2^22 cells would wait before its line";
         bound(fits, &spec.connection, what)?;
         work += cells * path.len() as u128;
         let what = "with it, more than 2^32 cells would cross lines";
         bound(work <= WORK_MAX.into(), &spec.connection, what)?;
     }
-    Ok(())
+    Ok(work as u64)
+}
+
+/// `Err` if an adapter takes too many steps until all has left along a line that its writers can
+/// have left with it; else how many.
+pub(super) fn check_unsent(line: &str, steps: u64) -> Result<u64, ScenarioError> {
+    let what = "it is so slow that what writers leave with an adapter takes more than 2^22 of its \
+                steps";
+    bound(steps <= STEPS_AFTER_MAX, line, what)?;
+    Ok(steps)
 }
 
 /// Cells at a rate in so many nanoseconds.

@@ -46,7 +46,7 @@ pub struct Line {
     sent: u64,
     arrived: u64,
     /// What has arrived, if somebody wants to know.
-    tape: Option<Vec<Flying>>,
+    tape: Option<VecDeque<Flying>>,
 }
 
 /// A list of faults, and whom they met.
@@ -81,12 +81,14 @@ impl Line {
 
     /// Keeps all that arrives from here on.
     pub(crate) fn record(&mut self) {
-        self.tape = Some(Vec::new());
+        self.tape = Some(VecDeque::new());
     }
 
-    /// What has arrived since.
-    pub(crate) fn take_tape(&mut self) -> Vec<Flying> {
-        self.tape.take().unwrap_or_default()
+    /// The first that has arrived since and was not taken here, if that was before a time.
+    pub(crate) fn take_recorded(&mut self, before: Ps) -> Option<Flying> {
+        self.tape
+            .as_mut()?
+            .pop_front_if(|flying| flying.at < before)
     }
 
     /// The same line with faults, by the ordinal of the cell.

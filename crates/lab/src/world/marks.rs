@@ -139,6 +139,11 @@ impl Marks {
             "died_while_changing",
             stations(world, |counts| counts.put_off),
         );
+        self.push(
+            "fault",
+            "command_waited",
+            stations(world, |counts| counts.waited),
+        );
         let doorbells = adapters(world, |stats| stats.doorbell_faults);
         self.push("fault", "bad_doorbell", doorbells);
         self.push(
@@ -239,9 +244,9 @@ impl Marks {
             self.push("told_by", name, read);
         }
         for (name, is) in EXCESSES {
-            let openings = world.stations.iter().flat_map(Station::requests);
-            let count = openings.filter(|request| {
-                let excess = request.receive.map(|receive| receive.excess);
+            let openings = world.stations.iter().flat_map(Station::openings);
+            let count = openings.filter(|opening| {
+                let excess = opening.request.receive.map(|receive| receive.excess);
                 excess.is_some_and(|excess| is(&excess))
             });
             self.push("excess", name, count.count() as u64);
@@ -255,7 +260,7 @@ impl Marks {
 
 type Is<T> = (&'static str, fn(&T) -> bool);
 
-const KINDS: [Is<FaultSpec>; 11] = [
+const KINDS: [Is<FaultSpec>; 12] = [
     ("adapter_stall", |fault| {
         matches!(fault, FaultSpec::AdapterStall { .. })
     }),
@@ -264,6 +269,9 @@ const KINDS: [Is<FaultSpec>; 11] = [
     }),
     ("spurious_wake_up", |fault| {
         matches!(fault, FaultSpec::SpuriousWakeUp { .. })
+    }),
+    ("early_timers", |fault| {
+        matches!(fault, FaultSpec::EarlyTimers { .. })
     }),
     ("clock_step", |fault| {
         matches!(fault, FaultSpec::ClockStep { .. })

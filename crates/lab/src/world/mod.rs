@@ -34,6 +34,7 @@ mod names;
 mod oracle;
 mod outcome;
 mod queue;
+mod refusals;
 mod run;
 pub mod scenario;
 mod service;
@@ -41,6 +42,7 @@ mod source;
 mod station;
 mod switch;
 mod tally;
+mod tape;
 mod time;
 mod topology;
 mod turns;
@@ -50,8 +52,7 @@ pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{
-    Failure, Tape, check, check_determinism, check_isolation, check_marked, check_recorded,
-    check_shown,
+    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;
@@ -63,5 +64,6 @@ pub use queue::EventQueue;
 pub use run::World;
 pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
+pub use tape::{Tape, Watch};
 pub use time::{Interval, Pace, Ps};
 pub use verdict::{Kind, Violation};

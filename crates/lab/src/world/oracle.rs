@@ -8,10 +8,10 @@ use cellgate_core::contract::{Aal, ServiceCategory};
 use super::incident::Change;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
-use super::station::Station;
+use super::station::{Station, TRANSMIT_FIFO, tells_of_all};
+use super::tape::Watch;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
-use crate::Progress;
 
 /// What a scenario says of a connection, beside what happened to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,8 +20,11 @@ struct Standing {
     conforms: bool,
     /// Its reader is an adversary.
     lawless: bool,
-    /// Sources that do harm put cells on its first line, before any switch.
+    /// Sources that do harm put cells on its first line, before any switch; or all together more
+    /// than it carries; or an adapter steps too seldom to fill it.
     crowded: bool,
+    /// No event tells its reader of every PDU.
+    untold: bool,
     /// Anybody's cells come along its first line.
     mixed: bool,
     /// Something else keeps PDUs from being read for a while.
@@ -44,16 +47,14 @@ struct Senders {
     hazards: BTreeMap<usize, BTreeSet<usize>>,
     /// First lines of cells that are anybody's.
     mixed: BTreeSet<usize>,
+    /// Cells per second that sources put on their first lines.
+    offered: BTreeMap<usize, u64>,
 }
 
 impl World {
     /// Runs to the end, closes everything, and looks whether all was right. `Err`: it was not.
-    pub fn judge(
-        &mut self,
-        scenario: &Scenario,
-        progress: &mut dyn Progress,
-    ) -> Result<(), Violation> {
-        self.run_shown(scenario.duration_ns, progress);
+    pub fn judge(&mut self, scenario: &Scenario, watch: &mut Watch<'_>) -> Result<(), Violation> {
+        self.run_watched(scenario.duration_ns, watch);
         self.first_violation()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;
@@ -77,12 +78,17 @@ impl World {
     /// Whether nothing on its way has met a connection, and nobody crowds it.
     pub(super) fn is_sound(&self, scenario: &Scenario, n: usize) -> bool {
         let connection = &self.connections[n];
-        let address = scenario.connections[n].address;
         let standing = self.standing(scenario, &self.senders(scenario), n);
-        let passed = connection.discarded == 0
-            && !self.stations[connection.to].overflowed.contains(&address);
+        let passed = self.found_no_room(connection) == 0;
         let met = self.is_met(scenario, n) || self.is_held(connection);
-        passed && !met && !standing.crowded
+        passed && !met && !standing.crowded && !standing.untold
+    }
+
+    /// Cells of a connection's address that switches have discarded, or that found a FIFO full, or
+    /// no adapter, at its end.
+    pub(super) fn found_no_room(&self, connection: &Connection) -> u64 {
+        let overflowed = &self.stations[connection.to].overflowed;
+        connection.discarded + overflowed.get(&connection.address).copied().unwrap_or(0)
     }
 
     /// Names of the connections of which one end, or its client, writes what it should not.
@@ -210,6 +216,21 @@ impl World {
         Ok(())
     }
 
+    /// Whether a connection's cells come from an adapter whose line is empty before its next step.
+    fn is_slow(&self, n: usize) -> bool {
+        let Connection {
+            from, sender, path, ..
+        } = &self.connections[n];
+        let by_adapter = sender.is_some_and(|sender| self.sources[sender].is_by_adapter());
+        let full = self.lines[path[0]].cell().times(TRANSMIT_FIFO);
+        by_adapter && Ps::from_ns(self.stations[*from].spec.step_ns) > full
+    }
+
+    /// Cells per second of a line.
+    fn cell_s(&self, line: usize) -> u64 {
+        1_000_000_000_000 / self.lines[line].cell().ps().max(1)
+    }
+
     fn host_before(&self, line: usize) -> Option<usize> {
         match self.places[line ^ 1] {
             Place::Host { host } => Some(host),
@@ -250,6 +271,15 @@ impl World {
             if matches!(spec.traffic, Traffic::Cells(_)) {
                 senders.mixed.insert(source.line);
             }
+            let cell_s = match spec.traffic {
+                _ if spec.by_adapter => 0,
+                Traffic::Paced { cell_s }
+                | Traffic::OnOff { cell_s, .. }
+                | Traffic::Scan { cell_s } => cell_s.into(),
+                Traffic::Greedy => self.cell_s(source.line),
+                Traffic::Cells(_) => 0,
+            };
+            *senders.offered.entry(source.line).or_default() += cell_s;
         }
         senders
     }
@@ -260,9 +290,13 @@ impl World {
         let (to, from) = (&spec.to, &spec.from);
         let line = connection.path[0];
         let mut hazards = senders.hazards.get(&line).into_iter().flatten();
+        let offered = senders.offered.get(&line).copied().unwrap_or(0);
         let mut standing = Standing {
             conforms: connection.sender.is_some() && senders.harmless.contains(&n),
-            crowded: hazards.any(|other| *other != n),
+            crowded: hazards.any(|other| *other != n)
+                || offered > self.cell_s(line)
+                || self.is_slow(n),
+            untold: !tells_of_all(spec.notification),
             mixed: senders.mixed.contains(&line),
             ..Standing::default()
         };
@@ -303,6 +337,8 @@ impl World {
                 | FaultSpec::Cell { .. }
                 | FaultSpec::Swap { .. }
                 | FaultSpec::SpuriousWakeUp { .. }
+                | FaultSpec::EarlyTimers { .. }
+                | FaultSpec::CommandQueueFull { .. }
                 | FaultSpec::Guests { .. }
                 | FaultSpec::Lend { .. } => {}
             }
@@ -380,11 +416,14 @@ impl World {
         };
         let (name, tally) = (&connection.name, &connection.tally);
         let sent = self.sources[sender].sent;
-        let address = scenario.connections[n].address;
-        let to = &self.stations[connection.to];
-        let passed = connection.discarded == 0 && !to.overflowed.contains(&address);
+        let no_room = self.found_no_room(connection);
+        let passed = no_room == 0;
         let met = self.is_met(scenario, n) || self.is_held(connection);
-        let quiet = !(standing.crowded || standing.lawless || standing.gave_way || standing.cut);
+        let quiet = !(standing.crowded
+            || standing.lawless
+            || standing.gave_way
+            || standing.cut
+            || standing.untold);
         let sound = passed && !met && !standing.disturbed && quiet;
         if standing.conforms && sound {
             let missing = tally.missing(sent);
@@ -405,7 +444,8 @@ impl World {
                 return Err(self.wrong("I7", text));
             }
         }
-        let flooded = !standing.conforms && !standing.mixed && !standing.modified;
+        let flooded =
+            !(standing.conforms || standing.mixed || standing.modified || standing.untold);
         if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
             self.flooded_keeps_contract(scenario, n, sender)?;
         }
@@ -413,7 +453,7 @@ impl World {
             return Ok(());
         };
         let due = sent.saturating_sub(settled.from);
-        let untouched = connection.discarded == settled.discarded;
+        let untouched = no_room == settled.no_room;
         // Of a PDU that a fault cut short the reader may still hold cells: the next is lost with
         // them, however late it comes.
         if untouched && settled.delivered + 1 < due {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
+use cellgate_core::wire::VpiVci;
 
 use super::ahead::Ahead;
 use super::build::Options;
@@ -18,10 +19,11 @@ use super::source::Source;
 use super::station::Station;
 use super::switch::Switch;
 use super::tally::Tally;
+use super::tape::Watch;
 use super::topology::Place;
 use super::turns::Turns;
 use super::{CellRef, EventQueue, Line, Ps, Violation};
-use crate::{Progress, Silent};
+use crate::Silent;
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
@@ -69,6 +71,7 @@ pub(crate) struct Connection {
     pub(crate) to: usize,
     /// Its lines, in travel order.
     pub(crate) path: Vec<usize>,
+    pub(crate) address: VpiVci,
     pub(crate) contract: TrafficContract,
     pub(crate) is_open: bool,
     /// The source of its PDUs.
@@ -144,11 +147,12 @@ impl World {
 
     /// Runs until nothing is left to happen, or more has happened than can.
     pub fn run(&mut self) {
-        self.run_shown(0, &mut Silent);
+        self.run_watched(0, &mut Watch::of(&mut Silent));
     }
 
-    /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed.
-    pub(super) fn run_shown(&mut self, duration_ns: u64, progress: &mut dyn Progress) {
+    /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed, and
+    /// what lines have carried.
+    pub(super) fn run_watched(&mut self, duration_ns: u64, watch: &mut Watch<'_>) {
         if self.options.canary == Some(Canary::RunCounts) {
             self.events += RUNS.with(|runs| runs.replace(runs.get() + 1));
         }
@@ -157,7 +161,11 @@ impl World {
             self.events += 1;
             if self.events.is_multiple_of(EVENTS_UNTOLD) {
                 let past_ns = at.since(self.opened).ns().min(duration_ns);
+                let progress = &mut watch.progress;
                 progress.step(past_ns / 1_000_000, duration_ns / 1_000_000);
+                if let Some(tape) = &mut watch.tape {
+                    self.play(self.has_all_before(at), &mut **tape);
+                }
             }
             if self.events > self.events_max {
                 let text = format!("{} events, and no end", self.events);
@@ -626,6 +634,10 @@ impl World {
 
     /// A writer hands an SDU over.
     fn submit(&mut self, n: usize) {
+        if self.sources[n].due().is_none_or(|due| due > self.now) {
+            // Its timer has fired before, and it has another.
+            return;
+        }
         let connection = self.sources[n].connection;
         let host = self.connections[connection as usize].from;
         let mut woken = std::mem::take(&mut self.woken);

@@ -224,6 +224,22 @@ pub struct ConnectionSpec {
     pub open: bool,
 }
 
+impl ConnectionSpec {
+    /// A connection whose reader is told at the last cell of each PDU.
+    pub fn between(name: &str, [from, to]: [&str; 2], address: VpiVci, contract: &str) -> Self {
+        Self {
+            name: name.into(),
+            from: from.into(),
+            to: to.into(),
+            address,
+            contract: contract.into(),
+            notification: notification(),
+            client: 0,
+            open: yes(),
+        }
+    }
+}
+
 fn notification() -> Notification {
     Notification::LastCell
 }
@@ -267,6 +283,20 @@ impl SourceSpec {
     pub const SDU_MIN: u16 = 12;
     /// As many as every receiver has room for.
     pub const MIDS_MAX: u16 = 4;
+
+    /// A source that puts cells on the line from the beginning to the end, and means no harm.
+    pub fn on(connection: &str, traffic: Traffic, sdus: &[u16]) -> Self {
+        Self {
+            connection: connection.into(),
+            traffic,
+            sdus: sdus.into(),
+            start_ns: 0,
+            stop_ns: 0,
+            by_adapter: false,
+            hazard: false,
+            mids: 0,
+        }
+    }
 }
 
 /// When a source sends.

@@ -21,6 +21,8 @@ pub(crate) struct Source {
     pub(crate) sent: u64,
     pub(crate) connection: u32,
     by_adapter: bool,
+    /// It waits for credit.
+    is_suspended: bool,
     next: u16,
     pdu: Pdu,
     gaps: Gaps,
@@ -114,6 +116,7 @@ impl Source {
             start,
             stop,
             by_adapter: spec.by_adapter,
+            is_suspended: false,
             begun: 0,
             sent: 0,
             cells_sent: 0,
@@ -239,6 +242,7 @@ impl Source {
 
     /// The SDU that is due was handed to the adapter.
     pub(crate) fn submitted(&mut self) {
+        self.is_suspended = false;
         let cells = self.cells_of_next();
         self.begun += 1;
         self.sent += 1;
@@ -249,6 +253,7 @@ impl Source {
     /// The SDU that is due finds no room: it waits as long as it takes.
     pub(crate) fn postpone(&mut self) {
         self.waited += 1;
+        self.is_suspended = false;
         self.advance(self.cells_of_next());
     }
 
@@ -258,7 +263,19 @@ impl Source {
 
     /// The SDU that is due has no credit before `until`.
     pub(crate) fn suspend(&mut self, until: Ps) {
+        self.is_suspended = true;
         self.due.wait_for(until);
+    }
+
+    /// Until when it waits for credit.
+    pub(crate) fn suspended(&self) -> Option<Ps> {
+        self.due().filter(|_| self.is_suspended)
+    }
+
+    /// Its timer fires: it asks for credit at once.
+    pub(crate) fn wakes(&mut self, now: Ps) {
+        self.is_suspended = false;
+        self.due = Pace::from(now);
     }
 
     #[inline]

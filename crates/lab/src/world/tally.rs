@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Ps;
+use super::limits::CELLS_MAX;
 
 /// PDUs of a connection as its reader found them, in the order of their numbers or not.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +33,8 @@ pub(crate) struct Tally {
 pub(crate) struct Settled {
     /// The first PDU that has to arrive.
     pub(crate) from: u64,
-    /// Cells that switches had discarded.
-    pub(crate) discarded: u64,
+    /// Cells that had found no room in a switch or a FIFO.
+    pub(crate) no_room: u64,
     /// PDUs that have arrived since.
     pub(crate) delivered: u64,
 }
@@ -68,14 +69,18 @@ impl Latency {
 impl Tally {
     /// The last cell of PDU `number` is sent.
     pub(crate) fn sent(&mut self, number: u64, at: Ps) {
+        if self.under_way.len() as u64 == CELLS_MAX {
+            // It is on no line any more.
+            self.under_way.pop_front();
+        }
         self.under_way.push_back((number, at));
     }
 
     /// From PDU `from` on, all must arrive.
-    pub(crate) fn settle(&mut self, from: u64, discarded: u64) {
+    pub(crate) fn settle(&mut self, from: u64, no_room: u64) {
         self.settled = Some(Settled {
             from,
-            discarded,
+            no_room,
             delivered: 0,
         });
     }

@@ -1,14 +1,14 @@
 //! Scenarios in files.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use cellgate_capture::{Direction, Item, Recorder};
 use cellgate_core::wire::Cell;
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
-use cellgate_lab::world::{Tape, scenario_of};
+use cellgate_lab::world::{Flying, Tape, scenario_of};
 use serde_json::{Value, json};
 
 use crate::commands::decode::pseudowire::Labels;
@@ -167,31 +167,58 @@ pub(super) fn write(path: &Path, scenario: &Scenario) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// Writes what the lines have carried, each cell when it arrived, virtual time from 1970 on.
-pub(super) fn write_tape(path: &Path, scenario: &Scenario, tape: &Tape) -> anyhow::Result<()> {
-    let name = || path.display().to_string();
-    let file = BufWriter::new(File::create(path).with_context(name)?);
-    let mut recorder = Recorder::new(file, "cellgate sim").with_context(name)?;
-    let names: Vec<[String; 2]> = (scenario.links.iter())
-        .map(|link| {
+/// A file of what the lines carry, each cell when it arrives, virtual time from 1970 on. It is
+/// written as the run goes.
+pub(super) struct TapeFile<'a> {
+    path: &'a Path,
+    recorder: Recorder<BufWriter<File>>,
+    /// Of each line.
+    names: Vec<String>,
+    /// What went wrong first: nothing is written from then on.
+    failed: Option<io::Error>,
+}
+
+impl<'a> TapeFile<'a> {
+    pub(super) fn create(path: &'a Path, scenario: &Scenario) -> anyhow::Result<Self> {
+        let name = || path.display().to_string();
+        let file = BufWriter::new(File::create(path).with_context(name)?);
+        let names = scenario.links.iter().flat_map(|link| {
             let [one, other] = &link.ends;
             [format!("{one} -> {other}"), format!("{other} -> {one}")]
+        });
+        Ok(Self {
+            path,
+            recorder: Recorder::new(file, "cellgate sim").with_context(name)?,
+            names: names.collect(),
+            failed: None,
         })
-        .collect();
-    for (line, flying) in tape {
+    }
+
+    /// Whether all of it was written.
+    pub(super) fn finish(self) -> anyhow::Result<()> {
+        let written = match self.failed {
+            Some(error) => Err(error),
+            None => self.recorder.finish().map(drop),
+        };
+        written.with_context(|| self.path.display().to_string())
+    }
+}
+
+impl Tape for TapeFile<'_> {
+    fn arrives(&mut self, line: usize, flying: &Flying) {
+        if self.failed.is_some() {
+            return;
+        }
         let [a, b, c, d, _, payload @ ..] = flying.octets;
         let mut octets = [0; 52];
         octets[..4].copy_from_slice(&[a, b, c, d]);
         octets[4..].copy_from_slice(&payload);
         let cell = Cell::parse_without_hec(&octets);
-        let item = Item::Cell(&cell);
-        let line = names.get(line / 2).map(|names| names[line % 2].as_str());
-        recorder
-            .record(flying.at.ns(), Direction::Unknown, item, line)
-            .with_context(name)?;
+        let name = self.names.get(line).map(String::as_str);
+        let (at_ns, item) = (flying.at.ns(), Item::Cell(&cell));
+        let written = self.recorder.record(at_ns, Direction::Unknown, item, name);
+        self.failed = written.err();
     }
-    recorder.finish().with_context(name)?;
-    Ok(())
 }
 
 #[cfg(test)]

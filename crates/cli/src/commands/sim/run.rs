@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cellgate_lab::world::{Failure, Outcome, check_recorded};
 use serde::Serialize;
 
-use super::file::{Source, write, write_tape};
+use super::file::{Source, TapeFile, write};
 use super::seeds::Bug;
 use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
@@ -51,8 +51,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
         Some(path) => {
-            let (result, tape) = check_recorded(&scenario, options, &mut shown);
-            write_tape(path, &scenario, &tape)?;
+            let mut tape = TapeFile::create(path, &scenario)?;
+            let result = check_recorded(&scenario, options, &mut shown, &mut tape);
+            tape.finish()?;
             result
         }
         None => args.compared.check(&scenario, options, &mut shown),

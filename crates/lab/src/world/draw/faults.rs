@@ -133,6 +133,74 @@ pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause])
     changes(draw, scenario, clauses);
     leases(draw, scenario);
     writes(draw, scenario, &open);
+    full_queues(draw, scenario, &hosts);
+    early_timers(draw, scenario, &hosts);
+}
+
+/// Commands find no room: mostly when one is given.
+pub(in crate::world) fn full_queues(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    if !draw.percent(25) {
+        return;
+    }
+    let commands = commands(scenario);
+    for _ in 0..draw.between(1, 3) {
+        let for_ns = draw.between(20_000, 1_000_000);
+        let latest_ns = scenario.heal_ns - for_ns;
+        let (host, at_ns) = if commands.is_empty() || draw.percent(30) {
+            (pick(draw, hosts), draw.below(latest_ns))
+        } else {
+            let n = draw.below(commands.len() as u64) as usize;
+            let (host, at_ns) = commands[n].clone();
+            (host, at_ns.saturating_sub(draw.below(for_ns)))
+        };
+        scenario.faults.push(FaultSpec::CommandQueueFull {
+            host,
+            at_ns: at_ns.min(latest_ns),
+            for_ns,
+        });
+    }
+}
+
+/// Where and when adapters are given commands.
+fn commands(scenario: &Scenario) -> Vec<(String, u64)> {
+    let end = |name: &str, sender: bool| {
+        let mut connections = scenario.connections.iter();
+        let spec = connections.find(|spec| spec.name == name)?;
+        Some(if sender { &spec.from } else { &spec.to })
+    };
+    let of_faults = scenario.faults.iter().filter_map(|fault| match fault {
+        FaultSpec::ReaderCrash {
+            connection, at_ns, ..
+        } => Some((end(connection, false)?, *at_ns)),
+        FaultSpec::Modify {
+            connection,
+            at_ns,
+            sender,
+            ..
+        } => Some((end(connection, *sender)?, *at_ns)),
+        FaultSpec::Guests { host, at_ns, .. } => Some((host, *at_ns)),
+        _ => None,
+    });
+    let of_applications = scenario.applications.iter().flat_map(|one| {
+        let calls = one.calls.iter().map(|call| (&one.host, call.at_ns));
+        calls.collect::<Vec<_>>()
+    });
+    let all = of_faults.chain(of_applications);
+    all.map(|(host, at_ns)| (host.clone(), at_ns)).collect()
+}
+
+/// Timers that fire early, several in a row.
+pub(in crate::world) fn early_timers(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    for (at_ns, _) in spans(draw, 25, 3, (1, 2), scenario.heal_ns) {
+        let host = pick(draw, hosts);
+        let gap_ns = draw.pick(&[1_000, 20_000, 200_000]);
+        for n in 0..draw.between(1, 12) {
+            scenario.faults.push(FaultSpec::EarlyTimers {
+                host: host.clone(),
+                at_ns: (at_ns + n * gap_ns).min(scenario.heal_ns),
+            });
+        }
+    }
 }
 
 /// VCs that take up what room there is.

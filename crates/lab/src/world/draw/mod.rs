@@ -1,6 +1,6 @@
 //! From a seed to a scenario. Only here is anything drawn.
 
-mod faults;
+pub(super) mod faults;
 
 use cellgate_core::adapter::{
     Aal, AttachmentIndex, Excess, Interleaving, Notification, OpenRequest, PortIndex, Receive,
@@ -198,37 +198,32 @@ fn traffic(draw: &mut Draw, scenario: &mut Scenario) -> Vec<Clause> {
             beyond: beyond(draw, aal),
         };
         let name = format!("c{n}");
+        let (from, to) = (pick(draw, &senders), pick(draw, &readers));
+        let vpi = draw.pick(&[0, 0, 1, 255]);
+        let address = VpiVci::new(vpi, 32 + n as u16).unwrap_or_default();
         scenario.connections.push(ConnectionSpec {
-            name: name.clone(),
-            from: pick(draw, &senders),
-            to: pick(draw, &readers),
-            address: VpiVci::new(draw.pick(&[0, 0, 1, 255]), 32 + n as u16).unwrap_or_default(),
-            contract: clause.text(),
             notification: notification(draw),
             client: draw.below(2) as u16,
-            open: true,
+            ..ConnectionSpec::between(&name, [&from, &to], address, &clause.text())
         });
         clauses.push(clause);
         let is_bursty = draw.percent(15);
+        let traffic = if is_bursty {
+            Traffic::OnOff {
+                cell_s: cell_s as u32,
+                on_ns: draw.between(100_000, 3_000_000),
+                off_ns: draw.between(100_000, 3_000_000),
+            }
+        } else {
+            Traffic::Paced {
+                cell_s: cell_s as u32,
+            }
+        };
         scenario.sources.push(SourceSpec {
-            connection: name,
-            traffic: if is_bursty {
-                Traffic::OnOff {
-                    cell_s: cell_s as u32,
-                    on_ns: draw.between(100_000, 3_000_000),
-                    off_ns: draw.between(100_000, 3_000_000),
-                }
-            } else {
-                Traffic::Paced {
-                    cell_s: cell_s as u32,
-                }
-            },
-            sdus,
             start_ns: draw.below(1_000_000),
-            stop_ns: 0,
             by_adapter: draw.percent(35),
-            hazard: false,
             mids: draw.below(5) as u16,
+            ..SourceSpec::on(&name, traffic, &sdus)
         });
     }
     clauses
@@ -270,28 +265,21 @@ fn hazards(draw: &mut Draw, scenario: &mut Scenario, clauses: &mut Vec<Clause>) 
             cdvt: draw.pick(&["0us", "100us", CDVT]),
             beyond: beyond(draw, aal),
         };
+        let to = pick(draw, &readers);
+        let address = VpiVci::new(0, 100 + n as u16).unwrap_or_default();
         let connection = ConnectionSpec {
-            name: name.clone(),
-            from: "hazard".into(),
-            to: pick(draw, &readers),
-            address: VpiVci::new(0, 100 + n as u16).unwrap_or_default(),
-            contract: clause.text(),
             notification: notification(draw),
-            client: 0,
             open: draw.percent(70),
+            ..ConnectionSpec::between(&name, ["hazard", &to], address, &clause.text())
         };
         let traffic = harm(draw, scenario, &connection, (cell_s, rate), &clause);
         clauses.push(clause);
         scenario.connections.push(connection);
         scenario.sources.push(SourceSpec {
-            connection: name,
-            traffic,
-            sdus,
             start_ns: draw.below(1_000_000),
-            stop_ns: 0,
-            by_adapter: false,
             hazard: true,
             mids: draw.below(5) as u16,
+            ..SourceSpec::on(&name, traffic, &sdus)
         });
     }
 }

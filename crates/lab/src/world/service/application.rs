@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use cellgate_core::Time;
 use cellgate_core::adapter::{Notification, VcId};
 use cellgate_core::contract::{
-    CellRate, Credit, Remainder, ServiceCategory, TrafficContract, UsageControl, UsageDecision,
-    aal5_cells,
+    Aal, CellRate, Credit, Remainder, ServiceCategory, TrafficContract, UsageControl, UsageDecision,
 };
 use cellgate_core::server::{ClientId, Opened, Peer, Request};
 
@@ -14,6 +13,7 @@ use cellgate_core::wire::VpiVci;
 
 use super::credit::{Ledger, is_of_rate};
 use super::scenario::ApplicationSpec;
+use crate::world::content::cells_of;
 use crate::world::scenario::ConnectionSpec;
 use crate::world::{Interval, Ps};
 
@@ -221,7 +221,7 @@ impl Application {
         self.paces(now, opened.transmit_credit)?;
         match (self.guaranteed(), opened.transmit_credit) {
             (Some(rate), Some(credit)) if self.sends => {
-                let cells = aal5_cells(max_sdu.into());
+                let cells = cells_of(contract.aal.unwrap_or(Aal::Aal5), max_sdu);
                 let (rate, sdu) = (rate.cell_s().into(), max_sdu.into());
                 let is_right = is_of_rate(&credit, rate, cells.into(), sdu);
                 let text = || format!("{credit:?} is no credit of {rate} cells/s");

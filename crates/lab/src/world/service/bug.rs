@@ -56,6 +56,8 @@ bugs! {
     CreditDoubled,
     /// A writer does not wait for its credit.
     CreditIgnored,
+    /// A writer that is woken early takes that for the end of its wait.
+    EarlyWakeTrusted,
     /// Adapters that have died are not opened anything at again.
     NothingReopened,
 }

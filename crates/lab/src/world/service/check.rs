@@ -17,8 +17,9 @@ use crate::world::Violation;
 use crate::world::run::World;
 use crate::world::scenario::Scenario;
 
-/// Cells per second that a VC guarantees each way at the adapter. One that is received without a
-/// rate, or at a higher one than its line's, has all of its line.
+/// Cells per second that a VC guarantees each way at the adapter. What is received without a rate,
+/// its buffer being its only police, has what is reserved for it; at a higher rate than its line's,
+/// all of the line.
 fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let request = &kept.request;
     let transmit = request.transmit.and_then(|transmit| transmit.rate);
@@ -26,7 +27,8 @@ fn guaranteed(kept: &KeptVc, line: u64) -> [u64; 2] {
     let receive = receive.map_or(0, |receive| {
         let sustained = receive.sustained.map(|sustained| sustained.rate);
         let rate = sustained.or(receive.rate);
-        rate.map_or(line, |rate| u64::from(rate.cell_s()).min(line))
+        let reserved = kept.record.demand.receive.guaranteed;
+        rate.map_or(reserved, |rate| rate.cell_s().into()).min(line)
     });
     [transmit.map_or(0, |rate| rate.cell_s().into()), receive]
 }

@@ -1,12 +1,14 @@
 //! What a writer has handed over, against the credit that its connection has.
 
+use std::collections::VecDeque;
+
 use cellgate_core::Time;
 use cellgate_core::contract::Credit;
 
 /// Windows that are looked at, in credit intervals.
 const WINDOWS: [u64; 5] = [1, 2, 4, 8, 16];
 
-/// What was handed over under one credit.
+/// What was handed over under one credit: of long ago only the sum.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     credit: Credit,
@@ -14,7 +16,13 @@ pub(crate) struct Ledger {
     /// Octets that credits before may have left, in an interval of at most so many nanoseconds.
     left: (u64, u64),
     since: Time,
-    sent: Vec<(u64, u64)>,
+    /// When, and how many octets: those of the longest window.
+    recent: VecDeque<(u64, u64)>,
+    /// Octets in each window, and how many of the recent are before it.
+    windows: [(u64, usize); WINDOWS.len()],
+    whole: u64,
+    /// The first window that had more than it may.
+    wrong: Option<String>,
 }
 
 impl Ledger {
@@ -25,7 +33,10 @@ impl Ledger {
             largest: largest.into(),
             left,
             since: now,
-            sent: Vec::new(),
+            recent: VecDeque::new(),
+            windows: Default::default(),
+            whole: 0,
+            wrong: None,
         }
     }
 
@@ -40,7 +51,29 @@ impl Ledger {
 
     /// An SDU of so many octets.
     pub(crate) fn sent(&mut self, now: Time, octets: u16) {
-        self.sent.push((now.ns(), octets.into()));
+        let (at, len) = (now.ns(), u64::from(octets));
+        let (interval, octets) = (self.credit.interval_ns(), self.credit.octets());
+        self.recent.push_back((at, len));
+        self.whole += len;
+        for (k, (sum, before)) in WINDOWS.iter().zip(&mut self.windows) {
+            let span = interval.saturating_mul(*k);
+            *sum += len;
+            while self.recent[*before].0.saturating_add(span) <= at {
+                *sum -= self.recent[*before].1;
+                *before += 1;
+            }
+            let most = octets * (k + 1) + self.largest + self.left.0;
+            if *sum > most && self.wrong.is_none() {
+                let text =
+                    format!("{sum} octets in {k} intervals of {interval} ns, at most {most}");
+                self.wrong = Some(text);
+            }
+        }
+        let [.., (_, gone)] = self.windows;
+        self.recent.drain(..gone);
+        self.windows
+            .iter_mut()
+            .for_each(|(_, before)| *before -= gone);
     }
 
     /// I14: how much more than it may have passed in some window, if anything.
@@ -48,26 +81,11 @@ impl Ledger {
     /// A window as long as `k` intervals touches `k + 1` of them, and a credit can be one PDU more
     /// than its octets for what waited before. The whole time is held to a thousandth.
     pub(crate) fn excess(&self, now: Time) -> Option<String> {
-        let interval = self.credit.interval_ns();
-        let octets = self.credit.octets();
-        for k in WINDOWS {
-            let span = interval.saturating_mul(k);
-            let most = octets * (k + 1) + self.largest + self.left.0;
-            let (mut sum, mut first) = (0, 0);
-            for (at, len) in &self.sent {
-                sum += len;
-                while self.sent[first].0 + span <= *at {
-                    sum -= self.sent[first].1;
-                    first += 1;
-                }
-                if sum > most {
-                    return Some(format!(
-                        "{sum} octets in {k} intervals of {interval} ns, at most {most}"
-                    ));
-                }
-            }
+        if self.wrong.is_some() {
+            return self.wrong.clone();
         }
-        let whole: u64 = self.sent.iter().map(|(_, len)| len).sum();
+        let (interval, octets, whole) =
+            (self.credit.interval_ns(), self.credit.octets(), self.whole);
         let intervals = now.since_ns(self.since) / interval + 2;
         let most = octets * intervals;
         let most = most + most / 1_000 + self.largest + self.left.0;
@@ -112,6 +130,16 @@ mod tests {
             fast.sent(Time::from_ns(n * 909_090), 100);
         }
         assert!(fast.excess(Time::from_ns(100_000_000)).is_some());
+    }
+
+    #[test]
+    fn a_ledger_of_a_day_is_as_long_as_one_of_an_hour() {
+        let mut paced = ledger();
+        for n in 0..100_000 {
+            paced.sent(Time::from_ns(n * 1_000_000), 100);
+        }
+        assert_eq!(paced.excess(Time::from_ns(100_000_000_000)), None);
+        assert!(paced.recent.len() < 40, "{}", paced.recent.len());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use cellgate_core::wire::VpiVci;
 
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use crate::generate::Draw;
+use crate::world::draw::faults::{early_timers, full_queues};
 use crate::world::draw::spans;
 use crate::world::incident::SETTLED;
 use crate::world::scenario::{
@@ -39,6 +40,13 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     if seed % 4 == 3 {
         rarities(&mut draw, &mut scenario);
     }
+    let hosts: Vec<String> = scenario
+        .servers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    full_queues(&mut draw, &mut scenario, &hosts);
+    early_timers(&mut draw, &mut scenario, &hosts);
     Some(scenario)
 }
 
@@ -150,12 +158,9 @@ fn connections(draw: &mut Draw, scenario: &mut Scenario) {
         let to = (from + 1 + draw.below(hosts.len() as u64 - 1) as usize) % hosts.len();
         let max_sdu = draw.pick(&[40, 88, 200, 500, 1_500]);
         let name = format!("c{n}");
+        let address = VpiVci::new(0, 32 + n as u16).unwrap_or_default();
+        let contract = contract(draw, max_sdu);
         scenario.connections.push(ConnectionSpec {
-            name: name.clone(),
-            from: hosts[from].clone(),
-            to: hosts[to].clone(),
-            address: VpiVci::new(0, 32 + n as u16).unwrap_or_default(),
-            contract: contract(draw, max_sdu),
             notification: match draw.below(4) {
                 0 => Notification::EveryCell,
                 1 => Notification::Silent {
@@ -164,8 +169,7 @@ fn connections(draw: &mut Draw, scenario: &mut Scenario) {
                 },
                 _ => Notification::LastCell,
             },
-            client: 0,
-            open: true,
+            ..ConnectionSpec::between(&name, [&hosts[from], &hosts[to]], address, &contract)
         });
         for host in [from, to] {
             applications(draw, scenario, &hosts[host], (&name, max_sdu), grid);
@@ -176,18 +180,14 @@ fn connections(draw: &mut Draw, scenario: &mut Scenario) {
                 cell_s: draw.between(1_000, LINE / 4) as u32,
             },
         };
+        let sdus = match draw.percent(50) {
+            true => vec![max_sdu],
+            false => vec![max_sdu, 12 + max_sdu / 2 - 6, 12],
+        };
         scenario.sources.push(SourceSpec {
-            connection: name,
-            traffic,
-            sdus: match draw.percent(50) {
-                true => vec![max_sdu],
-                false => vec![max_sdu, 12 + max_sdu / 2 - 6, 12],
-            },
             start_ns: draw.below(1_000_000),
-            stop_ns: 0,
             by_adapter: true,
-            hazard: false,
-            mids: 0,
+            ..SourceSpec::on(&name, traffic, &sdus)
         });
     }
 }
@@ -281,16 +281,9 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
     let to = hosts[draw.below(hosts.len() as u64) as usize].clone();
     let cell_s = draw.between(1_000, LINE / 4);
     let contract = format!("cbr,aal5:pcr={}cps,max_sdu=200,cdvt={CDVT}", cell_s / 3);
-    scenario.connections.push(ConnectionSpec {
-        name: "flood".into(),
-        from: "hazard".into(),
-        to: to.clone(),
-        address: VpiVci::new(0, 100).unwrap_or_default(),
-        contract,
-        notification: Notification::LastCell,
-        client: 0,
-        open: true,
-    });
+    let address = VpiVci::new(0, 100).unwrap_or_default();
+    let flood = ConnectionSpec::between("flood", ["hazard", &to], address, &contract);
+    scenario.connections.push(flood);
     scenario.applications.push(ApplicationSpec {
         name: "flooded".into(),
         host: to,
@@ -302,22 +295,15 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
             call: Call::Open,
         }],
     });
+    let cell_s = cell_s as u32;
+    let traffic = match draw.percent(30) {
+        true => Traffic::Scan { cell_s },
+        false => Traffic::Paced { cell_s },
+    };
     scenario.sources.push(SourceSpec {
-        connection: "flood".into(),
-        traffic: match draw.percent(30) {
-            true => Traffic::Scan {
-                cell_s: cell_s as u32,
-            },
-            false => Traffic::Paced {
-                cell_s: cell_s as u32,
-            },
-        },
-        sdus: vec![200, 40],
         start_ns: draw.below(1_000_000),
-        stop_ns: 0,
-        by_adapter: false,
         hazard: true,
-        mids: 0,
+        ..SourceSpec::on("flood", traffic, &[200, 40])
     });
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Service {
     holders: BTreeMap<(usize, u32), usize>,
     /// What must arrive, by connection.
     promises: BTreeMap<u32, Promise>,
+    /// Sources that were woken early, and until when they would have waited.
+    early: BTreeMap<usize, Ps>,
     /// No server looks at its adapter from then on.
     looks_until: Ps,
     seen: Seen,

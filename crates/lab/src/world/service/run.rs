@@ -697,6 +697,11 @@ impl World {
         }
     }
 
+    /// A server's timer fires, whatever it was for.
+    pub(in crate::world) fn server_timer_fires(&mut self, host: usize) {
+        self.serve_any(host, |server, now| server.handle_deadline(now));
+    }
+
     /// The counters of VCs, and how the adapter does.
     fn server_looks(&mut self, host: usize) {
         let Some(served) = self.service.hosts.get(&host) else {

@@ -25,6 +25,9 @@ use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 /// The user that servers run as.
 pub(super) const SERVER_UID: u32 = 900;
 
+/// The longest that a message may take.
+const CONTROL_MAX_NS: u64 = 1_000_000_000;
+
 /// The name of the interface on a port.
 pub(super) fn interface_name(port: usize) -> String {
     format!("p{port}")
@@ -76,8 +79,9 @@ impl Services {
             {
                 return Err(ScenarioError::TwoOfAName(server.host.clone()));
             }
-            if server.best_effort_percent > 100 || server.control_ns == 0 {
-                let what = "control_ns is not 0, best_effort_percent at most 100";
+            let prompt = (1..=CONTROL_MAX_NS).contains(&server.control_ns);
+            if server.best_effort_percent > 100 || !prompt {
+                let what = "control_ns is 1 to 10^9, best_effort_percent at most 100";
                 return Err(ScenarioError::Quantity(server.host.clone(), what));
             }
         }

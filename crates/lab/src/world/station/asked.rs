@@ -139,7 +139,7 @@ impl Station {
                 return None;
             }
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
         Some((ticket, brought))
     }
 
@@ -152,7 +152,7 @@ impl Station {
             (AskedFor::Detach(index), Ok(_)) => {
                 let gone = self.clients.iter().position(|one| one.index == Some(index));
                 if let Some(client) = gone {
-                    self.clients[client].index = None;
+                    self.clients[client].goes();
                 }
             }
             (AskedFor::Opens(request), Ok(Outcome::Vc(vc))) => self.watch.opens(*vc, &request),

@@ -16,7 +16,7 @@ use crate::world::endpoint::Handles;
 /// Whose VCs have no connection.
 pub(super) const GUEST: u32 = u32::MAX;
 /// Nobody else uses this path.
-const GUESTS_VPI: u16 = 254;
+pub(crate) const GUESTS_VPI: u16 = 254;
 const GUESTS_VCI: u16 = 32;
 const GUESTS_SDU: u16 = 40;
 
@@ -48,7 +48,7 @@ impl Station {
             request,
             region,
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     pub(super) fn modified(&mut self, changing: Changing, vc: VcId, ticket: u64) {
@@ -122,7 +122,7 @@ impl Station {
             pdus,
             expires_in_ns,
         };
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     /// Somebody asks for VCs.
@@ -150,7 +150,7 @@ impl Station {
                 request,
                 region,
             };
-            self.board.order(ticket, command);
+            self.order(ticket, command);
         }
     }
 

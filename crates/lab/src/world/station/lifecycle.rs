@@ -24,7 +24,7 @@ impl Station {
                 judge.attaches(ticket, &attachment);
             }
             let command = LabCommand::Attach { ticket, attachment };
-            self.board.order(ticket, command);
+            self.order(ticket, command);
         }
     }
 
@@ -33,6 +33,35 @@ impl Station {
         self.tickets += 1;
         self.ordered.insert(ticket, ordered);
         ticket
+    }
+
+    /// Gives the adapter a command, or tries to: where its queue is full the host waits, and gives
+    /// what has waited first.
+    pub(super) fn order(&mut self, ticket: u64, command: LabCommand) {
+        if self.full_until.is_none() {
+            return self.board.order(ticket, command);
+        }
+        self.counts.waited += 1;
+        if self.options.canary != Some(Canary::CommandDropped) {
+            self.waiting.push_back((ticket, command));
+        }
+    }
+
+    /// The adapter's queue of commands is full until then.
+    pub(crate) fn fill_queue(&mut self, until: Ps) {
+        if !self.is_down {
+            self.full_until = self.full_until.max(Some(until));
+        }
+    }
+
+    /// It has room, unless it is full for longer.
+    pub(crate) fn empty_queue(&mut self, now: Ps) {
+        if self.full_until.is_some_and(|until| until <= now) {
+            self.full_until = None;
+            for (ticket, command) in std::mem::take(&mut self.waiting) {
+                self.board.order(ticket, command);
+            }
+        }
     }
 
     /// Opens a VC.
@@ -58,7 +87,7 @@ impl Station {
             let line = self.ports[usize::from(request.port.0)].rate;
             spoil(bug, transmit, line);
         }
-        self.board.order(ticket, command);
+        self.order(ticket, command);
     }
 
     /// Closes the VC of a connection.
@@ -78,7 +107,7 @@ impl Station {
         if let Some(judge) = &mut self.judge {
             judge.closes(ticket, vc);
         }
-        self.board.order(ticket, LabCommand::Close { ticket, vc });
+        self.order(ticket, LabCommand::Close { ticket, vc });
     }
 
     /// Opens again what was closed, if nobody has yet.
@@ -103,6 +132,8 @@ impl Station {
     pub(crate) fn crash(&mut self) {
         self.counts.buried += self.waiting();
         self.is_down = true;
+        self.full_until = None;
+        self.waiting.clear();
         self.endpoints.clear();
         self.by_connection.clear();
         self.ordered.clear();
@@ -119,7 +150,8 @@ impl Station {
         for wires in &self.ports {
             while let Some(flying) = lines[wires.input].take(now) {
                 self.counts.overflowed += 1;
-                self.overflowed.insert(address_of(&flying.octets));
+                let address = address_of(&flying.octets);
+                *self.overflowed.entry(address).or_default() += 1;
             }
         }
         self.past.push(*self.adapter.stats());
@@ -230,18 +262,23 @@ fn spoil(bug: Canary, transmit: &mut Transmit, line: CellRate) {
 /// Whether events tell of every PDU, sooner or later.
 pub(super) fn is_told(request: &OpenRequest) -> bool {
     let receive = request.receive.as_ref();
-    receive.is_some_and(|receive| match receive.notification {
+    receive.is_some_and(|receive| tells_of_all(receive.notification))
+}
+
+/// The same of a notification.
+pub(crate) fn tells_of_all(notification: Notification) -> bool {
+    match notification {
         Notification::EveryCell | Notification::LastCell | Notification::FirstAndLastCell => true,
         Notification::Silent {
             longest_delay_ns, ..
         } => longest_delay_ns < u64::MAX,
         Notification::FirstCell | Notification::Polled => false,
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::adapter::{AdapterStats, Notification};
+    use cellgate_core::adapter::AdapterStats;
     use cellgate_core::wire::VpiVci;
 
     use crate::world::scenario::{
@@ -255,26 +292,13 @@ mod tests {
             duration_ns: 10_000_000,
             hosts: ["a", "b"].map(HostSpec::named).into(),
             links: vec![LinkSpec::between("a", "b")],
-            connections: vec![ConnectionSpec {
-                name: "one".into(),
-                from: "a".into(),
-                to: "b".into(),
-                address: VpiVci::new(0, 32).unwrap_or_default(),
-                contract: "ubr,aal5:max_sdu=400".into(),
-                notification: Notification::LastCell,
-                client: 0,
-                open: true,
-            }],
-            sources: vec![SourceSpec {
-                connection: "one".into(),
-                traffic: Traffic::Greedy,
-                sdus: vec![400],
-                start_ns: 0,
-                stop_ns: 0,
-                by_adapter: false,
-                hazard: false,
-                mids: 0,
-            }],
+            connections: vec![ConnectionSpec::between(
+                "one",
+                ["a", "b"],
+                VpiVci::new(0, 32).unwrap_or_default(),
+                "ubr,aal5:max_sdu=400",
+            )],
+            sources: vec![SourceSpec::on("one", Traffic::Greedy, &[400])],
             ..Scenario::default()
         }
     }

@@ -6,7 +6,7 @@ mod change;
 mod lifecycle;
 mod watch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
@@ -15,7 +15,7 @@ use cellgate_core::adapter::{
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
 
-use crate::board::{LabBoard, Trace};
+use crate::board::{LabBoard, LabCommand, Trace};
 use crate::judge::Judge;
 use crate::memory::RegionSizes;
 use crate::mutants::LabAdapter;
@@ -29,6 +29,8 @@ use crate::world::{Ps, Violation};
 
 use asked::AskedFor;
 pub(crate) use asked::{Answer, Brought, End};
+pub(crate) use change::GUESTS_VPI;
+pub(crate) use lifecycle::tells_of_all;
 use watch::Watch;
 
 /// Cells that wait in a port's transmit FIFO.
@@ -105,6 +107,8 @@ pub(crate) struct StationCounts {
     pub(crate) turned_away: u64,
     /// Interrupts that were lost.
     pub(crate) unheard: u64,
+    /// Commands that found the adapter's queue full.
+    pub(crate) waited: u64,
     /// Changes that brought new memory.
     pub(crate) replaced: u64,
     /// VCs that were to be closed while they were changed.
@@ -141,6 +145,9 @@ pub(crate) struct Station {
     /// What is open, or is to be again.
     openings: BTreeMap<u32, Opening>,
     ordered: BTreeMap<u64, Ordered>,
+    /// The adapter's queue of commands is full until then, and these wait.
+    full_until: Option<Ps>,
+    waiting: VecDeque<(u64, LabCommand)>,
     /// Connections that are being changed.
     changing: BTreeSet<u32>,
     tickets: u64,
@@ -151,8 +158,8 @@ pub(crate) struct Station {
     is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
-    /// Addresses of cells that found a FIFO full, or no adapter.
-    pub(crate) overflowed: BTreeSet<VpiVci>,
+    /// How many cells of an address have found a FIFO full, or no adapter.
+    pub(crate) overflowed: BTreeMap<VpiVci, u64>,
     pub(crate) counts: StationCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
@@ -237,13 +244,15 @@ impl Station {
             by_connection: BTreeMap::new(),
             openings: BTreeMap::new(),
             ordered: BTreeMap::new(),
+            full_until: None,
+            waiting: VecDeque::new(),
             changing: BTreeSet::new(),
             tickets: 0,
             refusals: Vec::new(),
             answered: Vec::new(),
             is_served: served.is_some(),
             closed: Vec::new(),
-            overflowed: BTreeSet::new(),
+            overflowed: BTreeMap::new(),
             counts: StationCounts::default(),
             due: None,
             waking: Vec::new(),
@@ -304,9 +313,9 @@ impl Station {
         self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
     }
 
-    /// How its VCs are open.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = &OpenRequest> {
-        self.openings.values().map(|opening| &opening.request)
+    /// Its VCs, but those of applications and guests.
+    pub(crate) fn openings(&self) -> impl Iterator<Item = &Opening> {
+        self.openings.values()
     }
 
     /// What its clock says.
@@ -417,7 +426,9 @@ impl Station {
             lines[wires.input].take_all(now, |cells| {
                 let (kept, lost) = cells.split_at(cells.len().min(room));
                 self.counts.overflowed += lost.len() as u64;
-                self.overflowed.extend(lost.iter().map(address_of));
+                for cell in lost {
+                    *self.overflowed.entry(address_of(cell)).or_default() += 1;
+                }
                 if bug != Some(Canary::FifoLoses) {
                     self.counts.arrived += kept.len() as u64;
                     return self.board.put(port, kept);

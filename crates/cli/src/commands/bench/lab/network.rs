@@ -2,7 +2,6 @@
 //! switch saturated.
 
 use anyhow::{Context, ensure};
-use cellgate_core::adapter::Notification;
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::Silent;
@@ -84,30 +83,19 @@ impl Network {
             }
             for source in 0..self.sources {
                 let name = format!("{host}.{source}");
-                scenario.connections.push(ConnectionSpec {
-                    name: name.clone(),
-                    from: from.clone(),
-                    to: to.clone(),
-                    address: VpiVci::new(0, 32 + source as u16).context("an address")?,
-                    contract: format!("cbr,aal5:pcr={rate}cps,max_sdu={SDU},cdvt=1ms"),
-                    notification: Notification::LastCell,
-                    client: 0,
-                    open: true,
-                });
-                scenario.sources.push(SourceSpec {
-                    connection: name,
-                    traffic: match self.sources {
-                        1 => Traffic::Greedy,
-                        _ => Traffic::Paced {
-                            cell_s: rate as u32,
-                        },
+                let address = VpiVci::new(0, 32 + source as u16).context("an address")?;
+                let contract = format!("cbr,aal5:pcr={rate}cps,max_sdu={SDU},cdvt=1ms");
+                let connection = ConnectionSpec::between(&name, [&from, &to], address, &contract);
+                scenario.connections.push(connection);
+                let traffic = match self.sources {
+                    1 => Traffic::Greedy,
+                    _ => Traffic::Paced {
+                        cell_s: rate as u32,
                     },
-                    sdus: vec![SDU],
+                };
+                scenario.sources.push(SourceSpec {
                     start_ns: slot_ns * source as u64 / self.sources as u64,
-                    stop_ns: 0,
-                    by_adapter: false,
-                    hazard: false,
-                    mids: 0,
+                    ..SourceSpec::on(&name, traffic, &[SDU])
                 });
             }
         }
