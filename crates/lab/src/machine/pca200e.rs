@@ -136,6 +136,11 @@ impl Pca200e {
         self.work[work as usize]
     }
 
+    /// The cycles that it took.
+    pub fn cycles(&self, work: Work) -> Cycles {
+        self.config.costs.of(work, self.work(work))
+    }
+
     /// Events so far of receive queues without room.
     pub fn full_told(&self) -> u64 {
         self.full_told
@@ -220,6 +225,6 @@ impl Board for Pca200e {
 
     fn charge(&mut self, work: Work, times: u32) {
         self.work[work as usize] += u64::from(times);
-        self.spent.add(self.config.costs.of(work, times));
+        self.spent.add(self.config.costs.of(work, times.into()));
     }
 }

@@ -158,10 +158,10 @@ fn figure(points: &[Point]) -> Figure {
         Series::new(name, look, points.iter().map(point).collect())
     };
     let size = || Axis::linear("packet size, octets");
-    Figure {
-        name: "l4atm-figure-6".to_owned(),
-        title: "A 40 Mbit/s transmit connection on the P-90".to_owned(),
-        panels: vec![
+    Figure::stacked(
+        "l4atm-figure-6",
+        "A 40 Mbit/s transmit connection on the P-90",
+        vec![
             Panel {
                 x: Axis {
                     label: String::new(),
@@ -194,7 +194,7 @@ fn figure(points: &[Point]) -> Figure {
                 marks: Vec::new(),
             },
         ],
-    }
+    )
 }
 
 fn checks(points: &[Point], time_s: u64) -> Result<Vec<Check>, Error> {

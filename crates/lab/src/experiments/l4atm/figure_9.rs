@@ -242,11 +242,11 @@ fn figure(points: &[Point], bench: &Bench) -> Figure {
         at: At::X(CROSSOVER as f64),
         label: "cross-over".to_owned(),
     });
-    Figure {
-        name: "l4atm-figure-9".to_owned(),
-        title: "Time-sharing beside a guaranteed connection of 40 Mbps".to_owned(),
-        panels: vec![jobs, panel("load, users", "rate, Mbps", rates)],
-    }
+    Figure::stacked(
+        "l4atm-figure-9",
+        "Time-sharing beside a guaranteed connection of 40 Mbps",
+        vec![jobs, panel("load, users", "rate, Mbps", rates)],
+    )
 }
 
 fn crossover(points: &[Point]) -> Result<&Point, Error> {
