@@ -238,7 +238,7 @@ fn checks(points: &[Point], time_s: u64) -> Result<Vec<Check>, Error> {
         ),
         Claim::derived("L13", "smallest packets that keep 40 Mbps, measured", "").number(
             662.into(),
-            Tolerance::Absolute(2.into()),
+            Tolerance::Exact,
             &Value::new(i32::from(kept.unwrap_or(0)), 0, "octets"),
         ),
         Claim::lost(
