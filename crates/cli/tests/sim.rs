@@ -210,6 +210,46 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
 }
 
 #[test]
+fn a_scenario_that_is_read_is_not_written_over() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, other) = (folder.join("read.toml"), folder.join("linked.toml"));
+    std::fs::write(&plan, LIE).expect("a file");
+    let _ = std::fs::remove_file(&other);
+    std::fs::hard_link(&plan, &other).expect("another name of it");
+    let (file, other) = (
+        plan.to_str().expect("UTF-8"),
+        other.to_str().expect("UTF-8"),
+    );
+    let ways: [&[&str]; 5] = [
+        &["run", "--plan", file, "--save", file],
+        &["run", "--plan", file, "--save", other],
+        &["run", "--plan", file, "--trace", other],
+        &["shrink", "--plan", file, "-o", file],
+        &["shrink", "--plan", other, "-o", file],
+    ];
+    for args in ways {
+        let refused = sim(args);
+        assert_eq!(refused.status.code(), Some(1), "{args:?}: {refused:?}");
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("is read from it"), "{args:?}: {told}");
+        assert_eq!(std::fs::read_to_string(&plan).expect("a file"), LIE);
+    }
+    let one = folder.join("both.toml");
+    let one = one.to_str().expect("UTF-8");
+    let both = sim(&["run", "--plan", file, "--save", one, "--trace", one]);
+    let told = String::from_utf8_lossy(&both.stderr);
+    assert!(told.contains("--save and --trace"), "{both:?}");
+    // Any other file is replaced.
+    let saved = std::fs::read_to_string(one).expect("a scenario");
+    std::fs::write(one, "old").expect("a file");
+    assert_eq!(
+        sim(&["run", "--plan", file, "--save", one]).status.code(),
+        Some(12)
+    );
+    assert_eq!(std::fs::read_to_string(one).expect("a file"), saved);
+}
+
+#[test]
 fn what_is_not_wrong_is_not_made_small() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (plan, small) = (folder.join("no-world.toml"), folder.join("nothing.toml"));

@@ -4,6 +4,8 @@
 
 mod recorded;
 
+use std::path::Path;
+
 use cellgate_lab::experiments::all;
 use recorded::{is_as_recorded, run};
 
@@ -86,6 +88,15 @@ fn equal_settings_give_equal_outcomes() {
     let few = [("pdus", "20"), ("rates", "few")];
     let figure_9 = || run("policing-figure-9", &few);
     assert!(figure_9() == figure_9());
+}
+
+#[test]
+fn every_experiment_is_recorded() {
+    let snapshots = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    for one in all() {
+        let name = one.name();
+        assert!(snapshots.join(format!("{name}.txt")).exists(), "{name}");
+    }
 }
 
 #[test]

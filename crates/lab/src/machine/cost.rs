@@ -29,8 +29,8 @@ impl Cycles {
         Ps::new(self.0 * (I960_CYCLE_PS / 1_000))
     }
 
-    const fn times(self, n: u32) -> Self {
-        Self(self.0 * n as u64)
+    const fn times(self, n: u64) -> Self {
+        Self(self.0 * n)
     }
 
     /// Adds some.
@@ -110,7 +110,7 @@ impl Costs {
     }
 
     /// What the adapter's work costs. It looks at the FIFOs one by one, the board at all at once.
-    pub(super) fn of(&self, work: Work, times: u32) -> Cycles {
+    pub(super) fn of(&self, work: Work, times: u64) -> Cycles {
         let fifos = FIFOS as u64;
         let one = match work {
             Work::TestReceiveFifos => Cycles(self.test_receive_fifos.0 / fifos),

@@ -47,13 +47,19 @@ pub enum Tolerance {
 impl Tolerance {
     /// Whether `ours` is near enough to `expected`.
     pub fn accepts(self, expected: Rational, ours: Rational) -> bool {
-        let off = (ours - expected).abs();
+        let (least, most) = self.bounds(expected);
+        least.is_none_or(|least| ours >= least) && most.is_none_or(|most| ours <= most)
+    }
+
+    /// The least and the most that is near enough to `expected`; none: there is no bound.
+    pub(super) fn bounds(self, expected: Rational) -> (Option<Rational>, Option<Rational>) {
+        let within = |most: Rational| (Some(expected - most), Some(expected + most));
         match self {
-            Self::Exact => off == Rational::ZERO,
-            Self::Percent(percent) => off <= expected.abs() * percent / Rational::whole(100),
-            Self::Absolute(most) => off <= most,
-            Self::AtLeast => ours >= expected,
-            Self::AtMost => ours <= expected,
+            Self::Exact => within(Rational::ZERO),
+            Self::Percent(percent) => within(expected.abs() * percent / Rational::whole(100)),
+            Self::Absolute(most) => within(most),
+            Self::AtLeast => (Some(expected), None),
+            Self::AtMost => (None, Some(expected)),
         }
     }
 
@@ -86,8 +92,12 @@ pub struct Check {
     pub class: Class,
     /// The claim as the paper prints it; empty where it prints none.
     pub paper: String,
+    /// The number in that, in the unit of ours.
+    pub paper_number: Option<Rational>,
     /// What is accepted.
     pub accepted: String,
+    /// The number in that, and how far from it, if ours is judged as a number.
+    pub expected: Option<(Rational, Tolerance)>,
     /// What came out.
     pub ours: String,
     /// The same as a number, if it is one.
@@ -105,6 +115,7 @@ pub struct Claim {
     what: String,
     class: Class,
     paper: String,
+    paper_number: Option<Rational>,
     reading: Option<String>,
 }
 
@@ -116,6 +127,7 @@ impl Claim {
             what: what.to_owned(),
             class,
             paper: paper.to_owned(),
+            paper_number: None,
             reading: None,
         }
     }
@@ -143,13 +155,24 @@ impl Claim {
         }
     }
 
+    /// Says which number the paper prints, in the unit of ours.
+    pub fn prints(self, number: Rational) -> Self {
+        Self {
+            paper_number: Some(number),
+            ..self
+        }
+    }
+
     /// Judges a number; none fails. What is expected is shown with the decimals and the unit of
     /// ours.
     pub fn number(self, expected: Rational, tolerance: Tolerance, ours: &Value) -> Check {
         let accepted = tolerance.around(&ours.with(expected));
         let near = |number| tolerance.accepts(expected, number);
         let pass = ours.number.is_some_and(near);
-        self.check(accepted, ours.to_string(), ours.number, pass)
+        Check {
+            expected: Some((expected, tolerance)),
+            ..self.check(accepted, ours.to_string(), ours.number, pass)
+        }
     }
 
     /// Judges what is not one number: `ours` tells what was found.
@@ -169,7 +192,9 @@ impl Claim {
             what: self.what,
             class: self.class,
             paper: self.paper,
+            paper_number: self.paper_number,
             accepted,
+            expected: None,
             ours,
             ours_number: number,
             pass,

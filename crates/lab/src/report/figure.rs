@@ -1,16 +1,30 @@
 use serde::Serialize;
 
 use super::table::csv_line;
+use super::{BarGroup, Check, ClaimRow, bars};
 
-/// A drawing: panels over each other.
+/// A drawing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// Its name in file names: letters, digits and hyphens.
     pub name: String,
     /// What it shows.
     pub title: String,
-    /// From top to bottom.
-    pub panels: Vec<Panel>,
+    /// What is drawn.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// What a figure is made of, from top to bottom.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// Curves.
+    Panels(Vec<Panel>),
+    /// The paper's numbers beside ours.
+    Bars(Vec<BarGroup>),
+    /// Claims of a paper.
+    Claims(Vec<ClaimRow>),
 }
 
 /// Curves over one pair of axes.
@@ -151,25 +165,57 @@ pub enum At {
 impl Figure {
     /// A figure of one panel.
     pub fn single(name: &str, title: &str, panel: Panel) -> Self {
+        Self::stacked(name, title, vec![panel])
+    }
+
+    /// A figure of panels over each other.
+    pub fn stacked(name: &str, title: &str, panels: Vec<Panel>) -> Self {
+        Self::new(name, title, Content::Panels(panels))
+    }
+
+    /// A figure with a bar for the number of each of some checks, those of one thing together.
+    pub fn of_numbers(name: &str, title: &str, checks: &[Check]) -> Self {
+        Self::new(name, title, Content::Bars(bars::grouped(checks)))
+    }
+
+    /// A figure with a row for each of some checks.
+    pub fn of_claims(name: &str, title: &str, checks: &[Check]) -> Self {
+        let rows = checks.iter().map(ClaimRow::of).collect();
+        Self::new(name, title, Content::Claims(rows))
+    }
+
+    fn new(name: &str, title: &str, content: Content) -> Self {
         Self {
             name: name.to_owned(),
             title: title.to_owned(),
-            panels: vec![panel],
+            content,
         }
     }
 
-    /// Every point of every series, one a line.
+    /// Every point of every series, every bar, or every claim, one a line.
     pub fn to_csv(&self) -> String {
-        let mut text = csv_line(["panel", "series", "x", "y"].map(str::to_owned).into_iter());
-        for (i, panel) in self.panels.iter().enumerate() {
-            for series in &panel.series {
-                for (x, y) in &series.points {
-                    let name = series.name.clone();
-                    let fields = [(i + 1).to_string(), name, x.to_string(), y.to_string()];
-                    text += &csv_line(fields.into_iter());
-                }
+        let (heads, lines): (&[&str], String) = match &self.content {
+            Content::Panels(panels) => (&["panel", "series", "x", "y"], panels_csv(panels)),
+            Content::Bars(groups) => (
+                &BarGroup::COLUMNS,
+                groups.iter().map(BarGroup::csv).collect(),
+            ),
+            Content::Claims(rows) => (&ClaimRow::COLUMNS, rows.iter().map(ClaimRow::csv).collect()),
+        };
+        csv_line(heads.iter().map(|head| (*head).to_owned())) + &lines
+    }
+}
+
+fn panels_csv(panels: &[Panel]) -> String {
+    let mut text = String::new();
+    for (i, panel) in panels.iter().enumerate() {
+        for series in &panel.series {
+            for (x, y) in &series.points {
+                let name = series.name.clone();
+                let fields = [(i + 1).to_string(), name, x.to_string(), y.to_string()];
+                text += &csv_line(fields.into_iter());
             }
         }
-        text
     }
+    text
 }

@@ -3,7 +3,9 @@
 //!
 //! Checks decide with exact numbers; floats are for drawing only.
 
+mod bars;
 mod check;
+mod claims;
 mod figure;
 mod html;
 mod rational;
@@ -13,8 +15,10 @@ mod text;
 
 use serde::Serialize;
 
+pub use bars::{Bar, BarGroup};
 pub use check::{Check, Claim, Class, Tolerance};
-pub use figure::{At, Axis, Figure, Look, Mark, Panel, Scale, Series};
+pub use claims::{ClaimRow, Place};
+pub use figure::{At, Axis, Content, Figure, Look, Mark, Panel, Scale, Series};
 pub use html::{Section, page};
 pub use rational::{NotANumber, Rational, dec, grouped};
 pub use table::{Column, Entry, Table, Value};

@@ -187,7 +187,7 @@ fn check_hostile(
     let mut others = |scenario: &Scenario| {
         caught(|| {
             let mut world = World::new(scenario, options)?;
-            world.judge(scenario, progress)?;
+            world.judge(scenario, &mut Watch::of(progress))?;
             Ok((world.undisturbed(), world.lawless()))
         })
     };

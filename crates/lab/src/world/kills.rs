@@ -39,7 +39,7 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::DoorbellUnchecked,
 ];
 
-/// How a run is told to have the bug of this name, as [`world_kills`] names it: one of the
+/// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
 /// adapter's, of the world's (`world: LineLoses`), or of servers (`server: ConfirmLost`). The
 /// reference is off with those of the latter two, for it would find some of them first.
 pub fn with_bug(name: &str) -> Option<Options> {
@@ -69,7 +69,7 @@ fn named<B: std::fmt::Debug + Copy>(all: &[B], name: &str) -> Option<B> {
     all.find(|bug| format!("{bug:?}") == name)
 }
 
-/// Names of the bugs that [`world_kills`] plants.
+/// Names of the bugs that random scenarios find.
 pub fn within_reach() -> Vec<String> {
     let planted = Planted::ALL.iter();
     let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug));
@@ -79,21 +79,13 @@ pub fn within_reach() -> Vec<String> {
     planted.chain(canaries).chain(servers).collect()
 }
 
-/// Plants each bug within reach in turn, runs random scenarios until one finds it, and tells of
-/// each kill. Each bug is given `seeds` from the first one on, and draws them one by one.
-pub fn world_kills(
-    seeds: impl IntoIterator<Item = u64> + Clone,
-    mut tell: impl FnMut(&Kill),
-) -> Vec<Kill> {
-    let kills = within_reach().into_iter().filter_map(|bug| {
-        let options = with_bug(&bug)?;
-        let from = options.server_bug.map_or(0, |_| WITH_SERVERS);
-        let seeds = seeds.clone().into_iter().map(|seed| from + seed);
-        let kill = kill(bug, seeds, options);
-        tell(&kill);
-        Some(kill)
-    });
-    kills.collect()
+/// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
+/// the first one on, drawn one by one. None: there is no such bug.
+pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
+    let options = with_bug(bug)?;
+    let from = options.server_bug.map_or(0, |_| WITH_SERVERS);
+    let seeds = seeds.into_iter().map(|seed| from + seed);
+    Some(kill(bug.to_owned(), seeds, options))
 }
 
 fn kill(bug: String, seeds: impl Iterator<Item = u64>, options: Options) -> Kill {

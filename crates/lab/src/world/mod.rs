@@ -56,7 +56,7 @@ pub use check::{
 };
 pub use draw::scenario_of;
 pub use error::ScenarioError;
-pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kills};
+pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cellgate_lab::Silent;
 use cellgate_lab::experiments::{Settings, find};
-use cellgate_lab::report::Outcome;
+use cellgate_lab::report::{Content, Outcome};
 
 /// Runs an experiment with some settings changed.
 pub(crate) fn run(name: &str, changes: &[(&str, &str)]) -> Outcome {
@@ -33,6 +33,47 @@ pub(crate) fn is_as_recorded(name: &str, changes: &[(&str, &str)]) {
     let recorded = fs::read_to_string(&path).unwrap_or_default();
     assert!(recorded == text, "{name} was\n{recorded}\nand is\n{text}");
     assert_eq!(failed(&outcome), [""; 0], "{name}");
+    shows_its_claims(name, &outcome);
+}
+
+/// There is a figure; and where figures are made of claims, each claim is in one, and is drawn.
+fn shows_its_claims(name: &str, outcome: &Outcome) {
+    assert!(!outcome.figures.is_empty(), "{name} draws nothing");
+    let mut drawn = 0;
+    for figure in &outcome.figures {
+        let words: Vec<String> = match &figure.content {
+            Content::Panels(_) => continue,
+            Content::Claims(rows) => {
+                drawn += rows.len();
+                let words = rows.iter().flat_map(|row| [&row.claim, &row.found]);
+                words.cloned().collect()
+            }
+            Content::Bars(groups) => {
+                let bars = || groups.iter().flat_map(|group| &group.bars);
+                drawn += bars().filter(|bar| bar.verdict.is_some()).count();
+                let numbers = bars().map(|bar| format!("{} {}", bar.name, bar.text));
+                let names = groups.iter().map(|group| group.name.clone());
+                names.chain(numbers).collect()
+            }
+        };
+        let text = visible(&figure.to_svg());
+        for words in words {
+            assert!(text.contains(&words), "{name}: no {words:?} in {text}");
+        }
+    }
+    assert!(
+        drawn == 0 || drawn == outcome.checks.len(),
+        "{name}: {drawn}"
+    );
+}
+
+/// What is written in a figure, as if it were one line.
+fn visible(svg: &str) -> String {
+    let texts = svg.lines().filter(|line| line.starts_with("<text"));
+    let words = texts.filter_map(|line| line.split_once('>')?.1.strip_suffix("</text>"));
+    let words: Vec<_> = words.collect();
+    let text = words.join(" ").replace("&lt;", "<").replace("&gt;", ">");
+    text.replace("&quot;", "\"").replace("&amp;", "&")
 }
 
 /// What failed of its checks.

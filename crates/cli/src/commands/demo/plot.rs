@@ -20,10 +20,10 @@ pub(super) fn figure(phases: &[PhaseReport]) -> Figure {
     let cpu = |phase: &PhaseReport| phase.host.cpu_ns as f64 / 1e7 / phase.seconds;
     let events = |phase: &PhaseReport| phase.host.events as f64 / phase.seconds;
     let offered = "offered by the hazard, 10^6 bit/s of SDU";
-    Figure {
-        name: "demo".to_owned(),
-        title: "A host behind the adapter while one sender floods".to_owned(),
-        panels: vec![
+    Figure::stacked(
+        "demo",
+        "A host behind the adapter while one sender floods",
+        vec![
             panel(
                 "",
                 "host CPU, %",
@@ -36,7 +36,7 @@ pub(super) fn figure(phases: &[PhaseReport]) -> Figure {
             ),
             panel(offered, "delivered, 10^6 bit/s of SDU", delivered.collect()),
         ],
-    }
+    )
 }
 
 fn curve(

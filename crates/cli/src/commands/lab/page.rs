@@ -11,7 +11,7 @@ use crate::output::{Exit, print};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where to write the page
+    /// Where to write the page, over an old one
     #[arg(long, value_name = "FILE.html", default_value = "cellgate-lab.html")]
     out: PathBuf,
     /// Of these experiments only; `all`, or its name

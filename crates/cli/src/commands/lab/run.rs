@@ -15,7 +15,8 @@ use crate::output::{Exit, print, print_json, write_svg};
 pub(crate) struct Args {
     /// An experiment, or `all`
     name: String,
-    /// Write tables (CSV), figures (SVG, CSV), and everything (text, JSON) into this directory
+    /// Write tables (CSV), figures (SVG, CSV), and everything (text, JSON) into this directory,
+    /// over old files
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Change a parameter; `lab list` names them

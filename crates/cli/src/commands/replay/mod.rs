@@ -60,7 +60,8 @@ pub(crate) struct Args {
     /// The VC of SDUs whose capture does not name it
     #[arg(long, value_name = "VPI.VCI")]
     address: Option<VpiVci>,
-    /// Write the received SDUs, and the cells at which something was discarded, as pcapng
+    /// Write the received SDUs, and the cells at which something was discarded, as pcapng, over an
+    /// old file that is not the capture
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -35,10 +35,10 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads it, but no file that `out` leads to.
-    pub(super) fn scenario(&self, out: Option<&Path>) -> anyhow::Result<Scenario> {
+    /// Reads it, but no file that one of `outs` leads to.
+    pub(super) fn scenario(&self, outs: &[&Path]) -> anyhow::Result<Scenario> {
         match &self.plan {
-            Some(path) => read(path, out),
+            Some(path) => read(path, outs),
             None => Ok(scenario_of(self.seed.unwrap_or(0))),
         }
     }
@@ -68,16 +68,16 @@ fn is_json(path: &Path) -> bool {
 }
 
 /// What is read must not be written over.
-fn spare(path: &Path, out: Option<&Path>) -> anyhow::Result<()> {
-    match out.filter(|out| same_file(path, out)) {
+fn spare(path: &Path, outs: &[&Path]) -> anyhow::Result<()> {
+    match outs.iter().find(|out| same_file(path, out)) {
         Some(out) => Err(anyhow!("{}: the scenario is read from it", out.display())),
         None => Ok(()),
     }
 }
 
-fn read(path: &Path, out: Option<&Path>) -> anyhow::Result<Scenario> {
+fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
     let name = path.display();
-    spare(path, out)?;
+    spare(path, outs)?;
     let text = read_text(path, PLAN_LEN_MAX)?;
     let mut captures = Vec::new();
     let read = if let Some(mut value) = with_captures(path, &text) {
@@ -92,7 +92,7 @@ fn read(path: &Path, out: Option<&Path>) -> anyhow::Result<Scenario> {
     let mut room = CAPTURED_MAX;
     for (source, file) in captures {
         let file = path.parent().unwrap_or(Path::new("")).join(file);
-        spare(&file, out)?;
+        spare(&file, outs)?;
         let cells = captured(&file, room)?;
         room -= cells.len();
         scenario.sources[source].traffic = Traffic::Cells(cells);
@@ -238,7 +238,7 @@ mod tests {
         fs::create_dir_all(&directory).unwrap();
         let plan = directory.join("plan.toml");
         fs::write(&plan, CAPTURED).unwrap();
-        let missing = read(&plan, None).unwrap_err();
+        let missing = read(&plan, &[]).unwrap_err();
         assert!(format!("{missing:#}").contains("x.pcapng"), "{missing:#}");
 
         let file = File::create(directory.join("x.pcapng")).unwrap();
@@ -250,10 +250,10 @@ mod tests {
             recorder.record(at, way, Item::Cell(&cell), None).unwrap();
         }
         recorder.finish().unwrap();
-        let over = read(&plan, Some(&directory.join("x.pcapng"))).unwrap_err();
+        let over = read(&plan, &[&plan, &directory.join("x.pcapng")]).unwrap_err();
         assert!(over.to_string().contains("is read from it"), "{over:#}");
-        assert!(read(&plan, Some(&plan)).is_err());
-        let read = read(&plan, Some(&directory.join("y.pcapng"))).unwrap();
+        assert!(read(&plan, &[&plan]).is_err());
+        let read = read(&plan, &[&directory.join("y.pcapng")]).unwrap();
         let Traffic::Cells(cells) = &read.sources[0].traffic else {
             panic!("{:?}", read.sources[0]);
         };
@@ -263,7 +263,7 @@ mod tests {
 
         let beside = CAPTURED.replace("capture =", "greedy = {}, capture =");
         fs::write(&plan, beside).unwrap();
-        let told = super::read(&plan, None).unwrap_err();
+        let told = super::read(&plan, &[]).unwrap_err();
         assert!(format!("{told:#}").contains("sources.0"), "{told:#}");
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -1,14 +1,17 @@
 //! `cellgate sim mutants`.
 
-use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cellgate_lab::Kill;
 use cellgate_lab::Progress;
-use cellgate_lab::world::{OUT_OF_REACH, within_reach, world_kills};
+use cellgate_lab::world::{OUT_OF_REACH, within_reach, world_kill};
 use serde::Serialize;
 
-use super::seeds::{Seeds, quiet_panics, span};
+use super::seeds::{Jobs, Seeds, quiet_panics, span};
 use crate::commands::lab::progress::Shown;
 use crate::output::{Exit, print, print_json};
 
@@ -17,6 +20,8 @@ pub(crate) struct Args {
     /// Seeds that each bug is given: A..B, or N for 0..N
     #[arg(long, value_name = "A..B", default_value = "500")]
     seeds: Seeds,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Stop after so long: 90s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
@@ -43,14 +48,53 @@ struct Row {
     found_because: String,
 }
 
+/// Plants each of `bugs` by `one`; `tell` hears of them in their order, whichever ends first.
+fn kills(
+    bugs: &[String],
+    jobs: &Jobs,
+    one: impl Fn(&str) -> Option<Kill> + Sync,
+    mut tell: impl FnMut(&Kill) + Send,
+) -> Vec<Kill> {
+    struct Ended<T> {
+        kills: Vec<Option<Kill>>,
+        told: usize,
+        tell: T,
+    }
+    let ended = Mutex::new(Ended {
+        kills: vec![None; bugs.len()],
+        told: 0,
+        tell: &mut tell,
+    });
+    jobs.each(&(0..bugs.len() as u64), |n| {
+        let n = n as usize;
+        // Runs that remember others remember those of their thread.
+        let own = std::thread::scope(|scope| scope.spawn(|| one(&bugs[n])).join());
+        let kill = own.unwrap_or_else(|panic| resume_unwind(panic));
+        if let Ok(mut ended) = ended.lock() {
+            let ended = &mut *ended;
+            ended.kills[n] = kill;
+            while let Some(Some(kill)) = ended.kills.get(ended.told) {
+                (ended.tell)(kill);
+                ended.told += 1;
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    let kills = ended.into_inner().map_or(Vec::new(), |ended| ended.kills);
+    kills.into_iter().flatten().collect()
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
-    let shown = RefCell::new(Shown::new("sim mutants"));
-    let (done, planted) = (Cell::new(0), within_reach().len());
+    let shown = Mutex::new(Shown::new("sim mutants"));
+    let clear = || {
+        if let Ok(mut shown) = shown.lock() {
+            shown.clear();
+        }
+    };
     let tell = |kill: &Kill| {
-        done.set(done.get() + 1);
         if !args.json {
-            shown.borrow_mut().clear();
+            clear();
             let tried = kill.seed.map_or("-".into(), |_| kill.tried.to_string());
             let why = kill.text.lines().next().unwrap_or("");
             // Whoever does not listen gets the exit code.
@@ -59,14 +103,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let began = Instant::now();
     let late = || args.budget.is_some_and(|budget| began.elapsed() > budget);
-    let seeds = args.seeds.0.clone();
+    let seeds = &args.seeds.0;
     let all = seeds.end - seeds.start;
-    let seeds = seeds.take_while(|_| {
-        shown.borrow_mut().step(done.get(), planted as u64);
-        !late()
-    });
-    let kills = world_kills(seeds, tell);
-    shown.borrow_mut().clear();
+    let bugs = within_reach();
+    let (done, planted) = (AtomicU64::new(0), bugs.len());
+    let one = |bug: &str| {
+        let seeds = seeds.clone().take_while(|_| {
+            if let Ok(mut shown) = shown.try_lock() {
+                shown.step(done.load(Ordering::Relaxed), planted as u64);
+            }
+            !late()
+        });
+        let kill = world_kill(bug, seeds);
+        done.fetch_add(1, Ordering::Relaxed);
+        kill
+    };
+    let kills = kills(&bugs, &args.jobs, one, tell);
+    clear();
     let out_of_reach: Vec<String> = OUT_OF_REACH.iter().map(|bug| format!("{bug:?}")).collect();
     let alive = kills.iter().filter(|kill| kill.seed.is_none());
     let (survived, untried): (Vec<_>, Vec<_>) = alive.partition(|kill| kill.tried == all);
@@ -108,4 +161,39 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         ))?;
     }
     Ok(exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries some bugs by so many threads: what was told, and what came of it.
+    fn tried(bugs: &[String], jobs: u16, seeds: u64) -> (Vec<String>, Vec<Kill>) {
+        let mut told = Vec::new();
+        let one = |bug: &str| world_kill(bug, 0..seeds);
+        let kills = kills(bugs, &Jobs { jobs }, one, |kill| {
+            told.push(kill.bug.clone());
+        });
+        (told, kills)
+    }
+
+    #[test]
+    fn the_table_is_the_same_whoever_ends_first() {
+        // The first one survives all its seeds, the last two remember runs.
+        let bugs = [
+            "FullEventOnce",
+            "MidLost",
+            "world: RunCounts",
+            "world: RunRemembers",
+        ];
+        let bugs = bugs.map(str::to_owned);
+        let alone = tried(&bugs, 1, 9);
+        let names = alone.1.iter().map(|kill| kill.bug.clone());
+        assert_eq!((&alone.0, names.collect()), (&bugs.to_vec(), bugs.to_vec()));
+        let found = alone.1.iter().filter(|kill| kill.seed.is_some()).count();
+        assert_eq!(found, 3, "{:?}", alone.1);
+        for jobs in [2, 4] {
+            assert_eq!(tried(&bugs, jobs, 9), alone, "{jobs} threads");
+        }
+    }
 }

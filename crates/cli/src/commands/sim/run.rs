@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use cellgate_lab::world::{Failure, Outcome, check_recorded};
 use serde::Serialize;
 
@@ -9,16 +10,17 @@ use super::file::{Source, TapeFile, write};
 use super::seeds::Bug;
 use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, print, print_json, same_file, table};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
-    /// Write what the lines have carried into this file
+    /// Write what the lines have carried into this file, over an old one that is not read
     #[arg(long, value_name = "FILE.pcapng", conflicts_with_all = ["det", "isolation"])]
     trace: Option<PathBuf>,
-    /// Write the scenario into this file (TOML, or JSON if its name ends so)
+    /// Write the scenario into this file (TOML, or JSON if its name ends so), over an old one that
+    /// is not read
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Let no reference run beside the adapters
@@ -43,9 +45,14 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let scenario = args.source.scenario(args.trace.as_deref())?;
+    let outs: Vec<_> = (args.trace.iter().chain(&args.save))
+        .map(PathBuf::as_path)
+        .collect();
+    let scenario = args.source.scenario(&outs)?;
     if let Some(path) = &args.save {
         write(path, &scenario)?;
+        let both = args.trace.iter().any(|trace| same_file(trace, path));
+        ensure!(!both, "{}: --save and --trace lead to it", path.display());
     }
     let options = args.bug.options(!args.fast);
     let mut shown = Shown::new("sim run, virtual ms");

@@ -1,6 +1,6 @@
 //! Many seeds: which, by how many threads, for how long.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,14 +43,8 @@ pub(super) struct Many {
     /// Seeds: A..B, or N for 0..N
     #[arg(long, value_name = "A..B")]
     pub(super) seeds: Seeds,
-    /// Threads, 1 to 256
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = value_parser!(u16).range(1..=256)
-    )]
-    jobs: u16,
+    #[command(flatten)]
+    jobs: Jobs,
     /// Stop after so long: 90s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
@@ -61,6 +55,39 @@ pub(super) struct Many {
     pub(super) bug: Bug,
 }
 
+/// By how many threads.
+#[derive(clap::Args)]
+pub(super) struct Jobs {
+    /// Threads, 1 to 256
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = value_parser!(u16).range(1..=256)
+    )]
+    pub(super) jobs: u16,
+}
+
+impl Jobs {
+    /// Calls `one` with each of `numbers`, from the lowest on, until it breaks.
+    pub(super) fn each(&self, numbers: &Range<u64>, one: impl Fn(u64) -> ControlFlow<()> + Sync) {
+        let next = AtomicU64::new(numbers.start);
+        let work = || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= numbers.end || one(number).is_break() {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(work);
+            }
+        });
+    }
+}
+
 impl Many {
     /// Runs `one` for each seed until one fails or the time is up.
     pub(super) fn sweep(
@@ -68,7 +95,7 @@ impl Many {
         name: &'static str,
         one: impl Fn(u64) -> Result<u64, Failure> + Sync,
     ) -> anyhow::Result<Swept> {
-        let swept = sweep(name, &self.seeds.0, self.jobs, self.budget, one);
+        let swept = sweep(name, &self.seeds.0, &self.jobs, self.budget, one);
         ensure!(swept.seeds > 0, "no seed was run within the budget");
         Ok(swept)
     }
@@ -154,50 +181,42 @@ impl Swept {
     }
 }
 
-/// Runs `one` for each seed, by `jobs` threads, until one fails or the time is up.
+/// Runs `one` for each seed until one fails or the time is up.
 fn sweep(
     name: &'static str,
     seeds: &Range<u64>,
-    jobs: u16,
+    jobs: &Jobs,
     budget: Option<Duration>,
     one: impl Fn(u64) -> Result<u64, Failure> + Sync,
 ) -> Swept {
     let began = Instant::now();
-    let next = AtomicU64::new(seeds.start);
     let (done, cells) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<(u64, Failure)>> = Mutex::new(None);
     let shown = Mutex::new(Shown::new(name));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            let late = budget.is_some_and(|budget| began.elapsed() > budget);
-            // Lower seeds are still looked at, so that the lowest failure is told.
-            let beyond = failed.lock().is_ok_and(|failed| failed.is_some());
-            if seed >= seeds.end || late || beyond {
-                return;
+    jobs.each(seeds, |seed| {
+        let late = budget.is_some_and(|budget| began.elapsed() > budget);
+        // Lower seeds are still looked at, so that the lowest failure is told.
+        let beyond = failed.lock().is_ok_and(|failed| failed.is_some());
+        if late || beyond {
+            return ControlFlow::Break(());
+        }
+        match one(seed) {
+            Ok(more) => {
+                cells.fetch_add(more, Ordering::Relaxed);
             }
-            match one(seed) {
-                Ok(more) => {
-                    cells.fetch_add(more, Ordering::Relaxed);
-                }
-                Err(failure) => {
-                    if let Ok(mut failed) = failed.lock()
-                        && failed.as_ref().is_none_or(|(lowest, _)| seed < *lowest)
-                    {
-                        *failed = Some((seed, failure));
-                    }
+            Err(failure) => {
+                if let Ok(mut failed) = failed.lock()
+                    && failed.as_ref().is_none_or(|(lowest, _)| seed < *lowest)
+                {
+                    *failed = Some((seed, failure));
                 }
             }
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if let Ok(mut shown) = shown.try_lock() {
-                shown.step(done, seeds.end - seeds.start);
-            }
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(work);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Ok(mut shown) = shown.try_lock() {
+            shown.step(done, seeds.end - seeds.start);
         }
+        ControlFlow::Continue(())
     });
     if let Ok(mut shown) = shown.lock() {
         shown.clear();
@@ -246,19 +265,25 @@ mod tests {
 
     #[test]
     fn a_sweep_runs_every_seed_once_and_tells_the_failure() {
-        let all = sweep("test", &(5..25), 3, None, Ok);
+        let all = sweep("test", &(5..25), &Jobs { jobs: 3 }, None, Ok);
         assert_eq!((all.seeds, all.cells), (20, (5..25).sum()));
         assert!(all.failed.is_none());
         let fails = |seed| match seed {
             9 => Err(cellgate_lab::world::ScenarioError::Unknown("x".into()).into()),
             _ => Ok(0),
         };
-        let some = sweep("test", &(5..25), 1, None, fails);
+        let some = sweep("test", &(5..25), &Jobs { jobs: 1 }, None, fails);
         assert_eq!(
             (some.seeds, some.failed.map(|(seed, _)| seed)),
             (5, Some(9))
         );
-        let none = sweep("test", &(5..25), 2, Some(Duration::ZERO), Ok);
+        let none = sweep(
+            "test",
+            &(5..25),
+            &Jobs { jobs: 2 },
+            Some(Duration::ZERO),
+            Ok,
+        );
         assert!(none.seeds < 20 && all.complete && !none.complete);
     }
 

@@ -26,14 +26,15 @@ pub(crate) struct Args {
     /// Take the smallest after so long: 90s, 10m, 2h
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
-    /// Write the scenario into this file (TOML, or JSON if its name ends so)
+    /// Write the scenario into this file (TOML, or JSON if its name ends so), over an old one that
+    /// is not read
     #[arg(short, value_name = "FILE")]
     out: PathBuf,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
-    let scenario = args.source.scenario(None)?;
+    let scenario = args.source.scenario(&[&args.out])?;
     let options = args.bug.options(true);
     let plain = Options {
         reference: true,

@@ -6,7 +6,7 @@ use cellgate_core::contract::{CellRate, Lateness, PduStream, aal5_cells};
 use super::units::{BINARY, DECIMAL, READINGS};
 use crate::experiments::{Error, Experiment, Progress, Settings};
 use crate::machine::p90::{P90, Terminal};
-use crate::report::{Check, Claim, Entry, Outcome, Rational, Table, Tolerance, Value, dec};
+use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 
 /// `l4atm-example`.
 pub(in crate::experiments) struct Example;
@@ -34,6 +34,7 @@ impl Experiment for Example {
         checks.extend(server_checks(&buffers));
         Ok(Outcome {
             tables: vec![burst_table(&[decimal, binary]), replay_table(&replay)],
+            figures: vec![Figure::of_claims("claims", "The worked example", &checks)],
             checks,
             notes: vec![
                 "D = 1/2 ms and T = 2/3 ms are whole cells/s (342,000 and 256,500) if Mbps means \
@@ -43,7 +44,6 @@ impl Experiment for Example {
                  packet short, and each lateness of the way needs more."
                     .to_owned(),
             ],
-            ..Outcome::default()
         })
     }
 }
@@ -144,16 +144,20 @@ fn pdus(count: u64) -> Value {
 fn burst_checks(decimal: &PduStream, binary: &PduStream) -> Vec<Check> {
     let [decimal_reading, binary_reading] = READINGS.map(|(name, _)| name);
     let burst = |stream: &PduStream| pdus(stream.burst_pdus().unwrap_or(0));
-    let what = "longest burst L (Eq. 1)";
+    let long = || {
+        let claim = Claim::derived("L1", "longest burst L (Eq. 1)", "13 packets");
+        claim.prints(13.into())
+    };
     let octets = Value::new(binary.buffer_octets_printed(), 0, "octets");
     vec![
-        Claim::derived("L1", what, "13 packets")
+        long()
             .reading(binary_reading)
             .number(13.into(), Tolerance::Exact, &burst(binary)),
-        Claim::derived("L1", what, "13 packets")
+        long()
             .reading(decimal_reading)
             .number(12.into(), Tolerance::Exact, &burst(decimal)),
         Claim::derived("L1", "buffer P (Eq. 2)", "24 KB")
+            .prints(24_576.into())
             .reading(binary_reading)
             .number(24_576.into(), Tolerance::Exact, &octets),
     ]
@@ -166,11 +170,9 @@ fn buffer_checks(binary: &PduStream, replay: &[(Rational, u64)]) -> Vec<Check> {
     let short = most - binary.buffer_pdus_printed();
     let what = "packets there when the 13th arrives";
     vec![
-        Claim::derived("L2", what, "at most 3 (Eq. 2)").number(
-            4.into(),
-            Tolerance::Exact,
-            &pdus(last),
-        ),
+        Claim::derived("L2", what, "at most 3 (Eq. 2)")
+            .prints(3.into())
+            .number(4.into(), Tolerance::Exact, &pdus(last)),
         Claim::derived("L2", "what Eq. 2 is short of", "0 packets").number(
             1.into(),
             Tolerance::Exact,
@@ -190,7 +192,10 @@ fn footnote_checks() -> Vec<Check> {
         let ms = Rational::new(i128::from(SDU) * 8 * 1_000, 80 * i128::from(unit));
         Value::new(ms, 5, "ms")
     };
-    let claim = || Claim::derived("L3", "packet of 8 KB at 80 Mbps (footnote 2)", "0.78 ms");
+    let claim = || {
+        let claim = Claim::derived("L3", "packet of 8 KB at 80 Mbps (footnote 2)", "0.78 ms");
+        claim.prints(dec("0.78"))
+    };
     let [(decimal, _), (binary, _)] = READINGS;
     vec![
         claim().reading(binary).number(
@@ -238,11 +243,9 @@ fn buffers() -> Result<Buffers, Error> {
 fn server_checks(buffers: &Buffers) -> Vec<Check> {
     let octets = |octets: u64| Value::new(octets, 0, "octets");
     vec![
-        Claim::derived("L16", "transmit buffer of core's server", "max. SDU").number(
-            SDU.into(),
-            Tolerance::AtLeast,
-            &octets(buffers.transmit),
-        ),
+        Claim::derived("L16", "transmit buffer of core's server", "max. SDU")
+            .prints(SDU.into())
+            .number(SDU.into(), Tolerance::AtLeast, &octets(buffers.transmit)),
         Claim::derived(
             "L16",
             "receive buffer of core's server, P + 1 packets",

@@ -147,11 +147,11 @@ fn figure(scenarios: &[Scenario]) -> Figure {
             marks: begins.map(mark).collect(),
         }
     };
-    Figure {
-        name: "l4atm-figure-5".to_owned(),
-        title: "The packet due at 6 comes at 4".to_owned(),
-        panels: scenarios.iter().take(2).map(panel).collect(),
-    }
+    Figure::stacked(
+        "l4atm-figure-5",
+        "The packet due at 6 comes at 4",
+        scenarios.iter().take(2).map(panel).collect(),
+    )
 }
 
 fn checks(scenarios: &[Scenario]) -> Vec<Check> {

@@ -227,14 +227,9 @@ fn checks(rows: &Rows, transmit: u64) -> Vec<Check> {
             Tolerance::Percent(dec("1")),
             &rate(linux),
         ),
-        Claim::derived("L12", "L4ATM reads more, by the printed averages", "36.8 %").number(
-            dec("36.8"),
-            near("0.1"),
-            &more(dec("79.8"), dec("58.3")),
-        ),
         Claim::calibrated("L12", "L4ATM reads more, on the model", "36.8 %").number(
             dec("36.8"),
-            near("2"),
+            near("0.1"),
             &more(l4atm, linux),
         ),
         Claim::shape(

@@ -9,7 +9,7 @@ use super::table_2_world::{self, Seconds};
 use super::units::{BINARY, READINGS, after_seconds, mbps, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, Waking, Writer};
-use crate::report::{Check, Claim, Entry, Outcome, Rational, Table, Tolerance, Value, dec};
+use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 
 /// `l4atm-table-2`.
 pub(in crate::experiments) struct Table2;
@@ -121,13 +121,19 @@ impl Experiment for Table2 {
             runs.push((reading, measure(reading, settings)?));
             progress.step(i as u64 + 1, steps + world_s);
         }
-        let mut checks = credit_checks()?;
-        checks.extend(rate_checks(&runs));
+        let mut rates = rate_checks(&runs);
         let (world, in_world) = table_2_world::run(world_s, &mut Seconds { progress, steps })?;
-        checks.extend(in_world);
+        rates.extend(in_world);
+        let mut checks = credit_checks()?;
         checks.extend(class_checks());
+        let figures = vec![
+            Figure::of_numbers("rates", "Two greedy writers, Mbps = 2^20 bit/s", &rates),
+            Figure::of_claims("credits", "What follows from the request", &checks),
+        ];
+        checks.extend(rates);
         Ok(Outcome {
             tables: vec![table(&runs), world],
+            figures,
             checks,
             notes: vec![
                 "Printed credits: cells/s = floor(rate / 48), octets of a millisecond = \
@@ -138,7 +144,6 @@ impl Experiment for Table2 {
                  grid of intervals does not drift with it, so the rate holds."
                     .to_owned(),
             ],
-            ..Outcome::default()
         })
     }
 }
@@ -247,6 +252,7 @@ fn credit_checks() -> Result<Vec<Check>, Error> {
         // 61.035 is printed as 61.03.
         checks.push(
             Claim::derived("L4", &what("requested rate"), row.mbps)
+                .prints(dec(row.mbps))
                 .reading(binary)
                 .number(
                     dec(row.mbps),
@@ -257,13 +263,15 @@ fn credit_checks() -> Result<Vec<Check>, Error> {
         let credit = credit(row, true)?;
         let interval = Rational::new(credit.interval_ns().into(), 1_000_000);
         let printed = format!("{} ms", row.interval_ms);
-        checks.push(Claim::derived("L5", &what("interval"), &printed).number(
+        let claim = Claim::derived("L5", &what("interval"), &printed);
+        checks.push(claim.prints(row.interval_ms.into()).number(
             row.interval_ms.into(),
             Tolerance::Exact,
             &Value::new(interval, 0, "ms"),
         ));
         let printed = format!("{} octets", row.credit);
-        checks.push(Claim::derived("L5", &what("credits"), &printed).number(
+        let claim = Claim::derived("L5", &what("credits"), &printed);
+        checks.push(claim.prints(row.credit.into()).number(
             row.credit.into(),
             Tolerance::Exact,
             &Value::new(credit.octets(), 0, "octets"),
@@ -289,7 +297,8 @@ fn rate_checks(runs: &[(Reading, Vec<Measured>)]) -> Vec<Check> {
             ];
             for (what, printed, bit_s) in bit_s {
                 let what = format!("{what}, {} octets/s requested", row.octet_s);
-                let claim = Claim::derived("L6", &what, printed).reading(reading.name);
+                let claim = Claim::derived("L6", &what, printed).prints(dec(printed));
+                let claim = claim.reading(reading.name);
                 checks.push(claim.number(expected, near, &rate(mbps(bit_s, BINARY))));
             }
         }
@@ -306,7 +315,8 @@ fn class_checks() -> Vec<Check> {
         let credit = Credit::for_sdu_rate(8 * 1_000, 1_000, jitter);
         let ns = credit.map_or(0, |credit| credit.interval_ns());
         let ours = Value::new(Rational::new(ns.into(), 1_000_000_000), 0, "packets");
-        Claim::derived("L7", &what, &pdus.to_string()).number(pdus.into(), Tolerance::Exact, &ours)
+        let claim = Claim::derived("L7", &what, &pdus.to_string()).prints(pdus.into());
+        claim.number(pdus.into(), Tolerance::Exact, &ours)
     };
     classes.map(check).into()
 }

@@ -77,7 +77,8 @@ fn played(
         for (what, printed, ours) in [("rate sent", row.sent, sent), ("peer rate", row.peer, peer)]
         {
             let what = format!("{what}, {} octets/s requested", row.octet_s);
-            let claim = Claim::derived("L6", &what, printed).reading(READING);
+            let claim = Claim::derived("L6", &what, printed).prints(dec(printed));
+            let claim = claim.reading(READING);
             checks.push(claim.number(contract, Tolerance::Percent(dec("0.1")), &rate(ours)));
         }
     }

@@ -5,7 +5,7 @@ use cellgate_core::contract::{Credit, UsageControl};
 use cellgate_core::server::lambda::Ratio;
 
 use crate::machine::p90::{HostThread, Meter, TerminalError, Waking, Writer};
-use crate::report::{Rational, Value};
+use crate::report::{Check, Claim, Rational, Tolerance, Value, dec};
 use crate::world::Ps;
 
 use crate::experiments::Error;
@@ -34,6 +34,20 @@ pub(super) fn rate(number: Rational) -> Value {
 pub(super) fn percent(of_one: impl Into<Option<Rational>>) -> Value {
     let of_one = of_one.into();
     Value::ratio(of_one.map(|one| one * Rational::whole(100)), 2, "%")
+}
+
+/// L11, the 31.2 % that the time-sharing system is expected to lose to a connection of 40 Mbps:
+/// from 30.1 to 31.5, to one decimal, whatever Mbps means.
+pub(super) fn degradation(what: &str, reading: &str, of_one: impl Into<Option<Rational>>) -> Check {
+    let lost = of_one
+        .into()
+        .map(|one| (one * Rational::whole(100)).rounded(1));
+    let claim = Claim::calibrated("L11", what, "31.2 %").reading(reading);
+    claim.number(
+        dec("30.8"),
+        Tolerance::Absolute(dec("0.7")),
+        &Value::ratio(lost, 1, "%"),
+    )
 }
 
 /// A fraction of the core as one of a report.

@@ -4,7 +4,7 @@ use cellgate_core::contract::aal5_cells;
 use super::model::{Addresses, Discarding, Latency, Shaped};
 use super::{Error, Experiment, Progress, Settings, cells, line_cell_s, line_sdu_bit_s};
 use crate::machine::{BURST_CYCLES, Costs, I960_CYCLE_S};
-use crate::report::{Check, Claim, Outcome, Rational, Tolerance, Value, dec};
+use crate::report::{Check, Claim, Figure, Outcome, Rational, Tolerance, Value, dec};
 
 /// Numbers in the text.
 pub(in crate::experiments) struct Arithmetic;
@@ -40,6 +40,7 @@ impl Experiment for Arithmetic {
         checks.push(latency(&Latency::run()?));
         progress.step(4, 4);
         Ok(Outcome {
+            figures: vec![Figure::of_claims("claims", "Numbers in the text", &checks)],
             checks,
             notes: vec![
                 "P0.5: the i960's call and return (16 registers, 4 cycles, a cache of 16 sets, up \
@@ -79,23 +80,24 @@ fn driver() -> Vec<Check> {
             Tolerance::Exact,
             &Value::new(DRIVER_S * PENTIUM_CYCLE_S, 0, "cycles"),
         ),
-        claim("CPU for 10^6 bit/s of 512 octets", "0.8 %").number(
-            dec("0.781"),
-            near("0.1"),
-            &percent(cpu(MEGABIT), 3),
-        ),
+        claim("CPU for 10^6 bit/s of 512 octets", "0.8 %")
+            .prints(dec("0.8"))
+            .number(dec("0.781"), near("0.1"), &percent(cpu(MEGABIT), 3)),
         claim("CPU for 125 x 10^6 bit/s", "100 %")
+            .prints(dec("100"))
             .reading("0.8 % rounded up before it is multiplied")
             .number(
                 dec("97.7"),
                 near("0.1"),
                 &percent(cpu(dec("125") * MEGABIT), 1),
             ),
-        claim("rate that takes all of the CPU", "125 MBit/s").number(
-            dec("128"),
-            near("0.1"),
-            &Value::new(full / MEGABIT, 1, "x 10^6 bit/s"),
-        ),
+        claim("rate that takes all of the CPU", "125 MBit/s")
+            .prints(dec("125"))
+            .number(
+                dec("128"),
+                near("0.1"),
+                &Value::new(full / MEGABIT, 1, "x 10^6 bit/s"),
+            ),
         claim("CPU for a full line of 512 octets", "").number(
             dec("102.8"),
             near("0.1"),
@@ -112,24 +114,27 @@ fn memory() -> Vec<Check> {
     let free = sram - shadowed - debugger;
     let per_vc = (free - code) / VCS;
     let claim = |what: &str, paper: &str| Claim::derived("P0.2", what, paper);
+    let per_vc_claim = |what: &str| claim(what, "nearly 200 octets").prints(dec("200"));
     let kb = |octets: u64| Value::new(Rational::from(octets) / KB.into(), 0, "KB");
     let octets = |octets: u64| Value::new(octets, 0, "octets");
     let state = (RECEIVE_STATE_LEN + REGION_HANDLE_MAX) as u64;
     let counted = "with its memory's handle, without transmit state";
     vec![
         claim("memory left for the firmware", "about 234 KB")
+            .prints(dec("234"))
             .reading("256 - 1 - 20")
             .number(dec("235"), Tolerance::Exact, &kb(free)),
-        claim("state per VC, code of 32 KB", "nearly 200 octets")
+        per_vc_claim("state per VC, code of 32 KB")
             .reading("235 - 32 KB for 1,024 VCs")
             .number(dec("203"), Tolerance::Exact, &octets(per_vc)),
-        claim("state per VC, code of 32 KB", "nearly 200 octets")
+        per_vc_claim("state per VC, code of 32 KB")
             .reading("200 KB for 1,024 VCs")
             .number(dec("200"), Tolerance::Exact, &octets(200 * KB / VCS)),
-        claim("receive state of a VC of this adapter", "nearly 200 octets")
+        per_vc_claim("receive state of a VC of this adapter")
             .reading(counted)
             .number(dec("200"), Tolerance::AtMost, &octets(state)),
         claim("the same for 1,024 VCs", "200 KB")
+            .prints(dec("204800"))
             .reading(counted)
             .number(dec("204800"), Tolerance::AtMost, &octets(state * VCS)),
     ]
@@ -139,7 +144,10 @@ fn memory() -> Vec<Check> {
 fn cycles() -> Vec<Check> {
     let both = Rational::whole(2 * line_cell_s().floor());
     let left = Rational::from(I960_CYCLE_S) / both - BURST_CYCLES.into();
-    let duplex = |what: &str| Claim::derived("P0.3", what, "706414 cells/s");
+    let duplex = |what: &str| {
+        let claim = Claim::derived("P0.3", what, "706414 cells/s");
+        claim.prints(dec("706414"))
+    };
     let cells_s = |number: Rational| Value::new(number, 0, "cells/s");
     vec![
         duplex("saturated line, both ways")
@@ -150,11 +158,13 @@ fn cycles() -> Vec<Check> {
             Tolerance::Absolute(dec("0.1")),
             &cells_s(line_cell_s() * dec("2")),
         ),
-        Claim::derived("P0.4", "cycles left of a cell beside its burst", "23").number(
-            dec("23.39"),
-            Tolerance::Absolute(dec("0.005")),
-            &Value::new(left, 2, "cycles"),
-        ),
+        Claim::derived("P0.4", "cycles left of a cell beside its burst", "23")
+            .prints(dec("23"))
+            .number(
+                dec("23.39"),
+                Tolerance::Absolute(dec("0.005")),
+                &Value::new(left, 2, "cycles"),
+            ),
     ]
 }
 
@@ -195,16 +205,15 @@ fn addresses(run: &Addresses) -> Vec<Check> {
 /// P0.9.
 fn discarding(run: &Discarding) -> Vec<Check> {
     let claim = |what: &str| Claim::derived("P0.9", what, "12 cycles/cell");
-    let ceiling = Rational::from(I960_CYCLE_S) / Costs::PAPER.discard_cell.number();
     vec![
-        claim("cells/s that the i960 can discard").number(
+        claim("cells/s that the i960 can discard, by the cycles of a run").number(
             dec("2083333"),
             Tolerance::Absolute(Rational::ONE),
-            &Value::new(ceiling, 0, "cells/s"),
+            &Value::ratio(run.ceiling, 0, "cells/s"),
         ),
         claim("i960 that a line of strangers takes, run").number(
             dec("16.95"),
-            near("0.2"),
+            Tolerance::Absolute(dec("0.005")),
             &percent(run.share, 2),
         ),
         claim("cells of strangers lost before they are discarded, run").number(
@@ -275,12 +284,20 @@ fn rates() -> Vec<Check> {
     let rest = line_cell_s() - dec("24000") - dec("48000");
     let by_cells = line_cell_s() * dec("424") - dec("2") * stream;
     let by_sdus = line_sdu_bit_s(LARGE) - dec("2") * stream;
-    let full = "(20 + 20 + 100) MBit/s";
+    let saturates = || {
+        let what = "hazard that saturates the port";
+        Claim::derived("P0.14", what, "(20 + 20 + 100) MBit/s").prints(dec("100"))
+    };
     vec![
         Claim::derived("P0.12", "cells/s left for C1 and C4", "").number(
             dec("281207.5"),
             Tolerance::Absolute(dec("0.1")),
             &Value::new(rest, 1, "cells/s"),
+        ),
+        Claim::derived("P0.13", "cells of a PDU of 8,192 octets", "").number(
+            dec("171"),
+            Tolerance::Exact,
+            &Value::new(cells(LARGE), 0, "cells"),
         ),
         Claim::derived("P0.13", "PDUs of 8,192 octets at 20 x 10^6 bit/s", "").number(
             dec("305.2"),
@@ -292,17 +309,12 @@ fn rates() -> Vec<Check> {
             near("0.1"),
             &Value::new(pdu_s(dec("4") * stream, LARGE), 1, "PDU/s"),
         ),
-        Claim::derived("P0.14", "hazard that saturates the port", full)
+        saturates()
             .reading("rates of SDU")
             .number(dec("95.4"), near("0.1"), &mbit(by_sdus)),
-        Claim::derived("P0.14", "hazard that saturates the port", full)
+        saturates()
             .reading("rates of cells")
             .number(dec("109.8"), near("0.1"), &mbit(by_cells)),
-        Claim::derived("P0.13", "cells of a PDU of 8,192 octets", "").number(
-            dec("171"),
-            Tolerance::Exact,
-            &Value::new(cells(LARGE), 0, "cells"),
-        ),
     ]
 }
 
@@ -312,7 +324,9 @@ fn shaping(run: &Shaped) -> Vec<Check> {
     let vcs = Value::new(run.vcs, 0, "VCs");
     let off = Value::new(run.off_most, 0, "cells");
     vec![
-        claim("VCs shaped cell by cell at once, run").number(dec("1000"), Tolerance::AtLeast, &vcs),
+        claim("VCs shaped cell by cell at once, run")
+            .prints(dec("1000"))
+            .number(dec("1000"), Tolerance::AtLeast, &vcs),
         claim("cells that any of them is off its rate").number(
             Rational::ONE,
             Tolerance::AtMost,
@@ -352,13 +366,11 @@ mod tests {
             hit_most: dec("30"),
             miss_most: dec("21"),
         }));
-        // The ceiling is the cost table's.
-        all_fail(
-            &discarding(&Discarding {
-                share: dec("0.17"),
-                overflowed: 1,
-            })[1..],
-        );
+        all_fail(&discarding(&Discarding {
+            ceiling: Some(dec("2000000")),
+            share: dec("0.17"),
+            overflowed: 1,
+        }));
         all_fail(&shaping(&Shaped {
             vcs: 999,
             off_most: 2,

@@ -158,10 +158,10 @@ fn figure(points: &[Point], costs: &Costs) -> Figure {
         at: At::X(1_024.0),
         label: "1,024 octets".to_owned(),
     };
-    Figure {
-        name: "rates".to_owned(),
-        title: "Maximum transmit rate".to_owned(),
-        panels: vec![
+    Figure::stacked(
+        "rates",
+        "Maximum transmit rate",
+        vec![
             Panel {
                 x: axis(""),
                 y: Axis::linear("1,000 cells/s"),
@@ -186,7 +186,7 @@ fn figure(points: &[Point], costs: &Costs) -> Figure {
                 marks: vec![mark()],
             },
         ],
-    }
+    )
 }
 
 fn checks(points: &[Point]) -> Vec<Check> {

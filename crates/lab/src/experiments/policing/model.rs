@@ -85,6 +85,8 @@ impl Addresses {
 
 /// A line full of cells that nobody receives.
 pub(super) struct Discarding {
+    /// Cells/s, if it did nothing else.
+    pub(super) ceiling: Option<Rational>,
     /// Of the i960's time, without its idle turns.
     pub(super) share: Rational,
     pub(super) overflowed: u64,
@@ -97,10 +99,11 @@ impl Discarding {
         let begin = station.now();
         let mut strangers = Stream::new(cells, Interval::of_line(LINE_BIT_S), begin);
         station.run(begin.plus(Ps::from_ns(50_000_000)), &mut strangers);
-        let discarded = station.board().work(Work::DiscardCells);
-        let cycles = BoardConfig::PAPER.costs.discard_cell.number() * Rational::from(discarded);
+        let discarded = station.stats().cells_discarded.total();
+        let cycles = station.board().cycles(Work::DiscardCells).number();
         let span = Rational::new(station.now().since(begin).ps().into(), 1_000_000_000_000);
         Ok(Self {
+            ceiling: Rational::from(discarded * I960_CYCLE_S).over(cycles),
             share: cycles / (span * Rational::from(I960_CYCLE_S)),
             overflowed: station.board().counts().overflowed,
         })

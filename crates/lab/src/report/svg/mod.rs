@@ -1,11 +1,13 @@
 //! Figures as SVG: one text, no fonts and no scripts from elsewhere.
 
+mod bars;
+mod claims;
 mod ticks;
 
 use std::fmt::Write;
 
 use self::ticks::Ruler;
-use super::{At, Figure, Look, Panel, Series};
+use super::{At, Content, Figure, Look, Panel, Series};
 
 /// Width of a figure. Text of [`FONT`] is readable when a phone shows it at 360 pixels.
 const WIDTH: f64 = 520.0;
@@ -29,16 +31,24 @@ const COLOURS: [&str; 6] = [
 /// What is expected, and what is printed.
 const EXPECTED: &str = "#c8c8c8";
 const PRINTED: &str = "#111111";
+/// What is not accepted.
+const FAILED: &str = "#b00020";
 
 impl Figure {
     /// The figure as an SVG document without an XML declaration: it can stand in a page, too.
     pub fn to_svg(&self) -> String {
         let mut body = String::new();
         let mut top = 30.0;
-        for panel in &self.panels {
-            let drawn = Drawn::new(panel, top, self.panels.len() == 1);
-            drawn.draw(&mut body);
-            top = drawn.end();
+        match &self.content {
+            Content::Panels(panels) => {
+                for panel in panels {
+                    let drawn = Drawn::new(panel, top, panels.len() == 1);
+                    drawn.draw(&mut body);
+                    top = drawn.end();
+                }
+            }
+            Content::Bars(groups) => top = bars::draw(&mut body, groups, top),
+            Content::Claims(rows) => top = claims::draw(&mut body, rows, top),
         }
         let height = top + 6.0;
         let middle = WIDTH / 2.0;
@@ -307,6 +317,31 @@ fn text(body: &mut String, at: (f64, f64), anchor: &str, words: &str) {
     .expect("a String takes everything");
 }
 
+fn rect(body: &mut String, from: (f64, f64), size: (f64, f64), colour: &str) {
+    writeln!(
+        body,
+        "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\"/>",
+        from.0, from.1, size.0, size.1
+    )
+    .expect("a String takes everything");
+}
+
+/// Words in lines that are no wider than `width`, unless a word is.
+fn lines(words: &str, width: f64) -> Vec<String> {
+    let most = (width / LETTER) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Text between or inside tags.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
@@ -361,6 +396,17 @@ mod tests {
         let svg = sample(vec![(1.0, f64::NAN), (2.0, 1.0)]).to_svg();
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         assert!(!sample(Vec::new()).to_svg().contains("NaN"));
+    }
+
+    #[test]
+    fn words_go_on_in_the_next_line() {
+        let wide = LETTER * 9.0;
+        assert_eq!(lines("a line of words", wide), ["a line of", "words"]);
+        assert_eq!(
+            lines("an unbreakable one", wide),
+            ["an", "unbreakable", "one"]
+        );
+        assert!(lines("", wide).is_empty());
     }
 
     #[test]

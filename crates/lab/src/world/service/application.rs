@@ -289,7 +289,8 @@ impl Application {
     /// what was before.
     pub(crate) fn leaves(&mut self, now: Ps, octets: u16) -> Ps {
         if let Some(rate) = self.guaranteed() {
-            let cells = aal5_cells(octets.into());
+            let aal = self.held.as_ref().and_then(|held| held.contract.aal);
+            let cells = cells_of(aal.unwrap_or(Aal::Aal5), octets);
             self.shaped = self
                 .shaped
                 .max(now)

@@ -1,5 +1,6 @@
 //! `cellgate bench lab`: what a cell costs the simulated world, beside other simulators.
 
+mod machine;
 mod network;
 mod peer;
 
@@ -10,6 +11,7 @@ use cellgate_host::clock::process_cpu_ns;
 use super::measure::{Contestant, Spread, Times, take_turns};
 use super::report::Report;
 use crate::output::Exit;
+use machine::Charged;
 use network::{BIT_S, Mode, Network};
 use peer::{KINDS, Peer};
 
@@ -64,14 +66,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
          octet; making and closing the world is in its time. A peer moves cells of 53 octets and \
          looks at none",
     );
+    report.note(
+        "the i960: the same adapter on the board of Policing Offloaded, which receives such SDUs, \
+         a cell for each turn of the firmware; with its cost table, each work that the adapter \
+         names is counted and turned into cycles. The P-90 of L4ATM has no adapter in its loop: \
+         its table is asked once for a packet",
+    );
     report.note("times are CPU time; the same number of cells reaches the sink in every pass");
     report.finish(args.shared.json)
 }
 
 /// A pass of ours: its CPU time in ticks. The first error is kept.
-fn pass(network: &Network, mode: Mode, ns_per_tick: f64, failed: &mut anyhow::Result<()>) -> u64 {
+fn pass(
+    run: impl FnOnce() -> anyhow::Result<()>,
+    ns_per_tick: f64,
+    failed: &mut anyhow::Result<()>,
+) -> u64 {
     let from = process_cpu_ns();
-    let ran = network.run(mode);
+    let ran = run();
     if failed.is_ok() {
         *failed = ran;
     }
@@ -96,12 +108,18 @@ fn beside(report: &mut Report, sizes: Sizes, args: &Args) -> anyhow::Result<()> 
             "skipped the peer of {option}: no PROGRAM was named"
         ));
     }
-    let mut failed = [Ok(()), Ok(()), Ok(())];
+    let mut failed: Vec<_> = (0..MODES.len() + TABLES.len()).map(|_| Ok(())).collect();
+    let (of_modes, of_tables) = failed.split_at_mut(MODES.len());
     let mut contestants = Vec::new();
-    for ((mode, name), failed) in MODES.into_iter().zip(&mut failed) {
+    for ((mode, name), failed) in MODES.into_iter().zip(of_modes) {
         let network = &network;
         contestants.push(Contestant::new(name, cells as usize, move || {
-            pass(network, mode, ns_per_tick, failed)
+            pass(|| network.run(mode), ns_per_tick, failed)
+        }));
+    }
+    for ((charged, name), failed) in TABLES.into_iter().zip(of_tables) {
+        contestants.push(Contestant::new(name, cells as usize, move || {
+            pass(|| machine::run(charged, cells), ns_per_tick, failed)
         }));
     }
     for peer in &mut peers {
@@ -111,7 +129,8 @@ fn beside(report: &mut Report, sizes: Sizes, args: &Args) -> anyhow::Result<()> 
     }
     let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
     failed.into_iter().collect::<anyhow::Result<()>>()?;
-    let (ours, theirs) = times.split_at(MODES.len());
+    let (ours, theirs) = times.split_at(MODES.len() + TABLES.len());
+    let (ours, machine) = ours.split_at(MODES.len());
     for times in &times {
         report.figure(times);
         report.value(
@@ -123,6 +142,10 @@ fn beside(report: &mut Report, sizes: Sizes, args: &Args) -> anyhow::Result<()> 
     for judged in &ours[1..] {
         report.ratio(judged, &ours[0]);
     }
+    for charged in &machine[1..] {
+        report.ratio(charged, &machine[0]);
+    }
+    report.ratio(&machine[1], &ours[0]);
     for (times, peer) in theirs.iter().zip(peers) {
         let ratio = report.ratio(times, &ours[0]).median;
         if let Some(goal) = peer.kind.at_least {
@@ -145,6 +168,12 @@ const MODES: [(Mode, &str); 3] = [
         Mode::Differential,
         "lab, with the reference, three runs compared",
     ),
+];
+
+const TABLES: [(Charged, &str); 3] = [
+    (Charged::Nothing, "i960, nothing charged"),
+    (Charged::Board, "i960, its cost table"),
+    (Charged::Both, "i960 and its host, both cost tables"),
 ];
 
 /// Millions of cells in a second of CPU time.
@@ -174,7 +203,7 @@ fn growth(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
             );
             let cells = network.cells() as usize;
             Contestant::new(name, cells, move || {
-                pass(network, mode, ns_per_tick, failed)
+                pass(|| network.run(mode), ns_per_tick, failed)
             })
         });
         let contestants = contestants.collect();

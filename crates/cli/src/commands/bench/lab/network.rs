@@ -15,7 +15,7 @@ pub(super) const BIT_S: u64 = 149_760_000;
 /// How long a bit travels on one.
 pub(super) const DELAY_NS: u64 = 5_000;
 /// Octets of each SDU.
-const SDU: u16 = 1_500;
+pub(super) const SDU: u16 = 1_500;
 /// Whole cells per second on such a line.
 const CELL_S: u64 = BIT_S / 424;
 
