@@ -184,7 +184,7 @@ fn first_adapter(
     places: &Places,
     adapter: &mut AdapterSide,
 ) -> Result<Told, ServeError> {
-    if let Ok(socket) = socket::dial(&places.adapter) {
+    if let Ok(socket) = socket::dial(&places.adapter, START) {
         adapter.begin(socket, None);
         match first_words(adapter)? {
             Told::Lost(why) => {
@@ -248,7 +248,7 @@ pub(super) fn start_adapter(
 
 /// An adapter that listens in this server's directory is nobody else's.
 fn end_whoever_listens(path: &Path) {
-    let Ok(socket) = socket::dial(path) else {
+    let Ok(socket) = socket::dial(path, END) else {
         return;
     };
     let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);

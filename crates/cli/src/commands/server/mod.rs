@@ -83,7 +83,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
         return Exit::Usage;
     }
     match error.downcast_ref::<Error>() {
-        Some(Error::NoServer { .. }) => Exit::NoServer,
+        Some(Error::NoServer { .. } | Error::Silent { .. }) => Exit::NoServer,
         Some(Error::Refused(Refused::Admission(_))) => Exit::Refused,
         Some(Error::Refused(Refused::Contract { .. }) | Error::Address(_)) => Exit::Usage,
         _ => Exit::Failed,
@@ -141,12 +141,14 @@ mod tests {
             path: "/x".into(),
             cause: std::io::ErrorKind::NotFound.into(),
         };
+        let silent = Error::Silent { path: "/x".into() };
         for (error, exit) in [
             (Misuse("x".to_owned()).into(), Exit::Usage),
             (Error::from(Refused::from(shortage)).into(), Exit::Refused),
             (Error::from(contract).into(), Exit::Usage),
             (Error::from(Refused::NotFound).into(), Exit::Failed),
             (none.into(), Exit::NoServer),
+            (silent.into(), Exit::NoServer),
             (anyhow::anyhow!("x"), Exit::Failed),
         ] {
             let error: anyhow::Error = error;
