@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use daemon::{Daemon, octets, stderr, stdout};
+use daemon::{Daemon, ends, octets, stderr, stdout};
 use rustix::fs::Mode;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -520,7 +520,7 @@ fn a_monitor_hears_of_what_comes_and_goes() {
     }
     daemon.end();
     for mut monitor in [text, json] {
-        assert_eq!(monitor.wait().unwrap().code(), Some(1));
+        assert_eq!(ends(&mut monitor).unwrap().code(), Some(1));
     }
 }
 
@@ -549,11 +549,13 @@ fn top_shows_table_after_table_until_it_ends() {
     };
     let (mut unread, lines) = begin();
     drop(lines);
-    assert_eq!(unread.wait().unwrap().code(), Some(0), "nobody reads it");
-    let (last, lines) = begin();
+    let code = ends(&mut unread).expect("nobody reads it").code();
+    assert_eq!(code, Some(0));
+    let (mut last, lines) = begin();
     // What it prints must not wait for somebody who does not read.
     let read = std::thread::spawn(|| lines.count());
     daemon.end();
+    ends(&mut last).expect("the daemon has ended");
     let last = last.wait_with_output().unwrap();
     assert_eq!(last.status.code(), Some(1));
     assert!(stderr(&last).contains("the server has hung up"), "{last:?}");

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -69,7 +70,7 @@ impl Daemon {
         // One that was killed has no process that the signal could go to.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.signal(Signal::TERM);
-            let _ = self.child.wait();
+            let _ = ends(&mut self.child);
         }
     }
 
@@ -190,6 +191,19 @@ impl Drop for Daemon {
         self.end();
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Waits a minute until a process ends; kills one that does not.
+pub(crate) fn ends(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..6_000 {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
 }
 
 /// A daemon that is ready.
