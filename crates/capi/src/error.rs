@@ -129,6 +129,7 @@ impl From<Error> for Code {
             Error::WouldBlock(_) => return Self::WouldBlock,
             Error::TimedOut => return Self::TimedOut,
             Error::NoServer { .. } => Self::NoServer,
+            Error::Silent { .. } => Self::TimedOut,
             Error::Refused(_) => Self::Refused,
             Error::Address(_) => Self::Address,
             Error::Ended(_) => Self::Ended,

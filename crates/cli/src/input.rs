@@ -8,15 +8,20 @@ use anyhow::{Context, ensure};
 
 /// The text in the file `path`: at most `most` octets, for it may be a device that never ends.
 pub(crate) fn read_text(path: &Path, most: u64) -> anyhow::Result<String> {
-    let named = || path.display().to_string();
-    let file = File::open(path).with_context(named)?;
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    read_all(file, &name, most)
+}
+
+/// The same of what is open, and called `name`.
+pub(crate) fn read_all(from: impl Read, name: &str, most: u64) -> anyhow::Result<String> {
+    let named = || name.to_owned();
     let mut octets = Vec::new();
-    let mut bounded = file.take(most + 1);
+    let mut bounded = from.take(most + 1);
     bounded.read_to_end(&mut octets).with_context(named)?;
     ensure!(
         octets.len() as u64 <= most,
-        "{}: more than {most} octets",
-        named()
+        "{name}: more than {most} octets"
     );
     String::from_utf8(octets).with_context(named)
 }

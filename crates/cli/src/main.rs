@@ -10,9 +10,10 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::json;
 
-use crate::output::print_json;
+use crate::output::print_json_line;
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
 use commands::{bench, config, contract, decode, demo, guarantee, lab, replay, serve, server, sim};
 
@@ -52,8 +53,20 @@ enum Command {
     Vc(vc::Command),
 }
 
+/// Whether the command that is called is to print JSON.
+fn wants_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, inner)) => wants_json(inner),
+        // Not every command has the option.
+        None => matches!(matches.try_get_one::<bool>("json"), Ok(Some(true))),
+    }
+}
+
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let matches = Cli::command().get_matches();
+    let json = wants_json(&matches);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
         Command::Bench(command) => bench::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Contract(args) => contract::run(&args),
@@ -77,11 +90,12 @@ fn main() -> ExitCode {
     };
     let exit = outcome.unwrap_or_else(|error| {
         // For programs; whoever asked for lines has had theirs.
-        if std::env::args_os().any(|word| word == "--json")
-            && let Some(refused) = server::refusal(&error)
-        {
-            let told = told(&error);
-            let _ = print_json(&serde_json::json!({ "error": told, "refused": refused }));
+        if json {
+            let mut object = json!({ "error": told(&error) });
+            if let Some(refused) = server::refusal(&error) {
+                object["refused"] = json!(refused);
+            }
+            let _ = print_json_line(&object);
         }
         eprintln!("cellgate: {}", told(&error));
         if let Some(advice) = server::advice(&error) {
@@ -106,7 +120,6 @@ fn told(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use anyhow::{Context, anyhow};
-    use clap::CommandFactory;
 
     use super::*;
 

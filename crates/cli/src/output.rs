@@ -51,11 +51,28 @@ impl From<Exit> for ExitCode {
 
 /// Writes to standard output. A reader that went away (`| head`) is no failure.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_on(text).map(|_| ())
+}
+
+/// The same of what goes on and on: whether somebody still reads it.
+pub(crate) fn print_on(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("standard output"),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("standard output"),
     }
+}
+
+/// A JSON object on a line of its own.
+pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string(value).context("JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Writes it to standard output.
+pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&json_line(value)?)
 }
 
 /// Writes one JSON object and a line feed to standard output.

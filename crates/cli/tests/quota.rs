@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use daemon::{Daemon, stderr};
+use daemon::{Daemon, stderr, stdout};
 
 /// Users that no machine has.
 const POOR: u32 = 419_991;
@@ -42,6 +42,7 @@ fn one_user_at_its_quota_does_not_hinder_another() {
     let daemon = Daemon::start(&format!(
         "socket_mode = \"0666\"\n[quota]\ncell_s = 300000\n\
          [quota.{POOR}]\nconnections = 4\nmemory = 3000000\ncell_s = 20000\n\
+         [quota.{OTHER}]\nadapter_ppm = 1000000\n\
          [[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n"
     ));
     program(&daemon);
@@ -72,6 +73,27 @@ fn one_user_at_its_quota_does_not_hinder_another() {
     for vci in 51..61 {
         assert_eq!(add(OTHER, vci, small), (Some(0), String::new()));
     }
+    let seen = run_as(&daemon, POOR, &["config", "show"]);
+    let seen = stdout(&seen);
+    for part in ["[adapter]", "[admission]", "cell_s = 300000", "a.0.50"] {
+        assert!(seen.contains(part), "{part}: {seen}");
+    }
+    assert!(
+        seen.contains(&format!("[quota.{POOR}]\nconnections = 4\n")),
+        "{seen}"
+    );
+    assert!(
+        !seen.contains("[server]\n") && !seen.contains(&format!("[quota.{OTHER}]")),
+        "{seen}"
+    );
+    let file = daemon.path("seen.toml");
+    fs::write(&file, &seen).expect("a file");
+    daemon.ok(&["config", "check", file.to_str().expect("a name")]);
+    let all = daemon.ok(&["config", "show"]);
+    assert!(
+        all.contains("[server]\n") && all.contains(&format!("[quota.{OTHER}]")),
+        "{all}"
+    );
     // Root has no quota; a user's connections are its own.
     assert_eq!(add(0, 70, small).0, Some(0));
     assert!(

@@ -14,6 +14,35 @@ const INTERFACES: [&str; 5] = [
     "one type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 104 mode vcc@0.40 peer-source-port 7",
 ];
 
+/// Of each section something that is not as it would be without. The daemon's own state directory
+/// comes before.
+const SETTINGS: &str = "\
+socket_mode = \"0600\"
+
+[adapter]
+ports = 9
+gap_max_ns = 40000000
+yield_when_idle = true
+
+[admission]
+best_effort_percent = 7
+sdu_floor = 100
+
+[quota]
+connections = 300
+
+[quota.0]
+memory = 500000000
+
+[quota.419990]
+
+[[interface]]
+name = \"lo\"
+
+[interface.link.memory]
+peer = \"lo\"
+";
+
 /// Every option of a connection, each in a state of its own.
 const CONNECTIONS: [&str; 8] = [
     "loop.0.40 contract cbr,aal5:pcr=1000,max_sdu=100",
@@ -68,16 +97,26 @@ fn shown(daemon: &Daemon) -> (Vec<Value>, Vec<Value>, Vec<String>) {
 
 #[test]
 fn a_daemon_started_from_what_was_saved_shows_the_same() {
-    let (saved, before) = {
-        let daemon = Daemon::start("[[interface]]\nname = \"lo\"\nlink.memory.peer = \"lo\"\n");
-        for interface in INTERFACES {
-            daemon.ok(&[&["itf", "add"], &words(interface)[..]].concat());
-        }
-        for connection in CONNECTIONS {
-            daemon.ok(&[&["vc", "add"], &words(connection)[..]].concat());
-        }
-        (daemon.ok(&["save"]), shown(&daemon))
-    };
+    let mut daemon = Daemon::start(SETTINGS);
+    for interface in INTERFACES {
+        daemon.ok(&[&["itf", "add"], &words(interface)[..]].concat());
+    }
+    for connection in CONNECTIONS {
+        daemon.ok(&[&["vc", "add"], &words(connection)[..]].concat());
+    }
+    let before = shown(&daemon);
+    let saved = daemon.ok(&["save"]);
+    for line in SETTINGS.lines().filter(|line| !line.contains("interface")) {
+        assert!(saved.lines().any(|told| told == line), "{line}: {saved}");
+    }
+    let socket = format!("socket = {:?}\n", daemon.socket());
+    assert!(saved.contains(&socket), "{saved}");
+    assert_eq!(daemon.ok(&["config", "show"]), saved);
+    daemon.feed(&["config", "check", "-"], saved.as_bytes());
+    let file = daemon.path("saved.toml");
+    let file = file.to_str().expect("a name");
+    assert_eq!(daemon.ok(&["save", file]), "");
+    assert_eq!(std::fs::read_to_string(file).expect("a file"), saved);
     assert_eq!(before.0.len(), 1 + INTERFACES.len());
     assert_eq!(before.1.len(), CONNECTIONS.len());
     let link = before.0.iter().find(|one| one["spec"]["name"] == "wan");
@@ -86,7 +125,7 @@ fn a_daemon_started_from_what_was_saved_shows_the_same() {
         (link["pack"].as_u64(), link["timer_ns"].as_u64()),
         (Some(8), Some(250_000))
     );
-    let daemon = Daemon::start(&saved);
+    daemon.begin_again(&saved);
     assert_eq!(shown(&daemon), before, "{saved}");
     assert_eq!(daemon.ok(&["save"]), saved);
     let listed = daemon.ok(&["itf", "show"]);

@@ -94,6 +94,49 @@ fn a_configuration_is_checked_without_a_daemon() {
 }
 
 #[test]
+fn a_mistake_is_told_with_its_line_and_column() {
+    let directory = Directory::new("place");
+    let link = "[[interface]]\nname = \"x\"\n[interface.link.udp]\nlocal = \"127.0.0.1:1\"\n\
+                peer = \"127.0.0.1:2\"\nlabel_out = 16\nlabel_in = 16\nmtu = 1500\n";
+    let connection = "[[connection]]\naddress = \"0.40\"\ncontract = \"ubr\"\n";
+    for (text, place, key) in [
+        (format!("{link}  labl = 5\n"), (9, 3), "labl"),
+        (format!("{link}mode = \"n2\"\n"), (9, 8), "n1-cw"),
+        (link.replace("mtu = 1500", "mtu = \"x\""), (8, 7), "mtu"),
+        (
+            format!("{connection}{connection}  adress = 1\n"),
+            (7, 3),
+            "adress",
+        ),
+        (connection.replace("0.40", "0.40.x.1"), (2, 11), "address"),
+        ("[quota]\nconections = 1\n".to_owned(), (2, 1), "conections"),
+        (
+            "[quota]\n[quota.0]\n memroy = 1\n".to_owned(),
+            (3, 2),
+            "memroy",
+        ),
+        ("[quota.no-such-user]\n".to_owned(), (1, 8), "no-such-user"),
+        ("[adapter]\nvcs = 70000\n".to_owned(), (2, 7), "70000"),
+        ("[[interface]]\nnam = 1\n".to_owned(), (2, 1), "nam"),
+    ] {
+        let file = directory.write("config.toml", &text);
+        let told = cellgate(&["config", "check", &file]);
+        assert_eq!(told.status.code(), Some(1), "{text}");
+        let said = String::from_utf8(told.stderr).unwrap();
+        let (line, column) = place;
+        let place = format!("line {line}, column {column}\n");
+        assert!(
+            said.contains(&place) && said.contains(key),
+            "{text}: {said}"
+        );
+        let told = cellgate(&["config", "check", "--json", &file]);
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        let error = told["error"].as_str().unwrap();
+        assert!(error.contains(place.trim_end()), "{error}");
+    }
+}
+
+#[test]
 fn a_running_daemon_shows_what_makes_it_again() {
     let directory = Directory::new("show");
     let socket = directory.path("control.sock");

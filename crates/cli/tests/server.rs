@@ -5,9 +5,13 @@ mod daemon;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use daemon::{Daemon, octets, stderr, stdout};
+use daemon::{Daemon, ends, octets, stderr, stdout};
+use rustix::fs::Mode;
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// What `a` sends and `b` receives under it. An address receives on one of an adapter's interfaces.
@@ -318,6 +322,7 @@ fn ping_tells_what_comes_back() {
         &["--flow", "f5"][..],
         &["--flow", "f5", "--seg"],
         &["--flow", "f4"],
+        &["--flow", "f4", "--seg"],
     ] {
         let ping = ["ping", "loop.0.40", "-c", "2", "-i", "0.01", "-W", "5"];
         let printed = daemon.ok(&[&ping[..], flow].concat());
@@ -398,54 +403,163 @@ fn top_reads_what_the_server_shows() {
 
 #[test]
 fn what_is_saved_is_what_another_daemon_begins_with() {
-    let first = daemon();
-    first.ok(&[
+    let mut daemon = daemon();
+    daemon.ok(&[
         "itf", "add", "loop", "type", "memory", "peer", "loop", "rate", "1000",
     ]);
-    first.ok(&["vc", "add", "loop.1.40", "contract", "ubr,aal5:max_sdu=100"]);
-    first.ok(&[
+    daemon.ok(&["vc", "add", "loop.1.40", "contract", "ubr,aal5:max_sdu=100"]);
+    daemon.ok(&[
         "vc",
         "add",
         "a.0.41",
         "contract",
         "cbr,aal5:pcr=1000,max_sdu=100",
     ]);
-    let saved = first.ok(&["save"]);
-    assert_eq!(first.ok(&["config", "show"]), saved);
-    drop(first);
-    let second = Daemon::start(&saved);
-    assert_eq!(second.ok(&["save"]), saved);
-    assert_eq!(second.ok(&["vc", "show"]).lines().count(), 3);
-    let file = second.path("saved.toml");
-    fs::write(&file, &saved).unwrap();
-    second.ok(&["config", "check", file.to_str().unwrap()]);
+    let saved = daemon.ok(&["save"]);
+    daemon.begin_again(&saved);
+    assert_eq!(daemon.ok(&["save"]), saved);
+    assert_eq!(daemon.ok(&["vc", "show"]).lines().count(), 3);
+    // Without interfaces it is a configuration, too.
+    for words in [["vc", "del", "loop.1.40"], ["vc", "del", "a.0.41"]] {
+        daemon.ok(&words);
+    }
+    for name in ["a", "b", "loop"] {
+        daemon.ok(&["itf", "del", name]);
+    }
+    let saved = daemon.ok(&["save"]);
+    daemon.begin_again(&saved);
+    assert_eq!(daemon.ok(&["save"]), saved);
+    assert_eq!(daemon.ok(&["itf", "show"]).lines().count(), 1);
+}
+
+#[test]
+fn what_is_shown_is_as_it_is_after_a_change() {
+    let mut daemon = daemon();
+    let path = daemon.path("cellgate.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = "[quota]\nconnections = 77\n[adapter]\nports = 5\n";
+    fs::write(&path, text + changed).unwrap();
+    daemon.signal(Signal::HUP);
+    let shown = daemon.ok(&["config", "show"]);
+    assert!(shown.contains("\nconnections = 77\n"), "{shown}");
+    assert!(
+        shown.contains("\nports = 16\n"),
+        "that takes a restart: {shown}"
+    );
+    // A successor has the adapter that there is.
+    daemon.kill();
+    daemon.succeed();
+    let until = Instant::now() + Duration::from_secs(60);
+    let shown = loop {
+        let output = daemon.run(&["config", "show"]);
+        if output.status.success() {
+            break stdout(&output);
+        }
+        assert!(Instant::now() < until, "{}", stderr(&output));
+    };
+    assert!(shown.contains("\nports = 16\n"), "{shown}");
+}
+
+#[test]
+fn a_configuration_without_an_end_is_not_waited_for() {
+    let daemon = daemon();
+    let path = daemon.path("cellgate.toml");
+    let fifo = |path: &Path| {
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    };
+    let endless = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    for make in [&fifo as &dyn Fn(&Path), &endless] {
+        fs::remove_file(&path).unwrap();
+        make(&path);
+        daemon.signal(Signal::HUP);
+        assert_eq!(daemon.ok(&["itf", "show"]).lines().count(), 3);
+    }
 }
 
 #[test]
 fn a_monitor_hears_of_what_comes_and_goes() {
-    let daemon = daemon();
-    let mut monitor = daemon
-        .command(&["vc", "monitor"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(monitor.stdout.take().unwrap()).lines();
-    let heard = std::thread::spawn(|| lines.take(3).map(Result::unwrap).collect::<Vec<_>>());
-    // It hears nothing of what was before it listens.
+    let mut daemon = daemon();
+    let monitor = |words: &[&str]| {
+        let mut monitor = daemon.command(words);
+        let mut monitor = monitor.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(monitor.stdout.take().unwrap()).lines();
+        // The reader stays: a monitor without one ends.
+        let heard = std::thread::spawn(move || {
+            let heard: Vec<_> = lines.by_ref().take(3).map(Result::unwrap).collect();
+            (heard, lines)
+        });
+        (monitor, heard)
+    };
+    let (text, in_words) = monitor(&["vc", "monitor"]);
+    let (json, in_json) = monitor(&["vc", "monitor", "--json"]);
+    // They hear nothing of what was before they listen.
     for _ in 0..1_000 {
         daemon.ok(&["vc", "add", "a.0.40", "contract", "ubr,aal5"]);
         daemon.ok(&["vc", "del", "a.0.40"]);
-        if heard.is_finished() {
+        if in_words.is_finished() && in_json.is_finished() {
             break;
         }
     }
-    let heard = heard.join().unwrap();
+    let (in_words, _words) = in_words.join().unwrap();
+    let (in_json, _json) = in_json.join().unwrap();
+    let in_json: Vec<_> = in_json
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|told| told["connection"].clone())
+        .collect();
     for verb in ["added", "removed"] {
         let line = format!("vc {verb} a.0.40 contract ubr,aal5");
-        assert!(heard.contains(&line), "{heard:?}");
+        assert!(in_words.contains(&line), "{in_words:?}");
+        let told = in_json.iter().find(|told| told["change"] == verb);
+        let info = &told.unwrap_or_else(|| panic!("{in_json:?}"))["info"];
+        assert_eq!(
+            (&info["address"], &info["permanent"]),
+            (&"a.0.40".into(), &true.into())
+        );
     }
-    monitor.kill().unwrap();
-    monitor.wait().unwrap();
+    daemon.end();
+    for mut monitor in [text, json] {
+        assert_eq!(ends(&mut monitor).unwrap().code(), Some(1));
+    }
+}
+
+#[test]
+fn top_shows_table_after_table_until_it_ends() {
+    let mut daemon = daemon();
+    let quick = ["top", "-i", "0.01"];
+    let tables = daemon.ok(&[&quick[..], &["--json", "-n", "3"]].concat());
+    assert_eq!(tables.lines().count(), 3, "{tables}");
+    for line in tables.lines() {
+        let table: Value = serde_json::from_str(line).unwrap();
+        assert!(table["connections"].is_array(), "{line}");
+    }
+    let tables = daemon.ok(&[&quick[..], &["-n", "2"]].concat());
+    assert_eq!(tables.matches("\x1b[H\x1b[J").count(), 2);
+    let begin = || {
+        let mut top = daemon.command(&quick);
+        let mut top = top
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(top.stdout.take().unwrap()).lines();
+        assert!(lines.next().unwrap().unwrap().contains("connections over"));
+        (top, lines)
+    };
+    let (mut unread, lines) = begin();
+    drop(lines);
+    let code = ends(&mut unread).expect("nobody reads it").code();
+    assert_eq!(code, Some(0));
+    let (mut last, lines) = begin();
+    // What it prints must not wait for somebody who does not read.
+    let read = std::thread::spawn(|| lines.count());
+    daemon.end();
+    ends(&mut last).expect("the daemon has ended");
+    let last = last.wait_with_output().unwrap();
+    assert_eq!(last.status.code(), Some(1));
+    assert!(stderr(&last).contains("the server has hung up"), "{last:?}");
+    read.join().unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cellgate_core::server::{
     AdapterInfo, Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
-    InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo,
+    InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings,
 };
 
 use cellgate_shm::CountersView;
@@ -220,6 +220,27 @@ impl Admin {
         }
     }
 
+    /// What the server runs with, as far as this user may see it.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn settings(&mut self) -> Result<Settings, Error> {
+        let mut users = Vec::new();
+        let mut from = 0;
+        loop {
+            match self.ask(Request::Settings { from })? {
+                Confirm::Settings(mut settings) => {
+                    users.append(&mut settings.users);
+                    match settings.next.take() {
+                        Some(next) if next > from => from = next,
+                        _ => return Ok(Settings { users, ..*settings }),
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
     /// Sends one OAM loopback cell (I.610), and waits for its return: the round trip.
     ///
     /// # Errors
@@ -289,6 +310,13 @@ impl Admin {
             Confirm::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
+    }
+}
+
+impl AsFd for Admin {
+    /// Readable when the server has hung up.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
     }
 }
 

@@ -62,12 +62,20 @@ impl Control {
     pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
     pub(crate) fn connect(path: &Path, patience: Duration) -> Result<Self, Error> {
-        let no_server = |errno: Errno| Error::NoServer {
+        let silent = || Error::Silent {
             path: path.to_owned(),
-            cause: errno.into(),
         };
-        let socket = socket::dial(path).map_err(no_server)?;
-        Self::over(socket, patience)
+        let socket = socket::dial(path, patience).map_err(|errno| match errno {
+            Errno::TIMEDOUT => silent(),
+            errno => Error::NoServer {
+                path: path.to_owned(),
+                cause: errno.into(),
+            },
+        })?;
+        Self::over(socket, patience).map_err(|error| match error {
+            Error::TimedOut => silent(),
+            error => error,
+        })
     }
 
     /// Says hello over a socket.

@@ -21,6 +21,15 @@ pub enum Error {
         /// What the kernel said.
         cause: io::Error,
     },
+    /// Somebody listens at the control socket, and lets nobody in or does not answer.
+    #[error(
+        "the cellgate server at {} does not answer: does it hang, or is it stopped?",
+        path.display()
+    )]
+    Silent {
+        /// Its socket.
+        path: PathBuf,
+    },
     /// The server said no. [`Refused::Admission`] says what was needed, what is free, and what
     /// would fit.
     #[error(transparent)]
@@ -121,7 +130,7 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::NoServer { cause, .. } => cause.kind(),
             Error::WouldBlock(_) => io::ErrorKind::WouldBlock,
-            Error::TimedOut => io::ErrorKind::TimedOut,
+            Error::TimedOut | Error::Silent { .. } => io::ErrorKind::TimedOut,
             Error::Ended(_) | Error::Closed => io::ErrorKind::ConnectionAborted,
             Error::TooLong { .. } | Error::Empty | Error::Address(_) => io::ErrorKind::InvalidInput,
             Error::DoesNotSend | Error::DoesNotReceive => io::ErrorKind::Unsupported,

@@ -55,9 +55,10 @@ pub use cellgate_core::contract::{
 };
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
-    AdapterInfo, Address, AddressError, Change, ConnectionInfo, CounterRecord, CounterSnapshot,
-    Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason, InAtmArpCounts, Indication,
-    InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Refused, Resource, ResourceInfo, Shortage,
+    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Change, ConnectionInfo,
+    CounterRecord, CounterSnapshot, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason,
+    InAtmArpCounts, Indication, InterfaceInfo, InterfaceSpec, Link, Open, PingFlow, Quota, Refused,
+    Resource, ResourceInfo, ServerSection, Settings, Shortage, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

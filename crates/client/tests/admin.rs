@@ -61,6 +61,9 @@ fn the_server_is_asked_for_all_it_knows() {
     );
     assert_eq!(admin.describe().unwrap()[0].name, "describe");
     assert_eq!(admin.counters().unwrap().len, 4096);
+    let settings = admin.settings().unwrap();
+    let users: Vec<_> = settings.users.iter().map(|user| user.uid).collect();
+    assert_eq!((users, settings.next), (vec![0, 1, 2], None));
     let spec = admin.interfaces().unwrap().remove(0).spec;
     admin.add_interface(spec.clone()).unwrap();
     let other = cellgate::InterfaceSpec {

@@ -38,6 +38,30 @@ fn serve(name: &str, answers: Vec<(Vec<u8>, usize)>) -> (PathBuf, JoinHandle<()>
     (path, thread)
 }
 
+#[test]
+fn a_server_that_is_silent_is_waited_for_as_long_as_was_asked() {
+    let file = format!("cellgate-silent-{}.sock", std::process::id());
+    let path = std::env::temp_dir().join(file);
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let flags = SocketFlags::CLOEXEC;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    let open = || {
+        let patience = Duration::from_millis(20);
+        let builder = Connection::builder().socket(&path).address("a.0.5");
+        builder.patience(patience).open().unwrap_err()
+    };
+    // The first has the only place to wait in, also when it has gone; the next has none.
+    let (first, second) = (open(), open());
+    std::fs::remove_file(&path).unwrap();
+    for error in [first, second] {
+        let told = error.to_string();
+        assert!(matches!(error, Error::Silent { .. }), "{told}");
+        assert!(told.contains("does not answer"), "{told}");
+    }
+}
+
 fn hello() -> Vec<u8> {
     let confirm = FromServer::Confirm {
         id: 1,

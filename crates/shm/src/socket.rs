@@ -5,9 +5,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
 use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -19,6 +21,9 @@ pub const MESSAGE_MAX: usize = 65_536;
 
 /// The most descriptors that travel with a message. The kernel closes those beyond.
 pub const FDS_MAX: usize = 8;
+
+/// The longest wait that the kernel takes anywhere.
+const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -47,13 +52,31 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd)> {
     )
 }
 
-/// Connects to whoever listens at `path`.
+/// Connects to whoever listens at `path`, and waits for it no longer than `patience` where nobody
+/// is let in and as many wait as may.
 ///
 /// # Errors
-/// Nobody listens there, or this user may not.
-pub fn dial(path: &Path) -> Result<OwnedFd> {
+/// `TIMEDOUT` if it waited in vain; anything else means that nobody listens there, or that this
+/// user may not.
+pub fn dial(path: &Path, patience: Duration) -> Result<OwnedFd> {
     let socket = unbound(SocketFlags::CLOEXEC)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let address = SocketAddrUnix::new(path)?;
+    let from = Instant::now();
+    loop {
+        let left = patience.saturating_sub(from.elapsed());
+        // unix(7): it bounds connecting, too. None would be for ever.
+        let left = left.clamp(Duration::from_millis(1), PATIENCE_MAX);
+        set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+        match connect(&socket, &address) {
+            Err(Errno::INTR) if from.elapsed() < patience => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Err(Errno::TIMEDOUT),
+            done => {
+                done?;
+                break;
+            }
+        }
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(socket)
 }
 
@@ -219,6 +242,29 @@ mod tests {
         assert!(matches!(last, Received::Message(10, _)), "{last:?}");
         let end = receive(&b, &mut buffer, true).unwrap();
         assert!(matches!(end, Received::Closed), "{end:?}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
+    fn whom_nobody_lets_in_waits_no_longer_than_its_patience() {
+        let name = format!("cellgate-dial-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let listener = unbound(SocketFlags::CLOEXEC).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let patience = Duration::from_millis(50);
+        // The kernel lets one more wait than it is told.
+        let first = dial(&path, patience).unwrap();
+        let from = Instant::now();
+        let error = dial(&path, patience).unwrap_err();
+        let waited = from.elapsed();
+        drop(listener);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((error, waited >= patience), (Errno::TIMEDOUT, true));
+        assert_eq!(dial(&path, patience).unwrap_err(), Errno::NOENT);
+        // What is sent later waits as long as it takes.
+        let timeout = rustix::net::sockopt::socket_timeout(&first, Timeout::Send);
+        assert_eq!(timeout.unwrap(), None);
     }
 
     #[test]

@@ -1,55 +1,77 @@
 //! `cellgate config`: the daemon's configuration.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use cellgate_host::server::Config;
 use clap::Subcommand;
+use serde_json::json;
 
-use super::server::{Server, running};
-use crate::input::read_text;
-use crate::output::{Exit, print};
-
-/// Octets of a configuration.
-const CONFIG_LEN_MAX: u64 = 16 << 20;
+use super::server::{Running, Server};
+use crate::input::{read_all, read_text};
+use crate::output::{Exit, print, print_json_line};
 
 /// Check a configuration, or show what a running daemon has
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Say whether a file can be used: exit code 0, or 1 with the place of the mistake
     Check {
-        /// The file (TOML)
+        /// The file (TOML); -: standard input
         file: PathBuf,
+        /// Print JSON: one object with `file`, or with `error`
+        #[arg(short = 'J', long)]
+        json: bool,
     },
-    /// Print interfaces and permanent connections of the running daemon as TOML; of a file, every
+    /// Print what the running daemon runs with as TOML, as `cellgate save` does; of a file, every
     /// key with its value
     Show {
-        /// The file (TOML)
+        /// The file (TOML); -: standard input
         #[arg(conflicts_with = "socket")]
         file: Option<PathBuf>,
-        /// Its control socket
-        #[arg(long, value_name = "PATH")]
-        socket: Option<PathBuf>,
+        #[command(flatten)]
+        server: Server,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Check { file } => {
+        Command::Check { file, json } => {
             read(file)?;
-            print(&format!("{}: ok\n", file.display()))?;
+            let name = name(file);
+            match json {
+                true => print_json_line(&json!({ "file": name }))?,
+                false => print(&format!("{name}: ok\n"))?,
+            }
         }
         Command::Show {
-            file: Some(file), ..
-        } => print(&read(file)?.print())?,
-        Command::Show { socket, .. } => print(&running(&Server::at(socket.clone()))?)?,
+            file: Some(file),
+            server,
+        } => {
+            let config = read(file)?;
+            match server.json() {
+                true => print_json_line(&config)?,
+                false => print(&config.print())?,
+            }
+        }
+        Command::Show { file: None, server } => return Running::ask(server)?.show(server),
     }
     Ok(Exit::Ok)
 }
 
+fn name(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
 /// Reads and checks a configuration file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
-    let name = path.display();
-    let text = read_text(path, CONFIG_LEN_MAX)?;
+    let name = name(path);
+    let text = match path.as_os_str() == "-" {
+        true => read_all(io::stdin().lock(), &name, Config::LEN_MAX)?,
+        false => read_text(path, Config::LEN_MAX)?,
+    };
     Config::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
 }

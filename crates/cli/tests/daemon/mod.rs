@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -44,19 +45,32 @@ impl Daemon {
         let state = directory.join("state");
         let head = format!("[server]\nstate_dir = {:?}\n", state.display().to_string());
         fs::write(&config, head + contents).expect("a file");
-        let mut command = behind(words);
-        command
-            .arg("serve")
-            .arg("-c")
-            .arg(&config)
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("cellgate starts");
-        let stderr = child.stderr.take().expect("it is piped");
-        await_line(stderr, "ready");
         Self {
-            child,
+            child: serve(words, &config),
             directory,
             _alone: alone,
+        }
+    }
+
+    /// Ends it in order, and starts one with this configuration, which names the same places.
+    pub(crate) fn begin_again(&mut self, config: &str) {
+        self.end();
+        let path = self.path("cellgate.toml");
+        fs::write(&path, config).expect("a file");
+        self.child = serve(&[], &path);
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    /// Ends it in order, with all that it has.
+    pub(crate) fn end(&mut self) {
+        // One that was killed has no process that the signal could go to.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::TERM);
+            let _ = ends(&mut self.child);
         }
     }
 
@@ -174,14 +188,33 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // One that was killed has no process that the signal could go to.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let pid = Pid::from_child(&self.child);
-            let _ = kill_process(pid, Signal::TERM);
-            let _ = self.child.wait();
-        }
+        self.end();
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Waits a minute until a process ends; kills one that does not.
+pub(crate) fn ends(child: &mut Child) -> Option<ExitStatus> {
+    for _ in 0..6_000 {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+/// A daemon that is ready.
+fn serve(words: &[&str], config: &Path) -> Child {
+    let mut command = behind(words);
+    command.arg("serve").arg("-c").arg(config);
+    command.stderr(Stdio::piped());
+    let mut child = command.spawn().expect("cellgate starts");
+    let stderr = child.stderr.take().expect("it is piped");
+    await_line(stderr, "ready");
+    child
 }
 
 /// A command under way.

@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate::{
-    AdapterInfo, Address, Change, ConnectionInfo, Description, EndReason, Indication,
-    InterfaceInfo, InterfaceSpec, Link, Refused, Resource, ResourceInfo, Shortage,
+    AdapterInfo, AdapterSection, Address, AdmissionSection, Change, ConnectionInfo, Description,
+    EndReason, Indication, InterfaceInfo, InterfaceSpec, Link, Quota, Refused, Resource,
+    ResourceInfo, Settings, Shortage, UserQuota, UserSettings,
 };
 use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex, Terms};
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
@@ -16,6 +17,23 @@ use cellgate_host::control::{Answer, Ask, NewRegion, ReceiveInto};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
 use super::{LINE, RESTARTED, Server, Vc, say, tell};
+
+/// One user a part.
+fn settings(from: u32) -> Settings {
+    let user = UserSettings {
+        name: format!("user{from}"),
+        uid: from,
+        quota: UserQuota::default(),
+    };
+    Settings {
+        server: None,
+        adapter: AdapterSection::default(),
+        admission: AdmissionSection::default(),
+        quota: Quota::NONE,
+        users: vec![user],
+        next: Some(from + 1).filter(|next| *next < 3),
+    }
+}
 
 type Answered = Result<(Confirm, Vec<OwnedFd>), Refused>;
 
@@ -129,6 +147,7 @@ impl Server {
             }
             Request::Lease { pdus: 0, .. } => return Err(Refused::NoConnection),
             Request::Lease { .. } => Confirm::Done,
+            Request::Settings { from } => Confirm::Settings(Box::new(settings(from))),
             Request::AddDevice(_) | Request::RemoveDevice { .. } | Request::Devices { .. } => {
                 return Err(Refused::Unsupported("no workers".to_owned()));
             }

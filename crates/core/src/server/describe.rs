@@ -56,6 +56,7 @@ requests! {
     "remove_device", Self::RemoveDevice { .. },
         r#"{"remove_device":{"name":"cell0"}}"#;
     "devices", Self::Devices { .. }, r#"{"devices":{"from":0}}"#;
+    "settings", Self::Settings { .. }, r#"{"settings":{"from":0}}"#;
 }
 
 /// Each request, with an example.

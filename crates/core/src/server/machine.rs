@@ -444,6 +444,10 @@ impl Server {
                 let none = "this server has no workers".to_owned();
                 self.confirm(asker, Err(Refused::Unsupported(none)));
             }
+            Request::Settings { .. } => {
+                let none = "this server has no settings".to_owned();
+                self.confirm(asker, Err(Refused::Unsupported(none)));
+            }
         }
     }
 

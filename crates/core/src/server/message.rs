@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, DeviceInfo, DeviceSpec, InterfaceInfo, InterfaceSpec, Refused};
+use super::{Address, DeviceInfo, DeviceSpec, InterfaceInfo, InterfaceSpec, Refused, Settings};
 use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
@@ -12,8 +12,8 @@ use crate::wire::OamFlow;
 /// The version of the protocol.
 pub const VERSION: u32 = 1;
 
-/// Connections that one [`Confirm::Connections`] lists at most, and devices that one
-/// [`Confirm::Devices`] does.
+/// Connections that one [`Confirm::Connections`] lists at most, devices that one
+/// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
 pub const LIST_MAX: usize = 16;
 
 /// From an application to the server.
@@ -165,6 +165,12 @@ pub enum Request {
         /// The first to list, by number.
         from: u32,
     },
+    /// What the server runs with; users see their own quota alone, and not where the server has
+    /// what. Confirmed by [`Confirm::Settings`].
+    Settings {
+        /// The first user to list, by number.
+        from: u32,
+    },
 }
 
 /// A connection to open.
@@ -263,6 +269,8 @@ pub enum Confirm {
         /// Where the next part begins, if there is one.
         next: Option<u32>,
     },
+    /// A part of what the server runs with.
+    Settings(Box<Settings>),
 }
 
 /// One request of the protocol.

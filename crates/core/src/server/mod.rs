@@ -28,6 +28,7 @@ mod plan;
 mod refused;
 mod requests;
 mod seam;
+mod settings;
 mod settle;
 mod share;
 mod state;
@@ -51,6 +52,9 @@ pub use message::{
 pub use refused::{Refused, Resource, Shortage};
 pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
+};
+pub use settings::{
+    AdapterSection, AdmissionSection, ServerSection, Settings, UserQuota, UserSettings,
 };
 pub use share::{Claim, divide};
 pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};

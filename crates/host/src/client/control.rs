@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{
@@ -23,6 +24,9 @@ use crate::gap::GapReport;
 use crate::link::fault::FaultRates;
 use crate::link::udp::{UdpOptions, UdpReport};
 use crate::link::{CellReceiver, CellSender};
+
+/// How long an adapter may take to let a caller in.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A control connection to an adapter. Each call asks and waits for the answer.
 ///
@@ -69,7 +73,7 @@ impl Control {
     /// # Errors
     /// As [`Control::new`].
     pub fn at(path: &Path) -> Result<Self, ClientError> {
-        Self::new(socket::dial(path)?)
+        Self::new(socket::dial(path, PATIENCE)?)
     }
 
     /// What the adapter said of itself when this connection began.

@@ -1,22 +1,29 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Address, AdmissionConfig, CpuLaw, InterfaceSpec, Limits, Link, Open, Refused,
-    ServerAssumptions, ServerConfig,
+    AdapterSection, Address, AdmissionConfig, AdmissionSection, CpuLaw, InterfaceSpec, Limits,
+    Link, Open, Refused, ServerAssumptions, ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
 use super::links::udp_options;
 use crate::adapter::AdapterOptions;
 use crate::sys::{Cpus, SchedulingRequest};
+
+/// Octets of a name or path. Sockets and users have shorter ones; with it a message can tell them.
+pub(super) const TEXT_LEN_MAX: usize = 256;
 
 /// What a server is run with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,137 +43,6 @@ pub struct Config {
     /// Permanent connections.
     #[serde(rename = "connection")]
     pub connections: Vec<Open>,
-}
-
-/// The daemon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ServerSection {
-    /// The control socket; none: `control.sock` in the state directory.
-    pub socket: Option<PathBuf>,
-    /// Its permissions in octal.
-    pub socket_mode: String,
-    /// Its group, by name or number.
-    pub socket_group: Option<String>,
-    /// What a successor needs; none: `/run/cellgate`, or that of a user without privilege.
-    pub state_dir: Option<PathBuf>,
-    /// Whom to become once the socket is there, by name or number.
-    pub user: Option<String>,
-}
-
-impl Default for ServerSection {
-    fn default() -> Self {
-        Self {
-            socket: None,
-            socket_mode: "0660".to_owned(),
-            socket_group: None,
-            state_dir: None,
-            user: None,
-        }
-    }
-}
-
-/// The adapter's process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AdapterSection {
-    /// VCs at once.
-    pub vcs: u16,
-    /// Blocks of 16,384 addresses in which VCs can be open at once, those of all interfaces
-    /// together.
-    pub leaves: u16,
-    /// Applications at once.
-    pub attachments: u16,
-    /// Interfaces at once.
-    pub ports: u8,
-    /// Cells that each direction of an interface can have waiting: a power of two.
-    pub port_cells: u32,
-    /// Octets of memory for connections, applications and interfaces together.
-    pub memory_max: u64,
-    /// Pin the firmware thread.
-    pub pin: bool,
-    /// To this CPU; none: the last one allowed.
-    pub cpu: Option<usize>,
-    /// Its nice value.
-    pub nice: i32,
-    /// Give the CPU away after every idle step; none: only where there is one CPU.
-    pub yield_when_idle: Option<bool>,
-    /// Keep its memory in place.
-    pub lock_memory: bool,
-    /// The longest stall that must not cost a conforming sender anything, in nanoseconds.
-    pub gap_max_ns: u64,
-    /// Cells that a link may bring at once: the most that a pseudowire's datagram holds.
-    pub clump_cells: u16,
-    /// Cells taken from an interface without finding it empty after which best effort is refused
-    /// (0: never).
-    pub overload_cells: u32,
-    /// How long it may leave a question unanswered before it is taken for dead, in nanoseconds (0:
-    /// for ever).
-    pub silence_max_ns: u64,
-}
-
-impl AdapterSection {
-    /// The CPU that it will have for itself, where it may use `cpus`.
-    pub(super) fn cpu_of(&self, cpus: &Cpus) -> Option<usize> {
-        self.cpu.or(cpus.last()).filter(|_| self.pin)
-    }
-}
-
-impl Default for AdapterSection {
-    fn default() -> Self {
-        Self {
-            vcs: 1_024,
-            leaves: 64,
-            attachments: 1_024,
-            ports: 16,
-            port_cells: 16_384,
-            memory_max: 1 << 30,
-            pin: true,
-            cpu: None,
-            nice: -20,
-            yield_when_idle: None,
-            lock_memory: true,
-            gap_max_ns: 30_000_000,
-            clump_cells: 29,
-            overload_cells: 262_144,
-            silence_max_ns: 10_000_000_000,
-        }
-    }
-}
-
-/// What there is to promise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AdmissionSection {
-    /// Of each interface and of the adapter's core, in percent, what is kept for best effort.
-    pub best_effort_percent: u8,
-    /// Reserved beyond the 99th percentile of the cost measured, in percent.
-    pub headroom_percent: u32,
-    /// Of the adapter's core, in millionths, what there is to promise.
-    pub adapter_ppm: u32,
-    /// Of one CPU, in millionths, what there is to promise to the workers together; none: 900,000
-    /// of each CPU beside the adapter's, 100,000 where there is none.
-    pub worker_ppm: Option<u32>,
-    /// CPU time is reserved for SDUs of this many octets where a contract's largest is larger.
-    pub sdu_floor: Option<u16>,
-    /// CDVT where a contract gives none, in nanoseconds.
-    pub cdvt_ns: u64,
-    /// How late an application may be, in nanoseconds.
-    pub wake_up_ns: u64,
-}
-
-impl Default for AdmissionSection {
-    fn default() -> Self {
-        Self {
-            best_effort_percent: 5,
-            headroom_percent: 25,
-            adapter_ppm: 1_000_000,
-            worker_ppm: None,
-            sdu_floor: None,
-            cdvt_ns: 1_000_000,
-            wake_up_ns: 10_000_000,
-        }
-    }
 }
 
 impl Default for Config {
@@ -189,15 +65,6 @@ impl Default for Config {
     }
 }
 
-/// What a running server can be asked for.
-#[derive(Serialize)]
-struct Contents<'a> {
-    #[serde(rename = "interface")]
-    interfaces: &'a [InterfaceSpec],
-    #[serde(rename = "connection")]
-    connections: &'a [Open],
-}
-
 /// Why a text is no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -210,6 +77,32 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// Octets of a text at most.
+    pub const LEN_MAX: u64 = 16 << 20;
+
+    /// Reads and checks a file while others wait: what is no file and may never end, as a pipe or a
+    /// device, is not read.
+    ///
+    /// # Errors
+    /// It is no file, too long, or no configuration.
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let told = |error: std::io::Error| error.to_string();
+        let opened = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(path);
+        let file = opened.map_err(told)?;
+        if !file.metadata().map_err(told)?.is_file() {
+            return Err("not a regular file, and not read while others wait".to_owned());
+        }
+        let mut text = String::new();
+        let read = file.take(Self::LEN_MAX + 1).read_to_string(&mut text);
+        if read.map_err(told)? as u64 > Self::LEN_MAX {
+            return Err(format!("more than {} octets", Self::LEN_MAX));
+        }
+        Self::parse(&text).map_err(|error| error.to_string())
+    }
+
     /// Reads and checks a text.
     ///
     /// # Errors
@@ -226,16 +119,6 @@ impl Config {
     pub fn print(&self) -> String {
         // No map has keys other than texts, and no value is a null.
         toml::to_string(self).unwrap_or_default()
-    }
-
-    /// Interfaces and permanent connections alone, as a part of a text that [`Config::parse`]
-    /// reads.
-    pub fn print_contents(&self) -> String {
-        toml::to_string(&Contents {
-            interfaces: &self.interfaces,
-            connections: &self.connections,
-        })
-        .unwrap_or_default()
     }
 
     /// The sections of the file that differ from `other`'s and take a restart.
@@ -270,6 +153,18 @@ impl Config {
         }
         if self.mode().is_none() {
             return wrong("server.socket_mode: octal digits, as 0660".to_owned());
+        }
+        let server = &self.server;
+        for (key, text) in [
+            ("socket", server.socket.as_deref()),
+            ("socket_mode", Some(&*server.socket_mode)),
+            ("socket_group", server.socket_group.as_deref()),
+            ("state_dir", server.state_dir.as_deref()),
+            ("user", server.user.as_deref()),
+        ] {
+            if text.is_some_and(|text| text.len() > TEXT_LEN_MAX) {
+                return wrong(format!("server.{key}: at most {TEXT_LEN_MAX} octets"));
+            }
         }
         let mut names = BTreeMap::new();
         for interface in &self.interfaces {
@@ -331,6 +226,12 @@ impl Config {
             connection.contract = contract.to_string();
         }
         Ok(())
+    }
+
+    /// The CPU that the adapter will have for itself, where it may use `cpus`.
+    pub(super) fn adapter_cpu(&self, cpus: &Cpus) -> Option<usize> {
+        let adapter = &self.adapter;
+        adapter.cpu.or(cpus.last()).filter(|_| adapter.pin)
     }
 
     /// The permissions of the socket.
@@ -474,13 +375,35 @@ mod tests {
         }
         assert_eq!(Config::parse("").unwrap(), Config::default());
         let full = Config::parse(FULL).unwrap();
-        let contents = Config::parse(&full.print_contents()).unwrap();
-        assert_eq!(contents.interfaces, full.interfaces);
-        assert_eq!(contents.connections, full.connections);
-        assert_eq!(contents.adapter, AdapterSection::default());
         assert_eq!(full.interfaces.len(), 2);
         assert_eq!((full.adapter.vcs, full.quota.connections), (64, 3));
         assert_eq!(full.mode(), Some(0o600));
+    }
+
+    #[test]
+    fn a_file_is_read_if_it_has_an_end() {
+        let path = std::env::temp_dir().join(format!("cellgate-config-{}", std::process::id()));
+        std::fs::write(&path, FULL).unwrap();
+        assert_eq!(Config::read(&path), Ok(Config::parse(FULL).unwrap()));
+        let len = usize::try_from(Config::LEN_MAX).unwrap();
+        std::fs::write(&path, " ".repeat(len)).unwrap();
+        assert_eq!(Config::read(&path), Ok(Config::default()));
+        std::fs::write(&path, " ".repeat(len + 1)).unwrap();
+        assert_eq!(
+            Config::read(&path).unwrap_err(),
+            "more than 16777216 octets"
+        );
+        std::fs::remove_file(&path).unwrap();
+        let gone = Config::read(&path).unwrap_err();
+        assert!(gone.contains("No such file"), "{gone}");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        for endless in [&*path, Path::new("/dev/zero"), Path::new("/")] {
+            let error = Config::read(endless).unwrap_err();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
@@ -493,6 +416,7 @@ mod tests {
                  peer = \"127.0.0.1:2\"\nlabel_out = 16\n{rest}\n"
             )
         };
+        let long = format!("[quota.{}]\n", "0".repeat(257));
         for (text, parts) in [
             (
                 "[server]\nsokcet = \"x\"\n",
@@ -506,6 +430,11 @@ mod tests {
             ("[admission]\nbest_effort_percent = 101\n", &["admission"]),
             ("[server]\nsocket_mode = \"rw\"\n", &["socket_mode"]),
             ("[server]\nsocket_mode = \"1777\"\n", &["socket_mode"]),
+            (
+                &format!("[server]\nstate_dir = \"/{}\"\n", "x".repeat(256)),
+                &["server.state_dir", "256 octets"],
+            ),
+            (&long, &["line 1", "256 octets"]),
             (&twice, &["interface lo: twice"]),
             (
                 "[[connection]]\naddress = \"lo.0.32\"\ncontract = \"cbr,tx:pcr\"\n",

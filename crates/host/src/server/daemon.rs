@@ -1,4 +1,5 @@
 mod devices;
+mod settings;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -329,10 +330,10 @@ impl Daemon {
                 Word::Message(message, fds) => {
                     if let (FromClient::Request { id, request }, Some(peer)) =
                         (&*message, self.server.greeted(client))
-                        && Self::is_about_devices(request)
+                        && Self::is_of_host(request)
                     {
                         let (id, request) = (*id, request.clone());
-                        self.about_devices((client, id), peer, request, fds);
+                        self.ask_host((client, id), peer, request, fds);
                         continue;
                     }
                     let capability = fds.first().and_then(|fd| self.adapter.capability(fd));
@@ -510,9 +511,7 @@ impl Daemon {
             let _ = sd_notify::notify(&[NotifyState::Reloading, monotonic]);
         }
         self.ready = false;
-        let read = std::fs::read_to_string(&path).map_err(|error| error.to_string());
-        let parsed = read.and_then(|text| Config::parse(&text).map_err(|error| error.to_string()));
-        match parsed {
+        match Config::read(&path) {
             Err(problem) => self.say(&format!("{}: kept as it was: {problem}", path.display())),
             Ok(config) => self.reconfigure(config),
         }

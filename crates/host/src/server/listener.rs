@@ -5,10 +5,15 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cellgate_shm::socket;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::geteuid;
+
+/// How long somebody may take to let a caller in.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state directory of this user where none is configured.
 pub fn state_dir_default() -> PathBuf {
@@ -55,7 +60,7 @@ pub(super) fn lock(directory: &Path) -> io::Result<File> {
     let file = options.open(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::new(
+        Err(Errno::WOULDBLOCK) => Err(io::Error::new(
             io::ErrorKind::AddrInUse,
             format!("another server has {}", directory.display()),
         )),
@@ -84,5 +89,9 @@ pub(super) fn listen_at(
 
 /// Whether somebody listens at `path`.
 pub(super) fn is_listened_at(path: &Path) -> bool {
-    socket::dial(path).is_ok()
+    matches!(
+        socket::dial(path, PATIENCE),
+        // It lets nobody in, and listens.
+        Ok(_) | Err(Errno::TIMEDOUT)
+    )
 }

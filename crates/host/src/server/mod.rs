@@ -35,9 +35,9 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{AdapterSection, AdmissionSection, Config, ConfigError, ServerSection};
+pub use config::{Config, ConfigError};
 pub use listener::state_dir_default;
-pub use quota::{QuotaSection, QuotaUser, UserQuota};
+pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
 
 /// What a server is started with.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cellgate_core::server::Quota;
+use cellgate_core::server::{LIST_MAX, Quota, UserQuota, UserSettings};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::config::TEXT_LEN_MAX;
 use super::privileges;
 
 /// What users may have; the server's own and root as much as there is.
@@ -23,20 +24,6 @@ pub struct QuotaSection {
     /// Those who may have something else, root and the server's own user too.
     #[serde(flatten)]
     pub users: BTreeMap<QuotaUser, UserQuota>,
-}
-
-/// What one user may have; none: what the section says for all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct UserQuota {
-    /// Connections.
-    pub connections: Option<u32>,
-    /// Octets of memory.
-    pub memory: Option<u64>,
-    /// Guaranteed cells/s, over all interfaces, each way.
-    pub cell_s: Option<u64>,
-    /// Of the adapter's core, in millionths.
-    pub adapter_ppm: Option<u32>,
 }
 
 /// A user of this machine, as the configuration names it. Two names of one user are equal.
@@ -84,6 +71,35 @@ impl QuotaSection {
         };
         self.users.iter().map(own).collect()
     }
+
+    /// The users with a quota of their own, from the number `from` on, or `only` this one; and who
+    /// comes behind those that a message tells.
+    pub(super) fn list(&self, from: u32, only: Option<u32>) -> (Vec<UserSettings>, Option<u32>) {
+        let wanted = |uid: u32| uid >= from && only.is_none_or(|only| only == uid);
+        let mut users = self.users.iter().filter(|(user, _)| wanted(user.uid));
+        let settings = |(user, quota): (&QuotaUser, &UserQuota)| UserSettings {
+            name: user.name.clone(),
+            uid: user.uid,
+            quota: *quota,
+        };
+        let listed = users.by_ref().take(LIST_MAX).map(settings).collect();
+        (listed, users.next().map(|(user, _)| user.uid))
+    }
+
+    /// As a server has told it.
+    pub fn told(all: Quota, users: Vec<UserSettings>) -> Self {
+        let user = |told: UserSettings| {
+            let UserSettings { name, uid, quota } = told;
+            (QuotaUser { name, uid }, quota)
+        };
+        Self {
+            connections: all.connections,
+            memory: all.memory,
+            cell_s: all.cell_s,
+            adapter_ppm: all.adapter_ppm,
+            users: users.into_iter().map(user).collect(),
+        }
+    }
 }
 
 impl PartialEq for QuotaUser {
@@ -129,6 +145,10 @@ impl<'de> Deserialize<'de> for Key {
             "memory" => Self::Memory,
             "cell_s" => Self::CellS,
             "adapter_ppm" => Self::AdapterPpm,
+            _ if name.len() > TEXT_LEN_MAX => {
+                let most = format_args!("a user's name has {TEXT_LEN_MAX} octets at most");
+                return Err(de::Error::custom(most));
+            }
             _ => match privileges::user(&name) {
                 Ok((uid, _)) => Self::User(QuotaUser { name, uid }),
                 Err(error) => {
@@ -196,6 +216,27 @@ mod tests {
         ];
         assert_eq!(config.quota.of_users(), BTreeMap::from(expected));
         assert_eq!(Config::parse(&config.print()).unwrap(), config);
+    }
+
+    #[test]
+    fn users_are_listed_part_by_part_or_alone() {
+        let users: String = (0..40)
+            .map(|n| format!("[quota.{}]\n", 70_000 + n))
+            .collect();
+        let quota = Config::parse(&format!("[quota]\nmemory = 5\n{users}"))
+            .unwrap()
+            .quota;
+        let (mut all, mut from) = (Vec::new(), Some(0));
+        while let Some(first) = from {
+            let (part, next) = quota.list(first, None);
+            assert!(part.len() <= LIST_MAX && next.is_none_or(|next| next > first));
+            all.extend(part);
+            from = next;
+        }
+        assert_eq!(QuotaSection::told(quota.of_all(), all), quota);
+        let (own, next) = quota.list(0, Some(70_020));
+        assert_eq!((own.len(), own[0].uid, next), (1, 70_020, None));
+        assert_eq!(quota.list(0, Some(5)), (Vec::new(), None));
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cellgate_core::server::CpuLaw;
+use cellgate_core::server::{CpuLaw, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketType, sockopt};
@@ -44,6 +44,8 @@ const NOT_INHERITED: [&str; 6] = [
 pub(super) struct Places {
     /// The control socket; none: a service manager has made it.
     pub(super) socket: Option<PathBuf>,
+    /// The state directory.
+    directory: PathBuf,
     pub(super) adapter: PathBuf,
     /// The links that there are.
     links: PathBuf,
@@ -62,7 +64,7 @@ pub(super) struct Places {
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
     let (places, listener, calibration) = settle(&options)?;
-    let expected = options.config.adapter.cpu_of(&places.cpus);
+    let expected = options.config.adapter_cpu(&places.cpus);
     let service = places.duty(Duty::Service, expected);
     if places.adapter.exists() {
         places.duty(Duty::TakeUp, expected);
@@ -95,6 +97,17 @@ impl Places {
     pub(super) fn duty(&self, duty: Duty, adapter: Option<usize>) -> ThreadScheduling {
         take_duty(duty, &self.cpus, adapter)
     }
+
+    /// The section that would find the same places.
+    pub(super) fn found(&self, section: &ServerSection) -> ServerSection {
+        let text = |path: &PathBuf| path.to_str().map(str::to_owned);
+        let made = self.socket.as_ref().and_then(text);
+        ServerSection {
+            socket: made.or_else(|| section.socket.clone()),
+            state_dir: text(&self.directory),
+            ..section.clone()
+        }
+    }
 }
 
 /// Makes the directory and the socket, and gives up what is needed for nothing else.
@@ -105,7 +118,8 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
     let becomes = becomes.map_err(ServeError::of("server.user"))?;
     let group = section.socket_group.as_deref().map(group).transpose();
     let group = group.map_err(ServeError::of("server.socket_group"))?;
-    let directory = section.state_dir.clone().unwrap_or_else(state_dir_default);
+    let directory = section.state_dir.as_ref().map(PathBuf::from);
+    let directory = directory.unwrap_or_else(state_dir_default);
     let shown = directory.display().to_string();
     ensure_directory(&directory, becomes).map_err(ServeError::of(&*shown))?;
     let lock = lock(&directory).map_err(ServeError::of(&*shown))?;
@@ -114,7 +128,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
     let wished = wished
         .filter(|_| section.state_dir.is_none())
         .map(PathBuf::from);
-    let socket = section.socket.clone().or(wished);
+    let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
     let socket = socket.unwrap_or_else(|| directory.join("control.sock"));
     let (listener, made) = match activated_socket() {
         Some(listener) => {
@@ -144,6 +158,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
         links: directory.join("links.json"),
         cpus: Cpus::present(),
         _lock: lock,
+        directory,
     };
     Ok((places, listener, calibration))
 }
@@ -184,7 +199,7 @@ fn first_adapter(
     places: &Places,
     adapter: &mut AdapterSide,
 ) -> Result<Told, ServeError> {
-    if let Ok(socket) = socket::dial(&places.adapter) {
+    if let Ok(socket) = socket::dial(&places.adapter, START) {
         adapter.begin(socket, None);
         match first_words(adapter)? {
             Told::Lost(why) => {
@@ -248,7 +263,7 @@ pub(super) fn start_adapter(
 
 /// An adapter that listens in this server's directory is nobody else's.
 fn end_whoever_listens(path: &Path) {
-    let Ok(socket) = socket::dial(path) else {
+    let Ok(socket) = socket::dial(path, END) else {
         return;
     };
     let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);

@@ -4,11 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link};
 use clap::Subcommand;
+use serde_json::json;
 
 use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, print, print_json_line, table};
 
 /// RFC 7510.
 const MPLS_IN_UDP: u16 = 6635;
@@ -44,27 +45,33 @@ enum Verb {
     Show {
         /// Only this one
         name: Option<String>,
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    let json = command.server.json;
     match &command.verb {
         Verb::Add { name, words } => {
             let spec = usage(spec(name, words))?;
-            command.server.admin()?.add_interface(spec)?;
+            command.server.admin()?.add_interface(spec.clone())?;
+            if json {
+                print_json_line(&spec)?;
+            }
         }
-        Verb::Del { name } => command.server.admin()?.remove_interface(name)?,
-        Verb::Show { name, json } => {
+        Verb::Del { name } => {
+            command.server.admin()?.remove_interface(name)?;
+            if json {
+                print_json_line(&json!({ "name": name }))?;
+            }
+        }
+        Verb::Show { name } => {
             let mut all = command.server.admin()?.interfaces()?;
             if let Some(name) = name {
                 all.retain(|info| info.spec.name == *name);
                 anyhow::ensure!(!all.is_empty(), "no interface has the name {name}");
             }
-            if *json {
-                print_json(&serde_json::json!({ "interfaces": all }))?;
+            if json {
+                print_json_line(&json!({ "interfaces": all }))?;
             } else {
                 print(&list(&all))?;
             }

@@ -16,6 +16,7 @@ pub(crate) mod tun;
 pub(crate) mod vc;
 mod words;
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,20 +27,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::Exit;
 
-pub(crate) use save::running;
+pub(crate) use save::Running;
 
-/// Which server.
+/// Which server, and how what it says is printed.
 #[derive(Args)]
 pub(crate) struct Server {
     /// The server's control socket [default: $CELLGATE_SOCKET, the machine's, this user's]
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
+    /// Print JSON, one object a line: what there is, what was done, or {"error": TEXT}
+    #[arg(short = 'J', long, global = true)]
+    json: bool,
 }
 
 impl Server {
-    /// None: the usual one.
-    pub(crate) fn at(socket: Option<PathBuf>) -> Self {
-        Self { socket }
+    /// Whether JSON is to be printed.
+    pub(crate) fn json(&self) -> bool {
+        self.json
     }
 
     fn path(&self) -> PathBuf {
@@ -51,12 +55,15 @@ impl Server {
     }
 }
 
-/// Waits for `time`; whether somebody wants the command to end meanwhile.
-fn interrupted(signals: &Signals, time: Duration) -> bool {
+/// Waits for `time`, or until `also` can be read; whether somebody wants the command to end
+/// meanwhile.
+fn interrupted(signals: &Signals, also: Option<BorrowedFd<'_>>, time: Duration) -> bool {
     // A time that is too long for the kernel is for ever.
     let timeout = Timespec::try_from(time).ok();
+    let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+    fds.extend(also.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
     // A wait that the kernel refuses is one that it ends.
-    let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], timeout.as_ref());
+    let _ = poll(&mut fds, timeout.as_ref());
     signals.heard().iter().any(|heard| *heard != Heard::Child)
 }
 
@@ -83,7 +90,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
         return Exit::Usage;
     }
     match error.downcast_ref::<Error>() {
-        Some(Error::NoServer { .. }) => Exit::NoServer,
+        Some(Error::NoServer { .. } | Error::Silent { .. }) => Exit::NoServer,
         Some(Error::Refused(Refused::Admission(_))) => Exit::Refused,
         Some(Error::Refused(Refused::Contract { .. }) | Error::Address(_)) => Exit::Usage,
         _ => Exit::Failed,
@@ -141,12 +148,14 @@ mod tests {
             path: "/x".into(),
             cause: std::io::ErrorKind::NotFound.into(),
         };
+        let silent = Error::Silent { path: "/x".into() };
         for (error, exit) in [
             (Misuse("x".to_owned()).into(), Exit::Usage),
             (Error::from(Refused::from(shortage)).into(), Exit::Refused),
             (Error::from(contract).into(), Exit::Usage),
             (Error::from(Refused::NotFound).into(), Exit::Failed),
             (none.into(), Exit::NoServer),
+            (silent.into(), Exit::NoServer),
             (anyhow::anyhow!("x"), Exit::Failed),
         ] {
             let error: anyhow::Error = error;

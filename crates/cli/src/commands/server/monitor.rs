@@ -2,18 +2,19 @@
 
 use cellgate::{Admin, Change, Indication};
 
-use crate::output::{Exit, print};
+use crate::output::{Exit, json_line, print_on};
 
 pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
     for indication in admin.monitor()? {
         let indication = indication?;
-        let line = if json {
-            Some(serde_json::to_string(&indication)?)
-        } else {
-            line(&indication)
+        let line = match json {
+            true => Some(json_line(&indication)?),
+            false => line(&indication),
         };
-        if let Some(line) = line {
-            print(&format!("{line}\n"))?;
+        if let Some(line) = line
+            && !print_on(&line)?
+        {
+            return Ok(Exit::Ok);
         }
     }
     anyhow::bail!("the server has hung up");
@@ -22,15 +23,15 @@ pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
 fn line(indication: &Indication) -> Option<String> {
     match indication {
         Indication::Connection { change, info } => Some(format!(
-            "vc {} {} contract {}",
+            "vc {} {} contract {}\n",
             verb(*change),
             info.address,
             info.contract
         )),
         Indication::Interface { change, info } => {
-            Some(format!("itf {} {}", verb(*change), info.spec.name))
+            Some(format!("itf {} {}\n", verb(*change), info.spec.name))
         }
-        Indication::Restarted => Some("the server is a new one".to_owned()),
+        Indication::Restarted => Some("the server is a new one\n".to_owned()),
         _ => None,
     }
 }

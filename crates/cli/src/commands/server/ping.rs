@@ -9,12 +9,13 @@ use serde::Serialize;
 
 use super::recv::seconds;
 use super::{Server, interrupted};
-use crate::output::{Exit, print, print_json};
+use crate::output::{Exit, print, print_json_line};
 
 /// Send OAM loopback cells and time their return
 ///
 /// Cells of an F5 flow are answered by the adapter at the other end if the connection is open
-/// there; it must be open here, too. Exit code 1 if none comes back.
+/// there; it must be open here, too. Exit code 1 if none comes back. With --json the summary alone
+/// is printed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -36,9 +37,6 @@ pub(crate) struct Args {
     /// Within the segment instead of end to end
     #[arg(long)]
     seg: bool,
-    /// The summary as JSON, and no lines
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -60,7 +58,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (flow, words) = flow(args.flow, args.seg);
     let mut admin = args.server.admin()?;
     let signals = Signals::listen()?;
-    let say = |text: &str| if args.json { Ok(()) } else { print(text) };
+    let json = args.server.json;
+    let say = |text: &str| if json { Ok(()) } else { print(text) };
     say(&format!(
         "PING {} ({words}): OAM loopback cells of I.610\n",
         args.address
@@ -87,12 +86,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             }
             Err(error) => return Err(error.into()),
         }
-        if number == count || interrupted(&signals, args.interval.saturating_sub(began.elapsed())) {
+        if number == count
+            || interrupted(
+                &signals,
+                None,
+                args.interval.saturating_sub(began.elapsed()),
+            )
+        {
             break;
         }
     }
-    match args.json {
-        true => print_json(&summary.report(&args.address))?,
+    match json {
+        true => print_json_line(&summary.report(&args.address))?,
         false => print(&summary.text(&args.address))?,
     }
     Ok(if summary.returned.is_empty() {

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use cellgate::{Connection, Error, Pdu};
+use serde_json::json;
 
+use super::Misuse;
 use super::frame::{Assembly, ENDS, PAUSE, Taken, is_end};
 use super::transfer::Endpoint;
-use crate::output::Exit;
+use crate::output::{Exit, print_json_line};
 
 /// How long a sender that has begun, and has not said its end, may be silent.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -18,7 +20,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Write what is received on a connection to a file or to standard output
 ///
 /// The connection exists as long as the command runs: until --count or --timeout, until the
-/// sender's end or its silence with --verify, until it is killed without any of these.
+/// sender's end or its silence with --verify, until it is killed without any of these. With --json,
+/// which needs --output, it is told at the end what was received.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -51,6 +54,11 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let json = args.endpoint.server.json;
+    if json && args.output.is_none() {
+        let both = "--json needs --output: standard output has what is received without";
+        return Err(Misuse(both.to_owned()).into());
+    }
     let connection = args.endpoint.receive()?;
     if connection.receive_max_sdu().is_none() {
         return Err(Error::DoesNotReceive.into());
@@ -72,6 +80,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut sink = Sink {
         out: io::BufWriter::new(out),
         name,
+        sdus: 0,
+        octets: 0,
     };
     if args.verify {
         let verdict = verified(&connection, args.timeout, &mut sink)?;
@@ -79,18 +89,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         plain(&connection, args, &mut sink)?;
     }
+    if json {
+        print_json_line(&json!({
+            "address": connection.address(),
+            "contract": connection.contract(),
+            "file": sink.name,
+            "sdus": sink.sdus,
+            "octets": sink.octets,
+            "verified": args.verify,
+        }))?;
+    }
     Ok(Exit::Ok)
 }
 
 struct Sink {
     out: io::BufWriter<Box<dyn Write>>,
     name: String,
+    /// Written so far, and their octets.
+    sdus: u64,
+    octets: u64,
 }
 
 impl Sink {
-    /// Whether somebody still reads it.
-    fn write(&mut self, octets: &[u8]) -> anyhow::Result<bool> {
-        self.done(|out| out.write_all(octets))
+    /// Writes an SDU; whether somebody still reads it.
+    fn write(&mut self, sdu: &[u8]) -> anyhow::Result<bool> {
+        self.sdus += 1;
+        self.octets += sdu.len() as u64;
+        self.done(|out| out.write_all(sdu))
     }
 
     fn flush(&mut self) -> anyhow::Result<bool> {
@@ -139,7 +164,7 @@ fn plain(connection: &Connection, args: &Args, sink: &mut Sink) -> anyhow::Resul
             break;
         };
         let feed = args.line && pdu.last() != Some(&b'\n');
-        if !sink.write(&pdu)? || feed && !sink.write(b"\n")? {
+        if !sink.write(&pdu)? || feed && !sink.done(|out| out.write_all(b"\n"))? {
             return Ok(());
         }
         left -= 1;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cellgate::Connection;
+use serde_json::json;
 
 use super::Misuse;
 use super::frame::{ENDS, Framer, HEADER, PAUSE};
 use super::transfer::Endpoint;
-use crate::output::Exit;
+use crate::output::{Exit, print_json_line};
 
 /// How long what was handed to the adapter may take to leave.
 const LINGER: Duration = Duration::from_secs(30);
@@ -20,7 +21,8 @@ const LINGER: Duration = Duration::from_secs(30);
 /// Send a file or standard input over a connection, one SDU for each block or line
 ///
 /// The connection exists as long as the command runs. What is sent before somebody receives at the
-/// other end is lost: start `cellgate recv` there first.
+/// other end is lost: start `cellgate recv` there first. With --json it is told at the end what was
+/// sent.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -58,13 +60,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         block => Ok(block.unwrap_or(room)),
     };
     let block = block.map_err(Misuse)?;
-    let mut sender = Sender { connection, framer };
+    let (address, contract) = (connection.address(), connection.contract());
+    let mut sender = Sender {
+        connection,
+        framer,
+        sdus: 0,
+        octets: 0,
+    };
     match args.line {
         true => lines(&mut input, room, &mut sender),
         false => blocks(&mut input, block, &mut sender),
     }
     .with_context(|| name.to_string())?;
+    let (sdus, octets) = (sender.sdus, sender.octets);
     sender.finish()?;
+    if args.endpoint.server.json {
+        print_json_line(&json!({
+            "address": address, "contract": contract, "sdus": sdus, "octets": octets,
+        }))?;
+    }
     Ok(Exit::Ok)
 }
 
@@ -105,6 +119,9 @@ impl Input {
 struct Sender {
     connection: Connection,
     framer: Option<Framer>,
+    /// Sent so far, and their payload.
+    sdus: u64,
+    octets: u64,
 }
 
 impl Sender {
@@ -130,6 +147,8 @@ impl Sender {
             );
         }
         space.submit()?;
+        self.sdus += 1;
+        self.octets += filled as u64;
         Ok(filled)
     }
 

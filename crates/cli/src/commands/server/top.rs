@@ -1,16 +1,19 @@
 //! `cellgate top`: connections by what they carry, from the counters that the server shows.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use anyhow::anyhow;
-use cellgate::{CounterRecord, CounterSnapshot, CountersView};
+use anyhow::{anyhow, bail};
+use cellgate::{Admin, CounterRecord, CounterSnapshot, CountersView};
 use cellgate_host::sys::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::recv::seconds;
 use super::{Server, interrupted};
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, json_line, print_on, table};
 
 /// Moves to the upper left corner, and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -18,7 +21,8 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 /// Watch what each connection carries
 ///
 /// Reads memory that the server shows, and asks it nothing: looking costs the server nothing. The
-/// server renews the counters four times a second.
+/// server renews the counters four times a second. Ends when it is interrupted, and with exit code
+/// 1 when the server ends.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -26,32 +30,47 @@ pub(crate) struct Args {
     /// From one table to the next
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
-    /// One table of one interval, then end
-    #[arg(long)]
+    /// End after so many tables
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// One table of one interval, then end: as it is, for a file
+    #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// One JSON object an interval
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let view = args.server.admin()?.counters()?.map()?;
+    let mut admin = args.server.admin()?;
+    let view = admin.counters()?.map()?;
     let signals = Signals::listen()?;
     let mut before = read(&view)?;
-    while !interrupted(&signals, args.interval) {
+    let mut left = if args.once { Some(1) } else { args.count };
+    while left != Some(0) && !interrupted(&signals, Some(admin.as_fd()), args.interval) {
+        if has_ended(&admin)? {
+            bail!("the server has hung up");
+        }
         let after = read(&view)?;
         let table = Table::between(&before, &after);
-        match args.json {
-            true => print_json(&table)?,
-            false if args.once => print(&table.text())?,
-            false => print(&format!("{CLEAR}{}", table.text()))?,
-        }
-        if args.once {
+        let text = match args.server.json {
+            true => json_line(&table)?,
+            false if args.once => table.text(),
+            false => format!("{CLEAR}{}", table.text()),
+        };
+        if !print_on(&text)? {
             break;
         }
+        left = left.map(|left| left - 1);
         before = after;
     }
     Ok(Exit::Ok)
+}
+
+/// Whether the server has hung up: it says nothing to somebody who has no connection.
+fn has_ended(admin: &Admin) -> io::Result<bool> {
+    let found = poll(
+        &mut [PollFd::new(admin, PollFlags::IN)],
+        Some(&Timespec::default()),
+    )?;
+    Ok(found > 0)
 }
 
 fn read(view: &CountersView) -> anyhow::Result<CounterSnapshot> {

@@ -1,12 +1,13 @@
 //! `cellgate vc`: the server's connections.
 
-use cellgate::{Connection, ConnectionInfo, Notification};
+use cellgate::{Connection, ConnectionInfo, Notification, TrafficContract};
 use clap::Subcommand;
+use serde_json::json;
 
 use super::quantity::NotifyWord;
 use super::words::Words;
 use super::{Server, monitor, usage};
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, print, print_json_line, table};
 
 /// Connections: add, set, del, show, monitor.
 #[derive(clap::Args)]
@@ -26,9 +27,6 @@ enum Verb {
         /// contract TEXT [transmit-pdus N] [receive-pdus N] [no-completions]
         /// [notify every-cell|first-cell|last-cell|first-and-last-cell|polled|silent:EVENTS:TIME]
         words: Vec<String>,
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
     },
     /// Changes the contract of a permanent connection that nobody uses: ADDRESS contract TEXT
     Set {
@@ -46,25 +44,15 @@ enum Verb {
     Show {
         /// [interface.]vpi.vci
         address: Option<String>,
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
     },
     /// Tells of connections and interfaces that come, change and go
-    Monitor {
-        /// One JSON object a line
-        #[arg(long)]
-        json: bool,
-    },
+    Monitor,
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    let json = command.server.json;
     match &command.verb {
-        Verb::Add {
-            address,
-            words,
-            json,
-        } => {
+        Verb::Add { address, words } => {
             let mut words = Words::new(words);
             let contract: String = usage(words.required("contract"))?;
             let mut builder = Connection::builder().address(address).contract(contract);
@@ -80,8 +68,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
             let contract = command.server.admin()?.add(&builder)?;
-            if *json {
-                print_json(&serde_json::json!({ "address": address, "contract": contract }))?;
+            if json {
+                print_json_line(&json!({ "address": address, "contract": contract }))?;
             } else {
                 print(&format!("{address} contract {contract}\n"))?;
             }
@@ -91,15 +79,26 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             let contract: String = usage(words.required("contract"))?;
             usage(words.finish())?;
             command.server.admin()?.set(address, &contract)?;
+            if json {
+                // In canonical form, as it is shown.
+                let contract: TrafficContract = contract.parse()?;
+                let contract = contract.to_string();
+                print_json_line(&json!({ "address": address, "contract": contract }))?;
+            }
         }
-        Verb::Del { address } => command.server.admin()?.delete(address)?,
-        Verb::Show { address, json } => return show(&command.server, address.as_deref(), *json),
-        Verb::Monitor { json } => return monitor::run(command.server.admin()?, *json),
+        Verb::Del { address } => {
+            command.server.admin()?.delete(address)?;
+            if json {
+                print_json_line(&json!({ "address": address }))?;
+            }
+        }
+        Verb::Show { address } => return show(&command.server, address.as_deref()),
+        Verb::Monitor => return monitor::run(command.server.admin()?, json),
     }
     Ok(Exit::Ok)
 }
 
-fn show(server: &Server, address: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+fn show(server: &Server, address: Option<&str>) -> anyhow::Result<Exit> {
     let mut all = server.admin()?.list()?;
     if let Some(address) = address {
         let address: cellgate::Address = address.parse().map_err(cellgate::Error::from)?;
@@ -112,8 +111,8 @@ fn show(server: &Server, address: Option<&str>, json: bool) -> anyhow::Result<Ex
             anyhow::bail!("no connection has the address {address}");
         }
     }
-    if json {
-        print_json(&serde_json::json!({ "connections": all }))?;
+    if server.json {
+        print_json_line(&json!({ "connections": all }))?;
     } else if address.is_some() {
         all.iter().try_for_each(|info| print(&in_full(info)))?;
     } else {

@@ -94,11 +94,14 @@ pub struct Calibration {
     pub workers: Vec<Sample>,
     /// Why Linux's TCP/IP is not in that, if it is not.
     pub without_tcp: Option<String>,
+    /// Whether network devices could be made for that.
+    pub had_devices: bool,
 }
 
 impl Calibration {
-    /// The one kept at `path` if it is this machine's and shows a law; else a new one, which is
-    /// kept there. The second value tells why it could not be kept.
+    /// The one kept at `path` if it is this machine's, shows a law, and lacks nothing that can be
+    /// measured now; else a new one, which is kept there. The second value tells why it could not
+    /// be kept.
     ///
     /// # Errors
     /// The adapter did not do as it was told.
@@ -106,18 +109,28 @@ impl Calibration {
         let machine = Machine::present();
         let kept = fs::read(path).ok();
         let kept = kept.and_then(|octets| serde_json::from_slice::<Self>(&octets).ok());
-        if let Some(kept) = kept.filter(|kept| kept.machine == machine && kept.shows_laws()) {
+        let kept = kept.filter(|kept| kept.machine == machine && kept.shows_laws());
+        let is_whole = |kept: &Self| !kept.lacks_devices() || !worker::has_devices();
+        if let Some(kept) = kept.filter(is_whole) {
             return Ok((kept, None));
         }
+        let had_devices = worker::has_devices();
         let (workers, without) = worker::measure().map_err(wrong)?;
         let new = Self {
             machine,
             samples: measure()?,
             workers,
             without_tcp: without.map(|error| error.to_string()),
+            had_devices,
         };
         let octets = serde_json::to_vec_pretty(&new).unwrap_or_default();
         Ok((new, super::files::replace(path, &octets).err()))
+    }
+
+    /// Whether TCP/IP is not in it for want of devices. Where there were some and TCP/IP did not
+    /// work, it would not the next time either.
+    fn lacks_devices(&self) -> bool {
+        self.without_tcp.is_some() && !self.had_devices
     }
 
     fn shows_laws(&self) -> bool {
@@ -424,6 +437,19 @@ mod tests {
         fs::write(&path, serde_json::to_vec(&useless).unwrap()).unwrap();
         let (again, _) = Calibration::at(&path).unwrap();
         assert!(again.workers.len() > 1);
+        let mut poor = first.clone();
+        poor.without_tcp = Some("not permitted".to_owned());
+        for had_devices in [true, false] {
+            poor.had_devices = had_devices;
+            fs::write(&path, serde_json::to_vec(&poor).unwrap()).unwrap();
+            let (again, _) = Calibration::at(&path).unwrap();
+            let anew = !had_devices && first.had_devices;
+            assert_eq!(again != poor, anew, "{had_devices}");
+        }
+        match first.had_devices {
+            true => println!("ran calibration_anew"),
+            false => println!("skipped calibration_anew: no devices can be made"),
+        }
         fs::write(&path, "{").unwrap();
         assert_eq!(Calibration::at(&path).unwrap().0.machine, first.machine);
         fs::remove_dir_all(&directory).unwrap();

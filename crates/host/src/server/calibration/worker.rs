@@ -46,6 +46,16 @@ const RECEIVES: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PREFIX: u8 = 30;
 const PORT: u16 = 9;
 
+/// Whether this process may make network devices in a namespace of their own. They go with their
+/// thread.
+pub(super) fn has_devices() -> bool {
+    let made = spawn(|| {
+        own_network_namespace()?;
+        Tun::open("cg%d", TunKind::Routed)
+    });
+    matches!(made.join(), Ok(Ok(_)))
+}
+
 /// Measures; why TCP/IP is not in it, if it is not.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Requests about network devices, and what their workers tell.
+//! Requests that the core's server knows nothing of: about network devices, whose workers tell
+//! more, and about what this daemon runs with.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,14 +17,17 @@ use crate::control::pair;
 pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
 
 impl Daemon {
-    /// Whether a request is about devices.
-    pub(super) fn is_about_devices(request: &Request) -> bool {
-        use Request::{AddDevice, Devices, RemoveDevice};
-        matches!(request, AddDevice(_) | RemoveDevice { .. } | Devices { .. })
+    /// Whether the core's server knows nothing of what a request is about.
+    pub(super) fn is_of_host(request: &Request) -> bool {
+        use Request::{AddDevice, Devices, RemoveDevice, Settings};
+        matches!(
+            request,
+            AddDevice(_) | RemoveDevice { .. } | Devices { .. } | Settings { .. }
+        )
     }
 
     /// Carries one of them out, for somebody who has said hello.
-    pub(super) fn about_devices(
+    pub(super) fn ask_host(
         &mut self,
         asking: (ClientId, u64),
         peer: Peer,
@@ -40,6 +44,10 @@ impl Daemon {
             Request::Devices { from } => {
                 let devices = self.workers.list(from);
                 Ok(Outcome::Confirm(Box::new(devices)))
+            }
+            Request::Settings { from } => {
+                let settings = Confirm::Settings(Box::new(self.settings(peer.uid, from)));
+                Ok(Outcome::Confirm(Box::new(settings)))
             }
             _ => Err(Refused::NotFound),
         };

@@ -10,7 +10,7 @@ use super::tally::Received;
 use super::{Args, Ends, machine, now_ns};
 use crate::commands::server::Misuse;
 use crate::commands::server::transfer::Way;
-use crate::output::{Exit, print, print_json};
+use crate::output::{Exit, print, print_json_line};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -41,14 +41,14 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         bit_s: args.bitrate,
     };
     begin(&ends, run).with_context(|| format!("{address}"))?;
-    if !args.json {
+    if !args.server.json {
         print(&report::heading(&test))?;
     }
     let (spans, sent) = send(args, &ends.outgoing, &test)?;
     let received = end(&ends, run, &sent)?;
     ends.outgoing.close(PATIENCE)?;
-    match args.json {
-        true => print_json(&report::json(&test, &spans, &sent, &received))?,
+    match args.server.json {
+        true => print_json_line(&report::json(&test, &spans, &sent, &received))?,
         false => print(&report::summary(&sent, &received))?,
     }
     Ok(Exit::Ok)
@@ -112,7 +112,7 @@ fn send(args: &Args, outgoing: &Connection, test: &Test) -> anyhow::Result<(Vec<
         let interval_end = (began + span.start_ns + interval_ns).min(end_ns);
         if now >= interval_end {
             span.end_ns = now - began;
-            if !args.json {
+            if !args.server.json {
                 print(&report::line(&span))?;
             }
             let next = Span::at(span.end_ns);

@@ -33,7 +33,7 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
 ///
 /// Start `perf -s` at one end, then `perf -c ADDRESS` at the other. Reports come back on the next
 /// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
-/// two it is not shown; jitter is.
+/// two it is not shown; jitter is. With --json the report of each run is printed, and no lines.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
 pub(crate) struct Args {
@@ -85,9 +85,6 @@ pub(crate) struct Args {
     /// Serve one client, then end
     #[arg(short = '1', long, conflicts_with = "client")]
     one_off: bool,
-    /// Print one JSON object a run, and no lines
-    #[arg(short = 'J', long)]
-    json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {

@@ -7,7 +7,7 @@ use super::report::{self, Span};
 use super::tally::{Received, Tally};
 use super::{Args, machine, now_ns};
 use crate::commands::server::transfer::Way;
-use crate::output::{Exit, print, print_json};
+use crate::output::{Exit, print, print_json_line};
 
 /// How long an answer may take to get into the transmit ring.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -110,7 +110,7 @@ impl Server<'_> {
             before: (0, 0, 0),
             report: None,
         });
-        match self.args.json {
+        match self.args.server.json {
             true => Ok(()),
             false => print(report::RECEIVED_HEAD),
         }
@@ -125,7 +125,7 @@ impl Server<'_> {
                 if at - run.span.start_ns < interval_ns {
                     return Ok(());
                 }
-                run.line(at, self.args.json)
+                run.line(at, self.args.server.json)
             }
             _ => Ok(()),
         }
@@ -138,10 +138,10 @@ impl Server<'_> {
         // A tenth of an interval has no rate worth a line.
         let at = self.last_ns - run.began_ns;
         if at - run.span.start_ns > self.args.interval.as_nanos() as u64 / 10 {
-            run.line(at, self.args.json)?;
+            run.line(at, self.args.server.json)?;
         }
-        match (&run.report, self.args.json) {
-            (Some(report), true) => print_json(report),
+        match (&run.report, self.args.server.json) {
+            (Some(report), true) => print_json_line(report),
             (Some(report), false) => print(&report::received(report)),
             (None, _) => Ok(()),
         }

@@ -6,7 +6,7 @@ use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerI
 use serde::Serialize;
 
 use super::Server;
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, print, print_json_line, table};
 
 /// Print the server's counters
 #[derive(clap::Args)]
@@ -16,9 +16,6 @@ pub(crate) struct Args {
     /// As OpenMetrics text, for a scraper
     #[arg(long, conflicts_with = "json")]
     openmetrics: bool,
-    /// As one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What a server has counted.
@@ -52,8 +49,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     if args.openmetrics {
         print(&openmetrics::text(&stats))?;
-    } else if args.json {
-        print_json(&Json {
+    } else if args.server.json {
+        print_json_line(&Json {
             server: &stats.server.server,
             pid: stats.server.pid,
             notes: &stats.server.notes,

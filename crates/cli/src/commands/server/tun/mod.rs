@@ -10,10 +10,11 @@ use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
 use cellgate_host::sys::{Tun, TunKind};
 use clap::Subcommand;
+use serde_json::json;
 
 use super::words::Words;
 use super::{Server, usage};
-use crate::output::{Exit, print, print_json};
+use crate::output::{Exit, print, print_json_line};
 
 /// Best effort; the largest SDU that RFC 2225 has by default.
 const CONTRACT: &str = "ubr,aal5:max_sdu=9188";
@@ -42,9 +43,6 @@ enum Verb {
         /// vc ADDRESS encap ipoa-llcsnap|ipoa-vcmux|bridged-llcsnap|bridged-vcmux [mtu N]
         /// [address IP/PREFIX] [contract TEXT | take]
         words: Vec<String>,
-        /// What there is as one JSON object
-        #[arg(long)]
-        json: bool,
     },
     /// Ends one, with its connection
     Del {
@@ -55,32 +53,35 @@ enum Verb {
     Show {
         /// Only this one
         name: Option<String>,
-        /// One JSON object
-        #[arg(long)]
-        json: bool,
     },
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
+    let json = command.server.json;
     match &command.verb {
-        Verb::Add { name, words, json } => {
+        Verb::Add { name, words } => {
             let wanted = usage(Wanted::read(words))?;
             let mut admin = command.server.admin()?;
             let info = wanted.add(&mut admin, name)?;
             match json {
-                true => print_json(&info)?,
+                true => print_json_line(&info)?,
                 false => print(&what(&info))?,
             }
         }
-        Verb::Del { name } => command.server.admin()?.remove_device(name)?,
-        Verb::Show { name, json } => {
+        Verb::Del { name } => {
+            command.server.admin()?.remove_device(name)?;
+            if json {
+                print_json_line(&json!({ "device": name }))?;
+            }
+        }
+        Verb::Show { name } => {
             let mut all = command.server.admin()?.devices()?;
             if let Some(name) = name {
                 all.retain(|info| info.device == *name);
                 ensure!(!all.is_empty(), "no network device has the name {name}");
             }
-            if *json {
-                print_json(&serde_json::json!({ "devices": all }))?;
+            if json {
+                print_json_line(&json!({ "devices": all }))?;
             } else {
                 let texts = all.iter().map(|info| what(info) + &carried(info));
                 print(&texts.collect::<String>())?;

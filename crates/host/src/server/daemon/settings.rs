@@ -1,0 +1,92 @@
+//! What the daemon runs with, as it tells it.
+
+use cellgate_core::server::{AdapterSection, Settings};
+
+use super::Daemon;
+use crate::control::Hello;
+
+impl Daemon {
+    /// What the user `uid` may see, a part of it: its own quota and the users from `from` on.
+    pub(super) fn settings(&self, uid: u32, from: u32) -> Settings {
+        let config = &self.options.config;
+        let governs = self.server.is_governor(uid);
+        let (users, next) = config.quota.list(from, (!governs).then_some(uid));
+        let adapter = config.adapter.clone();
+        Settings {
+            server: governs.then(|| self.places.found(&config.server)),
+            adapter: match self.adapter.hello() {
+                Some(hello) => as_it_is(adapter, hello),
+                None => adapter,
+            },
+            admission: config.admission.clone(),
+            quota: config.quota.of_all(),
+            users,
+            next,
+        }
+    }
+}
+
+/// The section as the adapter has it, which may be another daemon's.
+fn as_it_is(configured: AdapterSection, hello: &Hello) -> AdapterSection {
+    let config = &hello.config;
+    AdapterSection {
+        vcs: config.vcs,
+        leaves: config.leaves,
+        attachments: config.attachments,
+        ports: u8::try_from(config.ports.len()).unwrap_or(u8::MAX),
+        memory_max: hello.memory_max,
+        gap_max_ns: config.gap_max_ns,
+        clump_cells: config.clump_cells,
+        overload_cells: config.overload_cells,
+        ..configured
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::server::{
+        AdmissionSection, Confirm, FromServer, LIST_MAX, Quota, ServerSection, UserQuota,
+        UserSettings,
+    };
+
+    use super::*;
+    use crate::control::MESSAGE_MAX;
+    use crate::server::config::TEXT_LEN_MAX;
+
+    #[test]
+    fn the_longest_settings_fit_a_message() {
+        // Each octet is six in JSON.
+        let text = "\u{1}".repeat(TEXT_LEN_MAX);
+        let user = UserSettings {
+            name: text.clone(),
+            uid: u32::MAX,
+            quota: UserQuota {
+                connections: Some(u32::MAX),
+                memory: Some(u64::MAX),
+                cell_s: Some(u64::MAX),
+                adapter_ppm: Some(u32::MAX),
+            },
+        };
+        let settings = Settings {
+            server: Some(ServerSection {
+                socket: Some(text.clone()),
+                socket_mode: text.clone(),
+                socket_group: Some(text.clone()),
+                state_dir: Some(text.clone()),
+                user: Some(text),
+            }),
+            adapter: AdapterSection::default(),
+            admission: AdmissionSection::default(),
+            quota: Quota::NONE,
+            users: vec![user; LIST_MAX],
+            next: Some(u32::MAX),
+        };
+        let message = FromServer::Confirm {
+            id: u64::MAX,
+            result: Ok(Confirm::Settings(Box::new(settings))),
+        };
+        let len = serde_json::to_vec(&message).unwrap().len();
+        // Numbers of other sections have some 20 digits at most, and there are 24 of them.
+        assert!(len + 24 * 20 <= MESSAGE_MAX, "{len} octets");
+    }
+}
