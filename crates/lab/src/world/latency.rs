@@ -30,6 +30,11 @@ impl World {
             let queued = self.lines[*line].cell().times(queue + 1);
             let delay = Ps::from_ns(scenario.links[line / 2].delay_ns);
             bound = bound.plus(delay).plus(queued);
+            // A cell that another overtakes has that one's place, which may have been ready until
+            // the first arrived.
+            let late = delay.plus(self.lines[*line].cell().times(2));
+            let swapped = self.lines[*line].counts().swapped;
+            bound = bound.plus(Ps::new(late.ps().saturating_mul(swapped)));
         }
         let host = &scenario.hosts[*to];
         let told = match scenario.connections[n].notification {
