@@ -1,16 +1,18 @@
 //! A service manager's part, played by hand: readiness, reloads, the watchdog, a socket passed on.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
+use std::fs::{self, File};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cellgate::Admin;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::OFlags;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
@@ -57,6 +59,19 @@ impl Manager {
 
     /// A service in whose environment `more` is.
     fn service(&self, more: &[(&str, &str)], listener: Option<OwnedFd>) -> Service {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let mut service = self.unheard(more, listener, writer);
+        service.said = Some(read(reader));
+        service
+    }
+
+    /// One whose words go into this pipe.
+    fn unheard(
+        &self,
+        more: &[(&str, &str)],
+        listener: Option<OwnedFd>,
+        words: PipeWriter,
+    ) -> Service {
         let config = self.path("cellgate.toml");
         if !config.exists() {
             fs::write(&config, self.configuration()).expect("a file");
@@ -73,17 +88,9 @@ impl Manager {
             .env("NOTIFY_SOCKET", self.path("notify"))
             .envs(more.iter().copied())
             .stdin(listener.map_or_else(Stdio::null, Stdio::from))
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("a shell");
-        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-        let said = std::thread::spawn(move || {
-            let lines = stderr.lines().map_while(Result::ok);
-            lines.collect::<Vec<_>>().join("\n")
-        });
-        Service {
-            child,
-            said: Some(said),
-        }
+            .stderr(words);
+        let child = command.spawn().expect("a shell");
+        Service { child, said: None }
     }
 
     /// The next thing that a service tells; none: it tells nothing for so long.
@@ -118,9 +125,25 @@ impl Drop for Manager {
     }
 }
 
+/// Reads to the end.
+fn read(words: PipeReader) -> JoinHandle<String> {
+    std::thread::spawn(move || io::read_to_string(words).unwrap_or_default())
+}
+
+/// Writes until there is no more room; whoever else writes there goes on to wait.
+fn fill(words: &PipeWriter) {
+    let again = format!("/proc/self/fd/{}", words.as_raw_fd());
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let options = File::options().write(true).custom_flags(flags).open(again);
+    let mut again = options.expect("a pipe");
+    for len in [4_096, 1] {
+        while again.write(&[b'\n'; 4_096][..len]).is_ok() {}
+    }
+}
+
 struct Service {
     child: Child,
-    said: Option<std::thread::JoinHandle<String>>,
+    said: Option<JoinHandle<String>>,
 }
 
 impl Service {
@@ -178,28 +201,22 @@ fn ready_is_told_when_all_is_there_and_reloads_begin_and_end() {
 fn the_watchdog_is_fed_until_the_service_thread_hangs() {
     let manager = Manager::new();
     let interval = WATCHDOG.as_micros().to_string();
-    let service = manager.service(&[("WATCHDOG_USEC", &interval)], None);
+    let (reader, writer) = io::pipe().expect("a pipe");
+    let words = writer.try_clone().expect("a descriptor");
+    let mut service = manager.unheard(&[("WATCHDOG_USEC", &interval)], None, words);
     manager.await_told("READY=1");
     for _ in 0..5 {
         manager.await_told("WATCHDOG=1");
     }
-    // A configuration that nobody writes: the service thread waits for it, the others go on.
-    let config = manager.path("cellgate.toml");
-    fs::remove_file(&config).expect("a file");
-    let mode = Mode::RUSR | Mode::WUSR;
-    mknodat(CWD, &config, FileType::Fifo, mode, 0).expect("a FIFO");
+    // What it says of a configuration that is none finds no room: the service thread waits, the
+    // others go on.
+    fill(&writer);
+    fs::write(manager.path("cellgate.toml"), "wrong = 1\n").expect("a file");
     service.signal(Signal::HUP);
     manager.await_told("RELOADING=1");
     assert_eq!(manager.told(10 * WATCHDOG), None, "it does not hang");
-    let mut writer = fs::File::options()
-        .write(true)
-        .open(&config)
-        .expect("a reader waits");
-    writer
-        .write_all(manager.configuration().as_bytes())
-        .expect("it is read");
     drop(writer);
-    manager.await_told("READY=1");
+    service.said = Some(read(reader));
     manager.await_told("WATCHDOG=1");
     service.end();
 }
