@@ -627,7 +627,7 @@ fn every_request_is_described_by_an_example_that_can_be_read() {
     let Ok(Confirm::Description(all)) = described else {
         panic!("{described:?}");
     };
-    assert_eq!(all.len(), 23);
+    assert_eq!(all.len(), 24);
     for one in all {
         let read: FromClient = serde_json::from_str(&one.example).expect(&one.example);
         let FromClient::Request { request, .. } = read else {
