@@ -70,8 +70,8 @@ pub(crate) struct Args {
     /// Draw host CPU, events and delivered rates over the hazard's rate; implies --sweep
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// Instead of the phases: N pairs of a flood of C3 and the same flood into a port that the
-    /// adapter discards unread, and the ratio of host CPU time per delivered PDU
+    /// Instead of the phases: N pairs of a flood of C3 and the same flood to an address that nobody
+    /// opened, and the ratio of host CPU time per delivered PDU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port", "transmit"])]
     control_pairs: Option<u32>,

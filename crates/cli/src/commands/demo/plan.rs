@@ -72,6 +72,11 @@ impl Connection {
         VpiVci::from_bits(u32::from(FIRST_VCI) + self.index as u32)
     }
 
+    /// One on its port that nobody opened.
+    pub(super) fn nobodys_address(&self) -> VpiVci {
+        VpiVci::from_bits(self.address().bits() + u32::from(PORTS))
+    }
+
     /// As people call it.
     pub(super) fn name(&self) -> String {
         format!("C{}", self.index + 1)
@@ -162,18 +167,18 @@ pub(super) const TRANSMIT_PORT_CELLS: u32 = 65_536;
 pub(super) const BUDGET: u16 = 256;
 
 /// A port of the demo.
-pub(super) const fn port_config(shared_port: bool, discard_unread: bool) -> PortConfig {
+const fn port_config(shared_port: bool) -> PortConfig {
     PortConfig {
         format: FORMAT,
         budget: if shared_port { 4 * BUDGET } else { BUDGET },
-        discard_unread,
+        discard_unread: false,
         line_rate: CellRate::OC3,
     }
 }
 
 /// The adapter of the demo.
 pub(super) fn adapter_config(shared_port: bool) -> Config {
-    let port = port_config(shared_port, false);
+    let port = port_config(shared_port);
     let ports = if shared_port { 1 } else { PORTS };
     Config {
         //  All 28 bits of VPI and VCI are addresses.
@@ -205,8 +210,9 @@ pub(super) enum Strange {
     Nothing,
     /// Cells of VCs that nobody opened.
     Scan,
-    /// What the third sender's flood is, on the stranger's port.
-    Flood,
+    /// Nothing, but the third sender sends as fast as it can besides what it sends on its VC, on
+    /// the same port, to an address that nobody opened.
+    Beside,
 }
 
 /// What all senders do for a while.

@@ -13,11 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use super::channel::{prefer, started};
 use super::pace::{Next, Pace, sleep_until};
-use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange};
+use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange, port_cells};
 use super::sdu::{Name, PduMaker};
 use super::shared;
 use super::stranger::Stranger;
 use super::wire::{SendPort, Wire};
+
+/// Cells for nobody that a source lets wait on its port: so many that the adapter, which takes 256
+/// in a step, never finds too few, and so few that what is due has room.
+const EXCESS_CELLS: usize = 1_024;
 
 /// Who a sender's process is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,8 +32,6 @@ pub(super) enum Part {
     Stranger {
         /// Addresses to leave out of a scan.
         open: Vec<VpiVci>,
-        /// Whose flood it repeats.
-        flood: Connection,
     },
     /// All of them, on one port.
     All(Vec<Connection>),
@@ -77,6 +79,11 @@ impl Task {
             HAZARD => self.hazard,
             _ => Hazard::BitS(connection.contract_bit_s),
         }
+    }
+
+    /// Whether a connection's source sends for nobody, too.
+    fn floods_beside(&self, connection: &Connection) -> bool {
+        connection.index == HAZARD && self.strange == Strange::Beside
     }
 }
 
@@ -207,10 +214,13 @@ pub(super) fn run() -> anyhow::Result<()> {
     };
     prepare(&part, &task, &control.hello().scheduling);
     let sent = match part {
+        Part::Source(connection) if task.floods_beside(&connection) => {
+            beside(&connection, &task, &mut port).to_vec()
+        }
         Part::Source(connection) => {
             vec![send(Source::new(&connection, &task), task.end, &mut port)]
         }
-        Part::Stranger { open, flood } => vec![strange(open, &flood, &task, &mut port)],
+        Part::Stranger { open } => vec![strange(open, &task, &mut port)],
         Part::All(connections) => shared::run(&connections, &task, &mut port),
     };
     mouth.say(&sent)?;
@@ -224,9 +234,11 @@ fn prepare(part: &Part, task: &Task, adapter: &Scheduling) {
     match part {
         Part::Source(connection) => {
             let name = format!("cg-source-{}", connection.index + 1);
-            match task.rate(connection) {
-                Hazard::Max => name_thread(&name),
-                Hazard::BitS(_) => prefer(&name, -10, adapter),
+            let never_sleeps = task.rate(connection) == Hazard::Max;
+            if never_sleeps || task.floods_beside(connection) {
+                name_thread(&name);
+            } else {
+                prefer(&name, -10, adapter);
             }
         }
         Part::Stranger { .. } => name_thread("cg-stranger"),
@@ -234,18 +246,37 @@ fn prepare(part: &Part, task: &Task, adapter: &Scheduling) {
     }
 }
 
-fn strange(open: Vec<VpiVci>, flood: &Connection, task: &Task, port: &mut SendPort) -> Sent {
+fn strange(open: Vec<VpiVci>, task: &Task, port: &mut SendPort) -> Sent {
     match task.strange {
-        Strange::Nothing => Sent::default(),
+        Strange::Nothing | Strange::Beside => Sent::default(),
         Strange::Scan => Stranger::new(BTreeSet::from_iter(open)).run(task, port),
-        Strange::Flood => {
-            let task = Task {
-                hazard: Hazard::Max,
-                ..*task
-            };
-            Sent {
-                connection: None,
-                ..send(Source::new(flood, &task), task.end, port)
+    }
+}
+
+/// Sends what is due, and in between as fast as it can what is for nobody.
+fn beside(connection: &Connection, task: &Task, port: &mut SendPort) -> [Sent; 2] {
+    let mut source = Source::new(connection, task);
+    let flood = Task {
+        hazard: Hazard::Max,
+        ..*task
+    };
+    let mut excess = Source::new(connection, &flood);
+    excess.maker = PduMaker::new(connection.nobodys_address());
+    excess.sent.connection = None;
+    //  Whatever the adapter's gap lets wait on the VC has room.
+    let kept_free = port_cells(false) as usize - EXCESS_CELLS;
+    loop {
+        let now = MonotonicClock.now();
+        match source.step(now, port) {
+            Next::Release { .. } => {}
+            Next::Wait(_) if now < task.begin => sleep_until(task.begin),
+            Next::Wait(_) if port.free_for(kept_free + PDU_CELLS) < kept_free + PDU_CELLS => {}
+            Next::Wait(_) => {
+                excess.step(now, port);
+            }
+            Next::Over => {
+                source.pause(task.end);
+                return [source.sent, excess.sent];
             }
         }
     }

@@ -14,7 +14,7 @@ use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu}
 use super::channel::{Actor, program};
 use super::host::{Answer, Glance, HostReport, Order};
 use super::live::Watch;
-use super::plan::{self, Connection, HAZARD, PORTS, Phase};
+use super::plan::{self, Connection, PORTS, Phase};
 use super::sender::{Begin, Part, SenderReady, Sent, Task};
 use super::wire::Network;
 
@@ -206,8 +206,7 @@ impl Stage {
         } else {
             let sources = self.connections.iter().copied().map(Part::Source);
             let open = self.connections.iter().map(Connection::address).collect();
-            let flood = self.connections[HAZARD];
-            sources.chain([Part::Stranger { open, flood }]).collect()
+            sources.chain([Part::Stranger { open }]).collect()
         };
         let mut senders = Vec::new();
         for part in &parts {

@@ -272,9 +272,7 @@ fn conservation(before: &AdapterStats, now: &AdapterStats, tried: &Try) -> Vec<S
     let each = tried.sent.iter().zip(&tried.lost);
     let strange = each.filter(|(sent, _)| sent.connection.is_none());
     let strange: u64 = strange.map(arrived).sum();
-    //  A stranger's cells are known to nobody, or go unread.
-    let unread = now.cells_unread - before.cells_unread;
-    let nobodys = discarded.of(Discard::UnknownVc) + unread;
+    let nobodys = discarded.of(Discard::UnknownVc);
     if nobodys != strange {
         faults.push(format!(
             "{nobodys} cells were nobody's, the stranger sent {strange}"
