@@ -245,6 +245,9 @@ impl Station {
         let aal = opening.request.aal;
         let mut endpoint = Endpoint::new(whose, vc, ticket, handles, aal);
         endpoint.is_lawless = opening.lawless;
+        if opening.lawless && opening.request.transmit.is_some() {
+            self.watch.is_lied_to(opening.request.port);
+        }
         endpoint.is_told = is_told(&opening.request) && !opening.lawless;
         self.endpoints.insert(vc, endpoint);
     }

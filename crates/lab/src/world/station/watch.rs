@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Aal, OpenRequest, VcId, Work};
+use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
 use super::Station;
 use crate::board::LabBoard;
@@ -67,6 +67,8 @@ struct Port {
     late: u64,
     /// Steps in a row after which best effort waited.
     waiting: u32,
+    /// Of a client that lies about its SDUs no PDU may be seen, and yet the step begins each.
+    is_lied_to: bool,
     /// PDUs that have ended in the last step, and its cells.
     ended: u64,
     sent: u64,
@@ -94,7 +96,7 @@ impl Watch {
     pub(super) fn of_next(&self) -> Self {
         let mut next = Self::new(self.ports.len());
         for (port, before) in next.ports.iter_mut().zip(&self.ports) {
-            port.late = before.late;
+            (port.late, port.is_lied_to) = (before.late, before.is_lied_to);
         }
         next
     }
@@ -120,6 +122,11 @@ impl Watch {
         if sender.is_greedy() {
             port.greedy.push(vc);
         }
+    }
+
+    /// Whoever sends on this port may say what is not so.
+    pub(super) fn is_lied_to(&mut self, port: PortIndex) {
+        self.ports[usize::from(port.0)].is_lied_to = true;
     }
 
     /// It is closed.
@@ -177,7 +184,8 @@ impl Watch {
         if !follows {
             port.waiting = 0;
         }
-        if port.waiting < HEARD || ended + 1 >= PDUS_BEGUN || sent >= CELLS_SENT {
+        let has_no_more = ended + 1 >= PDUS_BEGUN || sent >= CELLS_SENT;
+        if port.waiting < HEARD || port.is_lied_to || has_no_more {
             return None;
         }
         let idle = now
@@ -213,8 +221,8 @@ impl Station {
                 let Some(endpoint) = self.endpoints.get_mut(vc) else {
                     return false;
                 };
-                // While it is changed it begins nothing, and who lies does not wait.
-                let lies = endpoint.is_lawless || self.clients[endpoint.client].is_lawless;
+                // While it is changed it begins nothing, and who lies about doorbells has not rung.
+                let lies = self.clients[endpoint.client].is_lawless;
                 let changes = self.changing.contains(&endpoint.connection);
                 !lies && !changes && !endpoint.has_sent_all()
             });
