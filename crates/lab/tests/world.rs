@@ -146,12 +146,12 @@ fn judged_options() -> Options {
     }
 }
 
-/// By the oracle's fault: a cell late by one that had overtaken it; a step taken up by PDUs that are
-/// refused; a damaged cell of AAL0 that was doubled further on; a change of contract
-/// that a step made up for had taken before it was asked for; an application's old name for its VC
-/// that was another's on the next adapter; a new reader's promise while an old sender's burst was
-/// under way. By the world's: a dead server's answers, told to the next one. By a client's: SDUs
-/// made too long by a change of contract, asked for by one who had handed the connection on. By the
+/// By the oracle's fault: a cell late by one that had overtaken it; a step taken up by PDUs that
+/// are refused; a damaged cell of AAL0 that was doubled further on; a change of contract that a
+/// step made up for had taken before it was asked for; an application's old name for its VC that
+/// was another's on the next adapter; a new reader's promise while an old sender's burst was under
+/// way. By the world's: a dead server's answers, told to the next one. By a client's: SDUs made too
+/// long by a change of contract, asked for by one who had handed the connection on. By the
 /// server's: what one had refused the next carried out.
 #[test]
 fn scenarios_that_failed_once_are_right() {
