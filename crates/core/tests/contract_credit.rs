@@ -207,8 +207,13 @@ impl Any {
 }
 
 /// Asks for PDUs at all kinds of times, in no more than `steps`: what passed, by interval.
-fn any_writer(any: &Any, remainder: Remainder, steps: u32, random: &mut Pcg64Mcg) -> Vec<u64> {
-    let mut control = UsageControl::new(Time::ZERO, any.credit, remainder);
+fn any_writer(
+    any: &Any,
+    (remainder, late_ns): (Remainder, u64),
+    steps: u32,
+    random: &mut Pcg64Mcg,
+) -> Vec<u64> {
+    let mut control = UsageControl::new(Time::ZERO, any.credit, remainder).catching_up(late_ns);
     let mut passed = Vec::new();
     let (mut now, mut left, mut waiting) = (0, any.credit.octets(), false);
     for _ in 0..steps {
@@ -224,7 +229,10 @@ fn any_writer(any: &Any, remainder: Remainder, steps: u32, random: &mut Pcg64Mcg
         if number as usize >= passed.len() {
             let kept = left.min(u64::from(any.sdu) - 1);
             let keeps = waiting && remainder == Remainder::Carried;
-            left = any.credit.octets() + if keeps { kept } else { 0 };
+            let missed = number + 1 - (passed.len() as u64).max(1) - u64::from(number > 0);
+            let caught_up = if late_ns > 0 { missed } else { 0 };
+            let more = kept + caught_up * any.credit.octets();
+            left = any.credit.octets() + if keeps { more } else { 0 };
             waiting = false;
             passed.resize(number as usize + 1, 0);
         }
@@ -265,7 +273,7 @@ fn intervals_in_a_row_have_no_more_than_their_credits_and_a_pdu_whatever_is_aske
     for _ in 0..300 {
         let any = Any::draw(&mut random);
         for remainder in READINGS {
-            let passed = any_writer(&any, remainder, 1_000, &mut random);
+            let passed = any_writer(&any, (remainder, 0), 1_000, &mut random);
             for from in 0..passed.len() {
                 let mut sum = 0;
                 for (passed, intervals) in passed[from..].iter().zip(1..=40) {
@@ -277,6 +285,63 @@ fn intervals_in_a_row_have_no_more_than_their_credits_and_a_pdu_whatever_is_aske
         }
     }
     assert!(beyond_credits > 1_000, "remainders were carried");
+}
+
+#[test]
+fn who_catches_up_has_no_more_than_all_credits_since_the_first_and_a_pdu() {
+    let mut random = Pcg64Mcg::seed_from_u64(31);
+    let mut caught_up = 0;
+    for _ in 0..300 {
+        let any = Any::draw(&mut random);
+        for remainder in READINGS {
+            let passed = any_writer(&any, (remainder, u64::MAX), 1_000, &mut random);
+            let mut sum = 0;
+            for (passed, intervals) in passed.iter().zip(1..) {
+                sum += passed;
+                assert!(sum <= any.most(remainder, intervals));
+                caught_up += u32::from(*passed > any.most(remainder, 1));
+            }
+        }
+    }
+    assert!(caught_up > 100, "{caught_up}");
+}
+
+#[test]
+fn a_writer_that_oversleeps_short_intervals_gets_its_rate_if_it_may_catch_up() {
+    // 100,000 SDUs of 40 octets a second, two in 20 us, and a writer woken 120 us too late.
+    let credit = Credit::for_sdu_rate(32_000_000, 40, Jitter::Low).unwrap();
+    let sent_in_a_second = |late_ns: u64| {
+        let control = UsageControl::new(at(0), credit, Remainder::Carried);
+        let mut control = control.catching_up(late_ns);
+        let (mut now, mut sent) = (at(0), 0);
+        while now < at(1_000_000_000) {
+            match control.request(now, 40) {
+                UsageDecision::Transfer => sent += 1,
+                UsageDecision::SuspendUntil(until) => now = until.plus_ns(120_000),
+            }
+        }
+        sent
+    };
+    // One interval of seven, all, and three of seven.
+    assert!((14_000..15_000).contains(&sent_in_a_second(0)));
+    assert!((99_980..=100_001).contains(&sent_in_a_second(1_000_000)));
+    assert!((42_000..44_000).contains(&sent_in_a_second(50_000)));
+}
+
+#[test]
+fn who_did_not_wait_catches_up_nothing() {
+    let credit = Credit::for_sdu_rate(8_000_000, 1_000, Jitter::Low).unwrap();
+    let control = UsageControl::new(at(0), credit, Remainder::Carried);
+    let mut control = control.catching_up(30_000_000);
+    let suspended = |decision| matches!(decision, UsageDecision::SuspendUntil(_));
+    assert_eq!(control.request(at(0), 1_000), UsageDecision::Transfer);
+    let later = at(10_000_000);
+    for _ in 0..2 {
+        assert_eq!(control.request(later, 1_000), UsageDecision::Transfer);
+    }
+    assert!(suspended(control.request(later, 1)));
+    // What arrives is not waited for.
+    assert!(!control.accept(later, 1));
 }
 
 #[test]

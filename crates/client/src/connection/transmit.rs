@@ -124,9 +124,13 @@ impl Transmitter {
     }
 }
 
+/// How late a writer may wake up and still send all that was its due: as long as the adapter may
+/// stand still. The adapter shapes what then comes at once.
+const LATE_NS: u64 = 30_000_000;
+
 /// What a waiting PDU leaves of a credit is carried on: the rate is exact whatever its size.
 fn paced(now: Time, credit: Credit) -> UsageControl {
-    UsageControl::new(now, credit, Remainder::Carried)
+    UsageControl::new(now, credit, Remainder::Carried).catching_up(LATE_NS)
 }
 
 /// Octets of the transmit ring, borrowed for one SDU; written in place, then [submitted]. What is

@@ -121,6 +121,10 @@ pub enum UsageDecision {
 /// ([`Remainder::Carried`]), at most `k` credits ([`Remainder::Lost`]), less than `k` credits and
 /// `k` PDUs ([`Remainder::Overdrawn`]).
 ///
+/// As the paper has it, a writer that wakes up an interval too late has lost that interval's
+/// credit. That of short intervals then depends on how exactly a machine wakes it:
+/// [`catching_up`](Self::catching_up) is for these.
+///
 /// Work: a comparison of times and one of octets; two divisions when an interval has ended,
 /// however many have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +138,8 @@ pub struct UsageControl {
     remainder: Remainder,
     /// A PDU was told to wait in this interval.
     waiting: bool,
+    /// How late a writer that was told to wait may come for all that was its due.
+    late_ns: u64,
     credit: Credit,
 }
 
@@ -146,10 +152,19 @@ impl UsageControl {
             end_early: 0,
             remainder,
             waiting: false,
+            late_ns: 0,
             credit,
         };
         control.renew(now);
         control
+    }
+
+    /// With [`Remainder::Carried`], a writer that comes back late to the PDU that waits finds the
+    /// credit of the intervals in between, of at most `late_ns` nanoseconds: so much more may then
+    /// pass at once. Since the first interval it is never more than what their credits are.
+    pub const fn catching_up(mut self, late_ns: u64) -> Self {
+        self.late_ns = late_ns;
+        self
     }
 
     /// Outbound: whether a PDU of `octets` may be sent at `now`. An SDU larger than those that the
@@ -202,13 +217,18 @@ impl UsageControl {
         // Below 2^64 (2^64 - 1).
         let since_end = now.since_ns(self.end) as u128 * per + self.end_early as u128;
         let to_next = length - since_end % length;
+        let missed = (since_end / length).min(u128::from(self.late_ns) * per / length);
         let to_next_ns = to_next.div_ceil(per);
         // At most `length` and less than `per`: both are of 64 bits.
         self.end = now.plus_ns(to_next_ns as u64);
         self.end_early = (to_next_ns * per - to_next) as u64;
         // The cap holds if somebody asks for a PDU that can never pass.
         let kept = match self.remainder {
-            Remainder::Carried if self.waiting => self.left.min(self.credit.remainder_max.into()),
+            Remainder::Carried if self.waiting => {
+                let missed = self.credit.octets.saturating_mul(missed as u64);
+                let rest = self.left.min(self.credit.remainder_max.into());
+                missed.saturating_add(rest)
+            }
             _ => 0,
         };
         self.left = self.credit.octets.saturating_add(kept);
