@@ -109,7 +109,11 @@ impl Circumstances<'_> {
                 bandwidth.best_effort = 1;
                 continue;
             };
-            let cell_s = u64::from(rate.cell_s());
+            // A peak rate above the line is one that nobody can promise.
+            let cell_s = match plan.descriptor(direction).map(|stated| stated.peak()) {
+                Some(Peak::Rate(peak)) if peak > self.line => peak.cell_s().into(),
+                _ => u64::from(rate.cell_s()),
+            };
             *bandwidth = Bandwidth {
                 guaranteed: cell_s,
                 best_effort: 0,

@@ -266,6 +266,40 @@ fn bad_contracts_are_refused_and_leave_no_trace() {
     assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
 }
 
+/// Also where best effort is left nothing, so that a line may be promised whole.
+#[test]
+fn nobody_is_promised_a_rate_of_nothing_or_above_the_line() {
+    let mut whole = config();
+    whole.admission.best_effort_percent = 0;
+    whole.admission.quota.cell_s = u64::MAX;
+    let (mut world, client) = World::with_wan(whole);
+    let none = "a guaranteed connection states its rate: pcr=, at least one cell/s";
+    for (contract, why) in [
+        ("cbr:max_sdu=1500", none),
+        ("cbr:pcr=0,max_sdu=1500", none),
+        ("cbr:tx:pcr=5,rx:pcr=0", none),
+        (
+            "cbr:pcr=50,min_pcr=51",
+            "min_pcr=51 is more than the peak rate of 50 cells/s",
+        ),
+    ] {
+        let refused = world.open(client, 100, contract);
+        let expected = Refused::Unsupported(why.to_owned());
+        assert_eq!(refused, Err(expected), "{contract}");
+    }
+    for contract in ["cbr:pcr=353208,max_sdu=1500", "vbr:pcr=353208,scr=9,mbs=64"] {
+        let refused = world.open(client, 100, contract);
+        let Err(Refused::Admission(shortage)) = &refused else {
+            panic!("{contract}: {refused:?}");
+        };
+        let told = (shortage.resource, shortage.needed, shortage.free);
+        assert_eq!(told, (Resource::TransmitBandwidth, 353_208, 353_207));
+        assert!(shortage.offer.is_some());
+    }
+    let opened = world.open(client, 100, "cbr:pcr=max,max_sdu=1500");
+    assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
+}
+
 /// Of what libatm refuses, all that is no text to us either.
 #[test]
 fn bad_texts_of_libatm_are_refused_and_leave_no_trace() {
@@ -504,6 +538,7 @@ fn a_new_configuration_keeps_what_is_promised() {
 #[test]
 fn best_effort_of_libatm_opens_or_is_refused_for_its_reason() {
     let (mut world, _) = World::with_wan(config());
+    let none = "a guaranteed connection states its rate: pcr=, at least one cell/s";
     let mut vci = 200;
     let mut named = 0;
     for line in include_str!("../data/text2qos-oracle.txt").lines() {
@@ -524,8 +559,8 @@ fn best_effort_of_libatm_opens_or_is_refused_for_its_reason() {
                 let why = "a contract that neither transmits nor receives".to_owned();
                 outcome == Err(Refused::Unsupported(why))
             }
-            // The last class counts: CBR at whatever the line carries, which is more than is free.
-            "ubr,cbr" => shortage(outcome.clone()).resource == Resource::TransmitBandwidth,
+            // The last class counts: CBR without a rate.
+            "ubr,cbr" => outcome == Err(Refused::Unsupported(none.to_owned())),
             _ => matches!(outcome, Ok(Confirm::Opened(_))),
         };
         assert!(as_expected, "{text}: {outcome:?}");
