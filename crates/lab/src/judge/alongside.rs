@@ -2,6 +2,7 @@
 //! the same memory. Where both write a word, they write the same.
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId};
+use cellgate_core::ring::SduOptions;
 
 use super::{Judge, none_or};
 use crate::memory::{LabAttachment, LabRegion, RegionSizes};
@@ -81,15 +82,8 @@ impl Judge {
     }
 
     /// An SDU was handed over.
-    pub(crate) fn submitted(&mut self, vc: VcId, sdu: Vec<u8>) {
-        let submission = Submission {
-            sdu,
-            uu: 0,
-            cpi: 0,
-            clp: false,
-            forged: false,
-        };
-        self.output.submit(vc, submission);
+    pub(crate) fn submitted(&mut self, vc: VcId, sdu: Vec<u8>, options: SduOptions) {
+        self.output.submit(vc, Submission::new(sdu, options));
     }
 
     /// The client that `ticket` has attached has rung for a VC.

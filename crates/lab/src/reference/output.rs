@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::adapter::{Aal, Event, OpenRequest, PortIndex, VcId, VcStats};
+use cellgate_core::ring::SduOptions;
 use cellgate_core::wire::{CellFormat, HeaderForm};
 
 use super::aal34::{cells_of_sdu, payloads};
@@ -22,6 +23,18 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
+    /// One whose descriptor is what its client was told to give.
+    pub(crate) fn new(sdu: Vec<u8>, options: SduOptions) -> Self {
+        let [of_mid, below] = options.mid.to_be_bytes();
+        Self {
+            sdu,
+            uu: options.uu | of_mid,
+            cpi: options.cpi | below,
+            clp: options.clp,
+            forged: false,
+        }
+    }
+
     /// Multiplexing identification on an AAL3/4 VC, which knows no UU and CPI.
     pub(crate) fn mid(&self) -> u16 {
         u16::from(self.uu & 3) << 8 | u16::from(self.cpi)

@@ -65,6 +65,11 @@ impl Content {
         rest.copy_from_slice(self.noise(connection, number, rest.len()));
     }
 
+    /// UU and CPI of a PDU of AAL5.
+    pub(crate) const fn user(number: u64) -> (u8, u8) {
+        (number as u8, (number >> 8) as u8)
+    }
+
     /// The number of an SDU that a connection has brought. None: it is none of its SDUs.
     pub(crate) fn number(&self, connection: u32, sdu: &[u8]) -> Option<u64> {
         let (own, rest) = sdu.split_at_checked(OWN)?;
@@ -140,6 +145,7 @@ impl Default for Pdu {
 struct Seal<'a> {
     staging: &'a mut [u8],
     len: u16,
+    user: (u8, u8),
     header: Header,
 }
 
@@ -148,7 +154,8 @@ impl Kernel for Seal<'_> {
 
     #[inline(always)]
     fn run<F: Fold>(self, fold: F) -> Self::Output {
-        Segmenter::seal(fold, self.staging, self.len, 0, 0, self.header)
+        let (uu, cpi) = self.user;
+        Segmenter::seal(fold, self.staging, self.len, uu, cpi, self.header)
     }
 }
 
@@ -237,6 +244,7 @@ impl Sealed {
         let sealed = with_features(Seal {
             staging: &mut staging,
             len,
+            user: Content::user(number),
             header: header(sender.address, false),
         });
         debug_assert!(sealed.is_some(), "it was made to fit");
@@ -334,6 +342,7 @@ mod tests {
             let sealed = with_features(Seal {
                 staging: &mut staging,
                 len,
+                user: Content::user(9),
                 header: header(address, false),
             });
             let mut segmenter = sealed.expect("it fits");

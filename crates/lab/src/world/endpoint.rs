@@ -136,6 +136,7 @@ pub(crate) struct Endpoint {
     transmit: TransmitQueue,
     /// Of the receive and the transmit queue.
     slots: [u32; 2],
+    aal: Aal,
     /// Octets of an SDU before the source's.
     header: usize,
     /// Events tell of every PDU sooner or later.
@@ -164,6 +165,7 @@ impl Endpoint {
             receive: ReceiveQueue::new(sizes.receive_slots, sizes.receive_buffer, vc.generation),
             transmit: TransmitQueue::new(sizes.transmit_slots, sizes.transmit_len, vc.generation),
             slots: [sizes.receive_slots, sizes.transmit_slots],
+            aal,
             header: if aal == Aal::Aal0 { HEADER } else { 0 },
             is_told: false,
             is_lawless: false,
@@ -205,8 +207,10 @@ impl Endpoint {
             content.number(self.connection, sdu)
         });
         let descriptor = *pdu.descriptor();
+        let user = (descriptor.uu, descriptor.cpi);
+        let is_of = |number: &u64| self.aal != Aal::Aal5 || user == Content::user(*number);
         Some(Found {
-            number,
+            number: number.filter(is_of),
             cells: descriptor.cells,
             len: sdu_len,
             tagged: descriptor.clp,
@@ -250,8 +254,19 @@ impl Endpoint {
         content.fill(self.connection, number, &mut sdu[self.header..]);
         let at = TRANSMIT_BUFFER_AT + space.offset();
         self.from_client.copy_in(at, sdu);
-        self.transmit
-            .submit(&self.from_client, space, SduOptions::default())
+        let options = self.options(number);
+        self.transmit.submit(&self.from_client, space, options)
+    }
+
+    /// What else an SDU is sent with: UU and CPI of its own, or the MID of its connection.
+    pub(crate) fn options(&self, number: u64) -> SduOptions {
+        let mut options = SduOptions::default();
+        match self.aal {
+            Aal::Aal0 => {}
+            Aal::Aal5 => (options.uu, options.cpi) = Content::user(number),
+            Aal::Aal34(_) => options.mid = (self.connection % 1_024) as u16,
+        }
+        options
     }
 
     /// Whether the receive queue has more PDUs behind it than it holds.

@@ -32,10 +32,8 @@ pub const OUT_OF_REACH: &[Planted] = &[
     Planted::LoopbackNotTimed,
     Planted::LoopbackTagKept,
     Planted::OverloadCharged,
-    Planted::TransmitMidLost,
     Planted::TransmitLenUnchecked,
     Planted::TransmitClpLost,
-    Planted::TransmitUuLost,
     Planted::DoorbellUnchecked,
 ];
 

@@ -531,10 +531,11 @@ impl Station {
             return false;
         }
         self.counts.transmit_wraps += u64::from(endpoint.sent_round());
+        let options = endpoint.options(number);
         let client = &mut self.clients[endpoint.client];
         let rung = client.ring(Some(*vc));
         if let Some(judge) = &mut self.judge {
-            judge.submitted(*vc, self.sdu.clone());
+            judge.submitted(*vc, self.sdu.clone(), options);
             for vc in rung {
                 judge.rang(client.ticket, vc);
             }
