@@ -20,6 +20,7 @@ use super::actor::{Loops, Promise, Slice, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::rule::{Judgement, WINDOW_NS, flaws};
+use super::sdu::HEADER;
 use super::stalls::{Stalls, Watch};
 use super::{Tried, plot};
 use crate::commands::demo::channel::Actor;
@@ -27,6 +28,7 @@ use crate::output::{table, write_svg};
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;
+/// Octets of best effort's SDU.
 const SDU: u16 = 8_192;
 const SECONDS: f64 = 600.0;
 /// A slice, unless the whole is too short for it.
@@ -35,8 +37,10 @@ const SLICE_NS: u64 = 10_000_000_000;
 const PAIRS_MIN: u64 = 2;
 /// From a decision to the beginning of a slice.
 const PREPARE_NS: u64 = 300_000_000;
-/// By how much of what is expected best-effort work may miss it.
+/// By how much of what is expected best-effort work, and what it loses, may miss it.
 const EXACT: f64 = 0.10;
+/// From this part of a CPU on, slices can tell what the connection takes from what they differ by.
+const TELLING: f64 = 0.08;
 /// CPU time of others, as a part of one CPU, from which on it may be they who slow it.
 const OTHERS_MAX: f64 = 0.05;
 
@@ -46,6 +50,10 @@ const OTHERS_MAX: f64 = 0.05;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) common: super::Args,
+    /// Octets of the connection's SDUs: the shorter, the more CPU time it takes from others
+    #[arg(long, value_name = "N", default_value_t = 8_192,
+          value_parser = clap::value_parser!(u16).range(HEADER as i64..))]
+    sdu: u16,
     /// No load of stress-ng (memory, I/O) beside the own processes, even if it is installed
     #[arg(long)]
     no_stress_ng: bool,
@@ -74,7 +82,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let slice_ns = SLICE_NS.min(half_ns / (2 * PAIRS_MIN));
     let pairs = half_ns / slice_ns / 2;
     let cpus = allowed_cpus().len();
-    let mut work = Work::start(2 * cpus, ground)?;
+    let mut work = Work::start(2 * cpus, args.sdu, ground)?;
     let watch = Watch::begin(ground.adapter().to_owned())?;
     let mut compared = Vec::new();
     for pair in 0..pairs {
@@ -102,12 +110,14 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
 /// Best-effort work: processes that count loops.
 struct Work {
     spinners: Vec<Actor>,
+    /// Octets of the connection's SDUs.
+    sdu: u16,
     /// CPUs that the adapter has for itself.
     spinning: f64,
 }
 
 impl Work {
-    fn start(spinners: usize, ground: &Ground) -> anyhow::Result<Self> {
+    fn start(spinners: usize, sdu: u16, ground: &Ground) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("where is this program?")?;
         let spinners = (0..spinners).map(|_| {
             let mut command = Command::new(&program);
@@ -116,6 +126,7 @@ impl Work {
         });
         Ok(Self {
             spinners: spinners.collect::<anyhow::Result<_>>()?,
+            sdu,
             spinning: f64::from(u8::from(!ground.scheduling.yields)),
         })
     }
@@ -127,7 +138,7 @@ impl Work {
         spinners: usize,
         slice_ns: u64,
     ) -> anyhow::Result<Compared> {
-        let mut pair = guaranteed(ground)?;
+        let mut pair = guaranteed(ground, self.sdu)?;
         let all = ground.admin()?.list()?;
         let expected_ppm = all.iter().map(|info| info.cpu_expected_ppm).sum();
         let (begin, end) = soon(slice_ns);
@@ -187,7 +198,7 @@ impl Work {
         };
         let flood = Pair::open(ground, flood)?;
         let flood = flood.map_err(|no_room| anyhow::anyhow!("best effort: {}", no_room.text))?;
-        let mut pairs = [guaranteed(ground)?, flood];
+        let mut pairs = [guaranteed(ground, self.sdu)?, flood];
         let (begin, end) = soon(slice_ns);
         let task = Task {
             origin: begin,
@@ -211,13 +222,13 @@ fn soon(slice_ns: u64) -> (Time, Time) {
     (begin, begin.plus_ns(slice_ns))
 }
 
-fn guaranteed(ground: &Ground) -> anyhow::Result<Pair> {
+fn guaranteed(ground: &Ground, sdu: u16) -> anyhow::Result<Pair> {
     let cast = Cast {
         name: "40 x 10^6 bit/s".to_owned(),
         number: 0,
         from: 0,
-        promise: Some(Promise::of(OCTET_S, SDU)),
-        sdu: SDU,
+        promise: Some(Promise::of(OCTET_S, sdu)),
+        sdu,
         open_at: MonotonicClock.now(),
     };
     let pair = Pair::open(ground, cast)?;
@@ -265,7 +276,7 @@ fn judged(
     let yields = ground.scheduling.yields;
     let cpus_left = cpus.saturating_sub(usize::from(!yields)).max(1) as f64;
     let mut rows = vec![head()];
-    let mut ratios = Vec::new();
+    let (mut ratios, mut taken, mut uses) = (Vec::new(), Vec::new(), Vec::new());
     for slices in compared {
         let left = slices.with.loops as f64 / slices.without.loops.max(1) as f64;
         let adapter = match yields {
@@ -283,15 +294,25 @@ fn judged(
             percent(slices.with.others.max(slices.without.others)),
         ]);
         ratios.push(left / expected);
+        taken.push((1.0 - left) / (1.0 - expected));
+        uses.push(1.0 - expected);
     }
-    let ratio = median(ratios);
+    let (ratio, taken, used) = (median(ratios), median(taken), median(uses));
     let others = compared
         .iter()
         .flat_map(|slices| [slices.with.others, slices.without.others]);
     let others = median(others.collect());
     let mut judgement = Judgement::default();
-    if (ratio - 1.0).abs() > EXACT {
-        let text = format!("best-effort work: {} of what is expected", percent(ratio));
+    let slower = (taken - 1.0).abs() > EXACT && used >= TELLING;
+    let work = format!(
+        "best-effort work: {} of what is expected, the median; slower by {} of the {} that is \
+         expected",
+        percent(ratio),
+        percent(taken),
+        percent(used)
+    );
+    if (ratio - 1.0).abs() > EXACT || slower {
+        let text = work.clone();
         // What others take in one slice and not in the next is no doing of the connection.
         match others > OTHERS_MAX {
             true => {
@@ -306,13 +327,14 @@ fn judged(
     let figures = json!({
         "slices": slices,
         "work_to_expected": ratio,
+        "use_to_expected": taken,
+        "expected_use": used,
         "others": others,
         "overload": overload.iter().map(counts).collect::<Vec<_>>(),
     });
     let text = format!(
-        "{}best-effort work: {} of what is expected, the median\n{}",
+        "{}{work}\n{}",
         table(&rows),
-        percent(ratio),
         overload.iter().map(overloaded).collect::<String>(),
     );
     Tried::of(text, figures, judgements, stalls)
