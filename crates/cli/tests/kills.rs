@@ -2,6 +2,7 @@
 //! Long forms: `CELLGATE_KILLS=100` and `CELLGATE_OPENS=100000`.
 
 mod daemon;
+mod gaps;
 mod load;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use cellgate_host::client::Control;
 use cellgate_host::sys::peer_credentials;
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
 use daemon::Daemon;
+use gaps::Watch;
 use load::{Held, Load, PATIENCE, eventually};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -268,35 +270,28 @@ fn adapter_pid(daemon: &Daemon) -> u32 {
 
 /// Tries, the void ones included.
 const TRIES_MAX: u32 = 3;
-/// What the adapter may stand still without a loss.
-const GAP_MAX_NS: u64 = 30_000_000;
 
 /// Runs `act` beside a load, which must lose nothing. Where the adapter did not run for longer than
 /// it admits, that says nothing, and it is tried again.
 fn beside_a_load(name: &str, daemon: &mut Daemon, mut act: impl FnMut(&mut Daemon)) {
     for _ in 0..TRIES_MAX {
         let load = Load::begin(&daemon.socket());
-        let mut control = Control::at(&adapter_socket(daemon)).expect("the adapter listens");
-        let before = control.gaps(true).expect("gaps");
+        let watch = Watch::begin(daemon);
         act(daemon);
         let runs = load.end();
-        let gaps = control.gaps(false).expect("gaps").since(&before);
+        let stalls = watch.end();
         for run in &runs {
             assert_eq!(run.received.wrong, 0);
             assert!(!run.sent.pdus.is_empty(), "nothing was sent");
         }
         let lost: usize = runs.iter().map(|run| run.lost().len()).sum();
-        // The histogram has every gap: the daemon restarts the maximum.
-        let long = gaps.histogram[GAP_MAX_NS.ilog2() as usize..]
-            .iter()
-            .any(|count| *count > 0);
-        match (lost, long) {
+        match (lost, stalls.excuse()) {
             (0, _) => {
                 println!("ran {name}");
                 return;
             }
-            (_, true) => println!("void {name}: {lost} PDUs lost, the adapter did not run"),
-            (_, false) => panic!("{lost} PDUs were lost"),
+            (_, Some(excuse)) => println!("void {name}: {lost} PDUs lost: {excuse}"),
+            (_, None) => panic!("{lost} PDUs were lost"),
         }
     }
 }
