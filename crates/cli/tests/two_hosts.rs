@@ -7,6 +7,7 @@
 
 mod daemon;
 mod gaps;
+mod iperf3;
 mod netns;
 
 use std::fs;
@@ -151,7 +152,7 @@ fn two_hosts_keep_their_contracts_over_udp() {
     };
     let daemons = daemons(&namespaces);
     rates_and_files(&daemons);
-    iperf3(&daemons, &namespaces);
+    tcp(&daemons, &namespaces);
 }
 
 /// Cells/s that carry so many SDU bit/s.
@@ -200,7 +201,7 @@ fn rates_and_files(daemons: &[Daemon; 2]) {
 }
 
 /// What TCP gets through network devices of the two hosts, in two seconds.
-fn iperf3(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
+fn tcp(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
     const CELL_S: u64 = 100_000;
     const INSIDE: [&str; 2] = ["10.166.37.1", "10.166.37.2"];
     if Command::new("iperf3").arg("--version").output().is_err() {
@@ -223,31 +224,23 @@ fn iperf3(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
         let added = add.args(["address", &address]).output().expect("ip starts");
         assert!(added.status.success(), "{added:?}");
     }
-    for _ in 0..TRIES {
+    let told = or_void(|| {
         let serve = ["timeout", "20", "iperf3", "-s", "-1"];
         let mut server = within(1, &serve).spawn().expect("ip starts");
         std::thread::sleep(Duration::from_millis(500));
+        let watches = daemons.each_ref().map(Watch::begin);
         let call = ["timeout", "20", "iperf3", "-c", INSIDE[1], "-J", "-t", "2"];
         let output = within(0, &call).output().expect("ip starts");
         let _ = server.kill();
         server.wait().expect("a server");
-        if output.status.success() {
-            let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-            let received = &told["end"]["sum_received"];
-            let octets = received["bytes"].as_u64().expect("octets");
-            let seconds = received["seconds"].as_f64().expect("a time");
-            println!(
-                "iperf3: {:.2} x 10^6 bit/s",
-                octets as f64 * 8.0 / seconds / 1e6
-            );
-            // No more than the cells of the contract hold, and what its buffers held before.
-            let room = (CELL_S * 48) as f64 * (seconds + 0.5);
-            assert!(
-                octets > 0 && octets as f64 <= room,
-                "{octets} in {seconds} s"
-            );
-            return println!("ran two_hosts_iperf3");
+        if !output.status.success() {
+            return Err("no answer".to_owned());
         }
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        iperf3::judge(&told, CELL_S, u64::MAX, excuse(watches))
+    });
+    match told {
+        Ok(()) => println!("ran two_hosts_iperf3"),
+        Err(reason) => println!("void two_hosts_iperf3: {reason}"),
     }
-    println!("void two_hosts_iperf3: no answer in {TRIES} tries");
 }
