@@ -12,8 +12,10 @@ mod netns;
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use cellgate::Admin;
 use daemon::{Daemon, octets};
 use gaps::{TRIES, Watch, excuse, or_void};
 use netns::{Namespace, joined};
@@ -23,11 +25,14 @@ const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
 
 /// Octets of the SDUs; 171 cells each.
 const SDU: u64 = 8_192;
-/// A daemon in each, with the interface `wan` to the other. Both adapters are on the last CPU
-/// and give it to each other; the others are everybody else's.
-fn daemons(namespaces: &[Namespace; 2]) -> [Daemon; 2] {
+/// One pair of hosts at a time: their adapters keep a CPU busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A daemon in each, started by these words, with the interface `wan` to the other. Both adapters
+/// are on the last CPU and give it to each other; the others are everybody else's.
+fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
     [0, 1].map(|side| {
-        let words = ["ip", "netns", "exec", &namespaces[side].0];
+        let words = [&["ip", "netns", "exec", &namespaces[side].0], by].concat();
         let contents = format!(
             "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
              [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
@@ -142,6 +147,7 @@ fn transfer(daemons: &[Daemon; 2], contract: &str) -> Result<(), String> {
 
 #[test]
 fn two_hosts_keep_their_contracts_over_udp() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let namespaces = match joined(["left", "right"], ADDRESSES) {
         Ok(namespaces) => namespaces,
         Err(reason) => {
@@ -150,9 +156,49 @@ fn two_hosts_keep_their_contracts_over_udp() {
             return;
         }
     };
-    let daemons = daemons(&namespaces);
+    let daemons = daemons(&namespaces, &[]);
     rates_and_files(&daemons);
     tcp(&daemons, &namespaces);
+}
+
+#[test]
+fn two_hosts_without_privilege_carry_a_rate_and_a_file_and_say_what_is_missing() {
+    const NOBODY: [&str; 4] = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+    ];
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = match joined(["plain-left", "plain-right"], ADDRESSES) {
+        Ok(namespaces) => namespaces,
+        Err(reason) => return println!("skipped two_hosts_plain: {reason}"),
+    };
+    let probe = Command::new(NOBODY[0])
+        .args(&NOBODY[1..])
+        .args([env!("CARGO_BIN_EXE_cellgate"), "--version"])
+        .output();
+    if !probe.as_ref().is_ok_and(|probe| probe.status.success()) {
+        return println!("skipped two_hosts_plain: {probe:?}");
+    }
+    let daemons = daemons(&namespaces, &NOBODY);
+    for daemon in &daemons {
+        let admin = Admin::at(daemon.socket()).expect("the daemon is there");
+        let notes = admin.server().notes.join("; ");
+        for part in ["service: nice -10 refused", "nice -20 refused"] {
+            assert!(notes.contains(part), "{notes}");
+        }
+    }
+    // So little that 30 ms of it wait in a socket's usual memory; twice as much is promised, for
+    // nobody runs them before others.
+    let bit_s = 10_000_000;
+    let contract = format!("cbr,aal5:pcr={}cps,max_sdu={SDU}", cell_s(2 * bit_s));
+    let carried = or_void(|| perf(&daemons, &contract, bit_s).map(|_| ()))
+        .and_then(|()| or_void(|| transfer(&daemons, &contract)));
+    match carried {
+        Ok(()) => println!("ran two_hosts_plain"),
+        Err(reason) => println!("void two_hosts_plain: {reason}"),
+    }
 }
 
 /// Cells/s that carry so many SDU bit/s.
