@@ -188,12 +188,21 @@ fn guaranteed_writers_come_and_go_and_best_effort_has_the_rest() {
 
 #[test]
 fn a_connection_is_kept_on_a_loaded_machine() {
-    let Some(figures) = guarantee("separation", &["--seconds", "8", "--no-stress-ng"]) else {
+    // 40 x 10^6 bit/s in SDUs of 8,192 octets.
+    const PDU_S: f64 = 40e6 / 8.0 / 8_192.0;
+    let Some(figures) = guarantee("separation", &["--seconds", "30", "--no-stress-ng"]) else {
         return;
     };
     for slice in list(&figures, "slices") {
         is_complete(slice);
         assert!(number(&slice["expected_ppm"]) > 0.0, "{slice}");
+        let kept = number(&slice["sent_pdus"]) / number(&slice["seconds"]) / PDU_S;
+        assert!((0.9..1.1).contains(&kept), "{slice}");
+    }
+    // What others take in one slice and not in the next is no doing of the connection.
+    if number(&figures["others"]) < 0.05 {
+        let left = number(&figures["work_to_expected"]);
+        assert!((0.75..1.25).contains(&left), "{figures}");
     }
     for reader in list(&figures, "overload") {
         assert!(number(&reader["received_pdus"]) > 0.0, "{reader}");
