@@ -70,6 +70,10 @@ fn guarantee(name: &str, arguments: &[&str]) -> Option<Value> {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let outcome = judge(&printed, output.status.code());
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let name = match arguments {
+        ["--resource", resource, ..] => format!("{name}_{resource}"),
+        _ => name.to_owned(),
+    };
     match outcome {
         Outcome::Held => println!("ran guarantee_{name}"),
         Outcome::Late | Outcome::Void => {
@@ -220,6 +224,27 @@ fn what_admission_allows_is_kept_and_one_more_is_refused() {
         connections.iter().for_each(is_complete);
         // Too much each way, and one more each way.
         assert!(list(&figures, "refused").len() >= 4, "{figures}");
+    }
+}
+
+#[test]
+fn what_the_machine_is_filled_with_is_kept_and_its_shortage_has_a_name() {
+    for (what, resource) in [("cpu", "adapter_cpu"), ("memory", "memory")] {
+        let arguments = ["--resource", what, "--seconds", "3"];
+        let Some(figures) = guarantee("admission", &arguments) else {
+            continue;
+        };
+        let connections = list(&figures, "connections");
+        assert!(connections.len() >= 4, "{figures}");
+        connections.iter().for_each(is_complete);
+        let refused = list(&figures, "refused");
+        assert!(!refused.is_empty(), "{figures}");
+        for refusal in refused {
+            assert_eq!(refusal["resource"], resource, "{refusal}");
+        }
+        let filled = list(&figures, "filled");
+        let (reserved, capacity) = (number(&filled[0]), number(&filled[1]));
+        assert!((0.9..=1.0).contains(&(reserved / capacity)), "{filled:?}");
     }
 }
 
