@@ -70,6 +70,10 @@ fn guarantee(name: &str, arguments: &[&str]) -> Option<Value> {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     let outcome = judge(&printed, output.status.code());
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}\n{said}"));
+    let name = match arguments {
+        ["--resource", resource, ..] => format!("{name}_{resource}"),
+        _ => name.to_owned(),
+    };
     match outcome {
         Outcome::Held => println!("ran guarantee_{name}"),
         Outcome::Late | Outcome::Void => {
@@ -188,12 +192,21 @@ fn guaranteed_writers_come_and_go_and_best_effort_has_the_rest() {
 
 #[test]
 fn a_connection_is_kept_on_a_loaded_machine() {
-    let Some(figures) = guarantee("separation", &["--seconds", "8", "--no-stress-ng"]) else {
+    // 40 x 10^6 bit/s in SDUs of 8,192 octets.
+    const PDU_S: f64 = 40e6 / 8.0 / 8_192.0;
+    let Some(figures) = guarantee("separation", &["--seconds", "30", "--no-stress-ng"]) else {
         return;
     };
     for slice in list(&figures, "slices") {
         is_complete(slice);
         assert!(number(&slice["expected_ppm"]) > 0.0, "{slice}");
+        let kept = number(&slice["sent_pdus"]) / number(&slice["seconds"]) / PDU_S;
+        assert!((0.9..1.1).contains(&kept), "{slice}");
+    }
+    // What others take in one slice and not in the next is no doing of the connection.
+    if number(&figures["others"]) < 0.05 {
+        let left = number(&figures["work_to_expected"]);
+        assert!((0.75..1.25).contains(&left), "{figures}");
     }
     for reader in list(&figures, "overload") {
         assert!(number(&reader["received_pdus"]) > 0.0, "{reader}");
@@ -211,6 +224,27 @@ fn what_admission_allows_is_kept_and_one_more_is_refused() {
         connections.iter().for_each(is_complete);
         // Too much each way, and one more each way.
         assert!(list(&figures, "refused").len() >= 4, "{figures}");
+    }
+}
+
+#[test]
+fn what_the_machine_is_filled_with_is_kept_and_its_shortage_has_a_name() {
+    for (what, resource) in [("cpu", "adapter_cpu"), ("memory", "memory")] {
+        let arguments = ["--resource", what, "--seconds", "3"];
+        let Some(figures) = guarantee("admission", &arguments) else {
+            continue;
+        };
+        let connections = list(&figures, "connections");
+        assert!(connections.len() >= 4, "{figures}");
+        connections.iter().for_each(is_complete);
+        let refused = list(&figures, "refused");
+        assert!(!refused.is_empty(), "{figures}");
+        for refusal in refused {
+            assert_eq!(refusal["resource"], resource, "{refusal}");
+        }
+        let filled = list(&figures, "filled");
+        let (reserved, capacity) = (number(&filled[0]), number(&filled[1]));
+        assert!((0.9..=1.0).contains(&(reserved / capacity)), "{filled:?}");
     }
 }
 

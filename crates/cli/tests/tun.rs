@@ -2,6 +2,8 @@
 //! machine lacks is said, and the test skipped.
 
 mod daemon;
+mod gaps;
+mod iperf3;
 mod netns;
 
 use std::io::{Read, Write};
@@ -17,6 +19,7 @@ use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_host::client::Control;
 use cellgate_host::sys::{Tun, TunKind, enter_network_namespace};
 use daemon::{Daemon, octets, threads};
+use gaps::{Watch, excuse, or_void};
 use netns::{Namespace, ip};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -265,8 +268,8 @@ fn linux_talks_to_itself_over_a_connection() {
 }
 
 /// What the client of `iperf3` tells of a run of two seconds. It waits for ever where one of its
-/// first datagrams is lost, so it is given a time, and tries.
-fn iperf3(namespaces: &[Namespace; 2], more: &[&str]) -> Result<Value, String> {
+/// first datagrams is lost, so it is given a time.
+fn measure(namespaces: &[Namespace; 2], more: &[&str]) -> Result<Value, String> {
     let command = |namespace: &Namespace, words: &[&str]| {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &namespace.0, "timeout", "20", "iperf3"]);
@@ -275,18 +278,16 @@ fn iperf3(namespaces: &[Namespace; 2], more: &[&str]) -> Result<Value, String> {
     };
     let to = ADDRESSES[1].to_string();
     let words = [&["-c", &to, "-J", "-t", "2"][..], more].concat();
-    for _ in 0..3 {
-        let mut server = command(&namespaces[1], &["-s", "-1"]).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        let output = command(&namespaces[0], &words).output().unwrap();
-        // It may have ended with its only client.
-        let _ = kill_process(Pid::from_child(&server), Signal::TERM);
-        server.wait().unwrap();
-        if output.status.success() {
-            return serde_json::from_slice(&output.stdout).map_err(|error| error.to_string());
-        }
+    let mut server = command(&namespaces[1], &["-s", "-1"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let output = command(&namespaces[0], &words).output().unwrap();
+    // It may have ended with its only client.
+    let _ = kill_process(Pid::from_child(&server), Signal::TERM);
+    server.wait().unwrap();
+    match output.status.success() {
+        true => serde_json::from_slice(&output.stdout).map_err(|error| error.to_string()),
+        false => Err("no answer".to_owned()),
     }
-    Err("no answer in three tries".to_owned())
 }
 
 #[test]
@@ -306,30 +307,15 @@ fn iperf3_measures_what_the_contract_allows() {
         let words = ["encap", "ipoa-llcsnap", "contract", &contract];
         begin(&daemons[side], &namespaces[side], side, &words);
     }
-    for (kind, more) in [("TCP", &[][..]), ("UDP", &["-u", "-b", "20M"])] {
-        let told = match iperf3(&namespaces, more) {
-            Ok(told) => told,
-            Err(reason) => return println!("void tun_iperf3: {kind}: {reason}"),
-        };
-        let end = &told["end"];
-        let (sent, received) = match kind {
-            "TCP" => (&end["sum_sent"], &end["sum_received"]),
-            _ => (&end["sum"], &end["sum"]),
-        };
-        let octets = count(&received["bytes"]);
-        let seconds = received["seconds"].as_f64().expect("a time");
-        println!(
-            "iperf3 {kind}: {:.2} of {:.2} x 10^6 bit/s that the cells carry; retransmits {}, \
-             lost {}",
-            octets as f64 * 8.0 / seconds / 1e6,
-            (CELL_S * 48 * 8) as f64 / 1e6,
-            sent["retransmits"],
-            end["sum"]["lost_packets"],
-        );
-        assert!(octets > 0 && octets <= count(&sent["bytes"]), "{end}");
-        // No more than the cells of the contract hold, and what its buffers held before.
-        let room = (CELL_S * 48) as f64 * (seconds + 0.5);
-        assert!(octets as f64 <= room, "{octets} octets in {seconds} s");
+    for (more, asked_octet_s) in [(&[][..], u64::MAX), (&["-u", "-b", "20M"], 2_500_000)] {
+        let run = or_void(|| {
+            let watches = daemons.each_ref().map(Watch::begin);
+            let told = measure(&namespaces, more)?;
+            iperf3::judge(&told, CELL_S, asked_octet_s, excuse(watches))
+        });
+        if let Err(reason) = run {
+            return println!("void tun_iperf3: {reason}");
+        }
     }
     println!("ran tun_iperf3");
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,6 +42,8 @@ impl Daemon {
         let name = format!("cellgate-cli-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).expect("a directory");
+        // Whoever it runs as makes the state directory, where nobody else may write.
+        fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).expect("it is ours");
         let config = directory.join("cellgate.toml");
         let state = directory.join("state");
         let head = format!("[server]\nstate_dir = {:?}\n", state.display().to_string());

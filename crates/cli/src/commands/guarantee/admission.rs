@@ -1,5 +1,5 @@
 //! Admission is honest: as many connections as it allows, each keeps its contract; one more is
-//! refused, with an offer that is then admitted.
+//! refused, with an offer that is then admitted. What is filled is a line, or the machine itself.
 
 use anyhow::Context;
 use cellgate::{Resource, TrafficContract};
@@ -9,7 +9,8 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
 use super::actor::{Promise, Task};
-use super::ground::Ground;
+use super::fill::Short;
+use super::ground::{Ground, OC3};
 use super::pair::{Acted, Cast, NoRoom, Pair};
 use super::rule::Judgement;
 use super::stalls::Watch;
@@ -40,13 +41,26 @@ pub(crate) struct Args {
     /// What sizes, rates and directions are drawn by
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Fill this of the machine, on lines that are never short [default: fill a line]
+    #[arg(long, value_name = "WHAT", conflicts_with = "socket")]
+    resource: Option<Short>,
+}
+
+impl Args {
+    /// That of a daemon of its own.
+    pub(super) fn config(&self) -> String {
+        self.resource.map_or(OC3.to_owned(), Short::config)
+    }
 }
 
 /// The pairs, and what was asked and answered on the way.
-struct Full {
-    pairs: Vec<Pair>,
-    refusals: Vec<(String, NoRoom)>,
-    errors: Vec<String>,
+#[derive(Default)]
+pub(super) struct Full {
+    pub(super) pairs: Vec<Pair>,
+    pub(super) refusals: Vec<(String, NoRoom)>,
+    pub(super) errors: Vec<String>,
+    /// Of the resource that was filled, what is reserved and what there is.
+    pub(super) filled: Option<(u64, u64)>,
 }
 
 pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
@@ -54,7 +68,11 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         mut pairs,
         refusals,
         errors,
-    } = fill(args.seed, ground)?;
+        filled,
+    } = match args.resource {
+        Some(short) => short.fill(args.seed, ground)?,
+        None => fill(args.seed, ground)?,
+    };
     let begin = MonotonicClock.now().plus_ns(PREPARE_NS);
     let task = Task {
         origin: begin,
@@ -117,18 +135,22 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
             })
         })
         .collect();
-    let figures = json!({ "seed": args.seed, "connections": connections, "refused": refused });
+    if let Some((reserved, capacity)) = filled {
+        text += &format!("filled    {reserved} of {capacity}\n");
+    }
+    let figures = json!({
+        "seed": args.seed,
+        "connections": connections,
+        "refused": refused,
+        "filled": filled,
+    });
     Ok(Tried::of(text, figures, judgements, &stalls))
 }
 
 /// Opens what is drawn, and in each direction the rest of what there is.
 fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
     let mut rng = Pcg64Mcg::new(u128::from(seed) << 1 | 1);
-    let mut full = Full {
-        pairs: Vec::new(),
-        refusals: Vec::new(),
-        errors: Vec::new(),
-    };
+    let mut full = Full::default();
     for number in 0..DRAWN {
         let sdu = SDUS[rng.next_u32() as usize % SDUS.len()];
         let octet_s = OCTET_S.0 + rng.next_u64() % OCTET_S.1;
@@ -159,7 +181,7 @@ fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
     Ok(full)
 }
 
-fn cast(number: u32, from: usize, promise: Promise) -> Cast {
+pub(super) fn cast(number: u32, from: usize, promise: Promise) -> Cast {
     Cast {
         name: format!("C{}", number + 1),
         number,
@@ -170,7 +192,7 @@ fn cast(number: u32, from: usize, promise: Promise) -> Cast {
     }
 }
 
-fn what(cast: &Cast) -> String {
+pub(super) fn what(cast: &Cast) -> String {
     let octet_s = cast.promise.map_or(0.0, |promise| promise.octet_s());
     let way = if cast.from == 0 { "out" } else { "back" };
     format!("{octet_s:.0} octets/s {way} in SDUs of {} octets", cast.sdu)

@@ -11,6 +11,10 @@ use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
 use rustix::process::{Pid, Signal, kill_process};
 
+/// Two interfaces that are each other's peer, at the rate of an OC-3.
+pub(super) const OC3: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+                              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n";
+
 /// A daemon, and which two of its interfaces are joined.
 pub(super) struct Ground {
     socket: PathBuf,
@@ -23,11 +27,11 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// The daemon at `socket`, or without one a daemon of its own.
-    pub(super) fn new(socket: Option<&Path>) -> anyhow::Result<Self> {
+    /// The daemon at `socket`, or without one a daemon of its own with this configuration.
+    pub(super) fn new(socket: Option<&Path>, config: &str) -> anyhow::Result<Self> {
         let own = match socket {
             Some(_) => None,
-            None => Some(Own::start()?),
+            None => Some(Own::start(config)?),
         };
         let socket = match (&own, socket) {
             (_, Some(socket)) => socket.to_owned(),
@@ -82,17 +86,13 @@ struct Own {
 }
 
 impl Own {
-    fn start() -> anyhow::Result<Self> {
+    fn start(contents: &str) -> anyhow::Result<Self> {
         let name = format!("cellgate-guarantee-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir_all(&directory)?;
         let config = directory.join("cellgate.toml");
-        let text = format!(
-            "[server]\nstate_dir = {:?}\n\
-             [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
-             [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
-            directory.display().to_string()
-        );
+        let directory_text = directory.display().to_string();
+        let text = format!("[server]\nstate_dir = {directory_text:?}\n{contents}");
         fs::write(&config, text)?;
         let program = std::env::current_exe().context("where is this program?")?;
         let mut child = Command::new(program)

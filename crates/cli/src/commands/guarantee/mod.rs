@@ -12,6 +12,7 @@
 mod actor;
 mod admission;
 mod bins;
+mod fill;
 mod ground;
 mod pair;
 mod plot;
@@ -34,7 +35,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::output::{self, Exit};
-use ground::Ground;
+use ground::{Ground, OC3};
 use rule::{Judgement, Weather};
 use stalls::Stalls;
 
@@ -53,7 +54,7 @@ pub(crate) enum Command {
     Schedule(Args),
     /// A connection of 40 x 10^6 bit/s while processes take all CPU time that they can get
     Separation(separation::Args),
-    /// As many connections as admission allows, and one more
+    /// As many connections as admission allows, on a line or of the machine, and one more
     Admission(admission::Args),
     #[command(hide = true)]
     Writer,
@@ -99,15 +100,15 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Writer => writer::run()?,
         Command::Reader => reader::run()?,
         Command::Spinner => spinner::run()?,
-        Command::Precision(args) => return experiment("precision", args, precision::run),
-        Command::Schedule(args) => return experiment("schedule", args, schedule::run),
+        Command::Precision(args) => return experiment("precision", args, OC3, precision::run),
+        Command::Schedule(args) => return experiment("schedule", args, OC3, schedule::run),
         Command::Separation(args) => {
-            return experiment("separation", &args.common, |_, ground| {
+            return experiment("separation", &args.common, OC3, |_, ground| {
                 separation::run(args, ground)
             });
         }
         Command::Admission(args) => {
-            return experiment("admission", &args.common, |_, ground| {
+            return experiment("admission", &args.common, &args.config(), |_, ground| {
                 admission::run(args, ground)
             });
         }
@@ -175,13 +176,14 @@ struct Report {
     verdict: String,
 }
 
-/// Tries an experiment until a try is not void, and shows each.
+/// Tries an experiment until a try is not void, and shows each. A daemon of its own has `config`.
 fn experiment(
     name: &'static str,
     args: &Args,
+    config: &str,
     try_once: impl Fn(&Args, &Ground) -> anyhow::Result<Tried>,
 ) -> anyhow::Result<Exit> {
-    let ground = Ground::new(args.socket.as_deref())?;
+    let ground = Ground::new(args.socket.as_deref(), config)?;
     let say = |text: &str| match args.json {
         true => {
             eprint!("{text}");
