@@ -3,6 +3,7 @@
 mod daemon;
 
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 use daemon::{Daemon, octets, stderr, stdout};
 use serde_json::Value;
@@ -234,6 +235,35 @@ fn what_is_sent_and_received_is_told() {
             (&25_000.into(), &26.into())
         );
     }
+}
+
+#[test]
+fn discards_are_told_by_reason() {
+    let daemon = daemon();
+    for address in ["a.0.60", "b.0.60"] {
+        daemon.ok(&["vc", "add", address, "contract", "ubr,aal5:max_sdu=40"]);
+    }
+    let counts = |reason: &str| {
+        let shown = object(&daemon.ok(&["vc", "show", "b.0.60", "-J"]));
+        let stats = &shown["connections"][0]["stats"];
+        ["cells", "pdus"].map(|what| stats[format!("{what}_discarded")][reason].as_u64())
+    };
+    assert_eq!(counts("oversized"), [None, None]);
+    daemon.ok(&["vc", "del", "a.0.60"]);
+    let send = [
+        "send",
+        "--vc",
+        "a.0.60",
+        "--contract",
+        "ubr,aal5:max_sdu=1000",
+    ];
+    daemon.feed(&[&send[..], &["-"]].concat(), &octets(1_000));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while counts("oversized")[1] != Some(1) {
+        assert!(Instant::now() < deadline, "{:?}", counts("oversized"));
+    }
+    // Those beyond the PDU's first two cells, 1,008 octets with the trailer being 21.
+    assert!(counts("oversized")[0].is_some_and(|cells| cells > 1));
 }
 
 #[test]

@@ -176,10 +176,13 @@ fn a_running_daemon_shows_what_makes_it_again() {
 impl Daemon {
     /// Starts one, and waits until it is ready: what it has said.
     fn start(words: &[&str], config: &str) -> (Self, Vec<String>) {
-        let binary = [env!("CARGO_BIN_EXE_cellgate"), "serve", "-c", config];
-        let words = [words, &binary].concat();
+        Self::start_program(&[words, &[env!("CARGO_BIN_EXE_cellgate")]].concat(), config)
+    }
+
+    fn start_program(words: &[&str], config: &str) -> (Self, Vec<String>) {
         let mut program = Command::new(words[0]);
-        program.args(&words[1..]).stderr(Stdio::piped());
+        program.args(&words[1..]).args(["serve", "-c", config]);
+        program.stderr(Stdio::piped());
         let mut child = program.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
@@ -303,6 +306,62 @@ fn without_privilege_it_serves_and_says_what_is_missing() {
     let received = connection.recv(&mut buffer).unwrap();
     assert_eq!(&buffer[..received.len], b"it works");
     println!("ran thread_classes_plain");
+}
+
+/// What a process has of the kernel's capability sets (`CapEff`, `CapBnd`, ...).
+fn capabilities(pid: u32, set: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(set));
+    u64::from_str_radix(line.unwrap().trim_start_matches(':').trim(), 16).unwrap()
+}
+
+#[test]
+fn root_without_a_user_keeps_what_the_adapter_needs_and_no_more() {
+    const NAME: &str = "privileges";
+    // CAP_IPC_LOCK and CAP_SYS_NICE.
+    const KEPT: u64 = 1 << 14 | 1 << 23;
+    if !geteuid().is_root() {
+        return println!("skipped {NAME}: not root");
+    }
+    let directory = Directory::new("privileges");
+    let config = directory.write("config.toml", &configuration(&directory.0));
+    // Where nobody but another user can go: root could, with what it gives up.
+    let home = directory.path("home");
+    std::fs::create_dir(&home).unwrap();
+    let program = format!("{home}/cellgate");
+    std::fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).unwrap();
+    std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&home, Some(65_534), Some(65_534)).unwrap();
+    let (daemon, said) = Daemon::start_program(&[&program], &config);
+    assert!(
+        said.iter().any(|line| line.ends_with(": ready")),
+        "{said:?}"
+    );
+    let (first, vcs) = adapter(&directory).expect("it listens");
+    assert_eq!(vcs, 1);
+    let within = |pid| {
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"] {
+            let has = capabilities(pid, set);
+            assert_eq!(has & !KEPT, 0, "{set} of {pid}: {has:x}");
+        }
+        capabilities(pid, "CapEff")
+    };
+    let given = capabilities(std::process::id(), "CapPrm") & KEPT;
+    assert_eq!(within(daemon.0.id()), given);
+    assert_eq!(within(first), given);
+    // What it has is enough for another adapter.
+    let pid = Pid::from_raw(first.cast_signed()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let second = loop {
+        match adapter(&directory) {
+            Some((second, 1)) if second != first => break second,
+            _ => std::thread::sleep(Duration::from_millis(10)),
+        }
+        assert!(Instant::now() < deadline, "it is not replaced");
+    };
+    assert_eq!(within(second), given);
+    println!("ran {NAME}");
 }
 
 #[test]

@@ -6,12 +6,12 @@ mod daemon;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use daemon::{Daemon, ends, octets, stderr, stdout};
 use rustix::fs::Mode;
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
 /// What `a` sends and `b` receives under it. An address receives on one of an adapter's interfaces.
@@ -115,6 +115,11 @@ fn exit_codes_tell_kinds_of_failure_apart() {
         (2, "vc add a.40 contract ubr", "no address"),
         (2, "vc add", "Usage"),
         (2, "itf add x type tin", "memory or udp"),
+        (
+            2,
+            "itf add x type udp local ::1 peer ::1 label 16 pack 0",
+            "`pack 0`: expected 1 to 65535",
+        ),
         (2, "send --block 0", "0 octets"),
         (2, "send --contract cbr,aal5:pcr", "cellgate contract"),
         (2, "send --contract ubr,aal5:tx:none", "sends nothing"),
@@ -128,6 +133,7 @@ fn exit_codes_tell_kinds_of_failure_apart() {
             "this would fit: cbr",
         ),
         (1, "vc add c.0.40 contract ubr", "itf show"),
+        (2, "vc add 0.40 contract ubr", "name one of: a, b"),
         (1, "vc del a.0.40", "vc show"),
         (1, "vc show a.0.40", "no connection has"),
         (1, "itf del c", "itf show"),
@@ -312,6 +318,55 @@ fn perf_prints_what_was_sent_and_what_became_of_it() {
 }
 
 #[test]
+fn who_may_make_no_network_device_hears_what_it_takes() {
+    const NAME: &str = "tun_refused";
+    if !Path::new("/dev/net/tun").exists() {
+        return println!("skipped {NAME}: there is no /dev/net/tun");
+    }
+    let daemon = daemon();
+    let binary = env!("CARGO_BIN_EXE_cellgate");
+    // Root keeps what its bounding set has.
+    let mut command = match geteuid().is_root() {
+        true => Command::new("setpriv"),
+        false => Command::new(binary),
+    };
+    if geteuid().is_root() {
+        command.args(["--bounding-set=-net_admin", binary]);
+    }
+    let words = "tun add cg0 vc a.0.40 encap ipoa-llcsnap";
+    command
+        .args(words.split(' '))
+        .env("CELLGATE_SOCKET", daemon.socket());
+    let refused = match command.output() {
+        Ok(refused) => refused,
+        Err(error) => return println!("skipped {NAME}: {error}"),
+    };
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for part in [
+        "CAP_NET_ADMIN",
+        "ip tuntap add cg0 mode tun user",
+        "(os error ",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    println!("ran {NAME}");
+}
+
+#[test]
+fn busy_interfaces_and_addresses_are_told_with_what_to_do() {
+    let daemon = daemon();
+    daemon.ok(&["vc", "add", "a.0.40", "contract", "ubr,aal5"]);
+    let said = daemon.fails(1, &["itf", "del", "a"]);
+    assert!(
+        said.contains("has connections, 1:") && said.contains("vc show"),
+        "{said}"
+    );
+    let said = daemon.fails(1, &["vc", "add", "a.0.40", "contract", "ubr,aal5"]);
+    assert!(said.contains("joined (`cellgate itf add a"), "{said}");
+}
+
+#[test]
 fn ping_tells_what_comes_back() {
     let daemon = daemon();
     daemon.ok(&["itf", "add", "loop", "type", "memory", "peer", "loop"]);
@@ -343,8 +398,15 @@ fn ping_tells_what_comes_back() {
         (&json["cells_sent"], &json["cells_returned"]),
         (&1.into(), &0.into())
     );
-    let said = daemon.fails(1, &["ping", "a.0.42", "-c", "1"]);
-    assert!(said.contains("vc show"), "{said}");
+    for (exit, address, says) in [
+        (1, "a.0.42", "vc show"),
+        (2, "0.40", "name one of: a, b, loop"),
+    ] {
+        let refused = daemon.run(&["ping", address, "-c", "1"]);
+        assert_eq!(refused.status.code(), Some(exit), "{address}");
+        assert!(stderr(&refused).contains(says), "{}", stderr(&refused));
+        assert_eq!(stdout(&refused), "");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -275,14 +275,29 @@ fn a_socket_of_the_wrong_kind_is_refused() {
     assert!(said.contains("ListenSequentialPacket"), "{said}");
 }
 
+/// A file of docs/systemd.
+fn shipped(name: &str) -> PathBuf {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/systemd");
+    all.join(name)
+}
+
+/// The value of a unit's only line with this key.
+fn setting(unit: &str, key: &str) -> String {
+    let text = fs::read_to_string(shipped(unit)).expect("a unit");
+    let of_key = |line: &str| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned());
+    let mut values = text.lines().filter_map(of_key);
+    let value = values.next();
+    assert_eq!(values.next(), None, "{unit}: {key}");
+    value.unwrap_or_else(|| panic!("{unit} has no {key}"))
+}
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     let manager = Manager::new();
-    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/systemd");
     let mut command = Command::new("systemd-analyze");
     command.arg("verify");
     for name in ["cellgate.service", "cellgate.socket"] {
-        let text = fs::read_to_string(units.join(name)).expect("a unit");
+        let text = fs::read_to_string(shipped(name)).expect("a unit");
         // The program need not be installed.
         let program = env!("CARGO_BIN_EXE_cellgate");
         let copy = manager.path(name);
@@ -297,4 +312,87 @@ fn systemd_finds_nothing_wrong_with_the_units() {
         }
         Err(error) => println!("skipped systemd_units: {error}"),
     }
+}
+
+#[test]
+fn what_the_units_name_is_shipped_and_told() {
+    let user = setting("cellgate.service", "User");
+    let users = fs::read_to_string(shipped("cellgate.sysusers")).expect("a file");
+    assert!(users.contains(&format!("\nu {user} - ")), "{users}");
+    for (unit, key) in [
+        ("cellgate.service", "Group"),
+        ("cellgate.socket", "SocketUser"),
+        ("cellgate.socket", "SocketGroup"),
+    ] {
+        assert_eq!(setting(unit, key), user, "{unit}: {key}");
+    }
+    let config = setting("cellgate.service", "AssertPathExists");
+    let start = setting("cellgate.service", "ExecStart");
+    assert!(start.ends_with(&format!("serve -c {config}")), "{start}");
+    let told = fs::read_to_string(shipped("../server.md")).expect("a document");
+    assert!(told.contains(&format!("install -m 644 cellgate.toml {config}")));
+    for file in fs::read_dir(shipped("")).expect("a directory") {
+        let name = file.expect("a file").file_name();
+        let name = name.to_str().expect("a name");
+        assert!(told.contains(name), "nobody is told of {name}");
+    }
+}
+
+/// As the service is started: another user with the unit's capabilities, and its configuration.
+#[test]
+fn the_service_has_all_that_it_needs() {
+    const NAME: &str = "systemd_service";
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped {NAME}: not root");
+    }
+    let manager = Manager::new();
+    let state = manager.path("state");
+    fs::create_dir(&state).expect("a directory");
+    std::os::unix::fs::chown(&state, Some(65_534), Some(65_534)).expect("a user");
+    let shipped = fs::read_to_string(shipped("cellgate.toml")).expect("a configuration");
+    let config = manager.path("cellgate.toml");
+    let text = format!("{shipped}\n[server]\nstate_dir = {state:?}\n");
+    fs::write(&config, text).expect("a file");
+    // Others cannot go where this program lies.
+    let program = manager.path("cellgate");
+    fs::copy(env!("CARGO_BIN_EXE_cellgate"), &program).expect("a file");
+    let only = |key| {
+        let all = setting("cellgate.service", key).to_ascii_lowercase();
+        let names = all.split(' ').map(|name| name.replace("cap_", "+"));
+        format!("-all,{}", names.collect::<Vec<_>>().join(","))
+    };
+    let (ambient, bounding) = (only("AmbientCapabilities"), only("CapabilityBoundingSet"));
+    let as_service = || {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(format!("--inh-caps={ambient}"))
+            .arg(format!("--ambient-caps={ambient}"))
+            .arg(format!("--bounding-set={bounding}"))
+            .arg(&program);
+        command
+    };
+    let probe = as_service().arg("--version").output();
+    if !probe.as_ref().is_ok_and(|probe| probe.status.success()) {
+        return println!("skipped {NAME}: {probe:?}");
+    }
+    fs::set_permissions(manager.path("notify"), PermissionsExt::from_mode(0o666)).expect("mine");
+    let (reader, writer) = io::pipe().expect("a pipe");
+    let mut command = as_service();
+    command
+        .args(["serve", "-c"])
+        .arg(&config)
+        .env("NOTIFY_SOCKET", manager.path("notify"))
+        .stdin(Stdio::null())
+        .stderr(writer);
+    let child = command.spawn().expect("a program");
+    drop(command);
+    let said = Some(read(reader));
+    let service = Service { child, said };
+    manager.await_told("READY=1");
+    let said = service.end();
+    for missing in ["refused", "not locked", "not fifo", "not pinned"] {
+        assert!(!said.contains(missing), "{said}");
+    }
+    println!("ran {NAME}");
 }

@@ -21,18 +21,14 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// The longest stall of the adapter that must not cost a conforming sender anything: what
-    /// arrives behind one comes in a burst.
-    const STALL_NS: u64 = 30_000_000;
-
     /// With a tolerance of one credit beyond that of the interval, a burst of so many octets (at
-    /// least the largest PDU), and what arrives within `late_ns` and one stall of the adapter.
+    /// least the largest PDU), and what arrives within `late_ns`: behind a stall of the adapter all
+    /// of it comes in a burst.
     pub(crate) fn new(now: Time, credit: Credit, burst: u64, late_ns: u64) -> Self {
         let interval_ns = u128::from(credit.interval_ns()).saturating_sub(1).max(1);
         let octets = u128::from(credit.octets());
-        let late_ns = u128::from(late_ns.saturating_add(Self::STALL_NS));
         // Below 2^32 * 2^65.
-        let depth = (2 * octets + u128::from(burst)) * interval_ns + late_ns * octets;
+        let depth = (2 * octets + u128::from(burst)) * interval_ns + u128::from(late_ns) * octets;
         Self {
             interval_ns,
             credit: octets,
@@ -64,6 +60,7 @@ mod tests {
     use super::*;
 
     const SDU: u16 = 1_500;
+    const STALL_NS: u64 = 30_000_000;
 
     fn credit(octet_s: u64) -> Credit {
         Credit::for_sdu_rate(8 * octet_s, SDU, Jitter::Low).unwrap()
@@ -74,7 +71,7 @@ mod tests {
         let credit = credit(1_234_567);
         let mut pace = UsageControl::new(Time::ZERO, credit, Remainder::Carried);
         // The reader's bucket begins in the middle of an interval of the sender's.
-        let mut allowance = Allowance::new(Time::from_ns(777_777), credit, SDU.into(), 0);
+        let mut allowance = Allowance::new(Time::from_ns(777_777), credit, SDU.into(), STALL_NS);
         let (mut now, mut arrival) = (Time::ZERO, Time::ZERO);
         let mut stalls = 0;
         for i in 0..200_000_u64 {
@@ -83,7 +80,7 @@ mod tests {
                 now = next;
             }
             if i % 1_000 == 0 {
-                arrival = now.plus_ns(Allowance::STALL_NS);
+                arrival = now.plus_ns(STALL_NS);
                 stalls += 1;
             }
             arrival = arrival.max(now);
@@ -95,7 +92,7 @@ mod tests {
     #[test]
     fn more_than_the_rate_is_dismissed_down_to_the_rate() {
         const OCTET_S: u64 = 1_000_000;
-        let mut allowance = Allowance::new(Time::ZERO, credit(OCTET_S), SDU.into(), 0);
+        let mut allowance = Allowance::new(Time::ZERO, credit(OCTET_S), SDU.into(), STALL_NS);
         // Three times the rate for ten seconds.
         let gap_ns = u64::from(SDU) * 1_000_000_000 / (3 * OCTET_S);
         let taken = (0..20_000_u64)

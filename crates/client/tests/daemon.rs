@@ -54,12 +54,17 @@ struct Daemon {
 
 impl Daemon {
     fn start(name: &str) -> Self {
+        Self::start_with(name, "", "")
+    }
+
+    /// One with more keys of its adapter, and more sections.
+    fn start_with(name: &str, adapter: &str, more: &str) -> Self {
         let name = format!("cellgate-client-{name}-{}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let config = format!(
             "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
-             yield_when_idle = true\nvcs = 64\nports = 4\nport_cells = 4096\n\
+             yield_when_idle = true\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n{more}\n\
              [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
             directory.to_str().unwrap()
@@ -247,4 +252,35 @@ fn a_permanent_connection_is_taken_given_back_and_taken_again() {
         }
     }
     admin.delete("b.0.7").unwrap();
+}
+
+#[test]
+fn what_the_daemon_tolerates_the_library_does_not_dismiss() {
+    const SDUS: u64 = 400;
+    let stall = "gap_max_ns = 5000000000";
+    let late = "[admission]\ncdvt_ns = 5000000000";
+    for (name, adapter, more) in [("stall", stall, ""), ("late", "gap_max_ns = 1", late)] {
+        let daemon = Daemon::start_with(name, adapter, more);
+        let a = daemon.builder("a.0.100", SENDS).open().unwrap();
+        // Policed by its buffer only: what is beyond the rate reaches the library. Five seconds at
+        // that rate have more cells than there come at once.
+        let contract = "cbr,aal5:police=buffer,tx:none,rx:pcr=100,max_sdu=40";
+        let b = daemon.builder("b.0.100", contract).receive_pdus(1_000);
+        let b = b.open().unwrap();
+        for _ in 0..2 {
+            for i in 0..SDUS {
+                a.send(&i.to_be_bytes()).unwrap();
+            }
+            let mut buffer = [0; 40];
+            let received = |_| {
+                b.recv_timeout(&mut buffer, Duration::from_millis(500))
+                    .is_ok()
+            };
+            let taken = (0..SDUS).map(received).take_while(|taken| *taken).count();
+            assert_eq!((taken as u64, b.dismissed()), (SDUS, 0), "{name}");
+            // A changed contract has the same tolerance, and all of it again.
+            b.set_contract(&contract.replace("pcr=100", "pcr=101"))
+                .unwrap();
+        }
+    }
 }

@@ -230,7 +230,7 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
     let (_, mut vc) = steady.open(open("0.100", CBR)).unwrap();
     let mut rng = Pcg64Mcg::new(5);
     let samples = [
-        r#"{"request":{"id":1,"request":{"hello":{"version":1}}}}"#.to_owned(),
+        r#"{"request":{"id":1,"request":{"hello":{"version":2}}}}"#.to_owned(),
         r#"{"request":{"id":2,"request":{"list":{"from":0}}}}"#.to_owned(),
         r#"{"request":{"id":3,"request":{"open":{"address":"0.101","contract":"CBR"}}}}"#
             .replace("CBR", CBR),

@@ -1,6 +1,7 @@
 //! `cellgate serve`: the daemon.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -41,8 +42,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         config,
         path: args.config.clone(),
         adapter: || {
-            let mut program = Command::new(std::env::current_exe()?);
-            program.args(["serve", AS_ADAPTER]);
+            // This very program, wherever it lies: the way there may lead through directories that
+            // a daemon without privileges cannot pass, and another version be there by now.
+            let mut program = Command::new("/proc/self/exe");
+            program.arg0("cellgate").args(["serve", AS_ADAPTER]);
             Ok(program)
         },
         // Nobody may be listening any more.

@@ -29,6 +29,8 @@ pub(super) struct Receiver {
     /// The present memory is the last; those before it are read until they are empty. Never empty.
     memories: VecDeque<ClientReceive>,
     max_sdu: Option<u16>,
+    /// What the adapter lets come early, in nanoseconds.
+    early_ns: u64,
     allowance: Option<Allowance>,
     /// PDUs of low priority are beyond the contract, and delivered all the same.
     tags: bool,
@@ -40,6 +42,7 @@ impl Receiver {
         let mut receiver = Self {
             memories: VecDeque::from([memory]),
             max_sdu: None,
+            early_ns: 0,
             allowance: None,
             tags: false,
             counters: ConnectionCounters::default(),
@@ -51,6 +54,7 @@ impl Receiver {
     /// Another contract.
     pub(super) fn renew(&mut self, now: Time, opened: &Opened, contract: &TrafficContract) {
         self.max_sdu = opened.receive_max_sdu;
+        self.early_ns = opened.receive_early_ns;
         self.tags = contract.excess == Excess::Tag;
         self.police(now, opened.receive_credit, contract);
     }
@@ -77,7 +81,7 @@ impl Receiver {
     fn police(&mut self, now: Time, credit: Option<Credit>, contract: &TrafficContract) {
         let tolerated = contract.receive.unwrap_or_default();
         let late_ns = tolerated.dvt_ns.unwrap_or(0);
-        let late_ns = late_ns.saturating_add(tolerated.cdvt_ns.unwrap_or(0));
+        let late_ns = late_ns.saturating_add(self.early_ns);
         let burst_cells = tolerated.mbs.map_or(0, NonZeroU32::get);
         let burst = u64::from(burst_cells) * PAYLOAD_LEN as u64;
         self.allowance = credit.zip(self.max_sdu).map(|(credit, max_sdu)| {

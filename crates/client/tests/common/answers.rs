@@ -35,6 +35,9 @@ fn settings(from: u32) -> Settings {
     }
 }
 
+/// The longest stall of an adapter that costs nothing.
+const GAP_MAX_NS: u64 = 30_000_000;
+
 type Answered = Result<(Confirm, Vec<OwnedFd>), Refused>;
 
 /// The contract that `CanGrow` offers.
@@ -115,7 +118,7 @@ impl Server {
                 gaps: 2,
                 gaps_total_ns: 300_000,
                 gap_longest_ns: 200_000,
-                gap_admitted_ns: 30_000_000,
+                gap_admitted_ns: GAP_MAX_NS,
             }),
             Request::Resources => Confirm::Resources(vec![ResourceInfo {
                 resource: Resource::TransmitBandwidth,
@@ -223,6 +226,9 @@ impl Server {
             receive_max_sdu: terms.receive.map(|receive| receive.max_sdu),
             transmit_credit: credit(&contract, contract.transmit),
             receive_credit: credit(&contract, contract.receive),
+            receive_early_ns: terms
+                .receive
+                .map_or(0, |receive| receive.cdvt_ns + GAP_MAX_NS),
         };
         self.clients[i].vc = Some(Vc {
             host,
@@ -284,6 +290,9 @@ impl Server {
             receive_max_sdu: terms.receive.map(|receive| receive.max_sdu),
             transmit_credit: credit(&contract, contract.transmit),
             receive_credit: credit(&contract, contract.receive),
+            receive_early_ns: terms
+                .receive
+                .map_or(0, |receive| receive.cdvt_ns + GAP_MAX_NS),
             ..vc.opened.clone()
         };
         let memory = !fds.is_empty();
@@ -361,7 +370,7 @@ fn terms(contract: &TrafficContract, open: &Open) -> Result<Terms, Refused> {
         transmit_pdus: open.transmit_pdus,
         receive_pdus: open.receive_pdus.unwrap_or(0),
         wake_up_ns: 1_000_000,
-        gap_max_ns: 30_000_000,
+        gap_max_ns: GAP_MAX_NS,
         clump_cells: 1,
     };
     if let Some(asked) = contract.transmit.and_then(|d| d.pcr)

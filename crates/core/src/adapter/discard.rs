@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::aal::aal34;
@@ -112,8 +114,9 @@ impl From<aal34::Discard> for Discard {
     }
 }
 
-/// A count for each reason.
+/// A count for each reason. As JSON it has the reasons whose count is not zero, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "BTreeMap<Discard, u64>", from = "BTreeMap<Discard, u64>")]
 pub struct DiscardCounts {
     counts: [u64; Discard::ALL.len()],
 }
@@ -141,6 +144,22 @@ impl DiscardCounts {
     }
 }
 
+impl From<DiscardCounts> for BTreeMap<Discard, u64> {
+    fn from(counts: DiscardCounts) -> Self {
+        counts.iter().filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+impl From<BTreeMap<Discard, u64>> for DiscardCounts {
+    fn from(named: BTreeMap<Discard, u64>) -> Self {
+        let mut counts = Self::default();
+        for (reason, n) in named {
+            counts.add(reason, n);
+        }
+        counts
+    }
+}
+
 /// What became of one cell at the moment it was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CellOutcome {
@@ -152,4 +171,29 @@ pub enum CellOutcome {
     Answered,
     /// Thrown away; earlier cells of the same PDU, if any were held, with it.
     Discarded(Discard),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_by_the_names_of_their_reasons() {
+        let mut counts = DiscardCounts::default();
+        assert_eq!(serde_json::to_string(&counts).unwrap(), "{}");
+        for (n, reason) in Discard::ALL.into_iter().enumerate() {
+            counts.add(reason, n as u64);
+        }
+        let told = serde_json::to_value(counts).unwrap();
+        assert_eq!(
+            serde_json::from_value::<DiscardCounts>(told.clone()).unwrap(),
+            counts
+        );
+        let told = told.as_object().unwrap();
+        assert_eq!(told.len(), Discard::ALL.len() - 1);
+        for (reason, n) in counts.iter().filter(|(_, n)| *n > 0) {
+            assert_eq!(told[reason.name()], n);
+        }
+        assert!(serde_json::from_str::<DiscardCounts>(r#"{"bad_luck":1}"#).is_err());
+    }
 }

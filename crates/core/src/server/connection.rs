@@ -311,6 +311,7 @@ impl Connection {
             receive_max_sdu: self.plan.max_sdu(Direction::Receive),
             transmit_credit: self.plan.credit(Direction::Transmit, self.applied.transmit),
             receive_credit: self.plan.credit(Direction::Receive, self.applied.receive),
+            receive_early_ns: self.plan.receive_early_ns(),
         })
     }
 

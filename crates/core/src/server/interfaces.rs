@@ -59,8 +59,11 @@ impl Server {
     pub(super) fn find_interface(&self, address: &Address) -> Result<Found, Refused> {
         let named = match &address.interface {
             Some(name) => self.interfaces.get(name),
-            None if self.interfaces.len() == 1 => self.interfaces.values().next(),
-            None => None,
+            None if self.interfaces.len() > 1 => {
+                let names = self.interfaces.keys().cloned().collect();
+                return Err(Refused::InterfaceUnnamed { names });
+            }
+            None => self.interfaces.values().next(),
         };
         let usable = |interface: &&Interface| {
             matches!(interface.stage, LinkStage::There | LinkStage::Relinking)
@@ -165,8 +168,9 @@ impl Server {
         if interface.stage != LinkStage::There {
             return Err(Refused::NoInterface);
         }
-        if self.interface_info(interface).connections > 0 {
-            return Err(Refused::Interface("it has connections".to_owned()));
+        let connections = self.interface_info(interface).connections;
+        if connections > 0 {
+            return Err(Refused::InterfaceInUse { connections });
         }
         if !interface.linked {
             self.forget_interface(name);

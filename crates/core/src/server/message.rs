@@ -10,7 +10,7 @@ use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -310,6 +310,9 @@ pub struct Opened {
     pub transmit_credit: Option<Credit>,
     /// The pace of what is received; none: it is not paced.
     pub receive_credit: Option<Credit>,
+    /// What may come early beyond that pace, in nanoseconds: the CDVT, given or assumed, and the
+    /// longest stall of the adapter that costs nothing.
+    pub receive_early_ns: u64,
 }
 
 /// Why a connection has ended though its application did not close it.

@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub(super) sizes: ConnectionSizes,
     pub(super) demand: Demand,
     line: CellRate,
+    /// [`ServerAssumptions::gap_max_ns`](super::ServerAssumptions::gap_max_ns).
+    gap_max_ns: u64,
 }
 
 /// What a plan depends on beside the contract.
@@ -70,6 +72,7 @@ impl Circumstances<'_> {
             sizes,
             demand: Demand::default(),
             line: self.line,
+            gap_max_ns: assume.gap_max_ns,
         };
         plan.demand = self.demand(&plan)?;
         Ok(plan)
@@ -259,6 +262,12 @@ impl Plan {
             Direction::Transmit => self.terms.transmit.map(|transmit| transmit.max_sdu),
             Direction::Receive => self.terms.receive.map(|receive| receive.max_sdu),
         }
+    }
+
+    /// What the adapter lets come early, at its port and by its own stalls.
+    pub(super) fn receive_early_ns(&self) -> u64 {
+        let receive = self.terms.receive;
+        receive.map_or(0, |receive| receive.cdvt_ns.saturating_add(self.gap_max_ns))
     }
 
     fn pdu_cells(&self, sdu: u16) -> u32 {

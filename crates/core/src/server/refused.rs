@@ -135,6 +135,12 @@ pub enum Refused {
     /// No such interface.
     #[error("no such interface")]
     NoInterface,
+    /// The address names no interface, and there are several.
+    #[error("the address names no interface; name one of: {}", names.join(", "))]
+    InterfaceUnnamed {
+        /// Those that there are.
+        names: Vec<String>,
+    },
     /// The interface's pseudowire carries cells of another VC or path alone.
     #[error("the interface carries {carried} alone")]
     NotCarried {
@@ -144,6 +150,12 @@ pub enum Refused {
     /// The interface cannot be had.
     #[error("the interface cannot be had: {0}")]
     Interface(String),
+    /// Connections are open on the interface that is to be removed.
+    #[error("the interface has connections, {connections}: delete them first")]
+    InterfaceInUse {
+        /// How many.
+        connections: u32,
+    },
     /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,

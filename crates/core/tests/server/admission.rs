@@ -2,7 +2,7 @@
 
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage,
+    ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -215,7 +215,7 @@ fn a_worker_takes_cpu_time_of_the_workers() {
     let worker = world.new_id();
     world.server.handle_connect_worker(world.now, worker, ROOT);
     world
-        .done(worker, Request::Hello { version: 1 })
+        .done(worker, Request::Hello { version: VERSION })
         .expect("hello");
     let used = |world: &mut World| {
         let resources = world.resources(root);
@@ -526,7 +526,7 @@ fn a_new_configuration_keeps_what_is_promised() {
     };
     assert!(told.len() == 1 && can_grow(&told[0].1), "{told:?}");
     let second = world.connect(user(5));
-    let hello = world.done(second, Request::Hello { version: 1 });
+    let hello = world.done(second, Request::Hello { version: VERSION });
     let Ok(Confirm::Hello { notes, .. }) = hello else {
         panic!("{hello:?}");
     };

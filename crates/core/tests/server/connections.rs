@@ -6,7 +6,7 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::server::{
     AdapterInfo, AdapterRefusal, Change, Confirm, Enclosed, EndReason, FromClient, Health,
-    Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request, Response,
+    Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request, Response, VERSION,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -22,10 +22,15 @@ fn the_first_request_is_hello_of_this_version() {
         world.done(client, Request::List { from: 0 }),
         Err(Refused::HelloFirst)
     );
-    let other = world.done(client, Request::Hello { version: 2 });
-    assert_eq!(other, Err(Refused::Version { speaks: 1 }));
+    let other = world.done(
+        client,
+        Request::Hello {
+            version: VERSION + 1,
+        },
+    );
+    assert_eq!(other, Err(Refused::Version { speaks: VERSION }));
     assert_eq!(world.done(client, Request::Close), Err(Refused::HelloFirst));
-    let hello = world.done(client, Request::Hello { version: 1 });
+    let hello = world.done(client, Request::Hello { version: VERSION });
     assert!(
         matches!(hello, Ok(Confirm::Hello { pid: 77, .. })),
         "{hello:?}"
@@ -428,14 +433,15 @@ fn interfaces_are_for_those_who_govern() {
     let mut unnamed = open(100, CBR);
     unnamed.address.interface = None;
     let refused = world.done(mortal, Request::Open(unnamed.clone()));
-    assert_eq!(refused, Err(Refused::NoInterface));
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    assert_eq!(refused, Err(Refused::InterfaceUnnamed { names }));
     unnamed.address.interface = Some("b".to_owned());
     assert!(world.done(mortal, Request::Open(unnamed)).is_ok());
     let remove = |name: &str| Request::RemoveInterface {
         name: name.to_owned(),
     };
     let busy = world.done(governor, remove("b"));
-    assert!(matches!(busy, Err(Refused::Interface(_))), "{busy:?}");
+    assert_eq!(busy, Err(Refused::InterfaceInUse { connections: 1 }));
     assert_eq!(world.done(governor, remove("c")), Err(Refused::NoInterface));
     assert_eq!(world.done(governor, remove("a")), Ok(Confirm::Done));
     let changes: Vec<_> = world
@@ -634,6 +640,9 @@ fn every_request_is_described_by_an_example_that_can_be_read() {
             panic!("{}", one.example);
         };
         assert_eq!(request.name(), one.name);
+        if let Request::Hello { version } = request {
+            assert_eq!(version, VERSION);
+        }
         let json = serde_json::to_string(&request).expect("it is JSON");
         assert!(json.contains(&format!("\"{}\"", one.name)), "{json}");
     }

@@ -3,7 +3,7 @@
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::server::{
     AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link, PingFlow,
-    PortHealth, Request, Response,
+    PortHealth, Request, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -94,7 +94,7 @@ impl Storm {
                 let peer = [ROOT, user(1), user(2)][self.below(3) as usize];
                 let client = self.world.connect(peer);
                 if self.world.clients.contains_key(&client) && self.below(16) > 0 {
-                    self.world.send(client, Request::Hello { version: 1 });
+                    self.world.send(client, Request::Hello { version: VERSION });
                 }
             }
             3..20 => {

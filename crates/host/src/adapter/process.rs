@@ -9,7 +9,7 @@ use super::start::serve;
 use super::{AdapterError, AdapterOptions};
 use crate::client::{ClientError, Control};
 use crate::control::{ControlError, MESSAGE_MAX, Received, Reply, pair, receive, send, take_stdin};
-use crate::sys::{begin_session, cpu_ns_of, die_with_parent};
+use crate::sys::{begin_session, cpu_ns_of, die_with_parent, name_thread};
 use serde::{Deserialize, Serialize};
 
 /// The first message to an adapter's process.
@@ -116,6 +116,7 @@ impl Drop for AdapterProcess {
 /// # Errors
 /// It was not started so, or the adapter did not start; its starter is told too.
 pub fn run_as_child() -> Result<(), AdapterError> {
+    name_thread("cg-adapter");
     let socket = take_stdin()?;
     let mut buffer = vec![0; MESSAGE_MAX];
     let received = receive(&socket, &mut buffer, true).map_err(io::Error::from)?;

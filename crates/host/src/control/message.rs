@@ -15,7 +15,7 @@ use crate::link::udp::{UdpOptions, UdpReport};
 use crate::sys::Scheduling;
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
@@ -24,8 +24,8 @@ pub const RECORD_MAX: usize = 4_096;
 pub const KEPT_MAX: usize = 2;
 
 /// VCs that one reply to [`Ask::Enumerate`] lists: with every counter at its longest, they fit a
-/// message (1.7 KiB each at most).
-pub const ENUMERATE_MAX: usize = 32;
+/// message.
+pub const ENUMERATE_MAX: usize = 24;
 
 /// One message to the adapter's service thread. The first on a connection is [`Ask::Hello`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -467,4 +467,99 @@ pub enum ControlError {
     /// The adapter ends.
     #[error("the adapter is shutting down")]
     ShuttingDown,
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::Time;
+    use cellgate_core::adapter::{
+        Aal, AdapterStats, AttachmentIndex, ClpScope, Discard, DiscardCounts, Excess, Interleaving,
+        Notification, OpenRequest, PortIndex, Receive, Sustained, Transmit, VcInfo, VcStats,
+    };
+    use cellgate_core::contract::CellRate;
+    use cellgate_core::wire::VpiVci;
+
+    use super::*;
+    use crate::control::MESSAGE_MAX;
+
+    #[test]
+    fn a_full_list_of_vcs_fits_a_message_however_much_they_have_counted() {
+        const MOST: u64 = u64::MAX;
+        let mut discarded = DiscardCounts::default();
+        for reason in Discard::ALL {
+            discarded.add(reason, MOST);
+        }
+        let rate = CellRate::new(u32::MAX);
+        let request = OpenRequest {
+            address: VpiVci::new(0xfff, u16::MAX).unwrap(),
+            port: PortIndex(u8::MAX),
+            aal: Aal::Aal34(Interleaving {
+                mids: u16::MAX,
+                reassembly_timeout_ns: MOST,
+            }),
+            attachment: AttachmentIndex(u16::MAX),
+            receive: Some(Receive {
+                rate,
+                sustained: rate.map(|rate| Sustained {
+                    rate,
+                    burst_tolerance_ns: MOST,
+                    clp: ClpScope::HighPriority,
+                }),
+                cdvt_ns: MOST,
+                guaranteed: false,
+                max_sdu: u16::MAX,
+                fixed_sdu: false,
+                excess: Excess::WhenIdle { reserve: u32::MAX },
+                notification: Notification::Silent {
+                    threshold: u32::MAX,
+                    longest_delay_ns: MOST,
+                },
+                queue_threshold: u32::MAX,
+            }),
+            transmit: Some(Transmit {
+                rate,
+                cdvt_ns: MOST,
+                weight: u32::MAX,
+                peak: rate,
+                max_sdu: u16::MAX,
+                interrupt_on_completion: false,
+            }),
+        };
+        let stats = VcStats {
+            cells_received: MOST,
+            cells_delivered: MOST,
+            cells_held: MOST,
+            cells_discarded: discarded,
+            pdus_delivered: MOST,
+            pdus_lent: MOST,
+            pdus_tagged: MOST,
+            cells_answered: MOST,
+            pdus_discarded: discarded,
+            cells_transmitted: MOST,
+            pdus_transmitted: MOST,
+            pdus_crossed: MOST,
+            client_faults: MOST,
+        };
+        let vc = VcId {
+            index: VcIndex(u16::MAX),
+            generation: u32::MAX,
+        };
+        let state = AdapterState {
+            time: Time::from_ns(MOST),
+            stats: AdapterStats {
+                cells_discarded: discarded,
+                ..AdapterStats::default()
+            },
+            vcs: vec![VcInfo { vc, request, stats }; ENUMERATE_MAX],
+            next: Some(VcIndex(u16::MAX)),
+        };
+        let reply = Reply {
+            id: MOST,
+            result: Ok(Answer::State(Box::new(state))),
+        };
+        let octets = serde_json::to_vec(&reply).unwrap();
+        // The rest of the adapter's own counters.
+        assert!(octets.len() + 12 * 20 <= MESSAGE_MAX, "{}", octets.len());
+        assert_eq!(serde_json::from_slice::<Reply>(&octets).unwrap(), reply);
+    }
 }

@@ -5,9 +5,9 @@ use std::io;
 
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, configure_capability_in_ambient_set, set_capabilities,
-    set_keep_capabilities, set_no_new_privs, set_thread_groups, set_thread_res_gid,
-    set_thread_res_uid,
+    CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 /// What the adapter's process needs of root: its nice value and its memory in place.
@@ -42,12 +42,18 @@ fn entry(path: &str, is: impl Fn(&[&str]) -> bool) -> io::Result<(u32, u32)> {
     Ok((number(found[2])?, number(found[3]).unwrap_or_default()))
 }
 
-/// Becomes the user, if one is given, keeps of root what the adapter needs, and never gets more
-/// again. The calling thread is the process's only one.
+/// Becomes the user, if one is given, keeps of all privileges what the adapter needs, and never
+/// gets more again; nor does what it starts. The calling thread is the process's only one.
 pub(super) fn drop_to(user: Option<(u32, u32)>) -> io::Result<()> {
+    for capability in CapabilitySet::all().difference(KEPT).iter() {
+        // Who may not shorten the set has nothing in it to come by: no program gives privileges
+        // from now on. There are capabilities that older kernels do not know, too.
+        let _ = remove_capability_from_bounding_set(capability);
+    }
     if let Some((uid, gid)) = user.filter(|(uid, _)| *uid != geteuid().as_raw()) {
         become_user(Uid::from_raw(uid), Gid::from_raw(gid))?;
     }
+    keep()?;
     Ok(set_no_new_privs(true)?)
 }
 
@@ -56,24 +62,19 @@ fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
     set_thread_groups(&[gid])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    set_keep_capabilities(false)?;
+    Ok(set_keep_capabilities(false)?)
+}
+
+/// Gives up what is not [`KEPT`]; of that, a container may have given only some, or nothing.
+fn keep() -> io::Result<()> {
+    let kept = capabilities(None)?.permitted.intersection(KEPT);
     let sets = CapabilitySets {
-        effective: KEPT,
-        permitted: KEPT,
-        inheritable: KEPT,
+        effective: kept,
+        permitted: kept,
+        inheritable: kept,
     };
-    // Where root has less than that, in a container, nothing is kept.
-    if set_capabilities(None, sets).is_err() {
-        let none = CapabilitySet::empty();
-        let sets = CapabilitySets {
-            effective: none,
-            permitted: none,
-            inheritable: none,
-        };
-        set_capabilities(None, sets)?;
-        return Ok(());
-    }
-    for capability in KEPT.iter() {
+    set_capabilities(None, sets)?;
+    for capability in kept.iter() {
         configure_capability_in_ambient_set(capability, true)?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `cellgate itf`: the server's interfaces.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 
 use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link};
 use clap::Subcommand;
@@ -124,7 +125,7 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         label_in,
         mode: words.value("mode")?.unwrap_or_default(),
         mtu: words.value("mtu")?.unwrap_or(MTU),
-        pack: words.value("pack")?,
+        pack: words.text("pack")?.map(|text| cells(&text)).transpose()?,
         timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
     })
 }
@@ -142,6 +143,11 @@ fn label(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|label| (16..1 << 20).contains(label));
     label.ok_or_else(|| format!("`label {text}`: expected 16 to 1048575"))
+}
+
+fn cells(text: &str) -> Result<NonZeroU16, String> {
+    text.parse()
+        .map_err(|_| format!("`pack {text}`: expected 1 to 65535"))
 }
 
 fn list(all: &[InterfaceInfo]) -> String {
@@ -273,7 +279,10 @@ mod tests {
             ("type memory peer b mtu 3", "`mtu` is not known"),
             ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
             ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
-            ("type udp local ::1 peer ::1 label 16 pack 0", "`pack 0`"),
+            (
+                "type udp local ::1 peer ::1 label 16 pack 0",
+                "`pack 0`: expected 1",
+            ),
             (
                 "type udp local ::1 peer ::1 label 16 mode vcc",
                 "vcc@VPI.VCI",

@@ -92,7 +92,10 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     match error.downcast_ref::<Error>() {
         Some(Error::NoServer { .. } | Error::Silent { .. }) => Exit::NoServer,
         Some(Error::Refused(Refused::Admission(_))) => Exit::Refused,
-        Some(Error::Refused(Refused::Contract { .. }) | Error::Address(_)) => Exit::Usage,
+        Some(
+            Error::Refused(Refused::Contract { .. } | Refused::InterfaceUnnamed { .. })
+            | Error::Address(_),
+        ) => Exit::Usage,
         _ => Exit::Failed,
     }
 }
@@ -110,10 +113,14 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
     match refusal(error)? {
         Refused::Admission(_) => Some("`cellgate vc show` tells who has it"),
         Refused::Contract { .. } => Some("`cellgate contract TEXT` explains a contract"),
-        Refused::NotFound => Some("`cellgate vc show` lists connections and their users"),
-        Refused::InUse | Refused::AddressInUse => {
-            Some("`cellgate vc show ADDRESS` tells who uses it")
+        Refused::NotFound | Refused::InterfaceInUse { .. } => {
+            Some("`cellgate vc show` lists connections and their users")
         }
+        Refused::InUse => Some("`cellgate vc show ADDRESS` tells who uses it"),
+        Refused::AddressInUse => Some(
+            "`cellgate vc show ADDRESS` tells who uses it; two programs that are to talk use one \
+             interface each, joined (`cellgate itf add a type memory peer b`, and b with peer a)",
+        ),
         Refused::NotPermitted => Some("call it as root, or as the user who runs the server"),
         Refused::NoInterface => {
             Some("`cellgate itf show` lists interfaces, `cellgate itf add` adds one")
@@ -144,6 +151,7 @@ mod tests {
             at: 0,
             reason: "none".to_owned(),
         };
+        let unnamed = Refused::InterfaceUnnamed { names: Vec::new() };
         let none = Error::NoServer {
             path: "/x".into(),
             cause: std::io::ErrorKind::NotFound.into(),
@@ -154,6 +162,7 @@ mod tests {
             (Error::from(Refused::from(shortage)).into(), Exit::Refused),
             (Error::from(contract).into(), Exit::Usage),
             (Error::from(Refused::NotFound).into(), Exit::Failed),
+            (Error::from(unnamed).into(), Exit::Usage),
             (none.into(), Exit::NoServer),
             (silent.into(), Exit::NoServer),
             (anyhow::anyhow!("x"), Exit::Failed),

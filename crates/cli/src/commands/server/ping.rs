@@ -60,16 +60,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let signals = Signals::listen()?;
     let json = args.server.json;
     let say = |text: &str| if json { Ok(()) } else { print(text) };
-    say(&format!(
-        "PING {} ({words}): OAM loopback cells of I.610\n",
-        args.address
-    ))?;
     let mut summary = Summary::default();
+    // What the server refuses has no head.
+    let head = |sent: u64| match sent {
+        0 => say(&format!(
+            "PING {} ({words}): OAM loopback cells of I.610\n",
+            args.address
+        )),
+        _ => Ok(()),
+    };
     let count = args.count.unwrap_or(u64::MAX);
     for number in 1..=count {
         let began = Instant::now();
         match admin.ping(&args.address, flow, args.wait) {
             Ok(round_trip) => {
+                head(summary.sent)?;
                 summary.add(Some(round_trip));
                 let ms = format!("{:.3}", round_trip.as_secs_f64() * 1e3);
                 say(&format!(
@@ -78,6 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 ))?;
             }
             Err(Error::Refused(Refused::NoReturn)) => {
+                head(summary.sent)?;
                 summary.add(None);
                 say(&format!(
                     "cell {number} did not come back within {:?}\n",

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cellgate::{Address, Admin, DeviceInfo, DeviceSpec, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
@@ -172,8 +172,8 @@ impl Wanted {
 
     /// Makes the device and has the server carry it.
     fn add(&self, admin: &mut Admin, name: &str) -> anyhow::Result<DeviceInfo> {
-        let context = || format!("network device {name}");
-        let device = self.device(name).with_context(context)?;
+        let device = self.device(name);
+        let device = device.map_err(|error| self.of_device(name, error))?;
         let spec = DeviceSpec {
             address: self.vc.clone(),
             contract: self.contract.clone(),
@@ -185,7 +185,7 @@ impl Wanted {
         let mtu = mtu(self.encapsulation, info.transmit_max_sdu, self.mtu);
         let up = |mtu: u16| device.set_mtu(mtu).and_then(|()| device.set_up());
         let begun = usage(mtu).map_err(anyhow::Error::from);
-        let begun = begun.and_then(|mtu| up(mtu).with_context(context));
+        let begun = begun.and_then(|mtu| up(mtu).map_err(|error| self.of_device(name, error)));
         if let Err(error) = begun {
             // What is wrong is told all the same.
             let _ = admin.remove_device(&info.device);
@@ -193,6 +193,22 @@ impl Wanted {
         }
         info.mtu_octets = device.mtu();
         Ok(info)
+    }
+
+    /// What the kernel has refused of a device.
+    fn of_device(&self, name: &str, error: io::Error) -> anyhow::Error {
+        let mode = match self.encapsulation.is_bridged() {
+            true => "tap",
+            false => "tun",
+        };
+        let what = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "network device {name} takes CAP_NET_ADMIN, or must be one made for this user \
+                 (`ip tuntap add {name} mode {mode} user NAME`)"
+            ),
+            _ => format!("network device {name}"),
+        };
+        anyhow::Error::from(error).context(what)
     }
 
     /// The device, with its address.

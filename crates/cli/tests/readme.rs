@@ -1,0 +1,55 @@
+//! The README's commands, as they are printed.
+
+mod daemon;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use daemon::{Daemon, stdout};
+
+const README: &str = include_str!("../../../README.md");
+
+/// The blocks of a section that say what they are.
+fn blocks(section: &str, kind: &str) -> Vec<&'static str> {
+    let of_section = README.split("\n## ").find(|part| part.starts_with(section));
+    let begin = format!("```{kind}\n");
+    let parts = of_section.expect("a section").split(&*begin).skip(1);
+    let block = |part: &'static str| part.split_once("```").expect("an end").0;
+    parts.map(block).collect()
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn its_commands_for_a_server_work_and_print_what_it_says() {
+    let section = "A server for applications";
+    let ([commands], [printed]) = (&blocks(section, "sh")[..], &blocks(section, "text")[..]) else {
+        panic!("{section}: other blocks");
+    };
+    let commands = commands.strip_prefix("cellgate serve &");
+    // What is left of that line is a comment.
+    let commands = commands
+        .expect("the daemon comes first")
+        .split_once('\n')
+        .expect("more")
+        .1;
+    let daemon = Daemon::start("");
+    let binary = Path::new(env!("CARGO_BIN_EXE_cellgate"));
+    let directory = binary.parent().expect("a directory").display();
+    let path = std::env::var("PATH").expect("a path");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &format!("exec 2>&1\n{commands}wait")])
+        .env("PATH", format!("{directory}:{path}"))
+        .env("CELLGATE_SOCKET", daemon.socket())
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    let said = stdout(&output);
+    // Advice stands behind an error.
+    let (mut left, printed) = (words(&said).into_iter(), words(printed));
+    for word in &printed {
+        assert!(left.any(|one| one == *word), "{word}: {said}");
+    }
+}
