@@ -61,7 +61,7 @@ fn the_examples_show_what_they_say() {
     };
     assert_eq!(
         (rate("large"), rate("small")),
-        ("64000000".into(), "24000000".into())
+        ("64225280".into(), "24215552".into())
     );
     let flood = example("flood");
     for stream in ["film", "news"] {
