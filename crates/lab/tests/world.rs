@@ -9,8 +9,9 @@ use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{
-    Canary, Failure, Flying, Options, Outcome, Ps, QueueDiscard, Tape, WITH_SERVERS, World, check,
-    check_determinism, check_isolation, check_recorded, scenario_of, within_reach, world_kill,
+    Canary, Failure, Flying, GENERATOR, Options, Outcome, Ps, QueueDiscard, Tape, WITH_SERVERS,
+    World, check, check_determinism, check_isolation, check_recorded, scenario_of, within_reach,
+    world_kill,
 };
 use cellgate_lab::{Progress, Silent};
 use cellgate_lab::{print_table, shrink};
@@ -169,6 +170,18 @@ fn scenarios_that_failed_once_are_right() {
         check(&scenario_of(seed), judged_options())
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
+}
+
+#[test]
+fn a_generator_goes_by_what_it_draws() {
+    let seeds = (0..50).chain(WITH_SERVERS..WITH_SERVERS + 50);
+    let drawn = seeds.map(|seed| serde_json::to_string(&scenario_of(seed)).expect("JSON"));
+    // FNV-1a.
+    let digest = drawn.flat_map(String::into_bytes);
+    let digest = digest.fold(0xcbf2_9ce4_8422_2325, |hash: u64, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!(format!("{digest:016x}"), GENERATOR);
 }
 
 #[test]
