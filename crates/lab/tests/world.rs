@@ -147,31 +147,6 @@ fn judged_options() -> Options {
     }
 }
 
-/// By the oracle's fault: a cell late by one that had overtaken it; a step taken up by PDUs that
-/// are refused; a damaged cell of AAL0 that was doubled further on; a change of contract that a
-/// step made up for had taken before it was asked for; an application's old name for its VC that
-/// was another's on the next adapter; a new reader's promise while an old sender's burst was under
-/// way. By the world's: a dead server's answers, told to the next one. By a client's: SDUs made too
-/// long by a change of contract, asked for by one who had handed the connection on. By the
-/// server's: what one had refused the next carried out.
-#[test]
-fn scenarios_that_failed_once_are_right() {
-    for seed in [
-        44_227,
-        83_031,
-        194_801,
-        258_662,
-        4_294_998_730,
-        4_295_002_854,
-        4_295_059_325,
-        4_295_083_064,
-        4_295_129_241,
-    ] {
-        check(&scenario_of(seed), judged_options())
-            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    }
-}
-
 #[test]
 fn a_generator_goes_by_what_it_draws() {
     let seeds = (0..50).chain(WITH_SERVERS..WITH_SERVERS + 50);
