@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, OpenRequest, Region};
-use cellgate_core::ring::{Words, layout};
+use cellgate_core::ring::{Planted, Words, layout};
 use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -71,6 +71,7 @@ impl Watcher {
 
 thread_local! {
     static NEXT_ID: Cell<u64> = const { Cell::new(0) };
+    static RING_BUG: Cell<Option<Planted>> = const { Cell::new(None) };
     static KNOWN: RefCell<BTreeMap<u64, Weak<Shared>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -78,6 +79,22 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // At the end of the thread the list may be gone already.
         let _ = KNOWN.try_with(|known| known.borrow_mut().remove(&self.id));
+    }
+}
+
+/// As long as this is there, the rings in all memory of the thread have a bug, if it is given one.
+pub(crate) struct RingBug(());
+
+impl RingBug {
+    pub(crate) fn plant(bug: Option<Planted>) -> Self {
+        RING_BUG.set(bug);
+        Self(())
+    }
+}
+
+impl Drop for RingBug {
+    fn drop(&mut self) {
+        RING_BUG.set(None);
     }
 }
 
@@ -271,6 +288,11 @@ impl Words for LabWords {
         let (there, rest) = octets.split_at_mut(octets.len().min(from.len()));
         there.copy_from_slice(&from[..there.len()]);
         rest.fill(0);
+    }
+
+    #[inline]
+    fn planted(&self, bug: Planted) -> bool {
+        RING_BUG.get() == Some(bug)
     }
 }
 

@@ -5,7 +5,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import product
 from typing import Any
 
-from .lab import Scenario, change, load, name, outcome
+from .lab import Scenario, change, load, outcome
 
 Row = dict[str, Any]
 Grid = Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]]
@@ -69,10 +69,8 @@ def row(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> Row:
     except Exception as error:
         error.add_note(f"at {dict(changes)}")
         raise
-    # Hosts and switches are in the scenario's order: their rows go by name.
     for kind in ("hosts", "switches"):
-        names = [name(entry) for entry in changed.get(kind, [])]
-        told[kind] = dict(zip(names, told[kind], strict=True))
+        told[kind] = {entry.pop("name"): entry for entry in told[kind]}
     return dict(changes) | dict(_flat(told))
 
 

@@ -128,6 +128,37 @@ impl<W: Write> Recorder<W> {
         self.file.packet(interface, packet)
     }
 
+    /// One more interface, for the cells of one line alone, of this name.
+    pub fn line(&mut self, name: &str) -> io::Result<InterfaceId> {
+        self.file.interface(Link::Erf, name)
+    }
+
+    /// Records a cell, which passed `time_ns` after 1970 began, on an interface that
+    /// [`Recorder::line`] gave.
+    pub fn record_on(
+        &mut self,
+        interface: InterfaceId,
+        time_ns: u64,
+        cell: &Cell,
+    ) -> io::Result<()> {
+        self.packet.clear();
+        let direction = Direction::Unknown;
+        erf::emit_cell(
+            time_ns,
+            direction,
+            &cell.emit_without_hec(),
+            &mut self.packet,
+        );
+        let packet = Packet {
+            time_ns,
+            direction,
+            octets: &self.packet,
+            missing: 0,
+            comment: None,
+        };
+        self.file.packet(interface, packet)
+    }
+
     /// Hands the writer back, flushed.
     pub fn finish(self) -> io::Result<W> {
         self.file.finish()

@@ -487,6 +487,10 @@ impl Cold {
 pub const RECEIVE_STATE_LEN: usize = size_of::<Receiver>();
 /// Octets that the handle of a VC's region may have.
 pub const REGION_HANDLE_MAX: usize = 40;
+/// Octets of a VC as the data path sees it: what receives, such a handle, what sends.
+pub const VC_LEN: usize = size_of::<Vc<[u64; REGION_HANDLE_MAX / 8]>>();
+/// Octets of what is kept of a VC beside that: its request, counters, lease, sustained rate.
+pub const VC_COLD_LEN: usize = size_of::<Cold>();
 
 // *Policing Offloaded*, section 6.1: 200 KB for 1,024 VCs.
 const _: () = assert!(RECEIVE_STATE_LEN + REGION_HANDLE_MAX <= 200);

@@ -13,6 +13,7 @@ mod event_queue;
 mod geometry;
 mod header;
 pub mod layout;
+mod planted;
 mod receive_queue;
 mod spsc;
 mod transmit_queue;
@@ -28,6 +29,7 @@ pub use geometry::{
 };
 pub use header::{FileKind, GEOMETRY_WORDS, HEADER_LEN, Header, HeaderError, MAGIC, VERSION};
 pub use layout::{Queue, queue};
+pub use planted::Planted;
 pub use receive_queue::{ReceiveQueue, ReceivedPdu};
 pub use spsc::{Consumer, Producer};
 pub use transmit_queue::{SduOptions, Space, TransmitQueue};

@@ -1,5 +1,5 @@
 use super::layout::{PDU_ALIGN, Queue, RECEIVE_DESCRIPTOR_LEN};
-use super::{Consumer, ReceiveDescriptor, Words, queue};
+use super::{Consumer, Planted, ReceiveDescriptor, Words, queue};
 use crate::wire::PAYLOAD_LEN;
 
 /// The client's side of a receive queue: PDUs in the order of their completion, given back in any
@@ -94,7 +94,9 @@ impl ReceiveQueue {
 
     /// Whether a PDU waits; looks at the adapter's head.
     pub fn is_empty<A: Words>(&mut self, from_adapter: &A) -> bool {
-        self.queue.available(from_adapter, self.outstanding + 1) == self.outstanding
+        let filled = self.queue.available(from_adapter, self.outstanding + 1);
+        filled == self.outstanding
+            || from_adapter.planted(Planted::LastUnseen) && filled == self.outstanding + 1
     }
 
     /// The next PDU, if one waits. Descriptors that name no octets of this buffer, or are of
@@ -177,6 +179,9 @@ impl ReceiveQueue {
                 break;
             }
             n += 1;
+        }
+        if from_client.planted(Planted::GivenBackShort) {
+            n = n.saturating_sub(1);
         }
         if n > 0 {
             self.outstanding -= n;

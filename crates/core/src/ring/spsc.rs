@@ -10,8 +10,8 @@ use core::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use super::Words;
 use super::layout::Queue;
+use super::{Planted, Words};
 
 /// The side that fills a queue. Its file holds head and slots, its peer's the tail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +150,14 @@ impl<Q: Queue> Producer<Q> {
     pub fn publish<W: Words>(&mut self, mine: &W, n: u32) {
         debug_assert!(n <= self.free_seen());
         self.head = self.head.wrapping_add(u64::from(n));
-        mine.store(Q::HEAD, self.head);
+        let mut head = self.head;
+        if mine.planted(Planted::HeadLate) && self.slot(0) == 0 {
+            head = head.wrapping_sub(1);
+        }
+        if mine.planted(Planted::HeadEarly) && self.slot(0) == 0 {
+            head = head.wrapping_add(1);
+        }
+        mine.store(Q::HEAD, head);
     }
 
     /// Puts one slot in; `false` if the queue is full, which the caller counts.
@@ -158,7 +165,7 @@ impl<Q: Queue> Producer<Q> {
     #[must_use = "a full queue drops, and its caller counts"]
     pub fn push<W: Words, P: Words>(&mut self, mine: &W, peer: &P, slot: &[u8]) -> bool {
         debug_assert_eq!(slot.len(), Q::SLOT_LEN);
-        if self.free(peer, 1) == 0 {
+        if self.free(peer, 1) == 0 && !mine.planted(Planted::FullByOne) {
             return false;
         }
         mine.copy_in(self.slot_at(0), slot);
@@ -206,6 +213,9 @@ impl<Q: Queue> Consumer<Q> {
     /// The consumer of a queue that another has left, as its word tells: what was released is. A
     /// fresh queue is as from [`Consumer::new`].
     pub fn resumed<W: Words>(slots: u32, mine: &W) -> Self {
+        if mine.planted(Planted::ResumedFromStart) {
+            return Self::new(slots);
+        }
         Self::starting_at(slots, mine.load(Q::TAIL))
     }
 
@@ -281,7 +291,11 @@ impl<Q: Queue> Consumer<Q> {
     pub fn release<W: Words>(&mut self, mine: &W, n: u32) {
         debug_assert!(n <= self.available_seen());
         self.tail = self.tail.wrapping_add(u64::from(n));
-        mine.store(Q::TAIL, self.tail);
+        let mut tail = self.tail;
+        if mine.planted(Planted::TailEarly) && self.slot(0) == 0 {
+            tail = tail.wrapping_add(1);
+        }
+        mine.store(Q::TAIL, tail);
     }
 
     /// Takes one slot out, read once; `false` if the queue is empty.

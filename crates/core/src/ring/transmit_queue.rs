@@ -1,5 +1,5 @@
 use super::layout::PDU_ALIGN;
-use super::{Producer, TransmitDescriptor, Words, queue};
+use super::{Planted, Producer, TransmitDescriptor, Words, queue};
 
 /// The client's side of a transmit queue: borrows space of the transmit buffer, submits SDUs, and
 /// gets the space back in order as the adapter has sent them.
@@ -125,6 +125,11 @@ impl TransmitQueue {
         }
         self.write = space.start + u64::from(space.len);
         self.ends[self.queue.slot(0)] = self.write;
+        if from_client.planted(Planted::DescriptorLate) {
+            self.queue.publish(from_client, 1);
+            from_client.copy_in(self.queue.slot_at(0), &descriptor.emit());
+            return true;
+        }
         from_client.copy_in(self.queue.slot_at(0), &descriptor.emit());
         self.queue.publish(from_client, 1);
         true
@@ -173,6 +178,9 @@ impl TransmitQueue {
         if self.queue.tail() != before {
             let last = self.queue.tail().wrapping_sub(1) as usize & (self.ends.len() - 1);
             self.read = self.ends[last];
+            if from_adapter.planted(Planted::SpaceTakenEarly) {
+                self.read = self.write;
+            }
         }
         self.queue.slots() - free
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AdmissionConfig, Direction, Quota, Resource, ResourceInfo, Shortage};
+use super::{
+    AdmissionConfig, Bugs, Direction, Planted, Quota, Resource, ResourceInfo, Shortage, Sound,
+};
 use crate::adapter::PortIndex;
 
 /// What a connection takes of every resource.
@@ -131,12 +133,14 @@ const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
 /// What is promised of each resource, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Admission {
+pub struct Admission<B = Sound> {
     #[serde(skip)]
     config: AdmissionConfig,
     /// Beside root, the user without a quota unless it is given one.
     #[serde(skip)]
     server_uid: u32,
+    #[serde(skip)]
+    bugs: B,
     lines: BTreeMap<PortIndex, Line>,
     total: Demand,
     users: BTreeMap<u32, Demand>,
@@ -145,9 +149,17 @@ pub struct Admission {
 impl Admission {
     /// Nothing is promised, and there is no interface.
     pub fn new(config: AdmissionConfig, server_uid: u32) -> Self {
+        Self::with_bugs(config, server_uid, Sound)
+    }
+}
+
+impl<B: Bugs> Admission<B> {
+    /// The same, with bugs on purpose.
+    pub fn with_bugs(config: AdmissionConfig, server_uid: u32, bugs: B) -> Self {
         Self {
             config,
             server_uid,
+            bugs,
             lines: BTreeMap::new(),
             total: Demand::default(),
             users: BTreeMap::new(),
@@ -188,7 +200,11 @@ impl Admission {
 
     /// What best effort shares in a direction of an interface: all that is not guaranteed.
     pub fn rest(&self, port: PortIndex, direction: Direction) -> u64 {
+        let whole = self.bugs.planted(Planted::RestOfLine);
         self.lines.get(&port).map_or(0, |line| {
+            if whole {
+                return line.cell_s;
+            }
             line.cell_s.saturating_sub(line.taken(direction).guaranteed)
         })
     }
@@ -214,6 +230,9 @@ impl Admission {
     pub fn check(&self, user: u32, port: PortIndex, demand: &Demand) -> Result<(), Shortage> {
         self.check_quota(user, demand)?;
         for direction in BOTH {
+            if direction == Direction::Receive && self.bugs.planted(Planted::ReceiveNotAdmitted) {
+                continue;
+            }
             self.check_bandwidth(port, direction, demand)?;
         }
         let config = &self.config;
@@ -275,7 +294,9 @@ impl Admission {
 
     /// Takes `demand` whether it is there or not: it was promised by a server before this one.
     pub fn take(&mut self, user: u32, port: PortIndex, demand: Demand) -> Grant {
-        self.total = self.total.plus(&demand);
+        if !self.bugs.planted(Planted::TotalNotTaken) {
+            self.total = self.total.plus(&demand);
+        }
         let has = self.users.entry(user).or_default();
         *has = has.plus(&demand);
         if let Some(line) = self.lines.get_mut(&port) {
@@ -291,7 +312,8 @@ impl Admission {
     pub fn release(&mut self, grant: Grant) {
         let Grant { user, port, demand } = grant;
         self.total = self.total.beyond(&demand);
-        if let Some(has) = self.users.get_mut(&user) {
+        let stays = self.bugs.planted(Planted::UserNotReleased);
+        if let Some(has) = self.users.get_mut(&user).filter(|_| !stays) {
             *has = has.beyond(&demand);
             if *has == Demand::default() {
                 self.users.remove(&user);
@@ -330,7 +352,9 @@ impl Admission {
     pub fn settle(&mut self, held: Grant, more: Grant, demand: Demand) -> Grant {
         let (user, port) = (held.user, held.port);
         self.release(held);
-        self.release(more);
+        if !self.bugs.planted(Planted::MoreNotReleased) {
+            self.release(more);
+        }
         self.take(user, port, demand)
     }
 

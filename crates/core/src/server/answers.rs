@@ -4,8 +4,8 @@ use super::connection::{Asker, Attached, Change, GivingBack, OpenVc, Owed, Stage
 use super::machine::{Home, Pending, Server};
 use super::plan::Share;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Confirm, ConnectionInfo, Done, Enclosed, EndReason,
-    Indication, Refused, Shortage,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Bugs, Confirm, ConnectionInfo, Done, Enclosed,
+    EndReason, Indication, Planted, Refused, Shortage,
 };
 use crate::adapter::AttachmentIndex;
 
@@ -62,7 +62,7 @@ fn opened(answer: Answer) -> Result<OpenVc, AdapterRefusal> {
     }
 }
 
-impl Server {
+impl<B: Bugs> Server<B> {
     pub(super) fn answered(&mut self, pending: Pending, answer: Answer) {
         match pending {
             Pending::Connection(number) => self.connection_answered(number, answer),
@@ -291,7 +291,9 @@ impl Server {
         let open = match answer {
             Ok(open) => open,
             Err(refusal) => {
-                self.admission.release(more);
+                if !self.bugs.planted(Planted::RefusedChangeKept) {
+                    self.admission.release(more);
+                }
                 return self.confirm(asker, Err(refused(refusal)));
             }
         };
@@ -303,7 +305,9 @@ impl Server {
             connection.applied = Share::default();
         }
         connection.vc = Some(open);
-        connection.open.contract = plan.contract.to_string();
+        if !self.bugs.planted(Planted::ChangeNotNoted) {
+            connection.open.contract = plan.contract.to_string();
+        }
         connection.plan = plan;
         connection.wanted = None;
         connection.offered = None;
@@ -395,7 +399,9 @@ impl Server {
         let before = connection.attachment.replace(attached);
         let user_before = core::mem::replace(&mut connection.user, user);
         let opened = connection.opened();
-        if let Some(before) = before {
+        if let Some(before) = before
+            && !self.bugs.planted(Planted::LeftoverKept)
+        {
             self.detach_leftover(before.index);
         }
         if let Some(before) = user_before {

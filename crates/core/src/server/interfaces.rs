@@ -3,8 +3,8 @@
 use super::connection::Asker;
 use super::machine::{Pending, Server};
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Change, Confirm, Indication, InterfaceInfo,
-    InterfaceSpec, Link, Refused,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Bugs, Change, Confirm, Indication,
+    InterfaceInfo, InterfaceSpec, Link, Refused,
 };
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
@@ -54,7 +54,7 @@ pub(super) struct Found {
     pub(super) port: PortIndex,
 }
 
-impl Server {
+impl<B: Bugs> Server<B> {
     /// The interface of an address: the one it names, or the only one.
     pub(super) fn find_interface(&self, address: &Address) -> Result<Found, Refused> {
         let named = match &address.interface {

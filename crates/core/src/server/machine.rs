@@ -3,9 +3,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, ClientId, Confirm,
-    Enclosed, FromClient, FromServer, Health, Indication, Output, Peer, Refused, Request, Response,
-    ServerConfig, TakenInterface, TakenUp, Ticket, VERSION,
+    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bugs, ClientId,
+    Confirm, Enclosed, FromClient, FromServer, Health, Indication, Output, Peer, Planted, Refused,
+    Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket, VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -27,9 +27,10 @@ use crate::wire::VpiVci;
 /// [`handle_adapter_ready`]: Self::handle_adapter_ready
 /// [`take_up`]: Self::take_up
 #[derive(Debug)]
-pub struct Server {
+pub struct Server<B = Sound> {
     pub(super) config: ServerConfig,
-    pub(super) admission: Admission,
+    pub(super) admission: Admission<B>,
+    pub(super) bugs: B,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) connections: BTreeMap<u32, Connection>,
     /// Numbers of connections.
@@ -141,8 +142,16 @@ impl Client {
 impl Server {
     /// A server without interfaces, connections or an adapter.
     pub fn new(config: ServerConfig) -> Self {
+        Self::with_bugs(config, Sound)
+    }
+}
+
+impl<B: Bugs> Server<B> {
+    /// The same, with bugs on purpose.
+    pub fn with_bugs(config: ServerConfig, bugs: B) -> Self {
         Self {
-            admission: Admission::new(config.admission.clone(), config.uid),
+            admission: Admission::with_bugs(config.admission.clone(), config.uid, bugs),
+            bugs,
             config,
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
@@ -160,7 +169,7 @@ impl Server {
     }
 
     /// What is promised.
-    pub const fn admission(&self) -> &Admission {
+    pub const fn admission(&self) -> &Admission<B> {
         &self.admission
     }
 
@@ -507,7 +516,9 @@ impl Server {
         let Some(state) = self.clients.remove(&client) else {
             return;
         };
-        if let Some(number) = state.connection {
+        if let Some(number) = state.connection
+            && !self.bugs.planted(Planted::HungUpStays)
+        {
             if let Some(connection) = self.connections.get_mut(&number) {
                 connection.user = None;
             }

@@ -25,6 +25,7 @@ mod law;
 mod machine;
 mod message;
 mod plan;
+mod planted;
 mod refused;
 mod requests;
 mod seam;
@@ -49,6 +50,7 @@ pub use message::{
     AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
     Indication, LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
 };
+pub use planted::{Bugs, Planted, Sound};
 pub use refused::{Refused, Resource, Shortage};
 pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,

@@ -6,8 +6,8 @@ use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan, Share};
 use super::{
-    AdapterAsk, AdapterInfo, Address, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
-    LIST_MAX, Open, Peer, PingFlow, Refused, Request, Shortage,
+    AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
+    LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
 };
 use crate::adapter::{PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -29,7 +29,7 @@ enum Target {
     Number(u32),
 }
 
-impl Server {
+impl<B: Bugs> Server<B> {
     pub(super) fn dispatch(&mut self, asker: Asker, request: Request, capability: Option<VcId>) {
         let outcome = match self.target(asker, &request) {
             Err(refused) => Err(refused),
@@ -289,7 +289,9 @@ impl Server {
             ..open
         };
         let plan = self.circumstances(&open, port, worker).plan(&contract)?;
-        if let Some(number) = self.addresses.get(&(port, address.vc)).copied() {
+        let ignored = self.bugs.planted(Planted::AddressNotLooked);
+        let there = self.addresses.get(&(port, address.vc)).copied();
+        if let Some(number) = there.filter(|_| !ignored) {
             if self.is_closing(number) {
                 let request = match permanent {
                     true => Request::Add(open),

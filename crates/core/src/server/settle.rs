@@ -5,14 +5,14 @@ use super::machine::{Home, Pending, Server};
 use super::plan::{Plan, Share};
 use super::share::{Claim, divide};
 use super::{
-    AdapterAsk, AdapterInfo, AdapterRefusal, Change, Direction, Done, Enclosed, Health, Indication,
-    Refused,
+    AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Change, Direction, Done, Enclosed, Health,
+    Indication, Planted, Refused,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
 
-impl Server {
+impl<B: Bugs> Server<B> {
     /// The server's own attachment, if it is there.
     pub(super) fn home_attachment(&self) -> Option<AttachmentIndex> {
         match self.home {
@@ -244,7 +244,9 @@ impl Server {
         };
         let port = connection.port;
         self.addresses.remove(&(port, connection.address.vc));
-        if let Some(grant) = connection.grant.take() {
+        if let Some(grant) = connection.grant.take()
+            && !self.bugs.planted(Planted::GrantKept)
+        {
             self.admission.release(grant);
         }
         self.work.divide.insert(port);

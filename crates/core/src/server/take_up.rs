@@ -8,14 +8,14 @@ use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Home, Pending, Server};
 use super::plan::Share;
 use super::{
-    AdapterAsk, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Record,
+    AdapterAsk, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Planted, Record,
     TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
 use crate::contract::TrafficContract;
 
-impl Server {
+impl<B: Bugs> Server<B> {
     pub(super) fn take_up_all(
         &mut self,
         now: Time,
@@ -94,6 +94,7 @@ impl Server {
         lived_in: bool,
     ) {
         match (vc, lived_in) {
+            _ if self.bugs.planted(Planted::OrphansStay) => {}
             (Some(vc), true) => self.ask(Pending::Leftover, AdapterAsk::Close { vc }),
             (Some(vc), false) => self.ask(Pending::Orphan(attachment), AdapterAsk::Close { vc }),
             (None, true) => {}
@@ -144,10 +145,14 @@ impl Server {
         };
         plan.demand = demand;
         plan.sizes = taken.sizes;
+        let granted = match self.bugs.planted(Planted::TakenNotGranted) {
+            true => super::Demand::default(),
+            false => demand,
+        };
         let receive = taken.request.receive.and_then(|receive| receive.rate);
         let mut connection = Connection::new(number, found.address, port, open, plan);
         connection.applied = Share::of_taken(&connection.plan, receive);
-        connection.grant = Some(self.admission.take(uid, port, demand));
+        connection.grant = Some(self.admission.take(uid, port, granted));
         connection.permanent = permanent;
         connection.uid = uid;
         connection.worker = worker;
@@ -156,7 +161,7 @@ impl Server {
             sizes: taken.sizes,
             files_generation: taken.files_generation,
         });
-        connection.done = done;
+        connection.done = done.filter(|_| !self.bugs.planted(Planted::DoneForgotten));
         connection.repeatable = true;
         connection.announced = true;
         if at_home {
@@ -174,7 +179,9 @@ impl Server {
                 client.worker = worker;
             }
         }
-        self.last_number = self.last_number.max(number);
+        if !self.bugs.planted(Planted::NumbersAgain) {
+            self.last_number = self.last_number.max(number);
+        }
         self.insert(connection);
         if reopened {
             self.tell_reopened(number);

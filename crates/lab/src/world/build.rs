@@ -6,6 +6,7 @@ use cellgate_core::adapter::{
     Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms, Unserved,
 };
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
+use cellgate_core::ring;
 use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::ahead::{Ahead, Parts};
@@ -42,6 +43,8 @@ pub struct Options {
     pub canary: Option<Canary>,
     /// A bug in every server.
     pub server_bug: Option<ServerBug>,
+    /// A bug in the rings of all memory.
+    pub ring_bug: Option<ring::Planted>,
     /// Cells move one by one even where nothing can tell the difference.
     pub one_by_one: bool,
 }

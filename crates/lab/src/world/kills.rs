@@ -1,6 +1,7 @@
 //! Are the oracle's eyes open? Bugs in the adapter, and bugs in the world itself.
 
 use cellgate_core::adapter::Planted;
+use cellgate_core::ring;
 
 use super::{
     Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, check_isolation,
@@ -38,8 +39,9 @@ pub const OUT_OF_REACH: &[Planted] = &[
 ];
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
-/// adapter's, of the world's (`world: LineLoses`), or of servers (`server: ConfirmLost`). The
-/// reference is off with those of the latter two, for it would find some of them first.
+/// adapter's, of the rings' (`ring: HeadLate`), of the world's (`world: LineLoses`), or of servers
+/// (`server: ConfirmLost`). The reference is off with those of the latter three, for it would find
+/// some of them first.
 pub fn with_bug(name: &str) -> Option<Options> {
     let (whose, name) = name.split_once(':').unwrap_or(("", name));
     let name = name.trim_start();
@@ -54,10 +56,17 @@ pub fn with_bug(name: &str) -> Option<Options> {
             canary: Some(bug),
             ..options
         }),
-        "server" => named(ServerBug::ALL, name).map(|bug| Options {
-            server_bug: Some(bug),
+        "ring" => named(ring::Planted::ALL, name).map(|bug| Options {
+            ring_bug: Some(bug),
             ..options
         }),
+        "server" => {
+            let bug = ServerBug::all().find(|bug| bug.to_string() == name);
+            bug.map(|bug| Options {
+                server_bug: Some(bug),
+                ..options
+            })
+        }
         _ => None,
     }
 }
@@ -73,16 +82,27 @@ pub fn within_reach() -> Vec<String> {
     let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug));
     let planted = planted.map(|bug| format!("{bug:?}"));
     let canaries = Canary::ALL.iter().map(|bug| format!("world: {bug:?}"));
-    let servers = ServerBug::ALL.iter().map(|bug| format!("server: {bug:?}"));
-    planted.chain(canaries).chain(servers).collect()
+    let rings = ring::Planted::ALL.iter();
+    let rings = rings.map(|bug| format!("ring: {bug:?}"));
+    let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
+    planted
+        .chain(rings)
+        .chain(canaries)
+        .chain(servers)
+        .collect()
 }
 
 /// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
-/// the first one on, drawn one by one. None: there is no such bug.
+/// the first one on, drawn one by one. For a bug of servers all have servers, for one of the rings
+/// every second. None: there is no such bug.
 pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
     let options = with_bug(bug)?;
-    let from = options.server_bug.map_or(0, |_| WITH_SERVERS);
-    let seeds = seeds.into_iter().map(|seed| from + seed);
+    let is_served = |seed: u64| match options.ring_bug {
+        Some(_) => seed % 2 == 1,
+        None => options.server_bug.is_some(),
+    };
+    let from = |seed| if is_served(seed) { WITH_SERVERS } else { 0 };
+    let seeds = seeds.into_iter().map(|seed| from(seed) + seed);
     Some(kill(bug.to_owned(), seeds, options))
 }
 

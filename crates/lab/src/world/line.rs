@@ -47,6 +47,8 @@ pub struct Line {
     arrived: u64,
     /// What has arrived, if somebody wants to know.
     tape: Option<VecDeque<Flying>>,
+    /// Names of the nodes where it begins and ends.
+    ends: Box<[String; 2]>,
 }
 
 /// A list of faults, and whom they met.
@@ -76,7 +78,21 @@ impl Line {
             sent: 0,
             arrived: 0,
             tape: None,
+            ends: Box::default(),
         }
+    }
+
+    /// It leads from one node to another.
+    pub(crate) fn between(self, ends: [&str; 2]) -> Self {
+        Self {
+            ends: Box::new(ends.map(str::to_owned)),
+            ..self
+        }
+    }
+
+    /// Names of the nodes where it begins and ends.
+    pub(crate) fn ends(&self) -> &[String; 2] {
+        &self.ends
     }
 
     /// Keeps all that arrives from here on.

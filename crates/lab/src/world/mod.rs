@@ -54,7 +54,7 @@ pub use cell::{CellRef, Octets};
 pub use check::{
     Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
 };
-pub use draw::scenario_of;
+pub use draw::{GENERATOR, scenario_of};
 pub use error::ScenarioError;
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};

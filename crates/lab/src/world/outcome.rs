@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::AdapterStats;
 use serde::{Deserialize, Serialize};
 
-use super::line::LineCounts;
 use super::run::{Connection, World};
 use super::station::Station;
-use super::{OutputCounts, Ps, ServerOutcome};
+use super::{Line, OutputCounts, Ps, ServerOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +71,8 @@ pub struct ConnectionOutcome {
 /// What a host's adapter counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOutcome {
+    /// Its name.
+    pub name: String,
     /// Cells that found the receive FIFO full.
     pub fifo_overflow_cells: u64,
     /// Steps of the adapter.
@@ -95,6 +96,8 @@ pub struct HostOutcome {
 /// What a switch counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchOutcome {
+    /// Its name.
+    pub name: String,
     /// Cells of addresses without a route.
     pub unrouted_cells: u64,
     /// Each output.
@@ -104,6 +107,8 @@ pub struct SwitchOutcome {
 /// What a line counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineOutcome {
+    /// Names of the nodes where it begins and ends.
+    pub ends: [String; 2],
     /// Cells handed to it.
     pub sent_cells: u64,
     /// Cells that reached its end.
@@ -118,10 +123,12 @@ pub struct LineOutcome {
     pub damaged_cells: u64,
 }
 
-impl From<LineCounts> for LineOutcome {
-    fn from(counts: LineCounts) -> Self {
+impl From<&Line> for LineOutcome {
+    fn from(line: &Line) -> Self {
+        let counts = line.counts();
         let faults = counts.faults;
         Self {
+            ends: line.ends().clone(),
             sent_cells: counts.sent,
             arrived_cells: counts.arrived,
             lost_cells: faults.lost,
@@ -138,6 +145,7 @@ impl World {
         let connections = self.connections.iter();
         let hosts = self.stations.iter().map(HostOutcome::from);
         let switches = self.switches.iter().map(|switch| SwitchOutcome {
+            name: switch.name().to_owned(),
             unrouted_cells: switch.unrouted(),
             outputs: switch.counts().collect(),
         });
@@ -152,7 +160,7 @@ impl World {
                 .collect(),
             hosts: hosts.collect(),
             switches: switches.collect(),
-            lines: self.lines.iter().map(|line| line.counts().into()).collect(),
+            lines: self.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
         }
     }
@@ -193,6 +201,7 @@ impl From<&Station> for HostOutcome {
             }
         }
         Self {
+            name: station.spec.name.clone(),
             fifo_overflow_cells: station.counts.overflowed,
             steps: station.counts.steps,
             interrupts: station.counts.interrupts,

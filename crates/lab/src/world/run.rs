@@ -24,6 +24,7 @@ use super::topology::Place;
 use super::turns::Turns;
 use super::{CellRef, EventQueue, Line, Ps, Violation};
 use crate::Silent;
+use crate::memory::RingBug;
 
 /// Cells that sources send, or steps that a host takes, before others have their turn again.
 const TRAIN: usize = 128;
@@ -153,6 +154,7 @@ impl World {
     /// [`World::run`]; tells how many milliseconds of a scenario that is so long have passed, and
     /// what lines have carried.
     pub(super) fn run_watched(&mut self, duration_ns: u64, watch: &mut Watch<'_>) {
+        let _ring_bug = RingBug::plant(self.options.ring_bug);
         if self.options.canary == Some(Canary::RunCounts) {
             self.events += RUNS.with(|runs| runs.replace(runs.get() + 1));
         }

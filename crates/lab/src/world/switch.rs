@@ -230,6 +230,7 @@ impl Routes {
 /// A switch: which input and address leads to which output.
 #[derive(Debug, Default)]
 pub struct Switch {
+    name: String,
     /// For each input.
     routes: Vec<Routes>,
     outputs: Vec<Output>,
@@ -237,12 +238,18 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch with so many inputs.
-    pub fn new(inputs: usize) -> Self {
+    /// A switch of this name with so many inputs.
+    pub fn new(name: &str, inputs: usize) -> Self {
         Self {
+            name: name.to_owned(),
             routes: (0..inputs).map(|_| Routes::default()).collect(),
             ..Self::default()
         }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// One more output; its number.
@@ -363,7 +370,7 @@ mod tests {
 
     #[test]
     fn an_address_without_a_route_is_counted() {
-        let mut switch = Switch::new(1);
+        let mut switch = Switch::new("s", 1);
         let address = VpiVci::new(0, 32).expect("an address");
         let route = Route {
             output: 0,

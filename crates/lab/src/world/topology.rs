@@ -85,7 +85,9 @@ impl Topology {
                 }
             });
         }
-        let mut switches: Vec<Switch> = inputs.into_iter().map(Switch::new).collect();
+        let named = scenario.switches.iter().zip(inputs);
+        let named = named.map(|(switch, inputs)| Switch::new(&switch.name, inputs));
+        let mut switches: Vec<Switch> = named.collect();
         let flows = scenario.connections.len();
         let outputs = ends.iter().map(|(from, _)| match *from {
             Node::Switch(switch) => {
@@ -143,11 +145,15 @@ impl Topology {
                 _ => {}
             }
         }
-        let specs = scenario.links.iter().flat_map(|link| [link, link]);
+        let specs = scenario.links.iter().flat_map(|link| {
+            let [one, other] = &link.ends;
+            [(link, [one.as_str(), other]), (link, [other, one])]
+        });
         let lines = specs.zip(faults).zip(swaps);
         lines
-            .map(|((link, faults), swaps)| {
+            .map(|(((link, ends), faults), swaps)| {
                 let line = Line::new(link.bit_s, Ps::from_ns(link.delay_ns));
+                let line = line.between(ends);
                 line.with_faults(faults).with_swaps(swaps)
             })
             .collect()

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use cellgate_capture::{Direction, Item, Recorder};
+use cellgate_capture::{Content, InterfaceId, Recorder};
 use cellgate_core::wire::Cell;
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
 use cellgate_lab::world::{Flying, Tape, scenario_of};
@@ -90,10 +90,15 @@ fn read(path: &Path, outs: &[&Path]) -> anyhow::Result<Scenario> {
     };
     let mut scenario: Scenario = read.map_err(|error| anyhow!("{name}: {error}"))?;
     let mut room = CAPTURED_MAX;
-    for (source, file) in captures {
+    for named in captures {
+        let Named {
+            source,
+            file,
+            interface,
+        } = named;
         let file = path.parent().unwrap_or(Path::new("")).join(file);
         spare(&file, outs)?;
-        let cells = captured(&file, room)?;
+        let cells = captured(&file, interface, room)?;
         room -= cells.len();
         scenario.sources[source].traffic = Traffic::Cells(cells);
     }
@@ -111,31 +116,64 @@ fn with_captures(path: &Path, text: &str) -> Option<Value> {
     sources.iter().any(named).then_some(value)
 }
 
-/// Has each source that names a capture send nothing, and tells which that are and which files.
-fn take_captures(value: &mut Value) -> anyhow::Result<Vec<(usize, String)>> {
+/// A capture that a source names.
+struct Named {
+    source: usize,
+    file: String,
+    /// The only interface whose records are sent; none: of all.
+    interface: Option<u32>,
+}
+
+/// Has each source that names a capture send nothing, and tells what they name.
+fn take_captures(value: &mut Value) -> anyhow::Result<Vec<Named>> {
     let sources = value["sources"].as_array_mut();
     let traffics = sources.into_iter().flatten().enumerate();
     let named = traffics.filter_map(|(n, source)| {
         let traffic = source.get_mut("traffic")?;
         let file = traffic.get("capture")?.as_str()?.to_owned();
-        let alone = traffic.as_object().is_some_and(|keys| keys.len() == 1);
+        let interface = traffic.get("interface");
+        let number = interface.and_then(Value::as_u64);
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        let keys = 1 + usize::from(number.is_some());
+        let known = traffic.as_object().is_some_and(|all| all.len() == keys);
         *traffic = json!({ "cells": [] });
-        Some(match alone {
-            true => Ok((n, file)),
-            false => Err(anyhow!("sources.{n}.traffic: other keys beside `capture`")),
+        Some(match known {
+            true => Ok(Named {
+                source: n,
+                file,
+                interface: number,
+            }),
+            false => Err(anyhow!(
+                "sources.{n}.traffic: other keys than `capture` and the number of an `interface`"
+            )),
         })
     });
     named.collect()
 }
 
-/// The cells of a capture, from the first one's time on; SDUs and PDUs are cut into cells.
-fn captured(path: &Path, room: usize) -> anyhow::Result<Vec<TimedCell>> {
+/// The cells of a capture, from the first one's time on; SDUs and PDUs are cut into cells. Where
+/// several interfaces have cells, these may be the same ones at several places: one must be chosen.
+fn captured(path: &Path, interface: Option<u32>, room: usize) -> anyhow::Result<Vec<TimedCell>> {
     let name = path.display();
     let mut shunter = Shunter::new(Way::Both, None, Labels::new(&[]));
     let mut cells = Vec::new();
     let (mut first, mut last) = (None, 0);
+    let mut cells_on = None;
     for record in Capture::new(path).open()? {
         let record = record.map_err(|error| anyhow!("{name}: {error}"))?;
+        let on = record.interface;
+        if interface.is_some_and(|interface| interface != on) {
+            continue;
+        }
+        if matches!(record.content, Content::Cell(_) | Content::CellWithHec(_)) {
+            let other = *cells_on.get_or_insert(on);
+            if other != on {
+                return Err(anyhow!(
+                    "{name}: cells on the interfaces {other} and {on}, perhaps the same ones; \
+                     `interface = N` chooses one"
+                ));
+            }
+        }
         shunter.shunt(&record);
         // A capture of several interfaces need not be in order; some records have no time.
         last = last.max(record.time_ns.unwrap_or(last));
@@ -172,8 +210,8 @@ pub(super) fn write(path: &Path, scenario: &Scenario) -> anyhow::Result<()> {
 pub(super) struct TapeFile<'a> {
     path: &'a Path,
     recorder: Recorder<BufWriter<File>>,
-    /// Of each line.
-    names: Vec<String>,
+    /// Of each line, in order.
+    lines: Vec<InterfaceId>,
     /// What went wrong first: nothing is written from then on.
     failed: Option<io::Error>,
 }
@@ -182,14 +220,16 @@ impl<'a> TapeFile<'a> {
     pub(super) fn create(path: &'a Path, scenario: &Scenario) -> anyhow::Result<Self> {
         let name = || path.display().to_string();
         let file = BufWriter::new(File::create(path).with_context(name)?);
+        let mut recorder = Recorder::new(file, "cellgate sim").with_context(name)?;
         let names = scenario.links.iter().flat_map(|link| {
             let [one, other] = &link.ends;
             [format!("{one} -> {other}"), format!("{other} -> {one}")]
         });
+        let lines: io::Result<_> = names.map(|line| recorder.line(&line)).collect();
         Ok(Self {
             path,
-            recorder: Recorder::new(file, "cellgate sim").with_context(name)?,
-            names: names.collect(),
+            recorder,
+            lines: lines.with_context(name)?,
             failed: None,
         })
     }
@@ -214,9 +254,9 @@ impl Tape for TapeFile<'_> {
         octets[..4].copy_from_slice(&[a, b, c, d]);
         octets[4..].copy_from_slice(&payload);
         let cell = Cell::parse_without_hec(&octets);
-        let name = self.names.get(line).map(String::as_str);
-        let (at_ns, item) = (flying.at.ns(), Item::Cell(&cell));
-        let written = self.recorder.record(at_ns, Direction::Unknown, item, name);
+        let written = self
+            .recorder
+            .record_on(self.lines[line], flying.at.ns(), &cell);
         self.failed = written.err();
     }
 }
@@ -224,6 +264,7 @@ impl Tape for TapeFile<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cellgate_capture::{Direction, Item};
 
     const CAPTURED: &str = "duration_ns = 3_000_000\n\
         hosts = [{ name = 'a' }, { name = 'b' }]\n\
@@ -261,10 +302,16 @@ mod tests {
         assert_eq!(times, [0, 10_000, 10_000, 70_000]);
         assert!(cells.iter().all(|cell| cell.octets == octets));
 
-        let beside = CAPTURED.replace("capture =", "greedy = {}, capture =");
-        fs::write(&plan, beside).unwrap();
-        let told = super::read(&plan, &[]).unwrap_err();
-        assert!(format!("{told:#}").contains("sources.0"), "{told:#}");
+        for beside in [
+            "greedy = {}",
+            "interface = -1",
+            "interface = 0, greedy = {}",
+        ] {
+            let beside = CAPTURED.replace("capture =", &format!("{beside}, capture ="));
+            fs::write(&plan, beside).unwrap();
+            let told = super::read(&plan, &[]).unwrap_err();
+            assert!(format!("{told:#}").contains("sources.0"), "{told:#}");
+        }
         fs::remove_dir_all(&directory).unwrap();
     }
 

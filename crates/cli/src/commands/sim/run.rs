@@ -113,12 +113,13 @@ fn text(outcome: &Outcome) -> String {
         ]);
     }
     let mut text = table(&rows);
-    for (n, host) in outcome.hosts.iter().enumerate() {
+    for host in &outcome.hosts {
         let discarded: Vec<String> = (host.discarded_cells.iter())
             .map(|(reason, cells)| format!("{reason} {cells}"))
             .collect();
         text += &format!(
-            "host {n}: {} cells received, {} delivered, {} sent; discarded: {}\n",
+            "host {}: {} cells received, {} delivered, {} sent; discarded: {}\n",
+            host.name,
             host.received_cells,
             host.delivered_cells,
             host.transmitted_cells,

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use cellgate_lab::Progress;
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{
-    Failure, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,
+    Failure, GENERATOR, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,
 };
 
 use crate::output::Exit;
@@ -64,10 +64,11 @@ impl Compared {
 /// other options of `sim run`, each with a space before it.
 pub(super) fn line(failure: &Failure, source: &str, how: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
+    let made = format!("version={version} generator={GENERATOR}");
     match failure {
-        Failure::Scenario(error) => format!("FAIL {source} version={version}: {error}"),
+        Failure::Scenario(error) => format!("FAIL {source} {made}: {error}"),
         Failure::Violation(violation) => format!(
-            "FAIL {} {source} version={version} t={}: {}; \
+            "FAIL {} {source} {made} t={}: {}; \
              reproduce: cellgate sim run {source}{how}",
             violation.invariant,
             violation.at_ns,

@@ -5,7 +5,7 @@ use cellgate_core::contract::CellRate;
 use super::units::{DECIMAL, READINGS, after_seconds, mbps, percent, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{
-    Cpu, Host, HostThread, Level, Order, P90, ReceiveHost, Received, Waking, Wire, Writer,
+    Cpu, Host, HostThread, Level, Order, ReceiveHost, Received, Waking, Wire, Writer,
 };
 use crate::report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
@@ -69,7 +69,8 @@ fn notes() -> Vec<String> {
          both averages of Table 1 come out; both systems have the same costs. What differs is \
          which goes first, and with it where packets are lost.",
         "Sending is the machine's: 133 * 10^6 bit/s (section 3.1) take the whole CPU, and the line \
-         would carry 135.4. The spread of Linux' figures is lost.",
+         would carry 135.4. Table 1 has 130.6. What sending costs Linux is not printed, so its row \
+         has no figure of ours; nor have the spreads, for the model's times do not vary.",
     ]
     .map(str::to_owned)
     .into()
@@ -171,37 +172,51 @@ fn table(rows: &Rows, transmit: u64) -> Table {
         &[
             ("path", "path"),
             ("paper_mbit_s", "paper, avg"),
+            ("paper_most_mbit_s", "max"),
+            ("paper_least_mbit_s", "min"),
             ("ours_mbit_s", "ours"),
             ("lost_before_work_pdus", "lost at board, packets"),
             ("lost_after_work_pdus", "lost at socket, packets"),
         ],
     );
-    for (name, paper, received) in [
-        ("L4ATM RX", "79.8", &rows.l4atm),
-        ("Linux RX", "58.3", &rows.linux),
-    ] {
-        table.row([
-            Entry::text(name),
-            Entry::number(dec(paper), 1),
+    let printed = |numbers: [&'static str; 3]| numbers.map(|one| Entry::number(dec(one), 1));
+    let received = |received: &Received| {
+        [
             Entry::number(rows.mbps(received), 1),
             Entry::number(received.lost_at_board, 0),
             Entry::number(received.lost_at_queue, 0),
-        ]);
+        ]
+    };
+    let sent = |bit_s: u64| {
+        [
+            Entry::number(mbps(bit_s, DECIMAL), 1),
+            Entry::Empty,
+            Entry::Empty,
+        ]
+    };
+    let none = || [Entry::Empty, Entry::Empty, Entry::Empty];
+    for (name, paper, ours) in [
+        (
+            "L4ATM RX",
+            printed(["79.8", "84.2", "74.2"]),
+            received(&rows.l4atm),
+        ),
+        (
+            "L4ATM TX",
+            printed(["130.6", "130.6", "130.6"]),
+            sent(transmit),
+        ),
+        (
+            "Linux RX",
+            printed(["58.3", "62.8", "52.4"]),
+            received(&rows.linux),
+        ),
+        ("Linux TX", printed(["129.5", "130.6", "126.4"]), none()),
+        ("AAL5 on the line", none(), sent(aal5_max())),
+    ] {
+        let ([avg, most, least], [rate, before, after]) = (paper, ours);
+        table.row([Entry::text(name), avg, most, least, rate, before, after]);
     }
-    table.row([
-        Entry::text("L4ATM TX"),
-        Entry::number(dec("130.6"), 1),
-        Entry::number(mbps(transmit, DECIMAL), 1),
-        Entry::Empty,
-        Entry::Empty,
-    ]);
-    table.row([
-        Entry::text("AAL5 on the line"),
-        Entry::Empty,
-        Entry::number(mbps(aal5_max(), DECIMAL), 1),
-        Entry::Empty,
-        Entry::Empty,
-    ]);
     table
 }
 
@@ -211,7 +226,6 @@ fn checks(rows: &Rows, transmit: u64) -> Vec<Check> {
     let [(decimal, _), (binary, _)] = READINGS;
     let printed = |unit| dec("130.6") * Rational::from(unit) / Rational::from(aal5_max());
     let near = |number: &str| Tolerance::Absolute(dec(number));
-    let p90 = mbps(P90::PAPER.transmit_max_bit_s, DECIMAL);
     let lost = format!(
         "{} after work by Linux, {} by L4ATM",
         rows.linux.lost_at_queue, rows.l4atm.lost_at_queue
@@ -256,10 +270,16 @@ fn checks(rows: &Rows, transmit: u64) -> Vec<Check> {
             Tolerance::AtLeast,
             &percent(Rational::new(transmit.into(), aal5_max().into())),
         ),
-        Claim::calibrated("L12", "TX takes the whole CPU at t_max", "130.6").number(
-            p90,
-            Tolerance::Percent(dec("0.1")),
+        Claim::calibrated("L12", "L4ATM TX, on the model, whose t_max is 133", "130.6").number(
+            dec("130.6"),
+            Tolerance::Percent(dec("2")),
             &rate(mbps(transmit, DECIMAL)),
+        ),
+        Claim::lost(
+            "L12",
+            "Linux TX, of L4ATM's, printed",
+            "129.5 (126.4 to 130.6)",
+            &percent(dec("129.5") / dec("130.6")),
         ),
     ]
 }

@@ -1,4 +1,4 @@
-use cellgate_core::adapter::{RECEIVE_STATE_LEN, REGION_HANDLE_MAX};
+use cellgate_core::adapter::{RECEIVE_STATE_LEN, REGION_HANDLE_MAX, VC_COLD_LEN, VC_LEN};
 use cellgate_core::contract::aal5_cells;
 
 use super::model::{Addresses, Discarding, Latency, Shaped};
@@ -137,6 +137,24 @@ fn memory() -> Vec<Check> {
             .prints(dec("204800"))
             .reading(counted)
             .number(dec("204800"), Tolerance::AtMost, &octets(state * VCS)),
+        Claim::lost(
+            "P0.2",
+            "state of a VC of this adapter, both ways, with its memory's handle",
+            "nearly 200 octets",
+            &octets(VC_LEN as u64),
+        ),
+        Claim::lost(
+            "P0.2",
+            "the same for 1,024 VCs",
+            "200 KB",
+            &kb(VC_LEN as u64 * VCS),
+        ),
+        Claim::lost(
+            "P0.2",
+            "beside it: a VC's request, counters, lease, sustained rate",
+            "",
+            &octets(VC_COLD_LEN as u64),
+        ),
     ]
 }
 

@@ -1,16 +1,21 @@
-//! Bugs that the world can put between a server, its adapter and its applications.
+//! Bugs that the world can put into a server, and between it, its adapter and its applications.
+
+use std::fmt;
+
+use cellgate_core::server::Planted;
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// A bug in a server, its books, its take-up or its pace, as it looks from outside.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        /// A bug in a server, its books, its take-up or its pace: most as it looks from outside.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ServerBug {
             $($(#[doc = $doc])+ $name,)+
+            /// One of its code.
+            Inside(Planted),
         }
 
         impl ServerBug {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
+            const OUTSIDE: &[Self] = &[$(Self::$name,)+];
         }
     };
 }
@@ -60,4 +65,30 @@ bugs! {
     EarlyWakeTrusted,
     /// Adapters that have died are not opened anything at again.
     NothingReopened,
+}
+
+impl ServerBug {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let inside = Planted::ALL.iter().map(|bug| Self::Inside(*bug));
+        Self::OUTSIDE.iter().copied().chain(inside)
+    }
+
+    /// The one of its code.
+    pub(super) fn inside(self) -> Option<Planted> {
+        match self {
+            Self::Inside(bug) => Some(bug),
+            _ => None,
+        }
+    }
+}
+
+/// Its name.
+impl fmt::Display for ServerBug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inside(bug) => write!(f, "{bug:?}"),
+            bug => write!(f, "{bug:?}"),
+        }
+    }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    AdapterAsk, Admission, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened,
-    Output, Refused, Request, Resource,
+    AdapterAsk, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened, Output,
+    Refused, Request, Resource,
 };
 
+use super::ServerBug;
 use super::application::{Application, Waiting};
-use super::daemon::{Offered, Parcel, Served, ServerOutcome, to_server};
+use super::daemon::{Books, Offered, Parcel, Served, ServerOutcome, to_server};
 use super::process::KeptVc;
 use super::setup::{SERVER_UID, interface_name};
 use crate::world::Violation;
@@ -201,7 +202,7 @@ impl World {
     }
 
     /// The books of a host's server.
-    pub(super) fn books(&self, host: usize) -> Option<Admission> {
+    pub(super) fn books(&self, host: usize) -> Option<Books> {
         let server = self.service.hosts.get(&host)?.server.as_ref()?;
         Some(server.admission().clone())
     }
@@ -249,7 +250,7 @@ impl World {
         host: usize,
         client: ClientId,
         asked: &FromClient,
-        before: &Admission,
+        before: &Books,
         outputs: &[Output],
     ) {
         let [
@@ -471,7 +472,9 @@ impl World {
             if vcs > 0 || clients > 1 {
                 return wrong(format!("{vcs} VCs and {clients} attachments are left"));
             }
-            let mut empty = Admission::new(served.config.admission.clone(), served.config.uid);
+            let (config, uid) = (served.config.admission.clone(), served.config.uid);
+            let bug = self.service.bug.and_then(ServerBug::inside);
+            let mut empty = Books::with_bugs(config, uid, bug);
             for (port, one) in served.interfaces.iter().enumerate() {
                 let rate = one.line_rate.map_or(0, |rate| rate.cell_s());
                 empty.add_line(PortIndex(port as u8), rate);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId, VcIndex};
 use cellgate_core::server::{
     AdapterAsk, Admission, ClientId, Enclosed, FromClient, FromServer, Health, InterfaceSpec,
-    Server, ServerConfig, Ticket,
+    Planted, Server, ServerConfig, Ticket,
 };
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,12 @@ pub(super) struct Channel {
     pub(super) waiting: u32,
 }
 
+/// A server that can have a bug.
+pub(super) type Serving = Server<Option<Planted>>;
+
+/// Its books.
+pub(super) type Books = Admission<Option<Planted>>;
+
 /// What a server offered instead of what it refused.
 #[derive(Debug)]
 pub(super) struct Offered {
@@ -109,7 +115,7 @@ pub(super) struct Offered {
     /// As it was asked for.
     pub(super) changes: bool,
     /// The books at that time.
-    pub(super) books: Admission,
+    pub(super) books: Books,
     pub(super) life: u32,
 }
 
@@ -145,7 +151,7 @@ pub(super) struct Served {
     pub(super) config: ServerConfig,
     pub(super) interfaces: Vec<InterfaceSpec>,
     /// None: there is none.
-    pub(super) server: Option<Server>,
+    pub(super) server: Option<Serving>,
     /// Servers so far.
     pub(super) life: u32,
     /// Adapters so far.

@@ -4,11 +4,11 @@ use cellgate_core::Time;
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
 use cellgate_core::server::{
     AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health, Output, Peer,
-    PortHealth, Request, Server, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
+    PortHealth, Request, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
 use super::daemon::{
-    FROM_ADAPTER, OPERATOR, Parcel, Reader, TO_ADAPTER, client_of, reader_of, to_client,
+    FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of, to_client,
 };
 use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
@@ -78,7 +78,7 @@ impl World {
             }
             ServiceEvent::Flush(application) => self.flush(application as usize),
             ServiceEvent::Deadline(host) => {
-                self.serve_any(host as usize, Server::handle_deadline);
+                self.serve_any(host as usize, Serving::handle_deadline);
             }
         }
     }
@@ -186,7 +186,7 @@ impl World {
     }
 
     /// Has the server of this life do something, and carries out what it wants.
-    pub(super) fn serve(&mut self, host: usize, life: u32, input: impl FnOnce(&mut Server, Time)) {
+    pub(super) fn serve(&mut self, host: usize, life: u32, input: impl FnOnce(&mut Serving, Time)) {
         let now = self.now.time();
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
@@ -206,7 +206,7 @@ impl World {
     }
 
     /// The same for whichever server there is.
-    pub(super) fn serve_any(&mut self, host: usize, input: impl FnOnce(&mut Server, Time)) {
+    pub(super) fn serve_any(&mut self, host: usize, input: impl FnOnce(&mut Serving, Time)) {
         let life = self
             .service
             .hosts
@@ -578,7 +578,8 @@ impl World {
             let event = Event::Service(ServiceEvent::TakesUp(host as u32));
             return self.queue.push(self.now.plus(PATIENCE), event);
         }
-        served.server = Some(Server::new(served.config.clone()));
+        let bug = self.service.bug.and_then(ServerBug::inside);
+        served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
         if served.life == 0 {
             served.life = 1;

@@ -29,7 +29,7 @@ const VCIS: [u16; 3] = [32, 33, 34];
 const HAZARD: usize = 2;
 /// PDUs that each receive buffer holds.
 const BUFFER_PDUS: u32 = 8;
-/// Until the hazard's buffer is full at the first rate of the plateau.
+/// Until everything has settled that is not the hazard's buffer.
 const WARM: Ps = Ps::from_ns(70_000_000);
 
 /// A rate on the plateau, for the other reading of what interrupts.
@@ -37,12 +37,13 @@ const TOLD: u32 = 90;
 /// Where the hazard's rate is 10 % beyond what the port has left for it.
 const BEYOND: u32 = 105;
 /// 10^6 bit/s of SDU: the curve of the figure.
-const RATES_MBIT_S: [u32; 21] = [
-    0, 2, 5, 10, 20, 30, 38, 40, 50, 60, 70, 80, 90, 93, 94, 95, 96, 100, BEYOND, 115, 130,
+const RATES_MBIT_S: [u32; 29] = [
+    0, 2, 5, 10, 20, 30, 38, 40, 41, 42, 43, 44, 45, 46, 47, 48, 50, 60, 70, 80, 90, 93, 94, 95,
+    96, 100, BEYOND, 115, 130,
 ];
 /// The least of them that the checks speak of.
 const FEW_MBIT_S: [u32; 7] = [0, 2, 20, 60, 94, 96, BEYOND];
-const PLATEAU: std::ops::RangeInclusive<u32> = 50..=94;
+const PLATEAU: std::ops::RangeInclusive<u32> = 40..=95;
 
 const RATES: &[&str] = &["all", "few"];
 const DISCARDS: &[&str] = &["shared", "per-vc", "ppd", "epd"];

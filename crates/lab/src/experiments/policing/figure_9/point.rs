@@ -45,7 +45,10 @@ impl Point {
         }
         let hazard_bit_s = u64::from(hazard_mbit_s) * 1_000_000;
         let mut network = Network::new(setup, hazard_bit_s, station.now());
-        station.run(station.now().plus(WARM), &mut network);
+        station.run(
+            station.now().plus(WARM.max(filled(hazard_bit_s))),
+            &mut network,
+        );
         let (begin, before) = (station.now(), Seen::by(&mut station));
         station.run(begin.plus(setup.span), &mut network);
         let (span, seen) = (station.now().since(begin), Seen::by(&mut station));
@@ -66,6 +69,14 @@ impl Point {
             .into_iter()
             .fold(Rational::ZERO, |sum, rate| sum + rate)
     }
+}
+
+/// How long a hazard of that rate takes to fill its buffer, which is emptied at its contract.
+fn filled(hazard_bit_s: u64) -> Ps {
+    let bits = u128::from(BUFFER_PDUS) * u128::from(SDU) * 8;
+    let excess_bit_s = u128::from(hazard_bit_s.saturating_sub(CONTRACT_BIT_S));
+    let time = (bits * 1_000_000_000_000).checked_div(excess_bit_s);
+    Ps::new(time.map_or(0, |ps| ps as u64))
 }
 
 /// Counters at one moment.

@@ -112,7 +112,7 @@ impl<'a> Sweep<'a> {
             ),
             derived(
                 "P0.14",
-                "plateau, 50 to 94: largest deviation",
+                "plateau, 40 to 95: largest deviation",
                 "remains constant",
             )
             .reading("what is discarded interrupts nobody (section 6.5)")
