@@ -192,6 +192,8 @@ planted! {
     BtagKept,
     /// In new memory nothing is known of the AAL3/4 PDUs that were cut.
     CutPdusForgotten,
+    /// The block of the last VC in it is not free when that is closed.
+    BlockKept,
     /// Cells held at a close are not counted.
     CloseForgetsHeld,
     /// Commands for an old generation are carried out.

@@ -511,8 +511,8 @@ impl World {
         Ok(())
     }
 
-    /// I12: nothing is open, nothing held, and the VCs' counters add up to the adapter's. I10: no
-    /// client has run that nobody had woken.
+    /// I12: nothing is open, nothing held, the adapter has as much to give as at first, and the VCs'
+    /// counters add up to the adapter's. I10: no client has run that nobody had woken.
     fn is_left_clean(&self, station: &Station) -> Result<(), Violation> {
         let name = &station.spec.name;
         let open = station.by_connection.len() + station.orders();
@@ -521,6 +521,11 @@ impl World {
                 "host {name}: {open} VCs left, refused {:?}",
                 station.refusals
             );
+            return Err(self.wrong("I12", text));
+        }
+        let [first, room] = station.room();
+        if room != first {
+            let text = format!("host {name}: {room:?} is left to give, at first {first:?}");
             return Err(self.wrong("I12", text));
         }
         let stats = station.adapter.stats();

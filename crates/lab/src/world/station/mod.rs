@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo,
+    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, Room, VcId, VcInfo,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
@@ -129,6 +129,8 @@ pub(crate) struct Station {
     options: Options,
     ports: Vec<Wires>,
     pub(crate) adapter: LabAdapter,
+    /// What it had to give at first.
+    room: Room,
     /// What adapters that have died had counted.
     past: Vec<AdapterStats>,
     board: LabBoard,
@@ -228,8 +230,10 @@ impl Station {
             overload_cells: spec.overload_cells,
         };
         let now = Time::from_ns(spec.clock_ns);
+        let adapter = LabAdapter::new(config.clone(), now)?;
         let mut station = Self {
-            adapter: LabAdapter::new(config.clone(), now)?,
+            room: adapter.room(),
+            adapter,
             past: Vec::new(),
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
@@ -478,6 +482,11 @@ impl Station {
         self.past
             .iter()
             .chain(std::iter::once(self.adapter.stats()))
+    }
+
+    /// What its adapter had to give at first, and has.
+    pub(crate) fn room(&self) -> [Room; 2] {
+        [self.room, self.adapter.room()]
     }
 
     /// Nobody judges it from here on but the world: one of its clients writes where it likes.
