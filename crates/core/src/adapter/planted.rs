@@ -20,6 +20,8 @@ planted! {
     GfcInAddress,
     /// A VC of port 0 takes cells of its address from ports where nobody receives them.
     WrongPortAccepted,
+    /// Cells of an unknown VC are told to the first client.
+    UnknownVcTold,
     /// Idle cells are counted as cells of an unknown VC.
     IdleAsUnknown,
     /// A corrected header is used uncorrected.

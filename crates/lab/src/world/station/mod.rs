@@ -4,6 +4,7 @@
 mod asked;
 mod change;
 mod lifecycle;
+mod told;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -376,11 +377,24 @@ impl Station {
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
-                Trace::Interrupted(_) if now < self.deaf_until => self.counts.unheard += 1,
                 Trace::Interrupted(index) => {
-                    self.counts.interrupts += 1;
-                    let mut clients = self.clients.iter();
-                    woken.extend(clients.position(|client| client.index == Some(*index)));
+                    let told = self.watch.told.interrupted(*index);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    if now < self.deaf_until {
+                        self.counts.unheard += 1;
+                    } else {
+                        self.counts.interrupts += 1;
+                        let mut clients = self.clients.iter();
+                        woken.extend(clients.position(|client| client.index == Some(*index)));
+                    }
+                }
+                Trace::Posted(index, event) => {
+                    // Who lies about what he has given back can be told again and again.
+                    let reader = self.endpoints.get(&event.vc);
+                    let lies = reader.is_some_and(|reader| reader.is_lawless);
+                    let told = self.watch.told.posted(*index, event);
+                    let told = told.filter(|_| !lies);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
                 }
                 Trace::Transmitted { port, cells, .. } => {
                     let port = usize::from(port.0);
@@ -391,7 +405,11 @@ impl Station {
                         self.counts.sent += 1;
                     }
                 }
-                Trace::Completed(completion) => self.completed(completion),
+                Trace::Completed(completion) => {
+                    let told = self.watch.told.completed(completion);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    self.completed(completion);
+                }
                 _ => {}
             }
         }
