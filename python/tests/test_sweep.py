@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import cellgate
+from cellgate.lab import load
 
 STAR = Path(__file__).with_name("star.toml")
 GRID = {
@@ -85,7 +86,19 @@ def test_an_error_of_a_run_is_raised():
 
 
 def test_a_violation_comes_back_from_a_process():
-    lie = {"sources__hazard__hazard": [True, False]}
-    with pytest.raises(cellgate.Violation, match="^I6 at [0-9]+ ns: .*hazard") as told:
-        cellgate.sweep(STAR, lie)
-    assert told.value.__notes__ == ["at {'sources__hazard__hazard': False}"]
+    # Beside bursts of as much as a line carries, cells wait for longer than a tolerance of nothing.
+    bursts = {"on_off": {"cell_s": 353_000, "on_ns": 200_000, "off_ns": 1_000_000}}
+    scenario = load(STAR)
+    video, hazard = scenario["sources"]
+    video.update(traffic={"paced": {"cell_s": 200_000}}, sdus=[40])
+    hazard["traffic"] = bursts
+    contract = "cbr,aal5:pcr=200000cps,max_sdu=40,cdvt="
+    tight = {"connections__video__contract": [contract + "1ms", contract + "0us"]}
+    with pytest.raises(cellgate.Violation, match="^I6 at [0-9]+ ns: .*video") as told:
+        cellgate.sweep(scenario, tight)
+    assert told.value.__notes__ == [f"at {{'connections__video__contract': '{contract}0us'}}"]
+
+
+def test_a_source_that_only_says_that_it_conforms_is_an_error():
+    with pytest.raises(ValueError, match="50000 cells/s its contract lets pass 10000"):
+        cellgate.run(STAR, sources__hazard__hazard=False)

@@ -100,7 +100,7 @@ impl LabBoard {
         self.crossed
     }
 
-    /// From here on it writes down only interrupts, ended commands and cells sent.
+    /// From here on it writes down only events, interrupts, ended commands and cells sent.
     pub fn be_terse(&mut self) {
         self.terse = true;
     }
@@ -249,7 +249,7 @@ impl Board for LabBoard {
     }
 
     fn posted(&mut self, index: AttachmentIndex, event: &Event) {
-        self.note(|| Trace::Posted(index, *event));
+        self.trace.push(Trace::Posted(index, *event));
     }
 
     #[inline]

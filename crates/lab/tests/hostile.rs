@@ -104,6 +104,12 @@ fn adapter_sends(scenario: &mut Scenario, traffic: Traffic) {
     scenario.sources[0].traffic = traffic;
 }
 
+/// Cells on the line, as if they kept its rate and the contract.
+fn sends_and_says_that_it_keeps(scenario: &mut Scenario, traffic: Traffic) {
+    scenario.sources[0].hazard = false;
+    scenario.sources[0].traffic = traffic;
+}
+
 /// Two connections of one contract.
 fn adapter_sends_on_another(scenario: &mut Scenario) {
     scenario.sources[0].by_adapter = true;
@@ -126,7 +132,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 75] = [
+    let cases: [(&str, Spoil); 86] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -215,6 +221,16 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("connection \"one\"", |s| {
             s.connections[0].contract = "cbr,aal5:pcr=max,cdvt=18446744073709551615ns".into();
         }),
+        ("duration_ns is at least 1", |s| s.duration_ns = 0),
+        ("before duration_ns", |s| {
+            s.sources[0].start_ns = s.duration_ns
+        }),
+        ("before it ends (stop_ns)", |s| {
+            (s.sources[0].start_ns, s.sources[0].stop_ns) = (1_000, 999);
+        }),
+        ("before it ends (stop_ns)", |s| {
+            (s.sources[0].start_ns, s.sources[0].stop_ns) = (1_000, 1_000);
+        }),
         ("cell_s", |s| {
             s.sources[0].traffic = Traffic::Paced { cell_s: 0 }
         }),
@@ -230,6 +246,38 @@ fn scenarios_beyond_their_bounds_are_told() {
         }),
         ("before its line", |s| {
             adapter_sends(s, Traffic::Paced { cell_s: u32::MAX });
+        }),
+        ("of its 353208 cells/s its line carries 353207", |s| {
+            s.connections[0].contract = "ubr,aal5:max_sdu=400".into();
+            sends_and_says_that_it_keeps(s, Traffic::Paced { cell_s: 353_208 });
+        }),
+        ("of its 5001 cells/s its contract lets pass 5000", |s| {
+            sends_and_says_that_it_keeps(s, Traffic::Paced { cell_s: 5_001 });
+        }),
+        ("of its 353207 cells/s its contract lets pass 5000", |s| {
+            sends_and_says_that_it_keeps(s, Traffic::Greedy);
+        }),
+        ("of its 20000 cells/s its contract lets pass 5000", |s| {
+            let traffic = Traffic::OnOff {
+                cell_s: 20_000,
+                on_ns: 250_000,
+                off_ns: 750_000,
+            };
+            // 5 cells of 200 us in 250 us: 600 us too early.
+            s.connections[0].contract += ",cdvt=599us";
+            sends_and_says_that_it_keeps(s, traffic);
+        }),
+        ("its contract lets pass 2000", |s| {
+            s.connections[0].contract =
+                "vbr,aal5:pcr=20000cps,scr=2000cps,mbs=10,max_sdu=400,cdvt=1ms".into();
+            sends_and_says_that_it_keeps(s, Traffic::Paced { cell_s: 20_000 });
+        }),
+        ("its contract lets pass 4999", |s| {
+            s.faults = vec![modify("cbr,aal5:pcr=4999cps,max_sdu=400")];
+            sends_and_says_that_it_keeps(s, Traffic::Paced { cell_s: 5_000 });
+        }),
+        ("its line carries 353207", |s| {
+            sends_and_says_that_it_keeps(s, Traffic::Scan { cell_s: 353_208 });
         }),
         ("an adapter sends SDUs", |s| {
             adapter_sends(s, Traffic::Cells(Vec::new()));
@@ -379,11 +427,12 @@ fn scenarios_beyond_their_bounds_are_told() {
 #[test]
 fn odd_scenarios_that_make_a_world_come_to_an_end() {
     type Change = fn(&mut Scenario);
-    let cases: [(&str, Change); 14] = [
-        ("nothing happens", |s| s.duration_ns = 0),
-        ("nobody is there", |s| *s = Scenario::default()),
-        ("a start beyond the end", |s| {
-            s.sources[0].start_ns = u64::MAX
+    let cases: [(&str, Change); 16] = [
+        ("nobody is there", |s| {
+            *s = Scenario {
+                duration_ns: 1,
+                ..Scenario::default()
+            };
         }),
         ("silence between cells", |s| {
             s.duration_ns = 3_600_000_000_000;
@@ -424,7 +473,40 @@ fn odd_scenarios_that_make_a_world_come_to_an_end() {
         ("more than the line before it carries", |s| {
             s.duration_ns = 20_000_000;
             s.links[0].bit_s = 424_000;
-            s.sources[0].hazard = false;
+        }),
+        ("bursts that the tolerances cover", |s| {
+            s.duration_ns = 20_000_000;
+            s.connections[0].contract += ",cdvt=600us";
+            let traffic = Traffic::OnOff {
+                cell_s: 20_000,
+                on_ns: 250_000,
+                off_ns: 750_000,
+            };
+            sends_and_says_that_it_keeps(s, traffic);
+        }),
+        ("bursts that a contract has room for", |s| {
+            s.duration_ns = 20_000_000;
+            s.connections[0].contract =
+                "vbr,aal5:pcr=20000cps,scr=5000cps,mbs=5,max_sdu=400".into();
+            let traffic = Traffic::OnOff {
+                cell_s: 20_000,
+                on_ns: 250_000,
+                off_ns: 750_000,
+            };
+            sends_and_says_that_it_keeps(s, traffic);
+        }),
+        (
+            "a stranger's cells, faster than a contract that nobody has opened",
+            |s| {
+                s.connections[0].open = false;
+                sends_and_says_that_it_keeps(s, Traffic::Greedy);
+            },
+        ),
+        ("cells of nobody's beside a flood", |s| {
+            s.duration_ns = 20_000_000;
+            s.sources[0].traffic = Traffic::Paced { cell_s: 20_000 };
+            let traffic = Traffic::Scan { cell_s: 1_000 };
+            s.sources.push(SourceSpec::on("one", traffic, &[]));
         }),
         ("an adapter that steps once in 10 ms", |s| {
             s.duration_ns = 20_000_000;

@@ -230,6 +230,17 @@ pub struct VcInfo {
     pub stats: VcStats,
 }
 
+/// What an adapter has left to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Slots of VCs.
+    pub vcs: usize,
+    /// Blocks of 16,384 addresses in which VCs can be open.
+    pub blocks: usize,
+    /// Virtual paths.
+    pub paths: usize,
+}
+
 /// Counters of one VC since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcStats {

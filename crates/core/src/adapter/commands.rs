@@ -523,8 +523,12 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             // A VC that only transmits may share the address with one that receives.
             self.table.set_discarding(slot, None);
         }
+        let leaves = self.table.free_leaves();
         self.table
             .close(port, address, slot, receive.is_some(), transmit.is_some());
+        if self.table.free_leaves() > leaves && board.planted(Planted::BlockKept) {
+            self.table.lose_leaf();
+        }
         if !board.planted(Planted::PathKept) {
             self.paths.close(port, address.vpi());
         }

@@ -13,7 +13,7 @@ use super::table::Table;
 use super::timeouts::Timeouts;
 use super::vc::{Cold, Vc};
 use super::{
-    AdapterStats, Attachment, Board, Config, Planted, PortConfig, PortIndex, Refusal, Region,
+    AdapterStats, Attachment, Board, Config, Planted, PortConfig, PortIndex, Refusal, Region, Room,
     VcIndex, Work,
 };
 use crate::Time;
@@ -335,6 +335,15 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     /// The counters.
     pub fn stats(&self) -> &AdapterStats {
         &self.stats
+    }
+
+    /// What it has left to give. As much as at first when nothing is open.
+    pub fn room(&self) -> Room {
+        Room {
+            vcs: self.free.len(),
+            blocks: self.table.free_leaves(),
+            paths: self.paths.idle(),
+        }
     }
 
     /// The earliest time at which a step could do anything if no cell, doorbell or command comes:

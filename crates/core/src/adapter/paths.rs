@@ -86,6 +86,11 @@ impl Paths {
         }
     }
 
+    /// Paths that nobody uses.
+    pub(super) fn idle(&self) -> usize {
+        self.free.len()
+    }
+
     /// The bucket of the OAM cells of a path, if it is in use.
     pub(super) fn police(&mut self, port: PortIndex, vpi: u16) -> Option<&mut Gcra> {
         let place = *self.places.get(self.at(port, vpi))?;

@@ -20,6 +20,8 @@ planted! {
     GfcInAddress,
     /// A VC of port 0 takes cells of its address from ports where nobody receives them.
     WrongPortAccepted,
+    /// Cells of an unknown VC are told to the first client.
+    UnknownVcTold,
     /// Idle cells are counted as cells of an unknown VC.
     IdleAsUnknown,
     /// A corrected header is used uncorrected.
@@ -192,6 +194,8 @@ planted! {
     BtagKept,
     /// In new memory nothing is known of the AAL3/4 PDUs that were cut.
     CutPdusForgotten,
+    /// The block of the last VC in it is not free when that is closed.
+    BlockKept,
     /// Cells held at a close are not counted.
     CloseForgetsHeld,
     /// Commands for an old generation are carried out.

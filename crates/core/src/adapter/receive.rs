@@ -210,7 +210,8 @@ where
             entry = self.table.lookup(PortIndex(0), address);
         }
         if !entry.is_open() {
-            let anywhere = self.board.planted(Planted::TransmitterOnAnyPort);
+            let anywhere = self.board.planted(Planted::TransmitterOnAnyPort)
+                || self.board.planted(Planted::UnknownVcTold);
             if entry.has_known_strays() || anywhere {
                 return Taken::Strays;
             }

@@ -1,11 +1,15 @@
 //! Cells that no VC receives: fillers, OAM cells of a path or of a VC that only transmits, and
 //! strangers.
 
+use super::clients::Urgency;
 use super::loopback::Route;
 use super::oam::{self, Desk};
 use super::reassembly::Reception;
 use super::receive::Batch;
-use super::{Aal, Attachment, Board, CellOutcome, Discard, Planted, PortIndex, Region, Work};
+use super::{
+    Aal, Attachment, AttachmentIndex, Board, CellOutcome, Discard, Event, EventKind, Planted,
+    PortIndex, Region, VcId, VcIndex, Work,
+};
 use crate::wire::{Header, HeaderKind, OamFlow, VpiVci};
 
 impl<R, A, B> Batch<'_, R, A, B>
@@ -68,6 +72,9 @@ where
         let flow = OamFlow::of_vci(address.vci());
         if transmitter.is_none() && flow.is_none() {
             self.discard(Discard::UnknownVc, count);
+            if self.board.planted(Planted::UnknownVcTold) {
+                self.tell_of_stranger();
+            }
             return;
         }
         for cell in cells {
@@ -77,6 +84,29 @@ where
                 self.take_oam_of_path(address, flow, cell);
             }
         }
+    }
+
+    /// Tells the first client of a cell of nobody's: a bug on purpose.
+    fn tell_of_stranger(&mut self) {
+        let event = Event {
+            kind: EventKind::PduReceived,
+            interruptive: true,
+            vc: VcId {
+                index: VcIndex(0),
+                generation: 0,
+            },
+            cells: 1,
+            value: 0,
+            time: self.arrival.now,
+        };
+        self.clients.post(
+            self.arrival.now,
+            self.board,
+            self.stats,
+            AttachmentIndex(0),
+            event,
+            Urgency::Interruptive,
+        );
     }
 
     /// The VC that transmits under an address of the port in hand, if its OAM cells are such.

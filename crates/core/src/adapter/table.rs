@@ -211,6 +211,16 @@ impl Table {
         }
     }
 
+    /// Leaves that no port's block has.
+    pub(super) fn free_leaves(&self) -> usize {
+        self.free.len()
+    }
+
+    /// A leaf less to give: a bug on purpose.
+    pub(super) fn lose_leaf(&mut self) {
+        self.free.pop();
+    }
+
     /// Lets every cell until the last of the PDU be discarded for `reason`, or (none) lets the
     /// next cell begin a PDU.
     #[inline(always)]

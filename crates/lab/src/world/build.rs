@@ -14,6 +14,7 @@ use super::canary::Canary;
 use super::content::Content;
 use super::error::ScenarioError;
 use super::incident::Change;
+use super::keeps;
 use super::limits::{self, Memory};
 use super::names::Names;
 use super::refusals;
@@ -219,15 +220,12 @@ impl Builder<'_> {
             let vcs = u16::try_from(vcs).map_err(|_| {
                 ScenarioError::Quantity(spec.name.clone(), "more than 65,535 connections")
             })?;
-            let ports = self.topology.ports[host].iter().map(|&(input, output)| {
-                let cells = 1_000_000_000_000 / self.lines[output].cell().ps().max(1);
-                let rate = u32::try_from(cells).ok().and_then(CellRate::new);
-                Wires {
-                    input,
-                    output,
-                    rate: rate.unwrap_or(CellRate::OC3),
-                    space: 0,
-                }
+            let ports = self.topology.ports[host].iter();
+            let ports = ports.map(|&(input, output)| Wires {
+                input,
+                output,
+                rate: self.lines[output].rate(),
+                space: 0,
             });
             let ports = ports.collect();
             let served = self.services.room(host);
@@ -522,6 +520,8 @@ impl Builder<'_> {
         let paths: Vec<&[usize]> = connections.iter().map(path).collect();
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
         self.work = limits::check_offered(self.scenario, &paths, cell_s)?;
+        let of_sources = connections.iter().map(|n| &self.connections[*n]);
+        keeps::check(self.scenario, of_sources, &self.lines)?;
         let mut sources = Vec::new();
         let mut sending = BTreeSet::new();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
@@ -536,11 +536,8 @@ impl Builder<'_> {
             if !strays && !matches!(spec.traffic, Traffic::Cells(_)) {
                 to.sender = Some(sources.len());
             }
-            let stop_ns = match spec.stop_ns {
-                0 => self.scenario.duration_ns,
-                stop_ns => stop_ns.min(self.scenario.duration_ns),
-            };
-            let span = [spec.start_ns, stop_ns].map(|ns| opened.plus(Ps::from_ns(ns)));
+            let (start, stop) = spec.span(self.scenario.duration_ns);
+            let span = [start, stop].map(|at| opened.plus(at));
             let address = self.scenario.connections[connection].address;
             let line = to.path[0];
             let aal = self.connections[connection].contract.aal;
@@ -588,10 +585,8 @@ fn check(spec: &SourceSpec, connection: &Connection) -> Result<(), ScenarioError
 }
 
 fn assumptions(host: &HostSpec, spec: &ConnectionSpec, line: &Line) -> Assumptions {
-    let cells = 1_000_000_000_000 / line.cell().ps().max(1);
-    let rate = u32::try_from(cells).ok().and_then(CellRate::new);
     Assumptions {
-        line: rate.unwrap_or(CellRate::OC3),
+        line: line.rate(),
         cdvt_ns: 0,
         interleaving: Interleaving {
             mids: SourceSpec::MIDS_MAX,

@@ -21,6 +21,9 @@ pub enum ScenarioError {
     /// A source without SDUs, or with one that is too short to say whose it is or too long for the
     /// contract.
     Sdu(String),
+    /// A source that is there to do no harm is too fast: cells per second, what has fewer, how
+    /// many.
+    Exceeds(String, u64, &'static str, u64),
     /// A recorded cell without 52 octets, or cells out of order.
     Recording(String),
     /// A contract cannot be read.
@@ -59,6 +62,11 @@ impl fmt::Display for ScenarioError {
                 f,
                 "a source of connection {name:?}: SDUs have 12 octets at least, and at most the \
                  contract's max_sdu; on aal0 48"
+            ),
+            Self::Exceeds(name, cell_s, what, most) => write!(
+                f,
+                "a source of connection {name:?}: of its {cell_s} cells/s {what} {most}; it needs \
+                 `hazard = true`, or `by_adapter = true`"
             ),
             Self::Recording(name) => write!(
                 f,

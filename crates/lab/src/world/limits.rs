@@ -86,9 +86,10 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     }
     let whole = |ok: bool, what| bound(ok, "the scenario", what);
     let duration_ns = scenario.duration_ns;
+    let days = 1..=DURATION_MAX_NS;
     whole(
-        duration_ns <= DURATION_MAX_NS,
-        "duration_ns is at most a day",
+        days.contains(&duration_ns),
+        "duration_ns is at least 1, and at most a day",
     )?;
     let heals = scenario.heal_ns <= duration_ns;
     whole(heals, "heal_ns lies within duration_ns")?;
@@ -105,7 +106,8 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         let few = connection.client < CLIENTS_MAX;
         bound(few, &connection.name, "client is below 256")?;
     }
-    scenario.sources.iter().try_for_each(source)?;
+    let mut sources = scenario.sources.iter();
+    sources.try_for_each(|one| source(one, duration_ns))?;
     let until_ns = match scenario.heal_ns {
         0 => duration_ns,
         heal_ns => heal_ns,
@@ -229,8 +231,12 @@ fn stays_ns(scenario: &Scenario) -> Vec<u64> {
     stays
 }
 
-fn source(spec: &SourceSpec) -> Checked {
+fn source(spec: &SourceSpec, duration_ns: u64) -> Checked {
     let bound = |ok, what| bound(ok, &spec.connection, what);
+    let begins = spec.start_ns < duration_ns;
+    bound(begins, "a source begins (start_ns) before duration_ns")?;
+    let ends = spec.stop_ns == 0 || spec.start_ns < spec.stop_ns;
+    bound(ends, "a source begins (start_ns) before it ends (stop_ns)")?;
     let few = spec.mids <= SourceSpec::MIDS_MAX;
     bound(few, "a source sends at most 4 PDUs at once")?;
     let made = matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_));

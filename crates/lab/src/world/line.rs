@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 use cellgate_core::{Effect, Fault, FaultCounts, FaultyLine, Time};
 
@@ -131,6 +132,13 @@ impl Line {
     /// The time a cell takes.
     pub fn cell(&self) -> Interval {
         self.cell
+    }
+
+    /// Cells per second, rounded down.
+    pub(crate) fn rate(&self) -> CellRate {
+        let cells = 1_000_000_000_000 / self.cell.ps().max(1);
+        let rate = u32::try_from(cells).ok().and_then(CellRate::new);
+        rate.unwrap_or(CellRate::OC3)
     }
 
     /// When the last bit of all that was sent has left.

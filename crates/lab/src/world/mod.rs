@@ -25,6 +25,7 @@ mod endpoint;
 mod error;
 mod fault;
 mod incident;
+mod keeps;
 mod kills;
 mod latency;
 pub mod limits;

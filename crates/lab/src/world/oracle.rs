@@ -16,7 +16,7 @@ use super::{Interval, Ps, Violation};
 /// What a scenario says of a connection, beside what happened to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Standing {
-    /// Somebody sends PDUs on it who keeps to the contract.
+    /// Who sends PDUs on it keeps to the contract.
     conforms: bool,
     /// Its reader is an adversary.
     lawless: bool,
@@ -41,7 +41,7 @@ struct Standing {
 /// Who sends, and along which lines.
 #[derive(Debug, Default)]
 struct Senders {
-    /// Connections with a source that does no harm.
+    /// Connections whose PDUs are of a source that does no harm.
     harmless: BTreeSet<usize>,
     /// Connections with one that does, by their first line.
     hazards: BTreeMap<usize, BTreeSet<usize>>,
@@ -260,12 +260,12 @@ impl World {
 
     fn senders(&self, scenario: &Scenario) -> Senders {
         let mut senders = Senders::default();
-        for (spec, source) in scenario.sources.iter().zip(&self.sources) {
+        for (n, (spec, source)) in scenario.sources.iter().zip(&self.sources).enumerate() {
             let connection = source.connection as usize;
             if spec.hazard {
                 let hazards = senders.hazards.entry(source.line).or_default();
                 hazards.insert(connection);
-            } else {
+            } else if self.connections[connection].sender == Some(n) {
                 senders.harmless.insert(connection);
             }
             if matches!(spec.traffic, Traffic::Cells(_)) {
@@ -292,7 +292,7 @@ impl World {
         let mut hazards = senders.hazards.get(&line).into_iter().flatten();
         let offered = senders.offered.get(&line).copied().unwrap_or(0);
         let mut standing = Standing {
-            conforms: connection.sender.is_some() && senders.harmless.contains(&n),
+            conforms: senders.harmless.contains(&n),
             crowded: hazards.any(|other| *other != n)
                 || offered > self.cell_s(line)
                 || self.is_slow(n),
@@ -511,8 +511,8 @@ impl World {
         Ok(())
     }
 
-    /// I12: nothing is open, nothing held, and the VCs' counters add up to the adapter's. I10: no
-    /// client has run that nobody had woken.
+    /// I12: nothing is open, nothing held, the adapter has as much to give as at first, and the VCs'
+    /// counters add up to the adapter's. I10: no client has run that nobody had woken.
     fn is_left_clean(&self, station: &Station) -> Result<(), Violation> {
         let name = &station.spec.name;
         let open = station.by_connection.len() + station.orders();
@@ -521,6 +521,11 @@ impl World {
                 "host {name}: {open} VCs left, refused {:?}",
                 station.refusals
             );
+            return Err(self.wrong("I12", text));
+        }
+        let [first, room] = station.room();
+        if room != first {
+            let text = format!("host {name}: {room:?} is left to give, at first {first:?}");
             return Err(self.wrong("I12", text));
         }
         let stats = station.adapter.stats();

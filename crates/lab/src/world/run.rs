@@ -608,6 +608,7 @@ impl World {
         let number = endpoint.connection;
         let Connection { sender, tally, .. } = &mut self.connections[number as usize];
         let sender = sender.map(|sender| &self.sources[sender]);
+        let mut has_given_back = false;
         while let Some(found) = endpoint.next(&self.content) {
             station.counts.across += u64::from(found.across);
             station.counts.receive_wraps += u64::from(endpoint.came_round());
@@ -631,6 +632,10 @@ impl World {
                 station.violation = Some(Violation::new("I5", now, text));
             }
             endpoint.release(found);
+            has_given_back = true;
+        }
+        if has_given_back {
+            station.gives_back(vc);
         }
     }
 

@@ -4,9 +4,9 @@ use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
-use super::QueueDiscard;
 pub use super::fault::{FaultSpec, Whose};
 pub use super::service::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+use super::{Ps, QueueDiscard};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -296,6 +296,15 @@ impl SourceSpec {
             hazard: false,
             mids: 0,
         }
+    }
+
+    /// From when to when it begins PDUs, in a scenario of so many nanoseconds.
+    pub(crate) fn span(&self, duration_ns: u64) -> (Ps, Ps) {
+        let stop_ns = match self.stop_ns {
+            0 => duration_ns,
+            stop_ns => stop_ns.min(duration_ns),
+        };
+        (Ps::from_ns(self.start_ns), Ps::from_ns(stop_ns))
     }
 }
 

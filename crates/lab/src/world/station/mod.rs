@@ -4,13 +4,14 @@
 mod asked;
 mod change;
 mod lifecycle;
+mod told;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcInfo,
+    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, Room, VcId, VcInfo,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
@@ -129,6 +130,8 @@ pub(crate) struct Station {
     options: Options,
     ports: Vec<Wires>,
     pub(crate) adapter: LabAdapter,
+    /// What it had to give at first.
+    room: Room,
     /// What adapters that have died had counted.
     past: Vec<AdapterStats>,
     board: LabBoard,
@@ -228,8 +231,10 @@ impl Station {
             overload_cells: spec.overload_cells,
         };
         let now = Time::from_ns(spec.clock_ns);
+        let adapter = LabAdapter::new(config.clone(), now)?;
         let mut station = Self {
-            adapter: LabAdapter::new(config.clone(), now)?,
+            room: adapter.room(),
+            adapter,
             past: Vec::new(),
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
@@ -372,11 +377,24 @@ impl Station {
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
-                Trace::Interrupted(_) if now < self.deaf_until => self.counts.unheard += 1,
                 Trace::Interrupted(index) => {
-                    self.counts.interrupts += 1;
-                    let mut clients = self.clients.iter();
-                    woken.extend(clients.position(|client| client.index == Some(*index)));
+                    let told = self.watch.told.interrupted(*index);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    if now < self.deaf_until {
+                        self.counts.unheard += 1;
+                    } else {
+                        self.counts.interrupts += 1;
+                        let mut clients = self.clients.iter();
+                        woken.extend(clients.position(|client| client.index == Some(*index)));
+                    }
+                }
+                Trace::Posted(index, event) => {
+                    // Who lies about what he has given back can be told again and again.
+                    let reader = self.endpoints.get(&event.vc);
+                    let lies = reader.is_some_and(|reader| reader.is_lawless);
+                    let told = self.watch.told.posted(*index, event);
+                    let told = told.filter(|_| !lies);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
                 }
                 Trace::Transmitted { port, cells, .. } => {
                     let port = usize::from(port.0);
@@ -387,7 +405,11 @@ impl Station {
                         self.counts.sent += 1;
                     }
                 }
-                Trace::Completed(completion) => self.completed(completion),
+                Trace::Completed(completion) => {
+                    let told = self.watch.told.completed(completion);
+                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    self.completed(completion);
+                }
                 _ => {}
             }
         }
@@ -478,6 +500,11 @@ impl Station {
         self.past
             .iter()
             .chain(std::iter::once(self.adapter.stats()))
+    }
+
+    /// What its adapter had to give at first, and has.
+    pub(crate) fn room(&self) -> [Room; 2] {
+        [self.room, self.adapter.room()]
     }
 
     /// Nobody judges it from here on but the world: one of its clients writes where it likes.

@@ -8,6 +8,7 @@ use cellgate_core::Time;
 use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
 use super::Station;
+use super::told::Told;
 use crate::board::LabBoard;
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
@@ -80,6 +81,7 @@ pub(super) struct Watch {
     ports: Vec<Port>,
     charged: [u64; BOUNDS.len()],
     commands: u64,
+    pub(super) told: Told,
     /// The last step.
     last: Ps,
 }
