@@ -362,6 +362,48 @@ fn every_bug_within_reach_is_found() {
     }
 }
 
+/// A hazard that fills somebody else's FIFO, and one adapter that stands still for a while.
+#[test]
+fn isolation_is_judged_beside_full_fifos_and_stalls() {
+    let contract = "cbr,aal5:pcr=20000cps,max_sdu=400,cdvt=2ms";
+    let mut scenario = star(
+        vec![
+            connection("one", "a", "c", 32, contract),
+            connection("flood", "b", "a", 33, contract),
+        ],
+        vec![
+            SourceSpec::on("one", Traffic::Paced { cell_s: 20_000 }, &[400]),
+            SourceSpec {
+                hazard: true,
+                ..SourceSpec::on("flood", Traffic::Greedy, &[400])
+            },
+        ],
+    );
+    (scenario.hosts[0].fifo_cells, scenario.hosts[0].step_ns) = (1, 100_000);
+    let isolated = |scenario: &Scenario, canary| {
+        let options = Options {
+            canary,
+            ..Options::default()
+        };
+        let result = check_isolation(scenario, options, &mut Silent);
+        result.map_err(|failure| failure.to_string())
+    };
+    let outcome = isolated(&scenario, None).expect("nothing is wrong");
+    assert!(outcome.hosts[0].fifo_overflow_cells > 1_000, "{outcome:#?}");
+    let begins = |wrong: Result<Outcome, String>| wrong.is_err_and(|text| text.starts_with("I8 "));
+    assert!(begins(isolated(&scenario, Some(Canary::SourceYields))));
+    assert!(begins(isolated(&scenario, Some(Canary::SourceSlows))));
+    let stalls = Some(Canary::YieldsToStalls);
+    assert!(isolated(&scenario, stalls).is_ok());
+    scenario.faults = vec![FaultSpec::AdapterStall {
+        host: "c".into(),
+        at_ns: 5_000_000,
+        for_ns: 500_000,
+    }];
+    assert!(isolated(&scenario, None).is_ok());
+    assert!(begins(isolated(&scenario, stalls)));
+}
+
 /// The reference would see it at the first cell.
 #[test]
 fn a_flood_that_starves_is_seen_without_a_reference() {
