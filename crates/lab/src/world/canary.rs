@@ -38,6 +38,8 @@ canaries! {
     YieldsToStalls,
     /// A source sends slower than it was told.
     SourceSlows,
+    /// A reader does not look at what is none of its source's.
+    ReaderDozes,
     /// A reader does not give back what it has read.
     ReaderKeeps,
     /// A client is not woken.
