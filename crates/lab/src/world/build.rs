@@ -547,10 +547,16 @@ impl Builder<'_> {
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
             ));
+            let mut faults = self.scenario.faults.iter();
+            let mut stalls = || faults.any(|fault| matches!(fault, FaultSpec::AdapterStall { .. }));
             let harmed = || !spec.hazard && self.scenario.sources.iter().any(|other| other.hazard);
             match (self.options.canary, sources.last_mut()) {
                 (Some(Canary::SourceHurries), Some(source)) => source.hurry(),
                 (Some(Canary::SourceYields), Some(source)) if harmed() => source.slow_down(),
+                (Some(Canary::YieldsToStalls), Some(source)) if harmed() && stalls() => {
+                    source.slow_down();
+                }
+                (Some(Canary::SourceSlows), Some(source)) => source.slow_down(),
                 _ => {}
             }
         }

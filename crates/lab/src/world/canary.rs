@@ -34,6 +34,12 @@ canaries! {
     SourceHurries,
     /// A source sends slower than it was told where others do harm.
     SourceYields,
+    /// The same, but only where an adapter stands still meanwhile.
+    YieldsToStalls,
+    /// A source sends slower than it was told.
+    SourceSlows,
+    /// A reader does not look at what is none of its source's.
+    ReaderDozes,
     /// A reader does not give back what it has read.
     ReaderKeeps,
     /// A client is not woken.

@@ -124,9 +124,13 @@ pub fn check_determinism(
     Ok(first)
 }
 
-/// I8: without faults, connections that keep their contracts get what they get without hazards,
-/// but for a PDU; unless the network has no room for all. I11: with no fault but hostile writes
-/// they get exactly what they get without, but for those whose memory it is.
+/// I8: connections that keep their contracts get these, and what they get without hazards, but for
+/// a PDU; unless the network has no room for them. So without faults, and with those of hosts, but
+/// for those to whom these may cost something by themselves; faults of cells are left out, for
+/// hazards change which cells they meet.
+///
+/// I11: with no fault but hostile writes they get exactly what they get without, but for those
+/// whose memory it is.
 pub fn check_isolation(
     scenario: &Scenario,
     options: Options,
@@ -137,36 +141,73 @@ pub fn check_isolation(
         ..scenario.clone()
     };
     check_hostile(scenario, &calm, options, progress)?;
-    let alone = Scenario {
-        sources: calm
-            .sources
-            .iter()
-            .filter(|source| !source.hazard)
-            .cloned()
-            .collect(),
-        ..calm.clone()
+    let outcome = check_hazards(&calm, options, progress)?;
+    let faults = scenario.faults.iter().filter(|fault| is_of_hosts(fault));
+    let harmed = Scenario {
+        faults: faults.cloned().collect(),
+        ..calm
     };
-    let with = check_shown(&calm, options, progress)?;
-    let without = check_shown(&alone, options, progress)?;
-    if with.hosts.iter().any(|host| host.fifo_overflow_cells > 0) {
-        return Ok(with);
+    if !harmed.faults.is_empty() {
+        check_hazards(&harmed, options, progress)?;
     }
-    for source in &alone.sources {
-        let name = &source.connection;
-        let (Some(here), Some(there)) = (with.connections.get(name), without.connections.get(name))
-        else {
+    Ok(outcome)
+}
+
+fn check_hazards(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, Failure> {
+    let harmless = scenario.sources.iter().filter(|source| !source.hazard);
+    let alone = Scenario {
+        sources: harmless.cloned().collect(),
+        ..scenario.clone()
+    };
+    let mut run = |scenario: &Scenario| {
+        caught(|| {
+            let mut world = World::new(scenario, options)?;
+            world.judge(scenario, &mut Watch::of(progress))?;
+            Ok((world.goodput(scenario), world.outcome(scenario.duration_ns)))
+        })
+    };
+    let (with, outcome) = run(scenario)?;
+    let (without, _) = run(&alone)?;
+    for (name, here) in &with {
+        let Some(there) = without.get(name).filter(|_| !shares_a_line(scenario, name)) else {
             continue;
         };
-        let crowded = here.discarded_cells > 0 || shares_a_line(scenario, name);
-        if !crowded && here.delivered_pdus.abs_diff(there.delivered_pdus) > 1 {
-            let text = format!(
-                "connection {name}: {} PDUs with hazards, {} without",
-                here.delivered_pdus, there.delivered_pdus
-            );
-            return Err(Violation::new("I8", Ps::from_ns(with.ended_ns), text).into());
+        let wrong = |text: String| {
+            let text = format!("connection {name}: {text}");
+            Err(Violation::new("I8", Ps::from_ns(outcome.ended_ns), text).into())
+        };
+        if here.disturbed || here.no_room > there.no_room {
+            continue;
+        }
+        if here.pdus.abs_diff(there.pdus) > 1 {
+            let (here, there) = (here.pdus, there.pdus);
+            return wrong(format!("{here} PDUs with hazards, {there} without"));
+        }
+        if here.no_room == 0 && here.cells < here.due {
+            let (cells, due) = (here.cells, here.due);
+            return wrong(format!(
+                "{cells} cells with hazards, its contract has {due}"
+            ));
         }
     }
-    Ok(with)
+    Ok(outcome)
+}
+
+/// Whether a fault happens to the same, at the same time, whatever hazards send.
+fn is_of_hosts(fault: &FaultSpec) -> bool {
+    matches!(
+        fault,
+        FaultSpec::AdapterStall { .. }
+            | FaultSpec::HostStall { .. }
+            | FaultSpec::InterruptsLost { .. }
+            | FaultSpec::SpuriousWakeUp { .. }
+            | FaultSpec::ReaderCrash { .. }
+            | FaultSpec::AdapterCrash { .. }
+    )
 }
 
 fn check_hostile(

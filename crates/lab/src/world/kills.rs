@@ -120,9 +120,12 @@ fn kill(bug: String, seeds: impl Iterator<Item = u64>, options: Options) -> Kill
             Some(Canary::RunRemembers | Canary::RunCounts) => {
                 check_determinism(&scenario, options, &mut Silent)
             }
-            Some(Canary::SourceYields | Canary::WriteSpills) => {
-                check_isolation(&scenario, options, &mut Silent)
-            }
+            Some(
+                Canary::SourceYields
+                | Canary::YieldsToStalls
+                | Canary::SourceSlows
+                | Canary::WriteSpills,
+            ) => check_isolation(&scenario, options, &mut Silent),
             _ => check(&scenario, options),
         };
         if let Err(Failure::Violation(violation)) = result {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
-use cellgate_core::contract::{Aal, ServiceCategory};
+use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
 use super::incident::Change;
 use super::run::{Connection, World};
@@ -36,6 +36,20 @@ struct Standing {
     gave_way: bool,
     /// A change did not wait for the end of its PDUs.
     cut: bool,
+}
+
+/// What has come on a connection whose sender does no harm.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goodput {
+    pub(super) pdus: u64,
+    pub(super) cells: u64,
+    /// Cells that its contract has of those it is sent, if its sender sends at one rate; but for
+    /// PDUs at each end.
+    pub(super) due: u64,
+    /// Cells that found no room.
+    pub(super) no_room: u64,
+    /// A fault of a host can have cost it something, or an overload.
+    pub(super) disturbed: bool,
 }
 
 /// Who sends, and along which lines.
@@ -122,6 +136,44 @@ impl World {
             (connection.name.clone(), got)
         };
         passed.map(seen).collect()
+    }
+
+    /// What has come on each connection whose sender does no harm.
+    pub(super) fn goodput(&self, scenario: &Scenario) -> BTreeMap<String, Goodput> {
+        let senders = self.senders(scenario);
+        let harmless = senders.harmless.iter();
+        let seen = |n: &usize| {
+            let connection = &self.connections[*n];
+            let standing = self.standing(scenario, &senders, *n);
+            let is_kept = connection.is_open && !(standing.crowded || standing.untold);
+            let due = connection.sender.filter(|_| is_kept);
+            let goodput = Goodput {
+                pdus: connection.tally.delivered,
+                cells: connection.tally.cells,
+                due: due.map_or(0, |sender| self.due(scenario, *n, sender)),
+                no_room: self.found_no_room(connection),
+                disturbed: standing.disturbed || standing.gave_way,
+            };
+            (connection.name.clone(), goodput)
+        };
+        harmless.map(seen).collect()
+    }
+
+    /// Cells of a connection's contract while its sender sends them, but for PDUs at each end.
+    fn due(&self, scenario: &Scenario, n: usize, sender: usize) -> u64 {
+        let spec = &scenario.sources[sender];
+        let policed = self.stations[self.connections[n].to].policed_rate(n as u32);
+        let said = match spec.traffic {
+            Traffic::Paced { cell_s } => CellRate::new(cell_s),
+            _ => None,
+        };
+        let Some((policed, said)) = policed.zip(said) else {
+            return 0;
+        };
+        let (start, stop) = spec.span(scenario.duration_ns);
+        let cells = Interval::of_rate(policed.min(said)).begun_in(stop.since(start));
+        let longest = self.sources[sender].longest_pdu() * u64::from(spec.mids.max(1));
+        cells.saturating_sub(3 * longest)
     }
 
     fn wrong(&self, invariant: &str, text: String) -> Violation {
@@ -511,8 +563,8 @@ impl World {
         Ok(())
     }
 
-    /// I12: nothing is open, nothing held, the adapter has as much to give as at first, and the VCs'
-    /// counters add up to the adapter's. I10: no client has run that nobody had woken.
+    /// I12: nothing is open, nothing held, the adapter has as much to give as at first, and its
+    /// counters are the sums of its VCs'. I10: no client has run that nobody had woken.
     fn is_left_clean(&self, station: &Station) -> Result<(), Violation> {
         let name = &station.spec.name;
         let open = station.by_connection.len() + station.orders();

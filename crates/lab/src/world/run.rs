@@ -594,8 +594,17 @@ impl World {
             told = own.map(|endpoint| endpoint.vc).collect();
         }
         for vc in told {
-            self.read(host, vc);
+            if self.options.canary != Some(Canary::ReaderDozes) || self.is_of_source(host, vc) {
+                self.read(host, vc);
+            }
         }
+    }
+
+    /// Whether a source sends PDUs on a VC.
+    fn is_of_source(&self, host: usize, vc: VcId) -> bool {
+        let endpoint = self.stations[host].endpoints.get(&vc);
+        let connection = endpoint.map(|endpoint| endpoint.connection as usize);
+        connection.is_some_and(|connection| self.connections[connection].sender.is_some())
     }
 
     /// Reads all that one VC has.

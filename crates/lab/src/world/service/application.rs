@@ -72,6 +72,8 @@ pub(crate) struct Application {
     pub(crate) share: [Option<CellRate>; 2],
     /// When all that it has handed over is to have been sent.
     shaped: Ps,
+    /// What becomes of a credit that is less than a PDU.
+    pub(crate) remainder: Remainder,
     /// It has not said hello.
     pub(crate) is_mute: bool,
     /// Processes that it has been.
@@ -128,6 +130,7 @@ impl Application {
             waiting: VecDeque::new(),
             later: VecDeque::new(),
             held: None,
+            remainder: Remainder::Carried,
             flushing: None,
             share: [None; 2],
             shaped: Ps::ZERO,
@@ -233,21 +236,34 @@ impl Application {
 
     /// Another pace; what was wrong with the one before, if anything.
     pub(crate) fn paces(&mut self, now: Time, credit: Option<Credit>) -> Result<(), String> {
-        let sends = self.sends;
+        let (sends, rate) = (self.sends, self.guaranteed());
         let Some(held) = &mut self.held else {
             return Ok(());
         };
         let before = held.ledger.take();
         let left = before.as_ref().map_or((0, 0), |ledger| ledger.left(now));
         let excess = before.and_then(|ledger| ledger.excess(now));
+        // The grid of one that is changed goes on from where it was.
+        let length = rate.filter(|_| held.usage.is_none());
         match (credit.filter(|_| sends), &mut held.usage) {
             (Some(credit), Some(usage)) => usage.modify(credit),
             (credit, usage) => {
-                let paced = |credit| UsageControl::new(now, credit, Remainder::Carried);
+                let paced = |credit| UsageControl::new(now, credit, self.remainder);
                 *usage = credit.map(paced);
             }
         }
-        let ledger = |credit| Ledger::new(now, credit, held.max_sdu, left);
+        let aal = held.contract.aal.unwrap_or(Aal::Aal5);
+        let cells = u64::from(cells_of(aal, held.max_sdu));
+        let ledger = |credit: Credit| {
+            let ledger = Ledger::new(now, credit, held.max_sdu, left);
+            match length {
+                Some(rate) => {
+                    let pdus = credit.octets() / u64::from(held.max_sdu.max(1));
+                    ledger.on_grid((pdus * cells * 1_000_000_000, rate.cell_s().into()))
+                }
+                None => ledger,
+            }
+        };
         held.ledger = credit.filter(|_| sends).map(ledger);
         excess.map_or(Ok(()), Err)
     }
@@ -280,6 +296,9 @@ impl Application {
             UsageDecision::Transfer => Gate::Open,
             UsageDecision::SuspendUntil(until) => {
                 self.counts.suspended += 1;
+                if let Some(ledger) = &mut held.ledger {
+                    ledger.waits(now, until);
+                }
                 Gate::SuspendedUntil(until)
             }
         }

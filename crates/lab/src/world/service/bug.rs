@@ -61,6 +61,10 @@ bugs! {
     CreditDoubled,
     /// A writer does not wait for its credit.
     CreditIgnored,
+    /// What is left of a credit for a PDU that waits is lost.
+    RemainderLost,
+    /// A PDU passes whatever is left of a credit, and its debt is forgiven.
+    RemainderOverdrawn,
     /// A writer that is woken early takes that for the end of its wait.
     EarlyWakeTrusted,
     /// Adapters that have died are not opened anything at again.

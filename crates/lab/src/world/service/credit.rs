@@ -8,6 +8,93 @@ use cellgate_core::contract::Credit;
 /// Windows that are looked at, in credit intervals.
 const WINDOWS: [u64; 5] = [1, 2, 4, 8, 16];
 
+/// The intervals of a credit: when they begin, what was handed over in the last of them, and since
+/// when the writer has waited in each.
+#[derive(Debug)]
+struct Grid {
+    since: Time,
+    /// Nanoseconds of an interval, and what they are over.
+    length: (u64, u64),
+    /// Intervals in which something was handed over: their numbers, octets, and those of intervals
+    /// that the writer slept through although a PDU waited.
+    recent: VecDeque<(u64, u64, u64)>,
+    /// In which interval the writer was to ask again.
+    waits_for: Option<u64>,
+    /// Intervals in a row in which it was told to wait: the first, the last, and their octets.
+    told: Option<(u64, u64, u64)>,
+}
+
+impl Grid {
+    fn number(&self, now: Time) -> u64 {
+        let (length, per) = self.length;
+        let since = u128::from(now.since_ns(self.since)) * u128::from(per);
+        (since / u128::from(length.max(1))) as u64
+    }
+
+    /// When an interval begins, rounded up.
+    fn begins(&self, number: u64) -> Time {
+        let (length, per) = self.length;
+        let since = (u128::from(number) * u128::from(length)).div_ceil(per.max(1).into());
+        self.since.plus_ns(since as u64)
+    }
+
+    /// The interval of `now`. A credit may be kept for a writer whose PDU waits: of as many
+    /// intervals as it has slept through.
+    fn at(&mut self, now: Time, octets: u64) -> &mut (u64, u64, u64) {
+        let number = self.number(now);
+        if self.recent.back().is_none_or(|last| last.0 < number) {
+            let slept = self.waits_for.map_or(0, |due| number.saturating_sub(due));
+            self.recent.push_back((number, 0, slept * octets));
+            let most = WINDOWS[WINDOWS.len() - 1] as usize;
+            self.recent.drain(..self.recent.len().saturating_sub(most));
+        }
+        self.waits_for = None;
+        let last = self.recent.len() - 1;
+        &mut self.recent[last]
+    }
+
+    /// An SDU of `len` octets: what of it is wrong, if anything. In `k` intervals in a row no more
+    /// is handed over than `k` credits of `octets` and less than a PDU.
+    fn sent(&mut self, now: Time, len: u64, (octets, largest): (u64, u64)) -> Option<String> {
+        let of = self.at(now, octets);
+        of.1 += len;
+        let number = of.0;
+        WINDOWS.iter().find_map(|k| {
+            let recent = self.recent.iter().rev();
+            let inside = recent.take_while(|(at, ..)| at + k > number);
+            let (sum, kept) = inside.fold((0, 0), |(sum, kept), of| (sum + of.1, kept + of.2));
+            let most = octets * k + kept + largest;
+            (sum >= most)
+                .then(|| format!("{sum} octets in {k} intervals on end, less than {most} due"))
+        })
+    }
+
+    /// The writer is told to wait: what of it is wrong, if anything. It waits for the next
+    /// interval, and who is told so in each has had all its credits but for less than a PDU.
+    fn waits(&mut self, now: Time, until: Time, of: (u64, u64)) -> Option<String> {
+        let (octets, largest) = of;
+        let (number, sent, _) = *self.at(now, octets);
+        let next = self.begins(number + 1);
+        self.waits_for = Some(number + 1);
+        if until != next {
+            return Some(format!(
+                "it waits until {until:?}, credit comes at {next:?}"
+            ));
+        }
+        let told = match self.told {
+            Some((_, last, _)) if last == number => return None,
+            Some((first, last, before)) if last + 1 == number => (first, number, before + sent),
+            _ => (number, number, sent),
+        };
+        self.told = Some(told);
+        let (first, last, sum) = told;
+        let intervals = last - first + 1;
+        let due = octets * intervals;
+        (sum + largest <= due)
+            .then(|| format!("{sum} octets in {intervals} intervals, {due} due to who waits"))
+    }
+}
+
 /// What was handed over under one credit: of long ago only the sum.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -21,6 +108,12 @@ pub(crate) struct Ledger {
     /// Octets in each window, and how many of the recent are before it.
     windows: [(u64, usize); WINDOWS.len()],
     whole: u64,
+    /// When the writer was to ask again.
+    until: Option<Time>,
+    /// Octets of intervals that it has slept through although a PDU waited.
+    kept: u64,
+    /// None: its intervals are not known.
+    grid: Option<Grid>,
     /// The first window that had more than it may.
     wrong: Option<String>,
 }
@@ -36,8 +129,32 @@ impl Ledger {
             recent: VecDeque::new(),
             windows: Default::default(),
             whole: 0,
+            until: None,
+            kept: 0,
+            grid: None,
             wrong: None,
         }
+    }
+
+    /// Its first interval begins with it, and each has so many nanoseconds, over so many.
+    pub(crate) fn on_grid(mut self, length: (u64, u64)) -> Self {
+        self.grid = Some(Grid {
+            since: self.since,
+            length,
+            recent: VecDeque::new(),
+            waits_for: None,
+            told: None,
+        });
+        self
+    }
+
+    /// The writer is told to wait until then.
+    pub(crate) fn waits(&mut self, now: Time, until: Time) {
+        self.until = Some(until);
+        let of = (self.credit.octets(), self.largest);
+        let grid = self.grid.as_mut();
+        let wrong = grid.and_then(|grid| grid.waits(now, until, of));
+        self.wrong = self.wrong.take().or(wrong);
     }
 
     /// What may be left of it when another credit comes, and how long its intervals are.
@@ -52,9 +169,17 @@ impl Ledger {
     /// An SDU of so many octets.
     pub(crate) fn sent(&mut self, now: Time, octets: u16) {
         let (at, len) = (now.ns(), u64::from(octets));
-        let (interval, octets) = (self.credit.interval_ns(), self.credit.octets());
-        self.recent.push_back((at, len));
+        let of = (self.credit.octets(), self.largest);
         self.whole += len;
+        if let Some(grid) = &mut self.grid {
+            let wrong = grid.sent(now, len, of);
+            self.wrong = self.wrong.take().or(wrong);
+            return;
+        }
+        let (interval, octets) = (self.credit.interval_ns(), self.credit.octets());
+        let slept_ns = self.until.take().map_or(0, |until| now.since_ns(until));
+        self.kept += slept_ns / interval * octets;
+        self.recent.push_back((at, len));
         for (k, (sum, before)) in WINDOWS.iter().zip(&mut self.windows) {
             let span = interval.saturating_mul(*k);
             *sum += len;
@@ -62,7 +187,7 @@ impl Ledger {
                 *sum -= self.recent[*before].1;
                 *before += 1;
             }
-            let most = octets * (k + 1) + self.largest + self.left.0;
+            let most = octets * (k + 1) + self.largest + self.left.0 + self.kept;
             if *sum > most && self.wrong.is_none() {
                 let text =
                     format!("{sum} octets in {k} intervals of {interval} ns, at most {most}");
@@ -78,8 +203,9 @@ impl Ledger {
 
     /// I14: how much more than it may have passed in some window, if anything.
     ///
-    /// A window as long as `k` intervals touches `k + 1` of them, and a credit can be one PDU more
-    /// than its octets for what waited before. The whole time is held to a thousandth.
+    /// Where its intervals are not known, a window as long as `k` of them touches `k + 1`, and a
+    /// credit can be one PDU more than its octets for what waited before. The whole time is held to
+    /// a thousandth.
     pub(crate) fn excess(&self, now: Time) -> Option<String> {
         if self.wrong.is_some() {
             return self.wrong.clone();
@@ -130,6 +256,41 @@ mod tests {
             fast.sent(Time::from_ns(n * 909_090), 100);
         }
         assert!(fast.excess(Time::from_ns(100_000_000)).is_some());
+    }
+
+    #[test]
+    fn intervals_of_a_grid_have_their_credits_and_less_than_a_pdu() {
+        let at = |ms: u64| Time::from_ns(ms * 1_000_000);
+        let grid = || ledger().on_grid((2_000_000, 1));
+        // An interval has one PDU too many: in a window that slides it could be of two.
+        let mut burst = grid();
+        (0..2).for_each(|_| burst.sent(at(1), 100));
+        assert_eq!(burst.excess(at(1)), None);
+        burst.sent(at(1), 100);
+        assert!(burst.excess(at(1)).is_some());
+        // Who sleeps although a PDU waits has what the intervals have brought meanwhile.
+        for (waits, right) in [(true, true), (false, false)] {
+            let mut late = grid();
+            (0..2).for_each(|_| late.sent(at(1), 100));
+            if waits {
+                late.waits(at(1), at(2));
+            }
+            (0..6).for_each(|_| late.sent(at(7), 100));
+            assert_eq!(late.excess(at(7)).is_none(), right, "{late:?}");
+        }
+    }
+
+    #[test]
+    fn who_waits_in_each_interval_has_had_its_credits() {
+        let at = |ms: u64| Time::from_ns(ms * 1_000_000);
+        for (sent, until, right) in [(2, 2, true), (1, 2, false), (2, 4, false)] {
+            let mut greedy = ledger().on_grid((2_000_000, 1));
+            for n in 0..3 {
+                (0..sent).for_each(|_| greedy.sent(at(2 * n), 100));
+                greedy.waits(at(2 * n), at(2 * n + until));
+            }
+            assert_eq!(greedy.excess(at(6)).is_none(), right, "{greedy:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::Interleaving;
-use cellgate_core::contract::CellRate;
+use cellgate_core::contract::{CellRate, Remainder};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
     Address, AdmissionConfig, Cost, Costs, CpuLaw, InterfaceSpec, Limits, Link, Quota,
@@ -164,7 +164,12 @@ impl Services {
             let at = &scenario.connections[*connection];
             let end = (*connection as u32, at, sends);
             let line = (port, rates[*host][port]);
-            let application = Application::new(spec.clone(), *host, end, line);
+            let mut application = Application::new(spec.clone(), *host, end, line);
+            application.remainder = match bug {
+                Some(ServerBug::RemainderLost) => Remainder::Lost,
+                Some(ServerBug::RemainderOverdrawn) => Remainder::Overdrawn,
+                _ => Remainder::Carried,
+            };
             service.applications.push(application);
             service.promises.insert(end.0, Promise::default());
         }
