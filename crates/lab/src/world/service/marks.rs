@@ -142,7 +142,6 @@ const MARKS: &[Group] = &[
             "queue_full",
             "oversized",
             "crc_error",
-            "length_error",
             "closed",
             "overload",
         ],
