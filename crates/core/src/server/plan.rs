@@ -112,9 +112,10 @@ impl Circumstances<'_> {
                 bandwidth.best_effort = 1;
                 continue;
             };
-            // A peak rate above the line is one that nobody can promise.
-            let cell_s = match plan.descriptor(direction).map(|stated| stated.peak()) {
-                Some(Peak::Rate(peak)) if peak > self.line => peak.cell_s().into(),
+            // A rate above the line is one that nobody can promise; a peak beside SCR is not promised.
+            let stated = plan.descriptor(direction).map(|d| (d.peak(), d.scr));
+            let cell_s = match stated {
+                Some((Peak::Rate(peak), None)) if peak > self.line => peak.cell_s().into(),
                 _ => u64::from(rate.cell_s()),
             };
             *bandwidth = Bandwidth {

@@ -287,17 +287,27 @@ fn nobody_is_promised_a_rate_of_nothing_or_above_the_line() {
         let expected = Refused::Unsupported(why.to_owned());
         assert_eq!(refused, Err(expected), "{contract}");
     }
-    for contract in ["cbr:pcr=353208,max_sdu=1500", "vbr:pcr=353208,scr=9,mbs=64"] {
-        let refused = world.open(client, 100, contract);
-        let Err(Refused::Admission(shortage)) = &refused else {
-            panic!("{contract}: {refused:?}");
-        };
-        let told = (shortage.resource, shortage.needed, shortage.free);
-        assert_eq!(told, (Resource::TransmitBandwidth, 353_208, 353_207));
-        assert!(shortage.offer.is_some());
+    let refused = world.open(client, 100, "cbr:pcr=353208,max_sdu=1500");
+    let Err(Refused::Admission(shortage)) = &refused else {
+        panic!("{refused:?}");
+    };
+    let told = (shortage.resource, shortage.needed, shortage.free);
+    assert_eq!(told, (Resource::TransmitBandwidth, 353_208, 353_207));
+    assert!(shortage.offer.is_some());
+    let refused = world.open(client, 100, "vbr:pcr=400000,scr=353208,mbs=64");
+    assert!(
+        matches!(refused, Err(Refused::Unsupported(_))),
+        "{refused:?}"
+    );
+    // A burst may come as fast as the line.
+    for (vci, contract) in [
+        (100, "vbr:pcr=353208,scr=9,mbs=64"),
+        (101, "cbr:pcr=353198,max_sdu=1500"),
+    ] {
+        let client = world.hello(user(1));
+        let opened = world.open(client, vci, contract);
+        assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
     }
-    let opened = world.open(client, 100, "cbr:pcr=max,max_sdu=1500");
-    assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
 }
 
 /// Of what libatm refuses, all that is no text to us either.
