@@ -49,17 +49,6 @@ pub enum Unserved {
     /// No flow control here.
     #[error("abr: the adapter has no rate feedback (RM cells); ask for vbr or ubr")]
     Abr,
-    /// What is guaranteed is a rate. (Linux refuses a text without one, or with 0, too.)
-    #[error("a guaranteed connection states its rate: pcr=, at least one cell/s")]
-    NoRate,
-    /// The least that will do is at most the peak. (As in Linux.)
-    #[error("min_pcr={least} is more than the peak rate of {peak} cells/s")]
-    LeastAbovePeak {
-        /// Cells/s.
-        least: u32,
-        /// Cells/s.
-        peak: u32,
-    },
     /// VBR is defined by SCR and MBS.
     #[error("vbr needs scr= and mbs= in each direction it has")]
     NoSustainedRate,
@@ -206,19 +195,6 @@ fn check(contract: &TrafficContract) -> Result<(), Unserved> {
     }
     if contract.transmit.is_none() && contract.receive.is_none() {
         return Err(Unserved::Nothing);
-    }
-    for descriptor in [contract.transmit, contract.receive].iter().flatten() {
-        let rates = (descriptor.pcr, descriptor.max_pcr, descriptor.min_pcr);
-        if !best_effort && rates == (None, None, None) {
-            return Err(Unserved::NoRate);
-        }
-        let least = descriptor.min_pcr.map_or(0, CellRate::cell_s);
-        if let Peak::Rate(peak) = descriptor.peak()
-            && least > peak.cell_s()
-        {
-            let peak = peak.cell_s();
-            return Err(Unserved::LeastAbovePeak { least, peak });
-        }
     }
     match contract.policing() {
         Police::Cell if !aal0 => Err(Unserved::FramesByCell),

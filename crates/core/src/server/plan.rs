@@ -62,6 +62,7 @@ impl Circumstances<'_> {
         };
         let unserved = |why: crate::adapter::Unserved| Refused::Unsupported(why.to_string());
         let mut terms = Terms::of(contract, &assumptions).map_err(unserved)?;
+        states_its_rates(contract)?;
         if let Some(transmit) = &mut terms.transmit {
             transmit.interrupt_on_completion = self.open.completions;
         }
@@ -112,7 +113,7 @@ impl Circumstances<'_> {
                 bandwidth.best_effort = 1;
                 continue;
             };
-            // A rate above the line is one that nobody can promise; a peak beside SCR is not promised.
+            // Nobody can promise a rate above the line; a peak beside SCR is not promised.
             let stated = plan.descriptor(direction).map(|d| (d.peak(), d.scr));
             let cell_s = match stated {
                 Some((Peak::Rate(peak), None)) if peak > self.line => peak.cell_s().into(),
@@ -172,6 +173,27 @@ impl Circumstances<'_> {
             (good > 0 && acceptable(&offer, self.line)).then_some(offer)
         })
     }
+}
+
+/// What is promised is a rate of at least a cell/s, and the least that will do is at most the peak.
+/// (As in Linux; VBR states its rate as SCR.)
+fn states_its_rates(contract: &TrafficContract) -> Result<(), Refused> {
+    for descriptor in [contract.transmit, contract.receive].iter().flatten() {
+        let rates = (descriptor.pcr, descriptor.max_pcr, descriptor.min_pcr);
+        if contract.category == ServiceCategory::Cbr && rates == (None, None, None) {
+            let text = "a guaranteed connection states its rate: pcr=, at least one cell/s";
+            return Err(Refused::Unsupported(text.to_owned()));
+        }
+        let least = descriptor.min_pcr.map_or(0, CellRate::cell_s);
+        if let Peak::Rate(peak) = descriptor.peak()
+            && least > peak.cell_s()
+        {
+            let peak = peak.cell_s();
+            let text = format!("min_pcr={least} is more than the peak rate of {peak} cells/s");
+            return Err(Refused::Unsupported(text));
+        }
+    }
+    Ok(())
 }
 
 /// The highest peak rate among the directions to be lowered.
