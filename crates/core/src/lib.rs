@@ -31,6 +31,7 @@ pub mod aal;
 pub mod adapter;
 pub mod contract;
 mod fault;
+mod planted;
 pub mod ring;
 pub mod server;
 mod time;

@@ -210,9 +210,10 @@ where
             entry = self.table.lookup(PortIndex(0), address);
         }
         if !entry.is_open() {
-            let anywhere = self.board.planted(Planted::TransmitterOnAnyPort)
-                || self.board.planted(Planted::UnknownVcTold);
-            if entry.has_known_strays() || anywhere {
+            if entry.has_known_strays()
+                || self.board.planted(Planted::TransmitterOnAnyPort)
+                || self.board.planted(Planted::UnknownVcTold)
+            {
                 return Taken::Strays;
             }
             // Not by `discard`, which looks whether there are any.

@@ -1,3 +1,5 @@
+use crate::planted::planted;
+
 /// Whether a server has a bug: one of the type [`Sound`] never has, and the compiler removes the
 /// switches.
 pub trait Bugs: Copy {
@@ -23,50 +25,38 @@ impl Bugs for Option<Planted> {
     }
 }
 
-macro_rules! planted {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Bugs that a test can switch on in the server, to prove that the tests would notice them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Planted {
-            $($(#[doc = $doc])+ $name,)+
-        }
-
-        impl Planted {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-        }
-    };
-}
-
 planted! {
-    /// What is received is admitted as if its line were idle.
-    ReceiveNotAdmitted,
-    /// What is taken on a line is not in the machine's books.
-    TotalNotTaken,
-    /// What is given back is still a user's.
-    UserNotReleased,
-    /// What a change took in addition is kept after it.
-    MoreNotReleased,
-    /// Best effort divides the line, whatever is guaranteed.
-    RestOfLine,
-    /// A connection that has gone keeps what was promised to it.
-    GrantKept,
-    /// An address is given to a second connection.
-    AddressNotLooked,
-    /// A client that hangs up leaves its connection open.
-    HungUpStays,
-    /// A change is refused by the adapter and keeps what it took.
-    RefusedChangeKept,
-    /// A connection that was handed on keeps the attachment it had.
-    LeftoverKept,
-    /// A change of contract is not in the list.
-    ChangeNotNoted,
-    /// The successor does not promise again what was promised.
-    TakenNotGranted,
-    /// The successor does not know what the Request before it did.
-    DoneForgotten,
-    /// The successor gives numbers out again.
-    NumbersAgain,
-    /// The successor leaves what is nobody's at the adapter.
-    OrphansStay,
+    /// Bugs that a test can switch on in the server, to prove that the tests would notice them.
+    pub enum Planted {
+        /// What is received is admitted as if its line were idle.
+        ReceiveNotAdmitted,
+        /// What is taken on a line is not in the machine's books.
+        TotalNotTaken,
+        /// What is given back is still a user's.
+        UserNotReleased,
+        /// What a change took in addition is kept after it.
+        MoreNotReleased,
+        /// Best effort divides the line, whatever is guaranteed.
+        RestOfLine,
+        /// A connection that has gone keeps what was promised to it.
+        GrantKept,
+        /// An address is given to a second connection.
+        AddressNotLooked,
+        /// A client that hangs up leaves its connection open.
+        HungUpStays,
+        /// A change is refused by the adapter and keeps what it took.
+        RefusedChangeKept,
+        /// A connection that was handed on keeps the attachment it had.
+        LeftoverKept,
+        /// A change of contract is not in the list.
+        ChangeNotNoted,
+        /// The successor does not promise again what was promised.
+        TakenNotGranted,
+        /// The successor does not know what the Request before it did.
+        DoneForgotten,
+        /// The successor gives numbers out again.
+        NumbersAgain,
+        /// The successor leaves what is nobody's at the adapter.
+        OrphansStay,
+    }
 }

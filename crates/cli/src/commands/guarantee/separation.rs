@@ -303,14 +303,18 @@ fn judged(
         .flat_map(|slices| [slices.with.others, slices.without.others]);
     let others = median(others.collect());
     let mut judgement = Judgement::default();
-    let slower = (taken - 1.0).abs() > EXACT && used >= TELLING;
-    let work = format!(
-        "best-effort work: {} of what is expected, the median; slower by {} of the {} that is \
-         expected",
-        percent(ratio),
-        percent(taken),
-        percent(used)
+    let telling = used >= TELLING;
+    let mut work = format!(
+        "best-effort work: {} of what is expected, the median",
+        percent(ratio)
     );
+    if telling {
+        let (taken, used) = (percent(taken), percent(used));
+        work.push_str(&format!(
+            "; slower by {taken} of the {used} that is expected"
+        ));
+    }
+    let slower = telling && (taken - 1.0).abs() > EXACT;
     if (ratio - 1.0).abs() > EXACT || slower {
         let text = work.clone();
         // What others take in one slice and not in the next is no doing of the connection.
@@ -327,7 +331,7 @@ fn judged(
     let figures = json!({
         "slices": slices,
         "work_to_expected": ratio,
-        "use_to_expected": taken,
+        "use_to_expected": telling.then_some(taken),
         "expected_use": used,
         "others": others,
         "overload": overload.iter().map(counts).collect::<Vec<_>>(),
