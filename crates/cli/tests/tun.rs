@@ -309,9 +309,11 @@ fn iperf3_measures_what_the_contract_allows() {
     }
     for (more, asked_octet_s) in [(&[][..], u64::MAX), (&["-u", "-b", "20M"], 2_500_000)] {
         let run = or_void(|| {
+            let before = iperf3::missing(&daemons);
             let watches = daemons.each_ref().map(Watch::begin);
             let told = measure(&namespaces, more)?;
-            iperf3::judge(&told, CELL_S, asked_octet_s, excuse(watches))
+            let lost = iperf3::missing(&daemons).saturating_sub(before);
+            iperf3::judge(&told, CELL_S, asked_octet_s, excuse(watches), lost)
         });
         if let Err(reason) = run {
             return println!("void tun_iperf3: {reason}");

@@ -274,6 +274,7 @@ fn tcp(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
         let serve = ["timeout", "20", "iperf3", "-s", "-1"];
         let mut server = within(1, &serve).spawn().expect("ip starts");
         std::thread::sleep(Duration::from_millis(500));
+        let before = iperf3::missing(daemons);
         let watches = daemons.each_ref().map(Watch::begin);
         let call = ["timeout", "20", "iperf3", "-c", INSIDE[1], "-J", "-t", "2"];
         let output = within(0, &call).output().expect("ip starts");
@@ -283,7 +284,8 @@ fn tcp(daemons: &[Daemon; 2], namespaces: &[Namespace; 2]) {
             return Err("no answer".to_owned());
         }
         let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        iperf3::judge(&told, CELL_S, u64::MAX, excuse(watches))
+        let lost = iperf3::missing(daemons).saturating_sub(before);
+        iperf3::judge(&told, CELL_S, u64::MAX, excuse(watches), lost)
     });
     match told {
         Ok(()) => println!("ran two_hosts_iperf3"),
