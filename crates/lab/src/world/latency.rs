@@ -59,11 +59,12 @@ impl World {
     }
 
     /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another
-    /// sends it, and what all VCs of the line can make good may come before it.
+    /// sends it, what all VCs of the line can make good may come before it, and it waits while each
+    /// step begins and sends as much as it may.
     pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
         let Connection { from, path, .. } = &self.connections[n];
-        let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS);
-        let cells = self.stations[*from].late_before(path[0]);
+        let (cells, full) = self.stations[*from].before(path[0]);
+        let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS + full);
         Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells))
     }
 

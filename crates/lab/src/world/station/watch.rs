@@ -73,6 +73,9 @@ struct Port {
     /// PDUs that have ended in the last step, and its cells.
     ended: u64,
     sent: u64,
+    /// Steps in a row that could begin or send no more, up to the last one, and the most.
+    full: u64,
+    full_most: u64,
 }
 
 /// What was seen of an adapter.
@@ -99,6 +102,7 @@ impl Watch {
         let mut next = Self::new(self.ports.len());
         for (port, before) in next.ports.iter_mut().zip(&self.ports) {
             (port.late, port.is_lied_to) = (before.late, before.is_lied_to);
+            port.full_most = before.full_most;
         }
         next
     }
@@ -187,6 +191,8 @@ impl Watch {
             port.waiting = 0;
         }
         let has_no_more = ended + 1 >= PDUS_BEGUN || sent >= CELLS_SENT;
+        port.full = if has_no_more { port.full + 1 } else { 0 };
+        port.full_most = port.full_most.max(port.full);
         if port.waiting < HEARD || port.is_lied_to || has_no_more {
             return None;
         }
@@ -198,11 +204,14 @@ impl Watch {
 }
 
 impl Station {
-    /// Cells of others that could ever come before one that is due on a line.
-    pub(crate) fn late_before(&self, line: usize) -> u64 {
+    /// What one that is due on a line could ever wait for: cells of others, and steps in a row that
+    /// could send no more.
+    pub(crate) fn before(&self, line: usize) -> (u64, u64) {
         let ports = self.ports.iter().zip(&self.watch.ports);
         let mut of_line = ports.filter(|(wires, _)| wires.output == line);
-        of_line.next().map_or(0, |(_, port)| port.late)
+        of_line
+            .next()
+            .map_or((0, 0), |(_, port)| (port.late, port.full_most))
     }
 
     /// I13, before a step: best effort has had what was left of each line.
