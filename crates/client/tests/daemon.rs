@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cellgate::{Admin, Builder, Connection, Error, Indication, Refused};
+use cellgate::{Admin, Builder, Connection, Error, Indication, Refused, Resource};
 use cellgate_host::adapter::run_as_child;
 use cellgate_host::server::{Config, ServerOptions, serve};
 use rustix::process::{Pid, Signal, kill_process};
@@ -252,6 +252,34 @@ fn a_permanent_connection_is_taken_given_back_and_taken_again() {
         }
     }
     admin.delete("b.0.7").unwrap();
+}
+
+#[test]
+fn memory_is_short_in_the_books_before_it_is_at_the_adapter() {
+    let daemon = Daemon::start_with("memory", "memory_max = 4000000", "");
+    let mut admin = daemon.admin();
+    // The server keeps the attachment that it has had for this.
+    admin.add(&daemon.builder("b.0.7", RECEIVES)).unwrap();
+    admin.delete("b.0.7").unwrap();
+    let (mut open, mut max_sdu) = (Vec::new(), 65_520);
+    while max_sdu >= 40 {
+        let address = format!("a.0.{}", 100 + open.len());
+        let contract = format!("cbr,aal5:pcr=2000,max_sdu={max_sdu}");
+        match daemon.builder(&address, &contract).open() {
+            Ok(connection) => open.push(connection),
+            Err(Error::Refused(Refused::Admission(short))) => {
+                let resources = admin.resources().unwrap();
+                let mut memory = resources
+                    .iter()
+                    .filter(|of| of.resource == Resource::Memory);
+                let free = memory.next().map(|of| of.capacity - of.reserved);
+                assert_eq!((short.resource, Some(short.free)), (Resource::Memory, free));
+                max_sdu = max_sdu / 16 * 15;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(open.len() >= 3, "{} connections", open.len());
 }
 
 #[test]

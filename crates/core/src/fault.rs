@@ -131,11 +131,6 @@ impl FaultyLine {
         self.format.cells_in(self.behind - self.ahead)
     }
 
-    /// Octets of memory that it has.
-    pub fn memory_len(&self) -> usize {
-        self.faults.len() * size_of::<Fault>() + self.batch.len() + self.pending.len()
-    }
-
     /// Moves cells to `fifo`, as many as there are and fit; how many. Fewer than fit: the line is
     /// empty or held.
     ///

@@ -93,7 +93,7 @@ pub struct AdapterSection {
     pub ports: u8,
     /// Cells that each direction of an interface can have waiting: a power of two.
     pub port_cells: u32,
-    /// Octets of memory for connections, applications and interfaces together.
+    /// Octets of memory for connections and applications together.
     pub memory_max: u64,
     /// Pin the firmware thread.
     pub pin: bool,

@@ -49,7 +49,7 @@ pub struct AdapterOptions {
     pub scheduling: SchedulingRequest,
     /// Cells that each direction of each port can have waiting (a power of two).
     pub port_cells: u32,
-    /// Octets of memory that connections, clients and ports may have together.
+    /// Octets of memory that connections and clients may have together.
     pub memory_max: u64,
     /// Distances between clock reads from here on count as gaps.
     pub gap_threshold_ns: u64,

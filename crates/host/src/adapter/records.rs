@@ -22,7 +22,7 @@ pub(super) struct Asker {
     pub(super) id: u64,
 }
 
-/// The memory that clients may have together.
+/// The memory that clients may have together. What ports have is bounded by how many there are.
 #[derive(Debug)]
 pub(super) struct Budget {
     max: u64,
@@ -124,7 +124,6 @@ pub(super) struct KeptAttachment {
 pub(super) struct EndRecord {
     pub(super) taken_by: Option<ConnectionId>,
     pub(super) counters: Arc<QueueCounters>,
-    pub(super) _charge: Option<Arc<Charge>>,
 }
 
 /// A port as the service thread knows it.
@@ -141,7 +140,6 @@ pub(super) struct PortRecord {
 #[derive(Debug)]
 pub(super) struct FaultRecord {
     pub(super) counters: Arc<Shown<FaultCounts>>,
-    pub(super) _charge: Arc<Charge>,
 }
 
 /// A command on its way, and what its completion needs.

@@ -16,9 +16,7 @@ use super::board::{HostCommand, PortEnd};
 use super::memory::{
     HostRegion, PrivateMemory, make_attachment, make_receive_port, make_region, make_transmit_port,
 };
-use super::records::{
-    Asker, Charge, ConnectionId, Enclosed, EndRecord, Pending, VcMemory, VcRecord,
-};
+use super::records::{Asker, ConnectionId, Enclosed, EndRecord, Pending, VcMemory, VcRecord};
 use super::service::{CONNECTIONS_MAX, Service};
 use crate::control::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PortReport, RECORD_MAX, ReceiveInto,
@@ -424,12 +422,10 @@ impl Service {
 
     fn receive_port(&mut self, asker: Asker, port: PortIndex) -> Handled {
         let geometry = self.port_geometry(port, false)?;
-        let charge = self.budget.charge(port_octets(&geometry))?;
         let generation = self.generation();
         let (receiver, files) = make_receive_port(&geometry, generation)?;
         let end = EndRecord {
             taken_by: Some(asker.connection),
-            _charge: Some(charge),
             ..EndRecord::default()
         };
         let counters = Arc::clone(&end.counters);
@@ -456,11 +452,10 @@ impl Service {
 
     fn transmit_port(&mut self, asker: Asker, port: PortIndex) -> Handled {
         let geometry = self.port_geometry(port, true)?;
-        let charge = self.budget.charge(port_octets(&geometry))?;
         let generation = self.generation();
         let (sender, files) = make_transmit_port(&geometry, generation)?;
         let reply = Some((geometry.sizes(), generation, files));
-        self.transmit_into(asker, port, sender, Some(charge), reply);
+        self.transmit_into(asker, port, sender, reply);
         Ok(())
     }
 
@@ -487,7 +482,7 @@ impl Service {
         };
         let sender = CellSender::open(&files, &geometry, generation)
             .map_err(|error| ControlError::BadDescriptor(error.to_string()))?;
-        self.transmit_into(asker, port, sender, None, None);
+        self.transmit_into(asker, port, sender, None);
         Ok(())
     }
 
@@ -496,12 +491,10 @@ impl Service {
         asker: Asker,
         port: PortIndex,
         sender: CellSender,
-        charge: Option<Arc<Charge>>,
         reply: Option<(PortSizes, u32, Arc<Files>)>,
     ) {
         let end = EndRecord {
             taken_by: Some(asker.connection),
-            _charge: charge,
             ..EndRecord::default()
         };
         let counters = Arc::clone(&end.counters);
@@ -633,10 +626,6 @@ fn record_of(ask: &Ask) -> Option<&String> {
         | Ask::Keep { record, .. } => record.as_ref(),
         _ => None,
     }
-}
-
-fn port_octets(geometry: &PortGeometry) -> u64 {
-    (geometry.from_sender_len() + geometry.from_receiver_len()) as u64
 }
 
 pub(super) fn kernel(error: impl std::fmt::Display) -> ControlError {

@@ -44,11 +44,8 @@ impl Service {
             receives_at: receiver.local_address().map_err(kernel)?,
             sends_from: sender.local_address().map_err(kernel)?,
         };
-        let octets = receiver.memory_len() + sender.memory_len();
-        let charge = self.budget.charge(octets as u64)?;
         let end = || EndRecord {
             taken_by: Some(asker.connection),
-            _charge: Some(Arc::clone(&charge)),
             ..EndRecord::default()
         };
         let (ends, shown) = ([end(), end()], [Arc::default(), Arc::default()]);
@@ -137,16 +134,12 @@ impl Service {
             Some(rates) => {
                 let list = rates.draw(format).ok_or(ControlError::TooManyFaults)?;
                 let line = FaultyLine::new(format, list);
-                let charge = self.budget.charge(line.memory_len() as u64)?;
                 let counters = Arc::new(Shown::default());
                 let faults = PortFaults {
                     line,
                     counters: Arc::clone(&counters),
                 };
-                let record = FaultRecord {
-                    counters,
-                    _charge: charge,
-                };
+                let record = FaultRecord { counters };
                 (Some(record), Some(Box::new(faults)))
             }
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::Time;
+use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
     ClientId, Enclosed, EndReason, FromClient, FromServer, Indication, Output, Peer, Server,
     ServerConfig, TakenUp,
@@ -586,7 +587,10 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
     config.notes.extend_from_slice(notes);
     config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
     config.limits.interfaces = config.ports.into();
-    config.admission.memory = hello.memory_max;
+    // The server is a client, too.
+    let own = AttachmentGeometry::new(config.attachment)
+        .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
+    config.admission.memory = hello.memory_max.saturating_sub(own as u64);
     config.admission.connections = hello.config.vcs.into();
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;

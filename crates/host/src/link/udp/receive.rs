@@ -110,11 +110,6 @@ impl UdpReceiver {
         })
     }
 
-    /// Octets of memory that it has, but for the socket's.
-    pub fn memory_len(&self) -> usize {
-        self.buffers.len() + self.segments.capacity() * size_of::<Segment>()
-    }
-
     /// Where it receives.
     ///
     /// # Errors

@@ -86,11 +86,6 @@ impl UdpSender {
         })
     }
 
-    /// Octets of memory that it has, but for the socket's.
-    pub fn memory_len(&self) -> usize {
-        self.batch_len
-    }
-
     /// From where it sends.
     ///
     /// # Errors
