@@ -156,6 +156,13 @@ impl Control {
         self.heard.pop_front()
     }
 
+    /// Forgets the memory that was told of before the last confirm, which brings its own: what a
+    /// server had opened again before it confirmed that it was open at all.
+    pub(crate) fn forget_reopened(&mut self) {
+        let is_other = |heard: &Heard| !matches!(heard.indication, Indication::Reopened(_));
+        self.heard.retain(is_other);
+    }
+
     /// The next indication, if one was kept or waits.
     pub(crate) fn poll(&mut self) -> Result<Option<Heard>, Error> {
         self.hear_within(Some(Time::ZERO))

@@ -520,6 +520,18 @@ fn a_request_that_a_dying_server_forgot_is_asked_again() {
 }
 
 #[test]
+fn the_memory_of_a_confirm_is_later_than_what_was_told_before_it() {
+    let fake = Fake::start();
+    fake.reopen_before_the_next_confirm();
+    let (a, b) = fake.pair("cbr,aal5:pcr=100000,max_sdu=2000");
+    for i in 0..20 {
+        a.send(&sdu(i, 1_500)).unwrap();
+        assert_eq!(recv(&b), sdu(i, 1_500));
+    }
+    assert_eq!(a.next_indication().unwrap(), None);
+}
+
+#[test]
 fn what_was_received_is_read_before_the_end_is_told() {
     let fake = Fake::start();
     let (a, b) = fake.pair(FAST);

@@ -148,7 +148,7 @@ impl Connection {
     }
 
     pub(crate) fn over(
-        control: Control,
+        mut control: Control,
         (confirm, fds): Confirmed,
         tells: bool,
         completions: bool,
@@ -156,6 +156,7 @@ impl Connection {
         let Confirm::Opened(opened) = confirm else {
             return Err(unexpected(&confirm));
         };
+        control.forget_reopened();
         let (memory, mut attached) = memory::all(&opened, fds)?;
         let contract = memory::contract(&opened)?;
         let Memory {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use cellgate::{Builder, Connection, Indication};
 use cellgate_core::adapter::{Config, PortConfig, PortIndex};
 use cellgate_core::contract::CellRate;
-use cellgate_core::server::{Address, FromServer, Open, Opened};
+use cellgate_core::server::{Address, FromClient, FromServer, Open, Opened, Request};
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::Control;
@@ -46,6 +46,8 @@ enum Order {
     Restart,
     /// Do not answer the next request; say `Restarted` instead.
     Forget,
+    /// Before the next Open is confirmed, tell that it was opened again, with memory that has gone.
+    Reopen,
     /// Close every client's socket.
     HangUp,
     /// Whether changes of a contract bring new memory.
@@ -116,6 +118,10 @@ impl Fake {
         self.orders.send(Order::Forget).unwrap();
     }
 
+    pub fn reopen_before_the_next_confirm(&self) {
+        self.orders.send(Order::Reopen).unwrap();
+    }
+
     pub fn hang_up(&self) {
         self.orders.send(Order::HangUp).unwrap();
     }
@@ -167,6 +173,7 @@ struct Server {
     clients: Vec<Client>,
     permanent: BTreeMap<Address, Open>,
     forget: bool,
+    reopen: bool,
     tell_after: Option<Indication>,
     renew: bool,
     buffer: Vec<u8>,
@@ -210,6 +217,7 @@ impl Server {
             clients: Vec::new(),
             permanent: BTreeMap::new(),
             forget: false,
+            reopen: false,
             tell_after: None,
             renew: true,
             buffer: vec![0; MESSAGE_MAX],
@@ -255,6 +263,7 @@ impl Server {
             }
             Order::Restart => self.restart(),
             Order::Forget => self.forget = true,
+            Order::Reopen => self.reopen = true,
             Order::Renew(renew) => self.renew = renew,
             Order::TellAfter(indication) => self.tell_after = Some(*indication),
             Order::HangUp => {
@@ -286,12 +295,31 @@ impl Server {
                     self.clients[i].unheard = true;
                     tell(&self.clients[i], Indication::Restarted, &[]);
                 } else {
+                    self.tell_of_former(i, &message);
                     self.handle(i, message, fds);
                 }
             }
             Ok(_) => self.leave(i),
             Err(rustix::io::Errno::AGAIN) => {}
             Err(_) => self.leave(i),
+        }
+    }
+
+    /// As after an adapter that died twice before its server could confirm an Open.
+    fn tell_of_former(&mut self, i: usize, message: &FromClient) {
+        let FromClient::Request {
+            request: Request::Open(open),
+            ..
+        } = message
+        else {
+            return;
+        };
+        if std::mem::take(&mut self.reopen) {
+            let (opened, fds) = self.establish(i, open.clone()).unwrap();
+            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
+            tell(&self.clients[i], Indication::Reopened(opened), &fds);
+            let former = self.clients[i].vc.take().unwrap();
+            self.close(&former);
         }
     }
 

@@ -500,12 +500,15 @@ impl World {
         }
     }
 
-    /// Whether an application has the memory that comes along, or has closed its connection.
+    /// Whether an application has the memory that comes along, has closed its connection, or waits
+    /// for a confirm, which brings its own.
     fn has_memory(&self, n: usize, enclosure: Option<&Enclosure>) -> bool {
         let application = &self.service.applications[n];
-        let held = application.held.as_ref().map(|held| held.memory);
+        let Some(held) = &application.held else {
+            return true;
+        };
         let came = enclosure.map(|enclosure| enclosure.files.memory);
-        application.is_closing() || came.is_some() && held == came
+        application.is_closing() || came == Some(held.memory)
     }
 
     fn is_indicated(
