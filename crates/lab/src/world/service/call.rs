@@ -354,7 +354,10 @@ impl World {
             Confirm::Opened(opened) => {
                 self.is_what_was_asked(n, waiting, &opened);
                 let used = !matches!(waiting.request, Some(Request::Open(_)));
-                self.uses(n, &opened, enclosure, used);
+                // A server that was asked again can have told that it opened this again before.
+                if used || !self.has_memory(n, enclosure.as_deref()) {
+                    self.uses(n, &opened, enclosure, used);
+                }
             }
             Confirm::Modified { opened, memory } => {
                 let application = &mut self.service.applications[n];
@@ -500,15 +503,11 @@ impl World {
         }
     }
 
-    /// Whether an application has the memory that comes along, has closed its connection, or waits
-    /// for a confirm, which brings its own.
+    /// Whether an application has the memory that comes along.
     fn has_memory(&self, n: usize, enclosure: Option<&Enclosure>) -> bool {
-        let application = &self.service.applications[n];
-        let Some(held) = &application.held else {
-            return true;
-        };
+        let held = self.service.applications[n].held.as_ref();
         let came = enclosure.map(|enclosure| enclosure.files.memory);
-        application.is_closing() || came == Some(held.memory)
+        came.is_some() && held.map(|held| held.memory) == came
     }
 
     fn is_indicated(
@@ -527,6 +526,7 @@ impl World {
             }
             // A new server cannot know whether the one before it has told this already.
             Indication::Reopened(_) if self.has_memory(n, enclosure.as_deref()) => {}
+            Indication::Reopened(_) if self.service.applications[n].is_closing() => {}
             Indication::Reopened(opened) => {
                 self.uses(n, &opened, enclosure, false);
                 self.goes_on(n);
