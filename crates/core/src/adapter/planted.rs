@@ -1,3 +1,5 @@
+//! The bugs that tests plant in the adapter.
+
 use crate::planted::planted;
 
 planted! {

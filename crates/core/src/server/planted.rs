@@ -1,3 +1,5 @@
+//! The bugs that tests plant in the server, and who can have one.
+
 use crate::planted::planted;
 
 /// Whether a server has a bug: one of the type [`Sound`] never has, and the compiler removes the

@@ -116,10 +116,10 @@ impl Service {
             Pending::Faults {
                 asker,
                 port,
-                record,
+                counters,
             } => {
                 if let Some(port) = self.ports.get_mut(usize::from(port.0)) {
-                    port.faults = record;
+                    port.faults = counters;
                 }
                 self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
             }

@@ -133,13 +133,8 @@ pub(super) struct PortRecord {
     pub(super) transmit: EndRecord,
     /// Of the last pseudowire that it had: receiving and transmitting end.
     pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
-    pub(super) faults: Option<FaultRecord>,
-}
-
-/// Faults of a port as the service thread knows them.
-#[derive(Debug)]
-pub(super) struct FaultRecord {
-    pub(super) counters: Arc<Shown<FaultCounts>>,
+    /// Of the faults that are set on it.
+    pub(super) faults: Option<Arc<Shown<FaultCounts>>>,
 }
 
 /// A command on its way, and what its completion needs.
@@ -220,7 +215,7 @@ pub(super) enum Pending {
     Faults {
         asker: Asker,
         port: PortIndex,
-        record: Option<FaultRecord>,
+        counters: Option<Arc<Shown<FaultCounts>>>,
     },
 }
 

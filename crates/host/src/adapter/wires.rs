@@ -7,7 +7,7 @@ use cellgate_core::adapter::PortIndex;
 use cellgate_core::wire::CellFormat;
 
 use super::board::{HostCommand, PortEnd};
-use super::records::{Asker, Enclosed, EndRecord, FaultRecord, Pending, PortRecord};
+use super::records::{Asker, Enclosed, EndRecord, Pending, PortRecord};
 use super::requests::kernel;
 use super::service::Service;
 use crate::control::{Answer, ControlError};
@@ -129,7 +129,7 @@ impl Service {
         let index = usize::from(port.0);
         let config = self.options.config.ports.get(index);
         let format = config.ok_or(ControlError::NotYours)?.format;
-        let (record, faults) = match rates {
+        let (counters, faults) = match rates {
             None => (None, None),
             Some(rates) => {
                 let list = rates.draw(format).ok_or(ControlError::TooManyFaults)?;
@@ -139,14 +139,13 @@ impl Service {
                     line,
                     counters: Arc::clone(&counters),
                 };
-                let record = FaultRecord { counters };
-                (Some(record), Some(Box::new(faults)))
+                (Some(counters), Some(Box::new(faults)))
             }
         };
         let pending = Pending::Faults {
             asker,
             port,
-            record,
+            counters,
         };
         self.post(pending, |ticket| HostCommand::Faults {
             ticket,
@@ -157,8 +156,8 @@ impl Service {
     }
 
     pub(super) fn report_faults(&mut self, asker: Asker, port: PortIndex) -> Handled {
-        let record = self.port(port)?.faults.as_ref();
-        let counts = record.ok_or(ControlError::NotYours)?.counters.read();
+        let counters = self.port(port)?.faults.as_ref();
+        let counts = counters.ok_or(ControlError::NotYours)?.read();
         let answer = Answer::FaultReport(counts);
         self.reply(asker, Ok(answer), Enclosed::Nothing);
         Ok(())
