@@ -294,8 +294,10 @@ const TRIES_MAX: u32 = 3;
 /// run for longer than it admits, or a source had no CPU, that says nothing, and is tried again.
 fn beside_a_load(name: &str, daemon: &mut Daemon, mut act: impl FnMut(&mut Daemon)) {
     for _ in 0..TRIES_MAX {
+        // First, so that no stall of the load's beginning is missed.
+        let watch = Watch::begin(daemon);
         let load = Load::begin(&daemon.socket());
-        let (watch, begin) = (Watch::begin(daemon), Instant::now());
+        let begin = Instant::now();
         act(daemon);
         std::thread::sleep(LEAST.saturating_sub(begin.elapsed()));
         let runs = load.end();
