@@ -18,13 +18,36 @@ use super::wire::SendPort;
 /// Cells handed to the port at once.
 const BLOCK: usize = 256;
 
+/// How long the port may stay full once nobody sends.
+const ROOM_MAX_NS: u64 = 1_000_000_000;
+
+/// What becomes of a stream's PDUs at the port.
+#[derive(Default)]
+struct Fate {
+    /// Whether the PDU under way lacks a cell, or comes with what is left of an earlier one.
+    damaged: bool,
+    /// Whether cells were taken since the last one that ends a PDU.
+    unended: bool,
+}
+
+impl Fate {
+    /// Counts a cell. At the last one of a PDU: whether it is whole at the adapter, which takes one
+    /// whose last cell is lost for a part of the next.
+    fn count(&mut self, taken: bool, last: bool) -> Option<bool> {
+        self.damaged |= !taken;
+        if taken {
+            self.unended = !last;
+        }
+        last.then(|| !std::mem::replace(&mut self.damaged, self.unended))
+    }
+}
+
 /// One of the streams that are merged.
 struct Stream {
     source: Source,
     /// Cells of the PDU in progress that are already merged; all of them: none is in progress.
     merged: usize,
-    /// Whether a cell of it found the port full.
-    damaged: bool,
+    fate: Fate,
     over: bool,
     wait_until: Option<Time>,
 }
@@ -34,7 +57,7 @@ impl Stream {
         Self {
             source,
             merged: PDU_CELLS,
-            damaged: false,
+            fate: Fate::default(),
             over: false,
             wait_until: None,
         }
@@ -50,7 +73,6 @@ impl Stream {
             Next::Release { late_ns } => {
                 self.source.release(now, late_ns);
                 self.merged = 0;
-                self.damaged = false;
             }
             Next::Wait(instant) => self.wait_until = Some(instant),
             Next::Over => self.over = true,
@@ -69,10 +91,22 @@ impl Stream {
     fn count(&mut self, taken: bool, last: bool) {
         let sent = &mut self.source.sent;
         sent.sent_cells += u64::from(taken);
-        self.damaged |= !taken;
-        if last {
-            sent.damaged_pdus += u64::from(self.damaged);
-            sent.sent_pdus += u64::from(!self.damaged);
+        if let Some(whole) = self.fate.count(taken, last) {
+            sent.sent_pdus += u64::from(whole);
+            sent.damaged_pdus += u64::from(!whole);
+        }
+    }
+
+    /// Sends a last cell after a PDU that lacks its own: the next stream of the VC begins afresh.
+    fn end(&mut self, port: &mut SendPort) {
+        let begin = MonotonicClock.now();
+        let at = (PDU_CELLS - 1) * FORMAT.stride();
+        let last = &self.source.maker.made()[at..];
+        while self.fate.unended && MonotonicClock.now().since_ns(begin) < ROOM_MAX_NS {
+            let taken = port.send(last) == 1;
+            self.fate.unended = !taken;
+            self.source.sent.sent_cells += u64::from(taken);
+            std::thread::yield_now();
         }
     }
 }
@@ -112,6 +146,9 @@ pub(super) fn run(connections: &[Connection], task: &Task, port: &mut SendPort) 
             }
         }
     }
+    for stream in &mut streams {
+        stream.end(port);
+    }
     let sources = streams.into_iter().map(|stream| stream.source.sent);
     sources.chain([strangers]).collect()
 }
@@ -143,6 +180,39 @@ fn merge(
         }
         if owners.len() == before {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fate;
+
+    #[test]
+    fn a_pdu_is_whole_if_all_its_cells_and_the_last_one_before_them_were_taken() {
+        let mut fate = Fate::default();
+        let mut pdu = |cells: &str| {
+            let count = |(i, cell)| fate.count(cell == '+', i + 1 == cells.len());
+            let whole: Vec<bool> = cells.chars().enumerate().filter_map(count).collect();
+            (whole, fate.unended)
+        };
+        for (cells, whole, unended) in [
+            ("+++", true, false),
+            ("-++", false, false),
+            ("+++", true, false),
+            // Nothing of it came: it hurts nobody.
+            ("---", false, false),
+            ("+++", true, false),
+            // Its end is missing, and what it left is missing an end until somebody's comes.
+            ("++-", false, true),
+            ("---", false, true),
+            ("+++", false, false),
+            ("+++", true, false),
+            ("+--", false, true),
+            ("--+", false, false),
+            ("+++", true, false),
+        ] {
+            assert_eq!(pdu(cells), (vec![whole], unended), "{cells}");
         }
     }
 }
