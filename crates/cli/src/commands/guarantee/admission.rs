@@ -59,6 +59,8 @@ pub(super) struct Full {
     pub(super) pairs: Vec<Pair>,
     pub(super) refusals: Vec<(String, NoRoom)>,
     pub(super) errors: Vec<String>,
+    /// Why this machine cannot be filled so, if it cannot.
+    pub(super) void: Option<String>,
     /// Of the resource that was filled, what is reserved and what there is.
     pub(super) filled: Option<(u64, u64)>,
 }
@@ -68,6 +70,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         mut pairs,
         refusals,
         errors,
+        void,
         filled,
     } = match args.resource {
         Some(short) => short.fill(args.seed, ground)?,
@@ -98,6 +101,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     }
     let mut judgements = vec![Judgement {
         errors,
+        void,
         ..Judgement::default()
     }];
     let mut rows = vec![head()];

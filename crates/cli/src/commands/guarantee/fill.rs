@@ -28,7 +28,7 @@ const FILLED_MIN_PERCENT: u64 = 90;
 /// Millionths of the adapter's core to promise for each CPU that is left to applications.
 const ADAPTER_PPM: usize = 200_000;
 /// Octets of memory to promise.
-const MEMORY: u64 = 64 << 20;
+const MEMORY: u64 = 32 << 20;
 /// How long what is hung up may stay reserved.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -104,6 +104,12 @@ impl Short {
                 Err(no_room) => no_room,
             };
             if no_room.resource != self.resource() {
+                // An adapter that the machine kept from running has measured itself as a slow one.
+                if no_room.resource == Resource::AdapterCpu {
+                    let text = format!("CPU time is short before memory: {}", no_room.text);
+                    full.void = Some(text);
+                    return Ok(full);
+                }
                 let text = format!("refused for another reason: {}", no_room.text);
                 full.errors.push(text);
             }
