@@ -318,10 +318,11 @@ fn hazards_take_nothing_from_those_that_conform() {
     }
 }
 
-/// Seeds that find all bugs between them, the most revealing first. Others are tried after them: a
+/// Seeds that find all bugs between them, the most revealing first, but for one that ends two bugs
+/// of the rings at once: with them, others wait for what never comes. More are tried after them: a
 /// change of the generator makes this test slower before it makes it fail.
 const REVEALING: [u64; 23] = [
-    94, 179, 109, 23, 127, 182, 205, 419, 8, 10, 11, 24, 28, 34, 59, 63, 96, 142, 150, 195, 331,
+    23, 94, 179, 109, 127, 182, 205, 419, 8, 10, 11, 24, 28, 34, 59, 63, 96, 142, 150, 195, 331,
     362, 379,
 ];
 
