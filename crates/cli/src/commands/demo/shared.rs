@@ -98,15 +98,17 @@ impl Stream {
     }
 
     /// Sends a last cell after a PDU that lacks its own: the next stream of the VC begins afresh.
-    fn end(&mut self, port: &mut SendPort) {
+    fn end(&mut self, mut send: impl FnMut(&[u8]) -> usize) {
         let begin = MonotonicClock.now();
         let at = (PDU_CELLS - 1) * FORMAT.stride();
         let last = &self.source.maker.made()[at..];
         while self.fate.unended && MonotonicClock.now().since_ns(begin) < ROOM_MAX_NS {
-            let taken = port.send(last) == 1;
-            self.fate.unended = !taken;
-            self.source.sent.sent_cells += u64::from(taken);
-            std::thread::yield_now();
+            if send(last) == 1 {
+                self.fate.unended = false;
+                self.source.sent.sent_cells += 1;
+            } else {
+                std::thread::yield_now();
+            }
         }
     }
 }
@@ -147,7 +149,7 @@ pub(super) fn run(connections: &[Connection], task: &Task, port: &mut SendPort) 
         }
     }
     for stream in &mut streams {
-        stream.end(port);
+        stream.end(|cell| port.send(cell));
     }
     let sources = streams.into_iter().map(|stream| stream.source.sent);
     sources.chain([strangers]).collect()
@@ -186,7 +188,43 @@ fn merge(
 
 #[cfg(test)]
 mod tests {
-    use super::Fate;
+    use super::super::plan::{Hazard, connections};
+    use super::*;
+
+    #[test]
+    fn a_stream_ends_a_pdu_that_lacks_its_last_cell_and_no_other() {
+        let task = Task {
+            run: 1,
+            begin: Time::ZERO,
+            end: Time::from_ns(1_000_000_000),
+            hazard: Hazard::BitS(0),
+            strange: Strange::Nothing,
+        };
+        let mut stream = Stream::new(Source::new(&connections(true)[0], &task));
+        stream.release(Time::ZERO);
+        let mut cells = Vec::new();
+        while let Some(cell) = stream.cell() {
+            cells.push(cell.to_vec());
+        }
+        let last = cells.pop().expect("a PDU");
+        stream.end(|_| panic!("nothing of it was taken"));
+        cells.iter().for_each(|_| stream.count(true, false));
+        stream.count(false, true);
+        let (mut asked, mut sent) = (0, Vec::new());
+        let mut port = |cell: &[u8]| {
+            asked += 1;
+            // It has been full twice.
+            let has_room = asked == 3;
+            sent.extend(has_room.then(|| cell.to_vec()));
+            usize::from(has_room)
+        };
+        stream.end(&mut port);
+        stream.end(&mut port);
+        assert_eq!((asked, sent), (3, vec![last]));
+        let record = stream.source.sent;
+        assert_eq!((record.sent_pdus, record.damaged_pdus), (0, 1));
+        assert_eq!(record.sent_cells, PDU_CELLS as u64);
+    }
 
     #[test]
     fn a_pdu_is_whole_if_all_its_cells_and_the_last_one_before_them_were_taken() {
