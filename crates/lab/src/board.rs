@@ -69,7 +69,7 @@ pub struct LabBoard {
     /// Cells of all PDUs that did.
     crossed: u64,
     planted: Option<Planted>,
-    charges: [u64; WORKS.len()],
+    charges: [u64; KINDS],
     /// Only what somebody has to act upon is written down.
     terse: bool,
     /// What the adapter did since the caller last looked.
@@ -157,9 +157,10 @@ impl LabBoard {
         WORKS.into_iter().zip(self.charges)
     }
 
-    /// How often work was charged so far.
-    pub(crate) fn charged(&self, work: Work) -> u64 {
-        self.charges[work as usize]
+    /// The same, in the order of [`Work`].
+    #[inline]
+    pub(crate) fn charged(&self) -> &[u64; KINDS] {
+        &self.charges
     }
 
     #[inline]
@@ -274,8 +275,11 @@ fn whole(octets: &[u8]) -> Octets {
     whole
 }
 
+/// Kinds of work.
+pub(crate) const KINDS: usize = Work::HandleCommand as usize + 1;
+
 /// The names of work, in the order of [`Work`].
-const WORKS: [&str; 13] = [
+const WORKS: [&str; KINDS] = [
     "test_receive_fifos",
     "parse_empty_transmit_queues",
     "enqueue_to_empty",
@@ -290,5 +294,3 @@ const WORKS: [&str; 13] = [
     "post_event",
     "handle_command",
 ];
-
-const _: () = assert!(WORKS.len() == Work::HandleCommand as usize + 1);

@@ -5,7 +5,7 @@ use cellgate_core::adapter::Notification;
 
 use super::Ps;
 use super::run::{Connection, World};
-use super::scenario::{FaultSpec, Scenario, SourceSpec, Traffic};
+use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::TRANSMIT_FIFO;
 use super::topology::Place;
 
@@ -19,13 +19,13 @@ impl World {
     /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
     /// receiver: from its last cell's being sent, or, where an adapter sends it, from when the
     /// shaper is to have sent that.
-    pub(super) fn delay_bound(&self, scenario: &Scenario, n: usize) -> Ps {
+    pub(super) fn delay_bound(&self, scenario: &Scenario, crowds: &Crowds, n: usize) -> Ps {
         let Connection { to, path, .. } = &self.connections[n];
         let mut bound = Ps::ZERO;
         for (nth, line) in path.iter().enumerate() {
             let queue = match self.places[line ^ 1] {
                 Place::Switch { switch, .. } if nth > 0 => self.most_waiting(switch, *line),
-                _ => self.crowd(scenario, *line),
+                _ => crowds.of(*line),
             };
             let queued = self.lines[*line].cell().times(queue + 1);
             let delay = Ps::from_ns(scenario.links[line / 2].delay_ns);
@@ -76,30 +76,53 @@ impl World {
         of_line.next().map_or(0, |(_, counts)| counts.most)
     }
 
-    /// Cells that can wait before a host's line: what its adapter may put there, and one of each
-    /// source that puts cells there itself, if these are not faster than the line.
-    fn crowd(&self, scenario: &Scenario, line: usize) -> u64 {
-        let sources = scenario.sources.iter().zip(&self.sources);
-        let here = sources.filter(|(_, source)| source.line == line);
-        let rate = |spec: &SourceSpec| match spec.traffic {
-            Traffic::Paced { cell_s }
-            | Traffic::OnOff { cell_s, .. }
-            | Traffic::Scan { cell_s } => Some(u64::from(cell_s)),
-            Traffic::Greedy | Traffic::Cells(_) => None,
-        };
-        let (mut by_adapter, mut by_line, mut cell_s) = (0, 0, Some(0_u64));
-        for (spec, source) in here {
+    /// How many cells can wait before each line of a host.
+    pub(super) fn crowds(&self, scenario: &Scenario) -> Crowds {
+        let mut crowds = Crowds(vec![Crowd::default(); self.lines.len()]);
+        for (spec, source) in scenario.sources.iter().zip(&self.sources) {
+            let crowd = &mut crowds.0[source.line];
             if source.is_by_adapter() {
-                by_adapter = TRANSMIT_FIFO;
-            } else {
-                by_line += 1;
-                cell_s = cell_s.zip(rate(spec)).map(|(sum, rate)| sum + rate);
+                crowd.by_adapter = TRANSMIT_FIFO;
+                continue;
+            }
+            crowd.by_line += 1;
+            match spec.traffic {
+                Traffic::Paced { cell_s }
+                | Traffic::OnOff { cell_s, .. }
+                | Traffic::Scan { cell_s } => crowd.cell_s += u64::from(cell_s),
+                Traffic::Greedy | Traffic::Cells(_) => crowd.is_fast = true,
             }
         }
-        let most = 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
-        match cell_s {
-            Some(cell_s) if cell_s <= most => by_adapter + by_line,
-            _ => CROWD,
+        for (crowd, line) in crowds.0.iter_mut().zip(&self.lines) {
+            crowd.is_fast |= crowd.cell_s > 1_000_000_000_000 / line.cell().ps().max(1);
+        }
+        crowds
+    }
+}
+
+/// What can wait before one line.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crowd {
+    /// Cells that its host's adapter may put there.
+    by_adapter: u64,
+    /// One of each source that puts cells there itself.
+    by_line: u64,
+    /// Cells per second of these together.
+    cell_s: u64,
+    /// They can be as fast as the line, or faster.
+    is_fast: bool,
+}
+
+/// For each line, what can wait before it.
+#[derive(Debug)]
+pub(super) struct Crowds(Vec<Crowd>);
+
+impl Crowds {
+    fn of(&self, line: usize) -> u64 {
+        let crowd = &self.0[line];
+        match crowd.is_fast {
+            true => CROWD,
+            false => crowd.by_adapter + crowd.by_line,
         }
     }
 }

@@ -6,6 +6,7 @@ use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
 use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
 use super::incident::Change;
+use super::latency::Crowds;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::station::{Station, TRANSMIT_FIFO, tells_of_all};
@@ -73,10 +74,11 @@ impl World {
         self.nothing_waits()?;
         self.cells_are_conserved()?;
         let senders = self.senders(scenario);
+        let crowds = self.crowds(scenario);
         for (n, connection) in self.connections.iter().enumerate() {
             let standing = self.standing(scenario, &senders, n);
             self.pdus_are_right(connection, standing)?;
-            self.pdus_are_there(scenario, n, standing)?;
+            self.pdus_are_there(scenario, &crowds, n, standing)?;
         }
         self.readers_sleep_only_on_empty_queues()?;
         self.service_is_right(scenario)?;
@@ -457,6 +459,7 @@ impl World {
     fn pdus_are_there(
         &self,
         scenario: &Scenario,
+        crowds: &Crowds,
         n: usize,
         standing: Standing,
     ) -> Result<(), Violation> {
@@ -488,7 +491,7 @@ impl World {
                 true => source.shaping().plus(self.shaping_bound(scenario, n)),
                 false => Ps::ZERO,
             };
-            let bound = self.delay_bound(scenario, n).plus(shaped);
+            let bound = self.delay_bound(scenario, crowds, n).plus(shaped);
             if tally.latency.most > bound.ps() {
                 let most = Ps::new(tally.latency.most).ns();
                 let bound = bound.ns();

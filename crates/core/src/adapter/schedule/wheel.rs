@@ -129,6 +129,10 @@ impl Wheel {
     #[inline(always)]
     pub(super) fn due(&mut self, entries: &mut [Entry], now: Time) -> Option<VcIndex> {
         let now_tick = tick(now).max(self.base);
+        if self.is_empty() {
+            self.base = now_tick;
+            return None;
+        }
         let first = loop {
             let first = self.first_near().unwrap_or(u64::MAX);
             let limit = first.min(now_tick);

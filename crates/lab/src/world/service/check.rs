@@ -405,6 +405,7 @@ impl World {
                 return Err(Violation::new("I19", self.now, text));
             }
         }
+        let crowds = self.crowds(scenario);
         for (connection, promise) in &self.service.promises {
             let is_sound = self.is_sound(scenario, *connection as usize);
             if let (Some((first, missing)), true) = (promise.missing(), is_sound) {
@@ -413,7 +414,7 @@ impl World {
                 return Err(Violation::new("I6", self.now, text));
             }
             let n = *connection as usize;
-            let bound = self.delay_bound(scenario, n);
+            let bound = self.delay_bound(scenario, &crowds, n);
             let bound = bound.plus(self.shaping_bound(scenario, n));
             if is_sound && promise.longest > bound {
                 let name = &self.connections[n].name;

@@ -239,7 +239,7 @@ impl Station {
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
             violation: None,
-            watch: Watch::new(ports.len()),
+            watch: Watch::new(ports.len(), spec.budget),
             clients: (0..clients)
                 .map(|_| Client::new(spec.event_slots))
                 .collect(),
@@ -372,7 +372,7 @@ impl Station {
         let received = self.adapter.stats().cells_received;
         self.adapter.step(time, &mut self.board);
         self.has_received = self.adapter.stats().cells_received > received;
-        let mut wrong = self.watch.work(&self.board, self.spec.budget);
+        let mut wrong = self.watch.work(&self.board);
         Self::note(&mut self.violation, &self.spec, ("I17", now), wrong.take());
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
@@ -428,16 +428,22 @@ impl Station {
     }
 
     /// Keeps the first thing that is wrong with the adapter.
-    fn note(
+    #[inline]
+    fn note(first: &mut Option<Violation>, host: &HostSpec, at: (&str, Ps), wrong: Option<String>) {
+        if let Some(text) = wrong {
+            Self::keep(first, host, at, &text);
+        }
+    }
+
+    #[cold]
+    fn keep(
         first: &mut Option<Violation>,
         host: &HostSpec,
         (invariant, now): (&str, Ps),
-        wrong: Option<String>,
+        text: &str,
     ) {
-        if let (Some(text), None) = (wrong, &first) {
-            let text = format!("host {}: {text}", host.name);
-            *first = Some(Violation::new(invariant, now, text));
-        }
+        let text = format!("host {}: {text}", host.name);
+        first.get_or_insert_with(|| Violation::new(invariant, now, text));
     }
 
     /// Cells that are there go into the FIFOs.

@@ -9,7 +9,7 @@ use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
 use super::Station;
 use super::told::Told;
-use crate::board::LabBoard;
+use crate::board::{KINDS, LabBoard};
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
 use crate::world::{Octets, Ps};
@@ -27,17 +27,18 @@ const LOOKED_AT: usize = 8;
 /// Cells that a line can be ahead of its slots, or behind.
 const SLACK: u64 = 3;
 
-/// A kind of work, and how much of it a step may have: so much for each cell of the budgets, and so
-/// much for each port.
-const BOUNDS: [(Work, u64, u64); 8] = [
-    (Work::TestReceiveFifos, 0, 1),
-    (Work::Lookup, 1, 0),
-    (Work::ReceiveCells, 1, 0),
-    (Work::AnswerOam, 1, 0),
-    (Work::EnqueueToEmpty, 0, PDUS_BEGUN),
-    (Work::Enqueue, 0, PDUS_BEGUN),
-    (Work::ParseEmptyTransmitQueues, 0, FOUND_EMPTY),
-    (Work::TransmitCells, 0, CELLS_SENT),
+/// A kind of work, and how much of it a step may have: so much for each cell of the budgets, so
+/// much for each port, and so much.
+const BOUNDS: [(Work, u64, u64, u64); 9] = [
+    (Work::TestReceiveFifos, 0, 1, 0),
+    (Work::Lookup, 1, 0, 0),
+    (Work::ReceiveCells, 1, 0, 0),
+    (Work::AnswerOam, 1, 0, 0),
+    (Work::EnqueueToEmpty, 0, PDUS_BEGUN, 0),
+    (Work::Enqueue, 0, PDUS_BEGUN, 0),
+    (Work::ParseEmptyTransmitQueues, 0, FOUND_EMPTY, 0),
+    (Work::TransmitCells, 0, CELLS_SENT, 0),
+    (Work::HandleCommand, 0, 0, 1),
 ];
 
 /// A VC that sends.
@@ -78,28 +79,50 @@ struct Port {
     full_most: u64,
 }
 
+impl Port {
+    /// Nothing was sent, and nobody waits: what follows says nothing of the slots.
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        u64::from(self.waiting) | self.ended | self.sent | self.full == 0
+    }
+}
+
 /// What was seen of an adapter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Watch {
     ports: Vec<Port>,
-    charged: [u64; BOUNDS.len()],
-    commands: u64,
+    /// How much of each work a step may have, and how much there was up to the last one.
+    bounds: [u64; KINDS],
+    charged: [u64; KINDS],
     pub(super) told: Told,
     /// The last step.
     last: Ps,
 }
 
 impl Watch {
-    pub(super) fn new(ports: usize) -> Self {
+    /// Of an adapter with so many ports, from each of which a step takes so many cells.
+    pub(super) fn new(ports: usize, budget: u16) -> Self {
+        let mut bounds = [u64::MAX / 2; KINDS];
+        for (work, by_cell, by_port, more) in BOUNDS {
+            let of_port = by_cell * u64::from(budget) + by_port;
+            bounds[work as usize] = of_port * ports as u64 + more;
+        }
+        Self::of(ports, bounds)
+    }
+
+    fn of(ports: usize, bounds: [u64; KINDS]) -> Self {
         Self {
             ports: vec![Port::default(); ports],
-            ..Self::default()
+            bounds,
+            charged: [0; KINDS],
+            told: Told::default(),
+            last: Ps::ZERO,
         }
     }
 
     /// Of another adapter in the place of this one.
     pub(super) fn of_next(&self) -> Self {
-        let mut next = Self::new(self.ports.len());
+        let mut next = Self::of(self.ports.len(), self.bounds);
         for (port, before) in next.ports.iter_mut().zip(&self.ports) {
             (port.late, port.is_lied_to) = (before.late, before.is_lied_to);
             port.full_most = before.full_most;
@@ -145,20 +168,26 @@ impl Watch {
     }
 
     /// I17: what is wrong with the work of a step, if anything.
-    pub(super) fn work(&mut self, board: &LabBoard, budget: u16) -> Option<String> {
-        let ports = self.ports.len() as u64;
-        let cells = u64::from(budget) * ports;
-        for (before, (work, by_cell, by_port)) in self.charged.iter_mut().zip(BOUNDS) {
-            let now = board.charged(work);
-            let done = now - std::mem::replace(before, now);
-            let bound = by_cell * cells + by_port * ports;
-            if done > bound {
-                return Some(format!("{work:?} {done} times in a step, at most {bound}"));
-            }
-        }
-        let now = board.charged(Work::HandleCommand);
-        let done = now - std::mem::replace(&mut self.commands, now);
-        (done > 1).then(|| format!("{done} commands in a step"))
+    #[inline]
+    pub(super) fn work(&mut self, board: &LabBoard) -> Option<String> {
+        let now = *board.charged();
+        let before = std::mem::replace(&mut self.charged, now);
+        // Of what is too much, the highest bit is set.
+        let left = |n: usize| self.bounds[n].wrapping_sub(now[n] - before[n]);
+        let over = (0..KINDS).fold(0, |over, n| over | left(n));
+        (over > u64::MAX / 2).then(|| self.too_much(&before))
+    }
+
+    #[cold]
+    fn too_much(&self, before: &[u64; KINDS]) -> String {
+        let of = |work: Work| {
+            let n = work as usize;
+            (self.charged[n] - before[n], self.bounds[n])
+        };
+        let works = BOUNDS.iter().map(|(work, ..)| (work, of(*work)));
+        let over = works.filter(|(_, (done, bound))| done > bound);
+        let over = over.map(|(work, (done, bound))| format!("{work:?} {done}, at most {bound}"));
+        format!("work of a step: {}", over.collect::<Vec<_>>().join("; "))
     }
 
     /// I13: what is wrong with a cell that leaves, if anything.
@@ -218,6 +247,9 @@ impl Station {
     pub(super) fn rest_is_used(&mut self, now: Ps, lines: &[Line]) {
         let step = Ps::from_ns(self.spec.step_ns);
         for (port, wires) in self.ports.iter().enumerate() {
+            if self.watch.ports[port].is_at_rest() {
+                continue;
+            }
             let wrong = self.watch.rest(now, step, port, &lines[wires.output]);
             Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
         }
