@@ -1,7 +1,6 @@
 //! Are the judge's eyes open? Every bug that can be planted must be found.
 
 use std::fmt::Write;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cellgate_core::Time;
@@ -49,14 +48,24 @@ pub struct Kill {
 }
 
 /// Plants each bug in turn and runs `seeds` until one finds it. A panic finds it too.
-pub fn kill_table(seeds: Range<u64>) -> Vec<Kill> {
-    let plans: Vec<Plan> = seeds.map(plan).collect();
-    Planted::ALL.iter().map(|&bug| kill(bug, &plans)).collect()
+pub fn kill_table(seeds: impl IntoIterator<Item = u64>) -> Vec<Kill> {
+    let mut seeds = seeds.into_iter();
+    let mut plans = Vec::new();
+    let bugs = Planted::ALL.iter();
+    bugs.map(|&bug| kill(bug, &mut plans, &mut seeds)).collect()
 }
 
-fn kill(planted: Planted, plans: &[Plan]) -> Kill {
+/// The plans that were made for bugs before this one come first, then those of `seeds`.
+fn kill(planted: Planted, plans: &mut Vec<Plan>, seeds: &mut impl Iterator<Item = u64>) -> Kill {
     let bug = format!("{planted:?}");
-    for (plan, tried) in plans.iter().zip(1..) {
+    for tried in 1.. {
+        if (plans.len() as u64) < tried {
+            match seeds.next() {
+                Some(seed) => plans.push(plan(seed)),
+                None => break,
+            }
+        }
+        let plan = &plans[tried as usize - 1];
         // What a panic leaves behind is thrown away with the run.
         let result = catch_unwind(AssertUnwindSafe(|| run_adapter(plan, Some(planted))));
         let text = match result {

@@ -42,9 +42,13 @@ fn adapter_and_reference_agree_on_random_plans() {
     assert!(sum.returned > n && 5 * sum.namesakes > n, "{sum:?}");
 }
 
+/// Seeds that find all bugs between them. More are tried after them: a change of the generator
+/// makes this test slower before it makes it fail.
+const REVEALING: [u64; 10] = [68, 63, 101, 267, 264, 289, 305, 268, 151, 223];
+
 #[test]
 fn every_planted_bug_is_found() {
-    let kills = kill_table(0..400);
+    let kills = kill_table(REVEALING.into_iter().chain(0..400));
     println!("{}", print_table(&kills));
     println!("ran kill_table");
     let alive = kills.iter().filter(|kill| kill.seed.is_none());

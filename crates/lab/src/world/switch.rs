@@ -1,6 +1,6 @@
 //! An output-queued switch: each output has one buffer and a rule for whom to discard.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use cellgate_core::wire::{Header, Pti, VpiVci};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,6 @@ use super::Ps;
 use super::ahead::Feeders;
 use super::cell::CellRef;
 use super::line::Line;
-use crate::row::Row;
 
 /// Whom an output discards when its buffer fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +69,7 @@ pub struct Output {
     room: usize,
     flows: Vec<Flow>,
     /// When each waiting cell has left, and whose it is.
-    waiting: Row<(Ps, u32)>,
+    waiting: VecDeque<(Ps, u32)>,
     counts: OutputCounts,
 }
 
@@ -81,7 +80,7 @@ impl Output {
             discard,
             room: room as usize,
             flows: vec![Flow::default(); flows],
-            waiting: Row::default(),
+            waiting: VecDeque::new(),
             counts: OutputCounts::default(),
         }
     }
@@ -97,15 +96,11 @@ impl Output {
     ) -> bool {
         let cell = cell.into();
         let is_shared = self.discard == QueueDiscard::Shared;
-        let mut gone = 0;
-        let waiting = self.waiting.as_slice().iter();
-        for (_, flow) in waiting.take_while(|(left, _)| *left <= now) {
-            gone += 1;
-            if !is_shared && let Some(flow) = self.flows.get_mut(*flow as usize) {
+        while let Some((_, flow)) = self.waiting.pop_front_if(|(left, _)| *left <= now) {
+            if !is_shared && let Some(flow) = self.flows.get_mut(flow as usize) {
                 flow.queued -= 1;
             }
         }
-        self.waiting.remove(gone);
         let keeps = match is_shared {
             // Whose it is makes no difference, nor what it is.
             true => self.waiting.len() < self.room,
@@ -113,7 +108,7 @@ impl Output {
         };
         if keeps {
             let left = line.send(now, cell);
-            self.waiting.push((left, flow));
+            self.waiting.push_back((left, flow));
             if !is_shared && let Some(flow) = self.flows.get_mut(flow as usize) {
                 flow.queued += 1;
             }
