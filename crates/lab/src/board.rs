@@ -239,6 +239,9 @@ impl Board for LabBoard {
     }
 
     fn command(&mut self) -> Option<LabCommand> {
+        if self.terse && self.commands.is_empty() {
+            return None;
+        }
         let next = self.commands.pop_front();
         let ticket = next.as_ref().map(|(ticket, _)| *ticket);
         self.note(|| Trace::Command(ticket));

@@ -60,6 +60,12 @@ impl Loopbacks {
         }
     }
 
+    /// Whether no loopback cell is out.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.out.iter().map(|out| out.deadline)
     }

@@ -38,6 +38,12 @@ impl Replies {
         }
     }
 
+    /// Whether no answer waits.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
     fn is_full(&self) -> bool {
         self.cells.len() == Self::MAX * Self::LEN
     }
@@ -49,9 +55,6 @@ impl Replies {
 
     /// Moves up to `space` answers to the front of `out`; how many.
     pub(super) fn take(&mut self, space: usize, format: CellFormat, out: &mut [u8]) -> usize {
-        if self.cells.is_empty() {
-            return 0;
-        }
         let cells = self.cells.chunks_exact(Self::LEN);
         let mut count = 0;
         for (cell, out) in cells.take(space).zip(out.chunks_exact_mut(format.stride())) {

@@ -42,15 +42,20 @@ impl Timeouts {
 
 impl<R: Region, A: Attachment> Adapter<R, A> {
     /// Gives up PDUs that are late. Looks at each AAL3/4 VC, if it may be that one is.
+    #[inline]
     pub(super) fn expire_reassembly<B: Board<Region = R, Attachment = A>>(
         &mut self,
         now: Time,
         board: &mut B,
     ) {
         let due = self.timeouts.earliest.is_some_and(|at| at <= now);
-        if !due || board.planted(Planted::ReassemblyNotTimed) {
-            return;
+        if due && !board.planted(Planted::ReassemblyNotTimed) {
+            self.give_up_late(now, board);
         }
+    }
+
+    #[cold]
+    fn give_up_late<B: Board<Region = R, Attachment = A>>(&mut self, now: Time, board: &mut B) {
         self.timeouts.earliest = None;
         for at in 0..self.timeouts.vcs.len() {
             let Some(&index) = self.timeouts.vcs.get(at) else {

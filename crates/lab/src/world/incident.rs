@@ -235,10 +235,9 @@ impl World {
 
     /// A host's clock goes forward; what its adapter did until then it did by the old one.
     fn step_clock(&mut self, host: usize, by: Ps) {
-        let mut woken = std::mem::take(&mut self.woken);
-        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
+        self.catch_up(host);
         self.stations[host].step_clock(by.ns());
-        self.after_step(host, woken);
+        self.after_step(host);
         self.wake_station(host, self.now);
     }
 

@@ -9,7 +9,7 @@ use cellgate_core::wire::VpiVci;
 use super::ahead::Ahead;
 use super::build::Options;
 use super::canary::Canary;
-use super::content::Content;
+use super::content::{Content, SourceCell};
 use super::endpoint::tells_of_pdus;
 use super::error::ScenarioError;
 use super::incident::{Change, Incident};
@@ -21,7 +21,7 @@ use super::switch::Switch;
 use super::tally::Tally;
 use super::tape::Watch;
 use super::topology::Place;
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use super::{CellRef, EventQueue, Line, Ps, Violation};
 use crate::Silent;
 use crate::memory::RingBug;
@@ -62,6 +62,41 @@ fn mixed(hash: u64, now: Ps, what: u64) -> u64 {
     let mixed = (what ^ now.ps().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash.wrapping_add(mixed ^ mixed >> 32)
+}
+
+/// Turns that are had in a row.
+struct Train {
+    next: Option<Turn>,
+    /// How many more there may be.
+    left: usize,
+    /// Those from here on are others' to wait for.
+    barrier: Ps,
+}
+
+impl Train {
+    /// Who is next, if that may be.
+    #[inline]
+    fn turn(&mut self) -> Option<Turn> {
+        let turn = self
+            .next
+            .filter(|(at, _)| *at < self.barrier && self.left > 0)?;
+        self.left -= 1;
+        Some(turn)
+    }
+}
+
+/// The cell that a source sends at `at`.
+#[inline(always)]
+fn sent(source: &mut Source, at: Ps, to: &mut Content, of: &mut [Connection]) -> SourceCell {
+    let pdus = source.sent;
+    let cell = source.take_cell(to);
+    if source.sent > pdus {
+        let connection = &mut of[source.connection as usize];
+        if connection.is_open {
+            connection.tally.sent(pdus, at);
+        }
+    }
+    cell
 }
 
 /// A connection in a run.
@@ -234,7 +269,7 @@ impl World {
         }
         let mut now = self.now;
         loop {
-            if self.take_cell(n, now, None) {
+            if self.take_cell(n, now) {
                 self.announce(line);
             }
             let Some(due) = self.sources[n].due() else {
@@ -250,31 +285,28 @@ impl World {
 
     /// Sources that alone feed a line have their turns, up to the next incident.
     fn take_turns(&mut self, line: usize, mut turns: Turns) -> Turns {
-        let barrier = self.ahead.barrier();
-        let across = match self.places[line] {
-            Place::Switch { switch, input }
-                if self.ahead.passes[line] && self.options.canary.is_none() =>
-            {
-                Some((switch, input, barrier))
-            }
-            _ => None,
+        let mut train = Train {
+            next: turns.pop(),
+            left: TRAIN,
+            barrier: self.ahead.barrier(),
         };
-        let mut next = turns.pop();
-        for _ in 0..TRAIN {
-            let Some((at, n)) = next.filter(|(at, _)| *at < barrier) else {
-                break;
-            };
-            // Where thousands have their turns, they do not fit the nearest cache.
-            if let Some(later) = turns.later() {
-                cellgate_simd::prefetch(&self.sources, later as usize);
+        let passes = self.ahead.passes[line] && self.options.canary.is_none();
+        match self.places[line] {
+            Place::Switch { switch, input } if passes => {
+                while let Some(behind) =
+                    self.go_across(line, (switch, input), &mut turns, &mut train)
+                {
+                    self.announce(behind);
+                }
             }
-            self.take_cell(n as usize, at, across);
-            next = match self.sources[n as usize].due() {
-                Some(due) => Some(turns.exchange((due, n))),
-                None => turns.pop(),
-            };
+            _ => {
+                while let Some((at, n)) = train.turn() {
+                    self.take_cell(n as usize, at);
+                    train.next = turns.after(n, self.sources[n as usize].due());
+                }
+            }
         }
-        if let Some((at, n)) = next {
+        if let Some((at, n)) = train.next {
             turns.push((at, n));
             self.queue.push(at, Event::Source(n));
         }
@@ -282,25 +314,51 @@ impl World {
         turns
     }
 
-    /// The cell that a source has to send at `at` goes onto its line, or `across` it through an
-    /// input of a switch that it reaches before a time; whether the line was empty and is not.
-    #[inline(always)]
-    fn take_cell(&mut self, n: usize, at: Ps, across: Option<(usize, usize, Ps)>) -> bool {
-        let source = &mut self.sources[n];
-        let (line, sent) = (source.line, source.sent);
-        let cell = source.take_cell(&mut self.content);
-        if source.sent > sent {
-            let connection = &mut self.connections[source.connection as usize];
-            if connection.is_open {
-                connection.tally.sent(sent, at);
+    /// The same where their cells go through a switch at once, up to one that comes onto an empty
+    /// line behind it: which that is.
+    fn go_across(
+        &mut self,
+        line: usize,
+        (switch, input): (usize, usize),
+        turns: &mut Turns,
+        train: &mut Train,
+    ) -> Option<usize> {
+        let (lines, connections) = (&mut self.lines, &mut self.connections);
+        let switch = &mut self.switches[switch];
+        while let Some((at, n)) = train.turn() {
+            // Where thousands have their turns, they do not fit the nearest cache.
+            if let Some(later) = turns.later() {
+                cellgate_simd::prefetch(&self.sources, later as usize);
+            }
+            let source = &mut self.sources[n as usize];
+            let cell = sent(source, at, &mut self.content, connections);
+            train.next = turns.after(n, source.due());
+            let Some(at) = lines[line].carry(at, train.barrier) else {
+                lines[line].send(at, cell.as_ref());
+                continue;
+            };
+            let Some(route) = switch.route(input, cell.as_ref()) else {
+                continue;
+            };
+            let behind = route.line as usize;
+            let was_empty = lines[behind].in_flight() == 0;
+            let output = switch.output(route.output);
+            if !output.offer(at, route.flow, cell.as_ref(), &mut lines[behind]) {
+                connections[route.flow as usize].discarded += 1;
+                self.hash = mixed(self.hash, at, u64::from(route.flow));
+            } else if was_empty {
+                return Some(behind);
             }
         }
-        if let Some((switch, input, before)) = across
-            && let Some(at) = self.lines[line].carry(at, before)
-        {
-            self.cross((switch, input), at, cell.as_ref());
-            return false;
-        }
+        None
+    }
+
+    /// The cell that a source has to send at `at` goes onto its line; whether that was empty.
+    #[inline]
+    fn take_cell(&mut self, n: usize, at: Ps) -> bool {
+        let source = &mut self.sources[n];
+        let line = source.line;
+        let cell = sent(source, at, &mut self.content, &mut self.connections);
         let was_empty = self.lines[line].in_flight() == 0;
         self.send(line, at, cell.as_ref());
         was_empty
@@ -480,16 +538,20 @@ impl World {
         if at > now {
             return self.wake_station(host, at);
         }
-        let mut woken = std::mem::take(&mut self.woken);
         if !station.keeps_up(now) {
-            station.catch_up(now, &mut self.lines, &mut woken);
+            station.catch_up(now, &mut self.lines, &mut self.woken);
         }
-        station.step(now, &mut self.lines, &mut woken);
-        self.after_step(host, woken);
+        station.step(now, &mut self.lines, &mut self.woken);
+        self.after_step(host);
+    }
+
+    /// The steps of a host that were left out and made a difference.
+    pub(super) fn catch_up(&mut self, host: usize) {
+        self.stations[host].catch_up(self.now, &mut self.lines, &mut self.woken);
     }
 
     /// What follows from steps of a host: cells on its lines, clients to be run, the next step.
-    pub(super) fn after_step(&mut self, host: usize, mut woken: Vec<usize>) {
+    pub(super) fn after_step(&mut self, host: usize) {
         if !self.stations[host].answered.is_empty() {
             self.adapter_has_answered(host);
         }
@@ -507,20 +569,11 @@ impl World {
         let panics = self.options.canary == Some(Canary::RunPanics);
         assert!(!panics, "a planted panic");
         if self.options.canary == Some(Canary::WakeUpInvented) {
-            woken.push(0);
+            self.woken.push(0);
         }
-        for client in woken.drain(..) {
-            if self.is_lost(Canary::WakeUpLost) {
-                continue;
-            }
-            let late_ns = match self.options.canary {
-                Some(Canary::WakeUpLate) => WAKE_UP_LATE_NS,
-                _ => 0,
-            };
-            let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns + late_ns);
-            self.wake_client(host, client, self.now.plus(wake_up));
+        if !self.woken.is_empty() {
+            self.wake_clients(host);
         }
-        self.woken = woken;
         if !self.stations[host].left.is_empty() {
             self.read_left(host);
         }
@@ -530,6 +583,23 @@ impl World {
         if let Some(at) = next {
             self.step_at(host, at);
         }
+    }
+
+    /// Clients that were interrupted will run.
+    #[inline(never)]
+    fn wake_clients(&mut self, host: usize) {
+        let late_ns = match self.options.canary {
+            Some(Canary::WakeUpLate) => WAKE_UP_LATE_NS,
+            _ => 0,
+        };
+        let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns + late_ns);
+        let mut woken = std::mem::take(&mut self.woken);
+        for client in woken.drain(..) {
+            if !self.is_lost(Canary::WakeUpLost) {
+                self.wake_client(host, client, self.now.plus(wake_up));
+            }
+        }
+        self.woken = woken;
     }
 
     /// What is in memory that was replaced is read for the last time.
@@ -656,8 +726,7 @@ impl World {
         }
         let connection = self.sources[n].connection;
         let host = self.connections[connection as usize].from;
-        let mut woken = std::mem::take(&mut self.woken);
-        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
+        self.catch_up(host);
         let number = self.sources[n].begun;
         let len = self.sources[n].sdu_len(number);
         let gate = self.gate(n);
@@ -678,6 +747,6 @@ impl World {
         if let Some(due) = self.sources[n].due() {
             self.queue.push(due, Event::Source(n as u32));
         }
-        self.after_step(host, woken);
+        self.after_step(host);
     }
 }

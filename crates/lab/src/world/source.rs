@@ -210,10 +210,21 @@ impl Source {
                 self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
                 SourceCell::Made(cells[turn - 1].1)
             }
-            _ => self.take_cell_of_pdu(content),
+            Gaps::Even(gap) => {
+                let gap = *gap;
+                let cell = self.take_cell_of_pdu(content);
+                self.due.advance(gap);
+                cell
+            }
+            Gaps::OnOff(_) => {
+                let cell = self.take_cell_of_pdu(content);
+                self.advance(1);
+                cell
+            }
         }
     }
 
+    /// The next cell of the PDU, or the first of the next.
     #[inline(always)]
     fn take_cell_of_pdu(&mut self, content: &mut Content) -> SourceCell {
         if self.next == self.pdu.cells() {
@@ -223,7 +234,6 @@ impl Source {
         let cell = self.pdu.cell(content, self.next);
         self.next += 1;
         self.sent += u64::from(self.pdu.ends_with(self.next));
-        self.advance(1);
         cell
     }
 

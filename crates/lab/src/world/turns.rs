@@ -55,6 +55,15 @@ impl Turns {
         self.pop().unwrap_or(turn)
     }
 
+    /// A source has had its turn and is due again, or never: who is due first then.
+    #[inline]
+    pub(crate) fn after(&mut self, number: u32, due: Option<Ps>) -> Option<Turn> {
+        match due {
+            Some(due) => Some(self.exchange((due, number))),
+            None => self.pop(),
+        }
+    }
+
     /// Who is due some turns later, if that is known.
     #[inline]
     pub(crate) fn later(&self) -> Option<u32> {

@@ -402,9 +402,8 @@ impl World {
             return;
         }
         self.is_fresh(n, opened, enclosure.vc);
-        let mut woken = std::mem::take(&mut self.woken);
-        self.stations[host].catch_up(self.now, &mut self.lines, &mut woken);
-        self.after_step(host, woken);
+        self.catch_up(host);
+        self.after_step(host);
         // What the memory before still holds comes first.
         let before = self.stations[host].by_connection.get(&connection).copied();
         if let (Some(vc), false) = (before, sends) {

@@ -445,9 +445,8 @@ impl World {
             let heard = answered(Err(AdapterRefusal::Refused(Refusal::Busy)));
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        let mut woken = std::mem::take(&mut self.woken);
         let station = &mut self.stations[host];
-        station.catch_up(self.now, &mut self.lines, &mut woken);
+        station.catch_up(self.now, &mut self.lines, &mut self.woken);
         match station.ask(&ask, region_sizes) {
             Some((order, brought)) => {
                 served.process.ordered(order, (asker, ticket, ask), brought);
@@ -457,10 +456,11 @@ impl World {
                 self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
             }
         }
-        self.after_step(host, woken);
+        self.after_step(host);
     }
 
     /// The adapter has ended commands of a server.
+    #[inline(never)]
     pub(in crate::world) fn adapter_has_answered(&mut self, host: usize) {
         let answered = std::mem::take(&mut self.stations[host].answered);
         for answer in answered {

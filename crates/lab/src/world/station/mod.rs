@@ -372,8 +372,21 @@ impl Station {
         let received = self.adapter.stats().cells_received;
         self.adapter.step(time, &mut self.board);
         self.has_received = self.adapter.stats().cells_received > received;
-        let mut wrong = self.watch.work(&self.board);
-        Self::note(&mut self.violation, &self.spec, ("I17", now), wrong.take());
+        if let Some(text) = self.watch.work(&self.board) {
+            Self::keep(&mut self.violation, &self.spec, ("I17", now), &text);
+        }
+        if self.judge.is_some() || !self.board.trace.is_empty() {
+            self.follow((now, time), lines, woken);
+        }
+        for client in &mut self.clients {
+            client.has_written = false;
+        }
+        self.look_who_waits();
+    }
+
+    /// What comes of what the adapter did in a step.
+    fn follow(&mut self, (now, time): (Ps, Time), lines: &mut [Line], woken: &mut Vec<usize>) {
+        let mut wrong = None;
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
@@ -413,9 +426,6 @@ impl Station {
                 _ => {}
             }
         }
-        for client in &mut self.clients {
-            client.has_written = false;
-        }
         Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
         if let Some(judge) = &mut self.judge {
             let space = |port: usize| self.ports[port].space;
@@ -424,7 +434,6 @@ impl Station {
         }
         trace.clear();
         self.board.trace = trace;
-        self.look_who_waits();
     }
 
     /// Keeps the first thing that is wrong with the adapter.

@@ -170,19 +170,20 @@ impl Watch {
     /// I17: what is wrong with the work of a step, if anything.
     #[inline]
     pub(super) fn work(&mut self, board: &LabBoard) -> Option<String> {
-        let now = *board.charged();
-        let before = std::mem::replace(&mut self.charged, now);
+        let now = board.charged();
         // Of what is too much, the highest bit is set.
-        let left = |n: usize| self.bounds[n].wrapping_sub(now[n] - before[n]);
+        let left = |n: usize| self.bounds[n].wrapping_sub(now[n] - self.charged[n]);
         let over = (0..KINDS).fold(0, |over, n| over | left(n));
-        (over > u64::MAX / 2).then(|| self.too_much(&before))
+        let wrong = (over > u64::MAX / 2).then(|| self.too_much(now));
+        self.charged = *now;
+        wrong
     }
 
     #[cold]
-    fn too_much(&self, before: &[u64; KINDS]) -> String {
+    fn too_much(&self, now: &[u64; KINDS]) -> String {
         let of = |work: Work| {
             let n = work as usize;
-            (self.charged[n] - before[n], self.bounds[n])
+            (now[n] - self.charged[n], self.bounds[n])
         };
         let works = BOUNDS.iter().map(|(work, ..)| (work, of(*work)));
         let over = works.filter(|(_, (done, bound))| done > bound);
@@ -258,19 +259,26 @@ impl Station {
 
     /// After a step: where best effort waits.
     pub(super) fn look_who_waits(&mut self) {
-        for port in 0..self.ports.len() {
-            let mut greedy = self.watch.ports[port].greedy.iter().take(LOOKED_AT);
-            let waits = greedy.any(|vc| {
-                let Some(endpoint) = self.endpoints.get_mut(vc) else {
-                    return false;
-                };
-                // While it is changed it begins nothing, and who lies about doorbells has not rung.
-                let lies = self.clients[endpoint.client].is_lawless;
-                let changes = self.changing.contains(&endpoint.connection);
-                !lies && !changes && !endpoint.has_sent_all()
-            });
+        for port in 0..self.watch.ports.len() {
+            let is_greedy = !self.watch.ports[port].greedy.is_empty();
+            let waits = is_greedy && self.waits(port);
             let port = &mut self.watch.ports[port];
             port.waiting = if waits { port.waiting + 1 } else { 0 };
         }
+    }
+
+    /// Whether best effort waits at a port.
+    #[inline(never)]
+    fn waits(&mut self, port: usize) -> bool {
+        let mut greedy = self.watch.ports[port].greedy.iter().take(LOOKED_AT);
+        greedy.any(|vc| {
+            let Some(endpoint) = self.endpoints.get_mut(vc) else {
+                return false;
+            };
+            // While it is changed it begins nothing, and who lies about doorbells has not rung.
+            let lies = self.clients[endpoint.client].is_lawless;
+            let changes = self.changing.contains(&endpoint.connection);
+            !lies && !changes && !endpoint.has_sent_all()
+        })
     }
 }
