@@ -87,6 +87,16 @@ pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
     fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
 }
 
+/// `Err` if there is no folder to write a file into: better told before the work than after it.
+pub(crate) fn has_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let is_there = folder.is_none_or(Path::is_dir) && !path.is_dir();
+    anyhow::ensure!(is_there, "{}: no file can be written there", path.display());
+    Ok(())
+}
+
 /// Whether both paths lead to one file: what is written to one is lost from the other.
 pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     let file = |path| {

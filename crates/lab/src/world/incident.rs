@@ -112,9 +112,10 @@ impl World {
         self.ahead.has_come();
         match incident {
             Incident::AdapterStall(host, span) => {
-                self.stations[host as usize].stall(self.now.plus(span));
-                let gap_ns = self.stations[host as usize].spec.gap_max_ns;
-                self.adapter_is_stalled(host as usize, span, Ps::from_ns(gap_ns));
+                let station = &mut self.stations[host as usize];
+                let in_all = station.stall(self.now, span);
+                let is_covered = in_all <= Ps::from_ns(station.spec.gap_max_ns);
+                self.adapter_is_stalled(host as usize, span, is_covered);
             }
             Incident::HostStall(host, span) => {
                 let until = &mut self.host_stalls[host as usize];

@@ -6,7 +6,7 @@ use cellgate_core::contract::{CellRate, Peak, ServiceCategory, TrafficContract};
 
 use super::error::ScenarioError;
 use super::run::Connection;
-use super::scenario::{FaultSpec, Scenario, Traffic};
+use super::scenario::{FaultSpec, Scenario, SourceSpec, Traffic};
 use super::{Interval, Line, Ps};
 
 /// Bits of a cell on a line.
@@ -95,6 +95,34 @@ fn bounds(contract: &TrafficContract, line: CellRate) -> Vec<Bound> {
     let tolerance = Ps::from_ns(descriptor.burst_tolerance_ns(line));
     let sustained = descriptor.scr.map(|rate| (rate, cdvt.plus(tolerance)));
     peak.into_iter().chain(sustained).collect()
+}
+
+/// Whether a source hands its adapter, before a `line`, no more than a contract's shaper lets pass,
+/// which makes good what passes in a `step`. Best effort without a rate is not shaped.
+pub(super) fn is_shaped_at_once(
+    spec: &SourceSpec,
+    contract: &TrafficContract,
+    line: &Line,
+    (duration_ns, step): (u64, Ps),
+) -> bool {
+    let Some(descriptor) = contract.transmit else {
+        return false;
+    };
+    let (start, stop) = spec.span(duration_ns);
+    let Some(bursts) = Bursts::of(&spec.traffic, stop.since(start), line.cell()) else {
+        return false;
+    };
+    let peak = match contract.category {
+        ServiceCategory::Ubr => descriptor.pcr.or(descriptor.max_pcr),
+        _ => Some(descriptor.peak()),
+    };
+    let peak = match peak {
+        Some(Peak::Rate(rate)) => Some(rate),
+        Some(Peak::Max) | None => None,
+    };
+    let cdvt = Ps::from_ns(descriptor.cdvt_ns.unwrap_or(0));
+    let shaped = descriptor.scr.or(peak);
+    shaped.is_none_or(|rate| bursts.early(rate) <= cdvt && step <= cdvt)
 }
 
 /// What readers change their connections to, by name.

@@ -80,21 +80,23 @@ impl World {
     pub(super) fn crowds(&self, scenario: &Scenario) -> Crowds {
         let mut crowds = Crowds(vec![Crowd::default(); self.lines.len()]);
         for (spec, source) in scenario.sources.iter().zip(&self.sources) {
-            let crowd = &mut crowds.0[source.line];
-            if source.is_by_adapter() {
-                crowd.by_adapter = TRANSMIT_FIFO;
-                continue;
-            }
-            crowd.by_line += 1;
-            match spec.traffic {
+            let line = 1_000_000_000_000 / self.lines[source.line].cell().ps().max(1);
+            let cell_s = match spec.traffic {
                 Traffic::Paced { cell_s }
                 | Traffic::OnOff { cell_s, .. }
-                | Traffic::Scan { cell_s } => crowd.cell_s += u64::from(cell_s),
-                Traffic::Greedy | Traffic::Cells(_) => crowd.is_fast = true,
+                | Traffic::Scan { cell_s } => Some(u64::from(cell_s)),
+                Traffic::Greedy | Traffic::Cells(_) => None,
+            };
+            let crowd = &mut crowds.0[source.line];
+            crowd.in_all += cell_s.unwrap_or(line);
+            crowd.is_over = crowd.in_all > line;
+            if source.is_by_adapter() {
+                crowd.by_adapter = TRANSMIT_FIFO;
+            } else {
+                crowd.by_line += 1;
+                crowd.cell_s += cell_s.unwrap_or(line);
+                crowd.is_fast |= cell_s.is_none() || crowd.cell_s > line;
             }
-        }
-        for (crowd, line) in crowds.0.iter_mut().zip(&self.lines) {
-            crowd.is_fast |= crowd.cell_s > 1_000_000_000_000 / line.cell().ps().max(1);
         }
         crowds
     }
@@ -111,6 +113,9 @@ struct Crowd {
     cell_s: u64,
     /// They can be as fast as the line, or faster.
     is_fast: bool,
+    /// Cells per second of all that is to be sent there, and that this is more than the line has.
+    in_all: u64,
+    is_over: bool,
 }
 
 /// For each line, what can wait before it.
@@ -124,5 +129,10 @@ impl Crowds {
             true => CROWD,
             false => crowd.by_adapter + crowd.by_line,
         }
+    }
+
+    /// Whether all that is to be sent on a line has room there.
+    pub(super) fn lets_pass(&self, line: usize) -> bool {
+        !self.0[line].is_over
     }
 }

@@ -60,6 +60,8 @@ struct Faulty {
     cells: Vec<u64>,
     holds: VecDeque<(u64, Ps)>,
     held: u64,
+    /// Until when it was, the last time.
+    held_until: Ps,
     swaps: Vec<u64>,
     swapped: u64,
     met: Vec<VpiVci>,
@@ -158,7 +160,10 @@ impl Line {
         self.free.wait_for(ready);
         if let Some(faulty) = &mut self.faulty {
             let held = faulty.hold(self.sent);
-            self.free.wait_for(self.free.at().plus(held));
+            if held > Ps::ZERO {
+                self.free.wait_for(self.free.at().plus(held));
+                faulty.held_until = self.free.at();
+            }
         }
         self.sent += 1;
         self.free.advance(self.cell);
@@ -314,6 +319,12 @@ impl Line {
         }
     }
 
+    /// Until when a fault has held it, the last time.
+    pub(crate) fn held_until(&self) -> Ps {
+        let faulty = self.faulty.as_ref();
+        faulty.map_or(Ps::ZERO, |faulty| faulty.held_until)
+    }
+
     /// Cells on their way.
     #[inline]
     pub fn in_flight(&self) -> usize {
@@ -357,6 +368,7 @@ impl Faulty {
             cells,
             holds: holds.into(),
             held: 0,
+            held_until: Ps::ZERO,
             swaps: Vec::new(),
             swapped: 0,
             met: Vec::new(),

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
 use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
-use super::incident::Change;
+use super::incident::{Change, SETTLED};
+use super::keeps::is_shaped_at_once;
 use super::latency::Crowds;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
@@ -356,22 +357,23 @@ impl World {
         };
         let mut best_effort = connection.contract.category == ServiceCategory::Ubr;
         let station = &self.stations[connection.to];
+        // What a source puts on its line itself no fault of its host can touch.
+        let of_host = |sender: usize| self.sources[sender].is_by_adapter();
+        let is_sent = connection.sender.is_none_or(of_host);
+        let touched = |host: &String| host == to || host == from && is_sent;
+        standing.disturbed = station.stood_still() > Ps::from_ns(station.spec.gap_max_ns);
         let lawless = |station: &Station| station.is_lawless(n as u32);
         standing.cut = station.cut.contains(&(n as u32));
         standing.lawless = lawless(station) || lawless(&self.stations[connection.from]);
         for (n, fault) in (0..).zip(&scenario.faults) {
             match fault {
-                FaultSpec::AdapterStall { host, for_ns, .. } => {
-                    let station = scenario.hosts.iter().find(|spec| spec.name == *host);
-                    let long = station.is_none_or(|spec| *for_ns > spec.gap_max_ns);
-                    standing.disturbed |= host == from || (host == to && long);
+                // At the receiver it matters how long it stood still in all.
+                FaultSpec::AdapterStall { host, .. } | FaultSpec::ClockStep { host, .. } => {
+                    standing.disturbed |= host == from && is_sent;
                 }
                 FaultSpec::HostStall { host, .. }
                 | FaultSpec::AdapterCrash { host, .. }
-                | FaultSpec::InterruptsLost { host, .. } => {
-                    standing.disturbed |= host == to || host == from;
-                }
-                FaultSpec::ClockStep { host, .. } => standing.disturbed |= host == from,
+                | FaultSpec::InterruptsLost { host, .. } => standing.disturbed |= touched(host),
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;
                 }
@@ -486,25 +488,21 @@ impl World {
                 let text = format!("connection {name}: {missing} of {sent} PDUs did not arrive");
                 return Err(self.wrong("I6", text));
             }
-            let source = &self.sources[sender];
-            let shaped = match source.is_by_adapter() {
-                true => source.shaping().plus(self.shaping_bound(scenario, n)),
-                false => Ps::ZERO,
-            };
-            let bound = self.delay_bound(scenario, crowds, n).plus(shaped);
-            if tally.latency.most > bound.ps() {
-                let most = Ps::new(tally.latency.most).ns();
-                let bound = bound.ns();
-                let text = format!("connection {name}: a PDU took {most} ns, bound {bound} ns");
-                return Err(self.wrong("I7", text));
-            }
+            self.pdus_are_in_time(scenario, crowds, n, sender)?;
         }
         let flooded =
             !(standing.conforms || standing.mixed || standing.modified || standing.untold);
         if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
             self.flooded_keeps_contract(scenario, n, sender)?;
         }
-        let Some(settled) = tally.settled.filter(|_| standing.conforms && quiet) else {
+        // Who is held for longer than that pays for it in what comes after the healing.
+        let healed = self
+            .opened
+            .plus(Ps::from_ns(scenario.heal_ns).plus(SETTLED));
+        let mut path = connection.path.iter();
+        let held = path.any(|line| self.lines[*line].held_until() > healed);
+        let settles = standing.conforms && quiet && !held;
+        let Some(settled) = tally.settled.filter(|_| settles) else {
             return Ok(());
         };
         let due = sent.saturating_sub(settled.from);
@@ -517,6 +515,42 @@ impl World {
             return Err(self.wrong("I21", text));
         }
         Ok(())
+    }
+
+    /// I7: no PDU takes longer than it may, if its adapter can begin it when it is handed over.
+    fn pdus_are_in_time(
+        &self,
+        scenario: &Scenario,
+        crowds: &Crowds,
+        n: usize,
+        sender: usize,
+    ) -> Result<(), Violation> {
+        let Connection { name, tally, .. } = &self.connections[n];
+        let source = &self.sources[sender];
+        let mut bound = self.delay_bound(scenario, crowds, n);
+        if source.is_by_adapter() {
+            if !crowds.lets_pass(source.line) || !self.is_shaped_at_once(scenario, n, sender) {
+                return Ok(());
+            }
+            let shaped = source.shaping().plus(self.shaping_bound(scenario, n));
+            bound = bound.plus(shaped);
+        }
+        if tally.latency.most > bound.ps() {
+            let (most, bound) = (Ps::new(tally.latency.most).ns(), bound.ns());
+            let text = format!("connection {name}: a PDU took {most} ns, bound {bound} ns");
+            return Err(self.wrong("I7", text));
+        }
+        Ok(())
+    }
+
+    /// Whether what an adapter is handed conforms to what it shapes to, and that lets it make good
+    /// what passes from step to step.
+    fn is_shaped_at_once(&self, scenario: &Scenario, n: usize, sender: usize) -> bool {
+        let Connection { from, contract, .. } = &self.connections[n];
+        let spec = &scenario.sources[sender];
+        let line = &self.lines[self.sources[sender].line];
+        let step = Ps::from_ns(self.stations[*from].spec.step_ns);
+        is_shaped_at_once(spec, contract, line, (scenario.duration_ns, step))
     }
 
     /// A VC that is flooded with whole PDUs gets what its contract says, but for one at each end.
@@ -532,8 +566,8 @@ impl World {
         let Some(rate) = rate.filter(|_| source.is_steady()) else {
             return Ok(());
         };
-        let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
-        let span = end.since(source.start);
+        let (start, stop) = scenario.sources[sender].span(scenario.duration_ns);
+        let span = stop.since(start);
         let offered = source.cells_sent;
         let due = span.ps() / Interval::of_rate(rate).ps().max(1);
         let longest = source.longest_pdu();

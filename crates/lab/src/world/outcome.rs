@@ -60,12 +60,13 @@ pub struct ConnectionOutcome {
     pub tagged_pdus: u64,
     /// Cells that switches discarded.
     pub discarded_cells: u64,
-    /// From a PDU's last cell being sent to its being read.
-    pub latency_min_ns: u64,
+    /// To a PDU's being read, from its last cell's being sent, or from its being handed to an
+    /// adapter. None: of none it was measured.
+    pub latency_min_ns: Option<u64>,
     /// The mean, rounded down.
-    pub latency_mean_ns: u64,
+    pub latency_mean_ns: Option<u64>,
     /// The longest.
-    pub latency_max_ns: u64,
+    pub latency_max_ns: Option<u64>,
 }
 
 /// What a host's adapter counted.
@@ -169,6 +170,7 @@ impl World {
         let tally = &connection.tally;
         let sender = connection.sender.map(|sender| &self.sources[sender]);
         let bits = u128::from(tally.octets) * 8 * 1_000_000_000;
+        let latency = |ps: u64| (tally.latency.count > 0).then(|| Ps::new(ps).ns());
         ConnectionOutcome {
             sent_pdus: sender.map_or(0, |source| source.sent),
             sent_cells: sender.map_or(0, |source| source.cells_sent),
@@ -181,9 +183,9 @@ impl World {
             strange_pdus: tally.strangers + tally.misfits,
             tagged_pdus: tally.tagged,
             discarded_cells: connection.discarded,
-            latency_min_ns: Ps::new(tally.latency.least).ns(),
-            latency_mean_ns: Ps::new(tally.latency.mean_ps()).ns(),
-            latency_max_ns: Ps::new(tally.latency.most).ns(),
+            latency_min_ns: latency(tally.latency.least),
+            latency_mean_ns: latency(tally.latency.mean_ps()),
+            latency_max_ns: latency(tally.latency.most),
         }
     }
 }

@@ -737,8 +737,9 @@ impl World {
         {
             self.has_sent(n, number);
             self.sources[n].submitted();
+            let is_served = self.service.serves(host, connection);
             let to = &mut self.connections[connection as usize];
-            if to.is_open {
+            if to.is_open || is_served {
                 to.tally.sent(number, self.now);
             }
         } else {

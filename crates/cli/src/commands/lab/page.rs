@@ -7,7 +7,7 @@ use cellgate_lab::report::{Section, page};
 
 use super::choice::choose;
 use super::run::{Ran, exit};
-use crate::output::{Exit, print};
+use crate::output::{Exit, has_folder, print};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,6 +30,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             return Ok(Exit::Usage);
         }
     };
+    has_folder(&args.out)?;
     let ran: Result<Vec<Ran>, _> = chosen.iter().map(|one| one.run()).collect();
     let ran = ran?;
     let sections: Vec<_> = ran

@@ -88,6 +88,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     result.as_ref().err().map_or(Ok(Exit::Ok), exit)
 }
 
+/// A figure, if there is one.
+fn measured(ns: Option<u64>) -> String {
+    ns.map_or("-".into(), |ns| ns.to_string())
+}
+
 fn text(outcome: &Outcome) -> String {
     let heads = [
         "connection",
@@ -108,8 +113,8 @@ fn text(outcome: &Outcome) -> String {
             one.lost_pdus.to_string(),
             one.strange_pdus.to_string(),
             one.sdu_bit_s.to_string(),
-            one.latency_mean_ns.to_string(),
-            one.latency_max_ns.to_string(),
+            measured(one.latency_mean_ns),
+            measured(one.latency_max_ns),
         ]);
     }
     let mut text = table(&rows);

@@ -10,7 +10,7 @@ use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics, span};
 use super::verdict::{Compared, exit, line};
 use crate::commands::lab::progress::Shown;
-use crate::output::{Exit, print};
+use crate::output::{Exit, has_folder, print};
 
 /// Runs that a scenario is given.
 const RUNS: usize = 20_000;
@@ -40,8 +40,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         reference: true,
         ..Options::default()
     };
-    let check = |scenario: &_, options| args.compared.check(scenario, options, &mut Silent);
-    let first = match check(&scenario, options) {
+    has_folder(&args.out)?;
+    let mut shown = Shown::new("sim shrink, virtual ms of the first run");
+    let first = args.compared.check(&scenario, options, &mut shown);
+    shown.clear();
+    let first = match first {
         Ok(_) => {
             let hint = match args.compared.words().is_empty() {
                 true => " in one run; --det and --isolation compare several",
@@ -55,6 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Some(why) = invariant(&first) else {
         return exit(&first);
     };
+    let check = |scenario: &_, options| args.compared.check(scenario, options, &mut Silent);
     let mut shown = Shown::new("sim shrink");
     let mut runs = 0;
     let began = Instant::now();

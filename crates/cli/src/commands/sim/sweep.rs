@@ -35,6 +35,8 @@ struct Report {
     pass: bool,
     failed_seed: Option<u64>,
     failure: Option<String>,
+    /// Marks that were to be reached and were not.
+    missing: Vec<String>,
     marks: BTreeMap<String, u64>,
 }
 
@@ -59,15 +61,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let compared = if args.isolation { " --isolation" } else { "" };
     let how = many.bug.words(!args.fast) + compared;
     let told = failed.map(|(seed, failure)| line(failure, &format!("--seed {seed}"), &how));
-    let missing: Vec<String> = marks.missing().map(name).collect();
+    let missing: Vec<String> = match args.marks {
+        true => marks.missing().map(name).collect(),
+        false => Vec::new(),
+    };
     if many.json {
         print_json(&Report {
             seeds: swept.seeds,
             complete: swept.complete,
             cells: swept.cells,
-            pass: failed.is_none(),
+            pass: failed.is_none() && missing.is_empty(),
             failed_seed: failed.map(|(seed, _)| *seed),
             failure: told,
+            missing: missing.clone(),
             marks: marks.iter().map(|mark| (name(mark), mark.count)).collect(),
         })?;
     } else {
@@ -85,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     match failed {
         Some((_, failure)) => exit(failure),
-        None if args.marks && !missing.is_empty() => Ok(Exit::Failed),
+        None if !missing.is_empty() => Ok(Exit::Failed),
         None => Ok(Exit::Ok),
     }
 }

@@ -670,17 +670,17 @@ impl World {
     }
 
     /// An adapter stands still: what it sends comes late, what it receives is covered for a while.
-    pub(in crate::world) fn adapter_is_stalled(&mut self, host: usize, span: Ps, covered: Ps) {
+    pub(in crate::world) fn adapter_is_stalled(&mut self, host: usize, span: Ps, is_covered: bool) {
         let until = self.now.plus(span);
         if let Some(served) = self.service.hosts.get_mut(&host) {
             served.stood_still(span);
         }
         for (connection, promise) in &mut self.service.promises {
             let at = &self.connections[*connection as usize];
-            if at.from == host || at.to == host && span > covered {
+            if at.from == host || at.to == host && !is_covered {
                 promise.is_broken(until);
             }
-            if at.to == host && span > covered {
+            if at.to == host && !is_covered {
                 // Who sends at the whole rate pays for what came late in one of its next PDUs,
                 // whenever that is.
                 promise.is_exceeded();

@@ -171,7 +171,10 @@ pub(crate) struct Station {
     last: Ps,
     /// An instant of the grid.
     on_grid: Ps,
+    /// Since when it stands still, or did last, until when, and the longest of all.
+    stalled_from: Ps,
     stalled_until: Ps,
+    stood_still: Ps,
     deaf_until: Ps,
     /// What its clock is ahead of virtual time.
     clock_ns: u64,
@@ -263,7 +266,9 @@ impl Station {
             waking: Vec::new(),
             last: Ps::ZERO,
             on_grid: Ps::ZERO,
+            stalled_from: Ps::ZERO,
             stalled_until: Ps::ZERO,
+            stood_still: Ps::ZERO,
             deaf_until: Ps::ZERO,
             clock_ns: spec.clock_ns,
             guests: Vec::new(),
@@ -338,9 +343,22 @@ impl Station {
         self.deaf_until = self.deaf_until.max(until);
     }
 
-    /// The adapter stands still until then.
-    pub(crate) fn stall(&mut self, until: Ps) {
-        self.stalled_until = self.stalled_until.max(until);
+    /// The adapter stands still for so long from here on; for how long in all, where no step parts
+    /// this from what was before.
+    pub(crate) fn stall(&mut self, now: Ps, span: Ps) -> Ps {
+        let step = Ps::from_ns(self.spec.step_ns);
+        if self.stood_still == Ps::ZERO || now > self.stalled_until.plus(step) {
+            self.stalled_from = now;
+        }
+        self.stalled_until = self.stalled_until.max(now.plus(span));
+        let in_all = self.stalled_until.since(self.stalled_from);
+        self.stood_still = self.stood_still.max(in_all);
+        in_all
+    }
+
+    /// The longest that the adapter has stood still.
+    pub(crate) fn stood_still(&self) -> Ps {
+        self.stood_still
     }
 
     /// The adapter looks at its ports at every instant of its grid. The steps that were left out

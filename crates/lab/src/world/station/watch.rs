@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use cellgate_core::Time;
 use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
-use super::Station;
 use super::told::Told;
+use super::{Station, TRANSMIT_FIFO};
 use crate::board::{KINDS, LabBoard};
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
@@ -226,9 +226,10 @@ impl Watch {
         if port.waiting < HEARD || port.is_lied_to || has_no_more {
             return None;
         }
-        let idle = now
-            .since(line.free_at().plus(line.cell().times(SLACK)))
-            .ns();
+        // Longer than its FIFO lasts an adapter cannot keep its line busy from step to step.
+        let beyond = step.since(line.cell().times(TRANSMIT_FIFO));
+        let late = line.cell().times(SLACK).plus(beyond);
+        let idle = now.since(line.free_at().plus(late)).ns();
         (idle > 0).then(|| format!("best effort waits, and its line has had nothing for {idle} ns"))
     }
 }
