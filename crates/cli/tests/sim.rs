@@ -53,6 +53,11 @@ fn the_examples_show_what_they_say() {
     let servers = example("servers");
     let line = "server of b: 8 requests, 6 confirmed, 2 refused; take-ups 1, of connections 1";
     assert!(servers.contains(line), "{servers}");
+    // A cell alone takes 2.8 us on each line, and what nobody measured is no zero.
+    let video = servers.lines().find(|line| line.starts_with("video"));
+    let video: Vec<&str> = video.expect("video").split_whitespace().collect();
+    let longest = video.last().and_then(|ns| ns.parse::<u64>().ok());
+    assert!(longest.is_some_and(|ns| ns > 10_000), "{servers}");
     let precision = example("precision");
     let rate = |name: &str| {
         let row = precision.lines().find(|line| line.starts_with(name));
@@ -334,6 +339,12 @@ fn what_is_not_wrong_is_not_made_small() {
     assert_eq!(right.status.code(), Some(1), "{right:?}");
     assert!(text(&right).contains("--det"), "{right:?}");
     assert!(!small.exists());
+    // What cannot be written is told before the work.
+    let nowhere = folder.join("nowhere/small.toml");
+    let nowhere = nowhere.to_str().expect("UTF-8");
+    let lost = sim(&["shrink", "--plan", file, "-o", nowhere]);
+    let told = String::from_utf8_lossy(&lost.stderr);
+    assert!(told.contains(nowhere) && lost.stdout.is_empty(), "{lost:?}");
 }
 
 #[test]
@@ -425,6 +436,11 @@ fn a_mark_that_was_never_reached_fails_if_that_is_asked_for() {
         text(&asked).contains("never reached: discarded:"),
         "{asked:?}"
     );
+    let json = sim(&["sweep", "--seeds", "1", "--marks", "--json"]);
+    assert_eq!(json.status.code(), Some(1), "{json:?}");
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let missing = report["missing"].as_array().expect("a list");
+    assert!(report["pass"] == false && !missing.is_empty(), "{report}");
     // Those of servers, where there are any, and those of worlds without only where there are such.
     let served = sim(&["sweep", "--seeds", "4294967296..4294967297", "--marks"]);
     assert_eq!(served.status.code(), Some(1), "{served:?}");

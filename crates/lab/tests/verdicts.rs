@@ -164,8 +164,8 @@ fn a_line_that_is_held_beyond_the_healing_excuses_what_comes_of_that() {
     let contract = "cbr,aal5:pcr=20000cps,max_sdu=400,cdvt=10us";
     let held = |ns: u64| {
         let top = format!(
-            "heal_ns = 12000000\n\
-             faults = [{{ cell = {{ link = 0, cell = 200, effect = {{ hold = {{ ns = {ns} }} }} }} }}]"
+            "heal_ns = 12000000\nfaults = [{{ cell = {{ link = 0, cell = 200, \
+             effect = {{ hold = {{ ns = {ns} }} }} }} }}]"
         );
         of(200_000_000, &top, "", &[(contract, &paced(20_000, ""))])
     };
