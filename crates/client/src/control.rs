@@ -53,6 +53,10 @@ pub(crate) struct Control {
     patience: Duration,
     /// Indications in their order, until somebody wants them.
     heard: VecDeque<Heard>,
+    /// A change that was not confirmed in time, which may have been carried out all the same.
+    unconfirmed: Option<u64>,
+    /// Its confirm.
+    late: Option<Confirmed>,
     server: ServerInfo,
 }
 
@@ -86,6 +90,8 @@ impl Control {
             last_id: 0,
             patience,
             heard: VecDeque::new(),
+            unconfirmed: None,
+            late: None,
             server: ServerInfo::default(),
         };
         let hello = Request::Hello { version: VERSION };
@@ -175,8 +181,7 @@ impl Control {
                 return Ok(Some(heard));
             }
             match self.receive()? {
-                // A confirm that nobody waits for any more.
-                Some((FromServer::Confirm { .. }, _)) => {}
+                Some((FromServer::Confirm { id, result }, fds)) => self.is_late(id, result, fds),
                 Some((FromServer::Indication { id, indication }, fds)) => {
                     if indication == Indication::Restarted {
                         self.has_heard(id)?;
@@ -220,7 +225,7 @@ impl Control {
                 Some((FromServer::Confirm { id: of, result }, fds)) if of == id || of == 0 => {
                     return Ok((result?, fds));
                 }
-                Some((FromServer::Confirm { .. }, _)) => {}
+                Some((FromServer::Confirm { id, result }, fds)) => self.is_late(id, result, fds),
                 Some((FromServer::Indication { id, indication }, came)) => {
                     let again = indication == Indication::Restarted;
                     self.heard.push_back(Heard {
@@ -235,11 +240,27 @@ impl Control {
                 }
                 None => {
                     if !self.wait(PollFlags::IN, Some(deadline))? {
+                        if is_change(message) {
+                            self.unconfirmed = Some(id);
+                        }
                         return Err(Error::TimedOut);
                     }
                 }
             }
         }
+    }
+
+    /// A confirm has come that nobody waits for any more: one of a change is kept.
+    fn is_late(&mut self, id: u64, result: Result<Confirm, Refused>, fds: Vec<OwnedFd>) {
+        if self.unconfirmed == Some(id) {
+            self.unconfirmed = None;
+            self.late = result.ok().map(|confirm| (confirm, fds));
+        }
+    }
+
+    /// What has been confirmed of a change that had timed out.
+    pub(crate) fn take_late(&mut self) -> Option<Confirmed> {
+        self.late.take()
     }
 
     fn say(
@@ -280,6 +301,14 @@ impl Control {
     /// Waits until the socket can be used; `false`: the time is over.
     fn wait(&self, flags: PollFlags, deadline: Option<Time>) -> Result<bool, Error> {
         wait_for(self.socket.as_fd(), flags, deadline)
+    }
+}
+
+/// Whether a message changes a connection's contract, and perhaps its memory.
+fn is_change(message: &FromClient) -> bool {
+    match message {
+        FromClient::Request { request, .. } => matches!(request, Request::Modify { .. }),
+        FromClient::Response { response, .. } => *response == Response::Accept,
     }
 }
 

@@ -185,6 +185,34 @@ fn sdus_cross_contracts_change_and_refusals_offer_what_fits() {
 }
 
 #[test]
+fn a_change_that_is_confirmed_too_late_is_in_force_all_the_same() {
+    let daemon = Daemon::start("late");
+    let a = daemon.builder("a.0.100", SENDS).open().unwrap();
+    let patience = Duration::from_millis(300);
+    let b = daemon.builder("b.0.100", RECEIVES).patience(patience);
+    let b = b.open().unwrap();
+    crosses(&a, &b, b"before");
+    let pid = Pid::from_child(&daemon.child);
+    kill_process(pid, Signal::STOP).unwrap();
+    // With other memory.
+    let larger = "cbr,aal5:tx:none,rx:pcr=30000,max_sdu=4000";
+    let late = b.set_contract(larger);
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(matches!(late, Err(Error::TimedOut)), "{late:?}");
+    let deadline = Instant::now() + PATIENCE;
+    while !b.contract().contains("max_sdu=4000") {
+        assert!(Instant::now() < deadline, "{}", b.contract());
+        let none = b.recv_timeout(&mut [0; 4_000], Duration::from_millis(20));
+        assert!(matches!(none, Err(Error::TimedOut)), "{none:?}");
+    }
+    a.set_contract("cbr,aal5:tx:pcr=30000,max_sdu=4000,rx:none")
+        .unwrap();
+    for i in 0..20 {
+        crosses(&a, &b, &[i; 4_000]);
+    }
+}
+
+#[test]
 fn a_killed_daemon_stops_no_data_and_its_successor_answers() {
     let mut daemon = Daemon::start("kill");
     let (a, b) = daemon.pair();

@@ -70,6 +70,11 @@ impl Connection {
         }
         loop {
             let heard = self.control.borrow_mut().poll();
+            // A change that had timed out was carried out before whatever was said after it.
+            let late = self.control.borrow_mut().take_late();
+            if let Some(confirmed) = late {
+                self.modified(confirmed)?;
+            }
             match heard {
                 Ok(Some(heard)) => self.hear(heard)?,
                 Ok(None) => return Ok(()),

@@ -232,8 +232,9 @@ impl Connection {
     /// call waits for that. What was received before can still be read.
     ///
     /// # Errors
-    /// Admission refuses, and the contract stays as it was; what was sent does not leave in time
-    /// ([`Error::TimedOut`]); a [`Space`] is borrowed.
+    /// Admission refuses, and the contract stays as it was; a [`Space`] is borrowed.
+    /// [`Error::TimedOut`]: what was sent does not leave in time, or the server does not answer:
+    /// what it confirms later is in force then ([`Connection::contract`]).
     pub fn set_contract(&self, contract: &str) -> Result<(), Error> {
         self.flush(Control::PATIENCE)?;
         let contract = contract.to_owned();
