@@ -283,6 +283,26 @@ fn a_permanent_connection_is_taken_given_back_and_taken_again() {
 }
 
 #[test]
+fn opens_and_closes_of_others_leave_an_idle_connection_alone() {
+    const BEST_EFFORT: &str = "ubr,aal5:max_sdu=1000";
+    let daemon = Daemon::start("idle");
+    let idle = daemon.builder("a.0.100", BEST_EFFORT).open().unwrap();
+    let other = daemon.builder("a.0.101", BEST_EFFORT);
+    for _ in 0..400 {
+        other.open().unwrap().close(PATIENCE).unwrap();
+    }
+    idle.send(b"still there").unwrap();
+    // Of its share it hears the last word.
+    let mut told = None;
+    while let Ok(indication) = idle.next_indication_timeout(Duration::from_millis(200)) {
+        if let Indication::Share { transmit, .. } = indication {
+            told = transmit;
+        }
+    }
+    assert_eq!(told, idle.info().unwrap().transmit);
+}
+
+#[test]
 fn memory_is_short_in_the_books_before_it_is_at_the_adapter() {
     let daemon = Daemon::start_with("memory", "memory_max = 4000000", "");
     let mut admin = daemon.admin();

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use cellgate_core::Time;
-use cellgate_core::server::{ClientId, FromClient, FromServer, Peer};
+use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
@@ -41,9 +41,38 @@ pub(super) enum Heard {
 struct Application {
     /// Shared with whoever keeps it.
     socket: Arc<OwnedFd>,
-    outgoing: VecDeque<(Vec<u8>, Vec<Arc<OwnedFd>>)>,
+    outgoing: VecDeque<Outgoing>,
     /// The kernel has too many descriptors on their way: not before then.
     held_until: Option<Time>,
+}
+
+/// A message that waits.
+struct Outgoing {
+    octets: Vec<u8>,
+    fds: Vec<Arc<OwnedFd>>,
+    state: Option<State>,
+}
+
+/// What an indication tells how things stand with: the next one of the same makes it out of date.
+/// Others bring such news about as often as they like, while the application may make no call for
+/// hours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Share,
+    Risk,
+}
+
+impl State {
+    fn of(message: &FromServer) -> Option<Self> {
+        let FromServer::Indication { indication, .. } = message else {
+            return None;
+        };
+        match indication {
+            Indication::Share { .. } => Some(Self::Share),
+            Indication::AtRisk { .. } => Some(Self::Risk),
+            _ => None,
+        }
+    }
 }
 
 /// The control sockets of all applications.
@@ -143,7 +172,8 @@ impl Applications {
         }
     }
 
-    /// Sends, or queues; `false` if the application does not read what it is sent.
+    /// Sends, or queues; `false` if the application does not read what it is sent. What tells a
+    /// state takes the place of the message before it that told the same and still waits.
     #[must_use = "one that does not read is hung up on"]
     pub(super) fn tell(
         &mut self,
@@ -157,7 +187,14 @@ impl Applications {
         };
         // Numbers, names and texts: all of it has a form in JSON.
         let octets = serde_json::to_vec(message).unwrap_or_default();
-        application.outgoing.push_back((octets, fds));
+        let state = State::of(message);
+        let told_last = application.outgoing.back().and_then(|last| last.state);
+        if state.is_some() && told_last == state {
+            application.outgoing.pop_back();
+        }
+        application
+            .outgoing
+            .push_back(Outgoing { octets, fds, state });
         application.flush(now) && application.outgoing.len() <= QUEUE_MAX
     }
 
@@ -185,9 +222,9 @@ impl Application {
     /// Sends what the socket takes; `false` if nobody is there.
     fn flush(&mut self, now: Time) -> bool {
         self.held_until = None;
-        while let Some((octets, fds)) = self.outgoing.front() {
-            let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
-            match send(&self.socket, octets, &fds, false) {
+        while let Some(next) = self.outgoing.front() {
+            let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(|fd| fd.as_fd()).collect();
+            match send(&self.socket, &next.octets, &fds, false) {
                 Ok(()) => drop(self.outgoing.pop_front()),
                 Err(Errno::AGAIN) => return true,
                 Err(Errno::TOOMANYREFS) => {
@@ -216,6 +253,8 @@ pub(super) fn is_hung_up(socket: &OwnedFd) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_core::contract::CellRate;
+
     use super::*;
     use crate::control::pair;
 
@@ -230,5 +269,46 @@ mod tests {
         assert_eq!([None, None].map(&mut adopt), [1, 2]);
         let last = u32::MAX;
         assert_eq!([Some(last), None, None].map(adopt), [last, 3, 4]);
+    }
+
+    #[test]
+    fn of_a_state_only_the_last_waits() {
+        let mut applications = Applications::new();
+        let (mine, theirs) = pair().unwrap();
+        let (client, _) = applications.adopt(mine).unwrap();
+        let mut tell = |indication| {
+            let message = FromServer::Indication { id: 0, indication };
+            applications.tell(Time::ZERO, client, &message, Vec::new())
+        };
+        let risk = |i: u32| Indication::AtRisk {
+            reason: i.to_string(),
+        };
+        let share = |cell_s| Indication::Share {
+            transmit: CellRate::new(cell_s),
+            transmit_credit: None,
+            receive: None,
+        };
+        let last = 20_000;
+        assert!((1..=last).all(|i| tell(share(i))));
+        assert!((1..=last).all(|i| tell(risk(i))));
+        // A share behind something else waits beside the former.
+        assert!((1..=last).all(|i| tell(share(i))));
+        let mut buffer = vec![0; MESSAGE_MAX];
+        let mut heard: Vec<FromServer> = Vec::new();
+        while let Ok(Received::Message(len, _)) = receive(&theirs, &mut buffer, false) {
+            heard.push(serde_json::from_slice(&buffer[..len]).unwrap());
+            assert_eq!(applications.flush(Time::ZERO), []);
+        }
+        let told = [share(last), risk(last), share(last)];
+        let told = told.map(|indication| FromServer::Indication { id: 0, indication });
+        assert_eq!(heard[heard.len() - 3..], told);
+        // Others are all told, or the application does not read.
+        let other = FromServer::Indication {
+            id: 0,
+            indication: Indication::Restarted,
+        };
+        let mut taken =
+            (0..last).map(|_| applications.tell(Time::ZERO, client, &other, Vec::new()));
+        assert!(!taken.all(|taken| taken));
     }
 }
