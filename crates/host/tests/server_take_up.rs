@@ -6,13 +6,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use cellgate_core::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal};
+use cellgate_core::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcIndex};
+use cellgate_core::wire::OamFlow;
 use cellgate_host::adapter::{AdapterProcess, run_as_child};
 use cellgate_host::client::{ClientError, Control, memory_for};
 use cellgate_host::control::{
-    Answer, Ask, ControlError, MESSAGE_MAX, RECORD_MAX, ReceiveInto, Received, TakenUp, pair,
-    receive, send, take_stdin,
+    Answer, Ask, ControlError, MESSAGE_MAX, RECORD_MAX, ReceiveInto, Received, Request, TakenUp,
+    pair, receive, send, take_stdin,
 };
 use common::raw::{Parts, RawVc};
 use common::*;
@@ -265,6 +267,52 @@ fn a_successor_takes_all_up_while_data_flows_on() {
         assert_eq!(stats.pdus_delivered, stats.pdus_transmitted);
     }
     successor.shutdown().unwrap();
+}
+
+#[test]
+fn a_loopback_cell_of_the_former_owner_delays_nobody() {
+    let (place, mut starter) = Place::new("ping");
+    let (_parts, _fds) = open(&mut starter, 500);
+    let mut heir = Control::at(&place.socket()).unwrap();
+    // Nobody is at the other end of the port.
+    let loopback = Request {
+        id: 1_000,
+        ask: Ask::Loopback {
+            port: PortIndex(1),
+            address: address(7, 0),
+            flow: OamFlow::F4EndToEnd,
+            timeout_ns: 10_000_000_000,
+        },
+    };
+    let octets = serde_json::to_vec(&loopback).unwrap();
+    send(starter.as_fd(), &octets, &[], true).unwrap();
+    // Answered after the loopback cell is on its way.
+    let enumerate = Request {
+        id: 1_001,
+        ask: Ask::Enumerate { from: VcIndex(0) },
+    };
+    let octets = serde_json::to_vec(&enumerate).unwrap();
+    send(starter.as_fd(), &octets, &[], true).unwrap();
+    let mut buffer = vec![0; MESSAGE_MAX];
+    let answered = receive(starter.as_fd(), &mut buffer, true).unwrap();
+    assert!(matches!(answered, Received::Message(..)), "{answered:?}");
+    drop(starter);
+    let from = Instant::now();
+    let (mut attachments, mut vcs) = (0, 0);
+    while (attachments, vcs) != (1, 1) {
+        match take_up(&mut heir).0 {
+            TakenUp::Attachment { .. } => attachments += 1,
+            TakenUp::Vc { .. } => vcs += 1,
+            // Its end has not been noticed yet.
+            TakenUp::Nothing => {}
+        }
+        assert!(
+            from.elapsed() < Duration::from_secs(1),
+            "{attachments} {vcs}"
+        );
+    }
+    assert_eq!(take_up(&mut heir).0, TakenUp::Nothing);
+    heir.shutdown().unwrap();
 }
 
 /// Takes the attachments up: each with the socket that was kept with it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, Refusal};
 
-use super::records::{Asker, AttachmentRecord, Enclosed, VcRecord};
+use super::records::{Asker, AttachmentRecord, Enclosed, Pending, VcRecord};
 use super::service::Service;
 use crate::control::{Answer, ControlError, TakenUp};
 
@@ -34,7 +34,11 @@ impl Service {
     pub(super) fn take_up(&mut self, asker: Asker) -> Handled {
         let ending = self.connections.values().any(|other| other.ending);
         let of_the_dead = self.awaits(|pending| {
-            let asker = pending.asker();
+            // What changes nothing here may take its seconds.
+            let asker = match pending {
+                Pending::Loopback { .. } => None,
+                other => other.asker(),
+            };
             asker.is_some_and(|asker| !self.connections.contains_key(&asker.connection))
         });
         if ending || of_the_dead {
