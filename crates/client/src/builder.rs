@@ -72,7 +72,8 @@ impl Builder {
     /// When events tell of received cells. Without: at the last cell of each PDU.
     ///
     /// With [`Notification::Polled`] and [`Notification::FirstCell`], which do not tell of complete
-    /// PDUs, a waiting reader looks every millisecond.
+    /// PDUs, a waiting reader looks every millisecond. So it does on a connection that was taken or
+    /// taken over, unless this says what it was made with.
     pub fn notification(mut self, notification: Notification) -> Self {
         self.notification = Some(notification);
         self
@@ -110,28 +111,31 @@ impl Builder {
     /// There is no server, the address or contract is none, or admission refuses.
     pub fn open(&self) -> Result<Connection, Error> {
         let request = Request::Open(self.request()?);
-        self.establish(request, None, self.completions)
+        self.establish(request, None, (self.tells(), self.completions))
     }
 
     /// Takes the use of a permanent connection that nobody uses. Its contract and memory are as it
-    /// was made; a sender that waits for room looks every millisecond.
+    /// was made; a sender that waits for room looks every millisecond, and so does a waiting reader
+    /// without [`Builder::notification`].
     ///
     /// # Errors
     /// There is no server, or no such connection for this user.
     pub fn take(&self) -> Result<Connection, Error> {
         let address = self.address.parse()?;
-        self.establish(Request::Take { address }, None, false)
+        let request = Request::Take { address };
+        self.establish(request, None, (self.knows_that_it_tells(), false))
     }
 
     /// Takes this user's connection over from another process, by right of its
-    /// [`Connection::capability`].
+    /// [`Connection::capability`]. Who waits looks every millisecond, as after [`Builder::take`].
     ///
     /// # Errors
     /// There is no server, or no such connection with this capability.
     pub fn reattach(&self, capability: impl AsFd) -> Result<Connection, Error> {
         let address = self.address.parse()?;
         let request = Request::Reattach { address };
-        self.establish(request, Some(capability.as_fd()), false)
+        let told_of = (self.knows_that_it_tells(), false);
+        self.establish(request, Some(capability.as_fd()), told_of)
     }
 
     /// What is asked for.
@@ -150,7 +154,7 @@ impl Builder {
         &self,
         request: Request,
         capability: Option<BorrowedFd<'_>>,
-        completions: bool,
+        (tells, completions): (bool, bool),
     ) -> Result<Connection, Error> {
         let mut control = match &self.connected {
             Some(socket) => Control::over(socket.try_clone()?, self.patience)?,
@@ -160,12 +164,17 @@ impl Builder {
             }
         };
         let confirmed = control.request(request, capability.as_slice())?;
-        Connection::over(control, confirmed, self.tells(), completions)
+        Connection::over(control, confirmed, tells, completions)
     }
 
     /// Whether events tell of complete PDUs.
     fn tells(&self) -> bool {
         use Notification::{FirstCell, Polled};
         !matches!(self.notification, Some(FirstCell | Polled))
+    }
+
+    /// The same of a connection that somebody else has made: nobody says how.
+    fn knows_that_it_tells(&self) -> bool {
+        self.notification.is_some() && self.tells()
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cellgate::{Admin, Builder, Connection, Error, Indication, Refused, Resource};
+use cellgate::{Admin, Builder, Connection, Error, Indication, Notification, Refused, Resource};
 use cellgate_host::adapter::run_as_child;
 use cellgate_host::server::{Config, ServerOptions, serve};
 use rustix::process::{Pid, Signal, kill_process};
@@ -280,6 +280,35 @@ fn a_permanent_connection_is_taken_given_back_and_taken_again() {
         }
     }
     admin.delete("b.0.7").unwrap();
+}
+
+#[test]
+fn a_reader_of_a_taken_connection_misses_nothing_however_that_was_made() {
+    let daemon = Daemon::start("looks");
+    let mut admin = daemon.admin();
+    let a = daemon.builder("a.0.7", SENDS).open().unwrap();
+    let made = daemon.builder("b.0.7", RECEIVES);
+    let taking = daemon.builder("b.0.7", "");
+    for (notification, over) in [
+        (Notification::Polled, false),
+        (Notification::Polled, true),
+        (Notification::FirstCell, false),
+        (Notification::FirstCell, true),
+    ] {
+        admin.add(&made.clone().notification(notification)).unwrap();
+        let mut taken = taking.take().unwrap();
+        if over {
+            taken = taking.reattach(taken.capability().unwrap()).unwrap();
+        }
+        let mut buffer = [0; 1_000];
+        let reader = std::thread::spawn(move || taken.recv_timeout(&mut buffer, PATIENCE));
+        std::thread::sleep(Duration::from_millis(50));
+        let from = Instant::now();
+        a.send(&[7; 500]).unwrap();
+        assert_eq!(reader.join().unwrap().unwrap().len, 500);
+        assert!(from.elapsed() < Duration::from_secs(1), "{notification:?}");
+        admin.delete("b.0.7").unwrap();
+    }
 }
 
 #[test]
