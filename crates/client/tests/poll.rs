@@ -163,6 +163,51 @@ fn credit_and_room_and_indications_are_told_by_the_same_descriptor() {
 }
 
 #[test]
+fn what_was_told_before_is_no_reason_to_wait() {
+    let fake = Fake::start();
+    // A PDU takes 220 ms to leave.
+    let contract = "cbr,aal5:pcr=100,max_sdu=1000";
+    let a = fake.builder("a.0.100", contract).transmit_pdus(2);
+    let a = a.open().unwrap();
+    let risk = Indication::AtRisk {
+        reason: "a test".to_owned(),
+    };
+    let tell = || {
+        assert!(a.arm(Interest::INDICATION).unwrap());
+        fake.tell(risk.clone());
+        assert!(readable(&a, PATIENCE));
+    };
+    assert_eq!(a.next_indication().unwrap(), None);
+    tell();
+    assert!(
+        !a.arm(Interest::INDICATION).unwrap(),
+        "it is off the socket"
+    );
+    assert!(a.arm(Interest::INDICATION).unwrap(), "it was said once");
+    assert_eq!(a.next_indication().unwrap(), Some(risk.clone()));
+
+    // Another call took it off the socket.
+    tell();
+    a.stats().unwrap();
+    assert!(!a.arm(Interest::INDICATION).unwrap());
+    assert!(a.arm(Interest::INDICATION).unwrap());
+
+    // The ring that is full was another adapter's, whom nobody hears any more.
+    loop {
+        match a.try_send(&[7; 1_000]) {
+            Ok(()) => {}
+            Err(Error::WouldBlock(Wait::Room)) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    fake.restart_adapter();
+    // Answered after that.
+    fake.open("b.0.100", contract);
+    assert!(!a.arm(Interest::send(1_000)).unwrap());
+    a.try_send(&[7; 1_000]).unwrap();
+}
+
+#[test]
 fn interests_combine() {
     let either = Interest::RECEIVE
         .or(Interest::send(500))

@@ -104,6 +104,7 @@ impl Connection {
         let Error::Closed = error else {
             return Err(error);
         };
+        self.told.set(true);
         // What it said before it hung up stands.
         if self.end.get().is_none() {
             self.end.set(Some(End::HungUp));
@@ -118,6 +119,7 @@ impl Connection {
             indication,
             fds,
         } = heard;
+        self.told.set(true);
         match &indication {
             Indication::Ended(reason) => self.end.set(Some(End::Said(*reason))),
             // A new server cannot know whether the one before it has told this already.

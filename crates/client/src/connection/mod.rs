@@ -60,6 +60,8 @@ pub struct Connection {
     renewal: RefCell<Renewal>,
     poller: Poller,
     end: Cell<Option<End>>,
+    /// The server has told something since the last [`Connection::arm`].
+    told: Cell<bool>,
     /// When the control socket is looked at next.
     look_at: Cell<Time>,
 }
@@ -190,6 +192,7 @@ impl Connection {
             renewal: RefCell::new(Renewal::default()),
             poller,
             end: Cell::new(None),
+            told: Cell::new(false),
             look_at: Cell::new(Time::ZERO),
         })
     }

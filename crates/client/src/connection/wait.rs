@@ -186,8 +186,8 @@ impl AsFd for Connection {
 impl Connection {
     /// For a caller that waits elsewhere, by `poll`, `epoll`, mio or an asynchronous runtime: has
     /// the connection's descriptor ([`AsFd`]) become readable as soon as what `interest` names may
-    /// be possible, or the server has told something. `false`: it is possible already, nothing is
-    /// armed, try at once.
+    /// be possible, or the server has told something. `false`: it is possible already, or the
+    /// server has told something since the last `arm`; nothing is armed, try at once.
     ///
     /// The order is: *try; where that would block, arm; where that says `true`, wait for the
     /// descriptor; try again.* Without `arm` the descriptor tells of nothing but the server, since
@@ -208,6 +208,11 @@ impl Connection {
     pub fn arm(&self, interest: Interest) -> Result<bool, Error> {
         self.look()?;
         self.attached.borrow_mut().drain()?;
+        // What was told is off the socket, and may have changed all that the last try met: the
+        // memory, the credit, the end.
+        if self.told.take() {
+            return Ok(false);
+        }
         match self.prepare(interest)? {
             Prepared::Ready => Ok(false),
             Prepared::Armed { until } => {
@@ -257,7 +262,8 @@ impl Connection {
     /// readable, and a wake-up that came late for a former wait ends this one early.
     fn wait(&self, interest: Interest, deadline: Option<Time>) -> Result<(), Error> {
         if self.control.borrow().has_kept() {
-            self.look()?;
+            // It may have changed all that the last try met.
+            return self.look();
         }
         let Prepared::Armed { until } = self.prepare(interest)? else {
             return Ok(());
