@@ -52,6 +52,7 @@ pub use message::{
 };
 pub use planted::{Bugs, Planted, Sound};
 pub use refused::{Refused, Resource, Shortage};
+pub use requests::LOOPBACKS_PER_USER;
 pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
 };

@@ -16,8 +16,9 @@ use crate::contract::TrafficContract;
 const LEASE_MAX_NS: u64 = 10_000_000;
 /// The longest wait for a loopback cell in nanoseconds.
 const PING_MAX_NS: u64 = 10_000_000_000;
-/// Loopback cells of one user on their way at once: a quarter of what an adapter has.
-const LOOPBACKS_PER_USER: usize = 4;
+/// Loopback cells of one user on their way at once: a quarter of those that an adapter lets one
+/// control connection await.
+pub const LOOPBACKS_PER_USER: usize = 2;
 
 /// A Request that is carried out gives its Confirm, or none if that comes later.
 type Outcome = Result<Option<Confirm>, Refused>;

@@ -9,6 +9,7 @@ use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, PortGeometry,
     PortSizes,
 };
+use cellgate_core::server::LOOPBACKS_PER_USER;
 use cellgate_core::wire::{OamFlow, VpiVci};
 use cellgate_shm::{Files, ReceiveBuffer, is_same_file};
 
@@ -26,6 +27,8 @@ use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
 
 /// Loopback cells that one connection may await: its other requests go on meanwhile.
 const LOOPBACKS_MAX: usize = 8;
+// The server is one connection, and a user of it has a quarter.
+const _: () = assert!(LOOPBACKS_MAX == 4 * LOOPBACKS_PER_USER);
 
 type Handled = Result<(), ControlError>;
 
