@@ -73,6 +73,7 @@ impl Connection {
             // A change that had timed out was carried out before whatever was said after it.
             let late = self.control.borrow_mut().take_late();
             if let Some(confirmed) = late {
+                self.told.set(true);
                 self.modified(confirmed)?;
             }
             match heard {
