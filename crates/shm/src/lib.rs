@@ -41,7 +41,7 @@ pub use counters::{CountersMemory, CountersView};
 pub use error::ShmError;
 pub use halves::{ClientReceive, ClientTransmit, HeldPdu};
 pub use map::{Access, Map, SharedWords};
-pub use memfd::{Files, is_same_file};
+pub use memfd::{Files, is_same_file, name_of};
 pub use port::{PortReceiver, PortSender};
 pub use receive::{ReceiveBuffer, ReceiveMemory};
 pub use wake::{Sleeper, Waker, Woken, wake_descriptor, wake_descriptors};

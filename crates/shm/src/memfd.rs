@@ -70,12 +70,19 @@ pub(crate) enum Length {
     AtLeast(usize),
 }
 
-/// Whether two descriptors are of one file.
-pub fn is_same_file(a: impl AsFd, b: impl AsFd) -> Result<bool, ShmError> {
-    let (a, b) = (fstat(a), fstat(b));
-    let [a, b] = [a, b].map(|stat| stat.map_err(ShmError::system("fstat")));
-    let (a, b) = (a?, b?);
-    Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+/// Device and inode of a memory file; none: it is no such file, or the kernel does not say.
+///
+/// Others are not asked at all: a file system of FUSE would answer when it likes.
+pub fn name_of(file: impl AsFd) -> Option<(u64, u64)> {
+    fcntl_get_seals(&file).ok()?;
+    let stat = fstat(file).ok()?;
+    Some((stat.st_dev, stat.st_ino))
+}
+
+/// Whether two descriptors are of one memory file.
+pub fn is_same_file(a: impl AsFd, b: impl AsFd) -> bool {
+    let (a, b) = (name_of(a), name_of(b));
+    a.is_some() && a == b
 }
 
 /// Judges somebody else's descriptor before anything of it is mapped.
@@ -84,15 +91,16 @@ pub(crate) fn verify(
     needs: SealFlags,
     length: Length,
 ) -> Result<(), ShmError> {
-    let stat = fstat(file).map_err(ShmError::system("fstat"))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(ShmError::NotSealable);
-    }
+    // Before anything else: other files than the kernel's own may answer when they like.
     let has = match fcntl_get_seals(file) {
         Ok(seals) => seals,
         Err(Errno::INVAL) => return Err(ShmError::NotSealable),
         Err(errno) => return Err(ShmError::system("fcntl(F_GET_SEALS)")(errno)),
     };
+    let stat = fstat(file).map_err(ShmError::system("fstat"))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(ShmError::NotSealable);
+    }
     if !has.contains(needs) {
         return Err(ShmError::NotSealed {
             has: has.bits(),

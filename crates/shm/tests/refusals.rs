@@ -8,7 +8,9 @@ use cellgate_core::aal::Memory;
 use cellgate_core::adapter::Region;
 use cellgate_core::ring::layout::PAGE_LEN;
 use cellgate_core::ring::{ConnectionGeometry, ConnectionSizes, FileKind, HeaderError, Words};
-use cellgate_shm::{ClientMemory, ConnectionMemory, Files, ReceiveBuffer, ShmError};
+use cellgate_shm::{
+    ClientMemory, ConnectionMemory, Files, ReceiveBuffer, ShmError, is_same_file, name_of,
+};
 use common::{Adapter, GENERATION, geometry, sdu};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fstat, ftruncate, memfd_create};
 use rustix::io::Errno;
@@ -307,4 +309,16 @@ fn a_receive_buffer_of_huge_pages_is_refused() {
     let buffer = ReceiveBuffer::File(file.as_fd());
     let made = ConnectionMemory::create(&elsewhere(4 << 20), GENERATION, 0, buffer);
     assert_eq!(made.map(|_| ()), Err(ShmError::NotSealable));
+}
+
+#[test]
+fn only_memory_files_have_a_name_to_compare() {
+    let (one, other) = (memfd(PAGE_LEN, ALL), memfd(PAGE_LEN, ALL));
+    let again = one.try_clone().unwrap();
+    assert!(is_same_file(&one, &again));
+    assert!(!is_same_file(&one, &other));
+    // The same file on both sides, whose file system would have to be asked.
+    let proc: OwnedFd = std::fs::File::open("/proc/self/stat").unwrap().into();
+    assert_eq!(name_of(&proc), None);
+    assert!(!is_same_file(&proc, &proc));
 }

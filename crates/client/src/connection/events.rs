@@ -124,7 +124,7 @@ impl Connection {
         match &indication {
             Indication::Ended(reason) => self.end.set(Some(End::Said(*reason))),
             // A new server cannot know whether the one before it has told this already.
-            Indication::Reopened(_) if self.has_memory(&fds)? => return Ok(()),
+            Indication::Reopened(_) if self.has_memory(&fds) => return Ok(()),
             Indication::Reopened(opened) => self.reopened(opened.clone(), fds)?,
             Indication::Share {
                 transmit_credit,
@@ -151,10 +151,10 @@ impl Connection {
     }
 
     /// Whether the descriptors of an opened connection are those of its present memory.
-    fn has_memory(&self, fds: &[OwnedFd]) -> Result<bool, Error> {
+    fn has_memory(&self, fds: &[OwnedFd]) -> bool {
         let from_client = fds.get(memory::FROM_CLIENT);
         let own = &self.facts.borrow().capability;
-        from_client.map_or(Ok(false), |fd| Ok(is_same_file(fd, own)?))
+        from_client.is_some_and(|fd| is_same_file(fd, own))
     }
 
     fn reopened(&self, opened: Opened, fds: Vec<OwnedFd>) -> Result<(), Error> {

@@ -317,7 +317,7 @@ impl Service {
         let known = known.ok_or(ControlError::NotYours)?;
         let owned = known.owner == Some(asker.connection);
         let proven = match capability {
-            Some(fd) => is_same_file(fd, &known.memory.files.from_client).map_err(kernel)?,
+            Some(fd) => is_same_file(fd, &known.memory.files.from_client),
             None => false,
         };
         if !owned && !proven {

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{AdapterState, AttachmentIndex, Refusal, VcId, VcInd
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Enclosed, Health, Record, TakenInterface, Ticket,
 };
-use rustix::fs::fstat;
+use cellgate_shm::name_of;
 
 use super::link::{AdapterLink, Answered, Gone};
 use super::links::{Links, Next};
@@ -520,11 +520,6 @@ impl OfVc {
             from_client,
         }
     }
-}
-
-fn name_of(fd: &OwnedFd) -> Option<(u64, u64)> {
-    let stat = fstat(fd).ok()?;
-    Some((stat.st_dev, stat.st_ino))
 }
 
 fn refusal(error: ControlError) -> AdapterRefusal {
