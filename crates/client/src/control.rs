@@ -291,8 +291,8 @@ impl Control {
                 let message = serde_json::from_slice(message).map_err(bad_message)?;
                 Ok(Some((message, fds)))
             }
-            Ok(Received::TooLong) => Err(Error::BadMessage("it is too long".to_owned())),
-            Ok(Received::Closed) => Err(Error::Closed),
+            Ok(Received::TooLong(_)) => Err(Error::BadMessage("it is too long".to_owned())),
+            Ok(Received::Closed(_)) => Err(Error::Closed),
             Err(Errno::AGAIN) => Ok(None),
             Err(errno) => Err(errno.into()),
         }

@@ -340,7 +340,7 @@ fn what_was_kept_goes_with_its_attachment() {
     };
     let mut keep = |fds: &[BorrowedFd<'_>]| starter.ask(ask(attachment), fds);
     let hears_the_end = |socket: &OwnedFd, buffer: &mut [u8]| {
-        matches!(receive(socket, buffer, true).unwrap(), Received::Closed)
+        matches!(receive(socket, buffer, true).unwrap(), Received::Closed(_))
     };
     // Replaced, the former one is closed.
     let (kept, first) = pair().unwrap();

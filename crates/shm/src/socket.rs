@@ -19,8 +19,12 @@ use rustix::net::{
 /// The longest message in octets.
 pub const MESSAGE_MAX: usize = 65_536;
 
-/// The most descriptors that travel with a message. The kernel closes those beyond.
+/// The most descriptors that travel with a message.
 pub const FDS_MAX: usize = 8;
+
+/// The most that the kernel lets anybody send with one (SCM_MAX_FD). There is room for all of them:
+/// those beyond the kernel would close, on the thread that receives, which waits for that.
+const FDS_SENT_MAX: usize = 253;
 
 /// The longest wait that the kernel takes anywhere.
 const PATIENCE_MAX: Duration = Duration::from_secs(1 << 30);
@@ -31,12 +35,14 @@ const BACKLOG: i32 = 128;
 /// What was received.
 #[derive(Debug)]
 pub enum Received {
-    /// A message of so many octets, now at the start of the buffer, and its descriptors.
+    /// A message of so many octets, now at the start of the buffer, and its descriptors, be they
+    /// more than [`FDS_MAX`].
     Message(usize, Vec<OwnedFd>),
-    /// A message longer than [`MESSAGE_MAX`]; its descriptors were closed.
-    TooLong,
-    /// The other end is gone (or sent an empty message, which nobody who speaks this does).
-    Closed,
+    /// A message longer than [`MESSAGE_MAX`]; its descriptors.
+    TooLong(Vec<OwnedFd>),
+    /// The other end is gone (or sent an empty message, which nobody who speaks this does, with
+    /// these descriptors).
+    Closed(Vec<OwnedFd>),
 }
 
 /// Both ends of a control connection: Unix, sequenced packets, closed on exec.
@@ -149,7 +155,7 @@ pub fn send(socket: impl AsFd, octets: &[u8], fds: &[BorrowedFd<'_>], wait: bool
 /// # Errors
 /// `AGAIN` if it would have to wait; anything else means that the other end is gone.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> Result<Received> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_SENT_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut flags = RecvFlags::CMSG_CLOEXEC;
     flags.set(RecvFlags::DONTWAIT, !wait);
@@ -162,7 +168,7 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> Result<Recei
             // The other end is gone and has not read all that was sent to it. The kernel says so
             // once, ahead of what it sent before.
             Err(Errno::CONNRESET) if !reset => reset = true,
-            Err(Errno::CONNRESET) => return Ok(Received::Closed),
+            Err(Errno::CONNRESET) => return Ok(Received::Closed(Vec::new())),
             Err(error) => return Err(error),
         }
     };
@@ -176,9 +182,9 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> Result<Recei
         .flatten()
         .collect();
     if message.flags.contains(ReturnFlags::TRUNC) {
-        Ok(Received::TooLong)
+        Ok(Received::TooLong(fds))
     } else if message.bytes == 0 {
-        Ok(Received::Closed)
+        Ok(Received::Closed(fds))
     } else {
         Ok(Received::Message(message.bytes, fds))
     }
@@ -207,6 +213,25 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "system calls")]
+    fn hands_out_whatever_descriptors_came() {
+        let (a, b) = pair().unwrap();
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_SENT_MAX))];
+        let many = [a.as_fd(); FDS_SENT_MAX];
+        let mut buffer = vec![0; MESSAGE_MAX];
+        for len in [0, 1, MESSAGE_MAX + 1] {
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&many)));
+            let octets = vec![1; len];
+            let octets = [IoSlice::new(&octets)];
+            sendmsg(&a, &octets, &mut ancillary, SendFlags::empty()).unwrap();
+            let (Received::Message(_, fds) | Received::TooLong(fds) | Received::Closed(fds)) =
+                receive(&b, &mut buffer, false).unwrap();
+            assert_eq!(fds.len(), many.len(), "{len}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
     fn tells_a_message_too_long_from_the_end() {
         let (a, b) = pair().unwrap();
         let mut buffer = vec![0; MESSAGE_MAX];
@@ -215,7 +240,7 @@ mod tests {
         rustix::net::send(&a, &long, flags).unwrap();
         assert!(matches!(
             receive(&b, &mut buffer, true).unwrap(),
-            Received::TooLong
+            Received::TooLong(_)
         ));
         assert_eq!(send(&a, &long, &[], true).unwrap_err(), Errno::INVAL);
         send(&a, &long[..MESSAGE_MAX], &[], true).unwrap();
@@ -226,7 +251,7 @@ mod tests {
         drop(a);
         assert!(matches!(
             receive(&b, &mut buffer, true).unwrap(),
-            Received::Closed
+            Received::Closed(_)
         ));
     }
 
@@ -241,7 +266,7 @@ mod tests {
         let last = receive(&b, &mut buffer, true).unwrap();
         assert!(matches!(last, Received::Message(10, _)), "{last:?}");
         let end = receive(&b, &mut buffer, true).unwrap();
-        assert!(matches!(end, Received::Closed), "{end:?}");
+        assert!(matches!(end, Received::Closed(_)), "{end:?}");
     }
 
     #[test]

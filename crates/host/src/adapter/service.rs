@@ -216,7 +216,7 @@ impl Service {
             }
             match receive(&connection.socket, buffer, false) {
                 Ok(Received::Message(len, fds)) => self.request(id, &buffer[..len], fds),
-                Ok(Received::TooLong) => {
+                Ok(Received::TooLong(_)) => {
                     self.reply(
                         Asker {
                             connection: id,
@@ -227,7 +227,7 @@ impl Service {
                     );
                 }
                 Err(Errno::AGAIN) => return,
-                Ok(Received::Closed) | Err(_) => return self.disconnect(id),
+                Ok(Received::Closed(_)) | Err(_) => return self.disconnect(id),
             }
         }
     }

@@ -545,8 +545,8 @@ fn exchange(
     loop {
         let (len, fds) = match receive(socket, buffer, true)? {
             Received::Message(len, fds) => (len, fds),
-            Received::TooLong => return Err(ClientError::BadReply("too long".to_owned())),
-            Received::Closed => {
+            Received::TooLong(_) => return Err(ClientError::BadReply("too long".to_owned())),
+            Received::Closed(_) => {
                 sent?;
                 return Err(ClientError::Closed);
             }

@@ -156,11 +156,11 @@ impl Applications {
         };
         let (len, fds) = match receive(&application.socket, &mut self.buffer, false) {
             Ok(Received::Message(len, fds)) => (len, fds),
-            Ok(Received::TooLong) => {
+            Ok(Received::TooLong(_)) => {
                 return Heard::Nonsense(format!("longer than {MESSAGE_MAX} octets"));
             }
             Err(Errno::AGAIN) => return Heard::Nothing,
-            Ok(Received::Closed) | Err(_) => return Heard::End,
+            Ok(Received::Closed(_)) | Err(_) => return Heard::End,
         };
         match serde_json::from_slice(&self.buffer[..len]) {
             Ok(message) => Heard::Message(Box::new(message), fds),

@@ -89,7 +89,7 @@ impl<P> AdapterLink<P> {
             let (len, fds) = match receive(&self.socket, &mut self.buffer, false) {
                 Ok(Received::Message(len, fds)) => (len, fds),
                 Err(Errno::AGAIN) => return Ok(None),
-                Ok(Received::TooLong | Received::Closed) | Err(_) => return Err(Gone(None)),
+                Ok(Received::TooLong(_) | Received::Closed(_)) | Err(_) => return Err(Gone(None)),
             };
             let reply: Reply =
                 serde_json::from_slice(&self.buffer[..len]).map_err(|_| Gone(None))?;

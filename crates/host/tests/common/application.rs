@@ -293,7 +293,7 @@ impl Application {
                     }
                     return Some((message, fds));
                 }
-                Ok(Received::Closed) => return None,
+                Ok(Received::Closed(_)) => return None,
                 Err(Errno::AGAIN) => {}
                 other => panic!("{other:?}"),
             }

@@ -76,8 +76,8 @@ impl Line {
             Received::Message(len, fds) => {
                 Ok(Some((serde_json::from_slice(&self.buffer[..len])?, fds)))
             }
-            Received::TooLong => bail!("a message that is too long"),
-            Received::Closed => Ok(None),
+            Received::TooLong(_) => bail!("a message that is too long"),
+            Received::Closed(_) => Ok(None),
         }
     }
 }
