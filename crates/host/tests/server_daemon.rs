@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,12 +12,14 @@ use cellgate_core::server::{
     Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, Refused, Request,
     Resource, ResourceInfo,
 };
-use cellgate_shm::socket::send;
+use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use common::application::*;
 use common::*;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
-use rustix::io::Errno;
+use rustix::cmsg_space;
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Signal;
 
 /// Two interfaces, each the other's peer.
@@ -245,7 +249,7 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
             octets[at] = b"{}[]\",:-e019x"[rng.next_u32() as usize % 13];
         }
         octets.truncate(1 + rng.next_u32() as usize % (octets.len() + 8));
-        let fds = vec![std::os::fd::AsFd::as_fd(&steady.socket); i % 9];
+        let fds = vec![steady.socket.as_fd(); i % 9];
         send(&wild.socket, &octets, &fds, true).unwrap();
         // It is still served, or was hung up on; the others are.
         if i % 50 == 0 {
@@ -255,6 +259,64 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
             assert!(vcs_of(&mut steady) >= 1);
         }
     }
+}
+
+/// Sends what no application does: any octets, any number of descriptors.
+fn shout(socket: &OwnedFd, octets: &[u8], fds: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(16))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
+    let octets = &[IoSlice::new(octets)];
+    sendmsg(socket, octets, &mut ancillary, SendFlags::empty()).unwrap();
+}
+
+#[test]
+fn what_a_client_sends_holds_nobody_up_when_it_is_closed() {
+    let mut daemon = Daemon::start("linger", "");
+    daemon.connect();
+    let long = vec![b'x'; MESSAGE_MAX + 1];
+    let mut silent = Vec::new();
+    for round in 0..20 {
+        let (socket, listener) = lingering();
+        let wild = dial(&daemon.directory.join("control.sock")).unwrap();
+        // All is there before anything is read.
+        daemon.signal(Signal::STOP);
+        eventually("it goes on", || {
+            let state = status(daemon.pid(), "cg-service", "State:");
+            state.starts_with('T').then_some(())
+        });
+        match round % 5 {
+            0 => shout(&wild, b"x", &[socket.as_fd()]),
+            1 => shout(&wild, &long, &[socket.as_fd()]),
+            // More than anybody asks for.
+            2 => {
+                let mut fds = [listener.as_fd(); 16];
+                fds[15] = socket.as_fd();
+                shout(&wild, b"x", &fds);
+            }
+            // It lies unread in what is closed: in the control socket, and in another one.
+            3 => {
+                shout(&wild, b"", &[listener.as_fd()]);
+                shout(&wild, b"x", &[socket.as_fd()]);
+            }
+            _ => {
+                let (mine, theirs) = pair().unwrap();
+                send(&mine, b"x", &[socket.as_fd()], true).unwrap();
+                shout(&wild, b"x", &[theirs.as_fd()]);
+            }
+        }
+        drop(socket);
+        silent.push((wild, listener));
+        daemon.signal(Signal::CONT);
+        let from = Instant::now();
+        vcs_of(&mut daemon.connect());
+        let waited = from.elapsed();
+        assert!(waited < LINGER / 5, "{round}: {waited:?}");
+    }
+    let from = Instant::now();
+    daemon.signal(Signal::TERM);
+    daemon.wait();
+    assert!(from.elapsed() < LINGER / 2, "{:?}", from.elapsed());
 }
 
 #[test]

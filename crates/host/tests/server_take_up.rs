@@ -375,6 +375,29 @@ fn what_was_kept_goes_with_its_attachment() {
 }
 
 #[test]
+fn what_was_kept_holds_nobody_up_when_it_is_closed() {
+    let (place, mut starter) = Place::new("linger");
+    let (parts, _fds) = open(&mut starter, 201);
+    let mut listeners = Vec::new();
+    let from = Instant::now();
+    for _ in 0..20 {
+        let (socket, listener) = lingering();
+        listeners.push(listener);
+        let ask = Ask::Keep {
+            attachment: parts.attachment,
+            record: None,
+        };
+        starter.ask(ask, &[socket.as_fd()]).unwrap();
+        // Refused, it is closed as well.
+        let ask = Ask::Close { vc: parts.vc };
+        starter.ask(ask, &[socket.as_fd()]).unwrap_err();
+    }
+    starter.close(parts.vc).unwrap();
+    assert!(from.elapsed() < LINGER / 2, "{:?}", from.elapsed());
+    drop(place);
+}
+
+#[test]
 fn only_what_is_left_behind_is_taken_up_and_by_those_who_govern() {
     let (_place, mut starter) = Place::new("govern");
     let (parts, _fds) = open(&mut starter, 300);

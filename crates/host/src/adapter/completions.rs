@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, Completion, Outcome, Refusal, VcId, VcIndex};
+use rustix::net::{Shutdown, shutdown};
 
 use super::board::HostCompletion;
 use super::memory::{HostAttachment, HostRegion};
@@ -314,7 +315,10 @@ impl Service {
     /// A control connection has ended: its VCs are closed, or kept for whoever can prove a right
     /// to them; its ports are free.
     pub(super) fn disconnect(&mut self, id: ConnectionId) {
-        self.connections.remove(&id);
+        if let Some(connection) = self.connections.remove(&id) {
+            // Its other end sees this one closed before it is. Fails only if it has closed itself.
+            let _ = shutdown(&connection.socket, Shutdown::Both);
+        }
         self.forget_if_alone(id);
     }
 

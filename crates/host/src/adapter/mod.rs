@@ -12,7 +12,8 @@
 //! The firmware thread never allocates, never waits, and makes no system call but writes to
 //! eventfds and, for ports with a pseudowire, `recvmmsg` and `sendmsg` that do not wait
 //! ([`udp`](crate::link::udp) says when). Memory is made, populated and freed by the service
-//! thread, sockets are opened and closed by it.
+//! thread, sockets are opened and closed by it; what came from others is closed by threads that
+//! nobody waits for (`given`).
 
 mod board;
 mod completions;

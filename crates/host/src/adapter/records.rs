@@ -9,6 +9,7 @@ use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_shm::Files;
 
 use crate::control::{Answer, ControlError, ReceiveInto, Reply};
+use crate::given::Given;
 use crate::link::udp::UdpReport;
 use crate::link::{QueueCounters, Shown};
 
@@ -114,7 +115,7 @@ pub(super) struct KeptAttachment {
     pub(super) files: Arc<Files>,
     pub(super) watch: Arc<OwnedFd>,
     /// Its owner's end of a socket, or whatever else it wants kept.
-    pub(super) descriptors: Vec<Arc<OwnedFd>>,
+    pub(super) descriptors: Vec<Arc<Given>>,
     /// Its owner's own words about them.
     pub(super) record: Option<String>,
 }
@@ -258,7 +259,7 @@ pub(super) enum Enclosed {
     /// The same, and what becomes readable when the adapter wakes the client.
     Three(Arc<Files>, Arc<OwnedFd>),
     /// The same, and what was kept with them.
-    Kept(Arc<Files>, Arc<OwnedFd>, Vec<Arc<OwnedFd>>),
+    Kept(Arc<Files>, Arc<OwnedFd>, Vec<Arc<Given>>),
 }
 
 impl Enclosed {
@@ -297,7 +298,7 @@ pub(super) struct Outgoing {
 
 /// A control connection.
 pub(super) struct Connection {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Given,
     pub(super) greeted: bool,
     /// Whether it may do what concerns everybody: configure ports, end the adapter.
     pub(super) governs: bool,
@@ -312,7 +313,7 @@ impl Connection {
     /// Requests and replies that one client may have waiting; further ones stay in its socket.
     const WAITING_MAX: usize = 16;
 
-    pub(super) fn new(socket: OwnedFd, governs: bool) -> Self {
+    pub(super) fn new(socket: Given, governs: bool) -> Self {
         Self {
             socket,
             greeted: false,

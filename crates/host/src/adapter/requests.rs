@@ -1,5 +1,5 @@
 use std::ops::RangeInclusive;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{
@@ -23,6 +23,7 @@ use crate::control::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PortReport, RECORD_MAX, ReceiveInto,
     VERSION, pair,
 };
+use crate::given::Given;
 use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
 
 /// Loopback cells that one connection may await: its other requests go on meanwhile.
@@ -34,7 +35,7 @@ type Handled = Result<(), ControlError>;
 
 impl Service {
     /// Handles one request: answers it, or sends a command whose completion will.
-    pub(super) fn handle(&mut self, asker: Asker, ask: Ask, fds: Vec<OwnedFd>) -> Handled {
+    pub(super) fn handle(&mut self, asker: Asker, ask: Ask, fds: Vec<Given>) -> Handled {
         let expected = descriptors_of(&ask);
         if !expected.contains(&fds.len()) {
             return Err(ControlError::Descriptors {
@@ -174,7 +175,7 @@ impl Service {
             return Err(ControlError::ConnectionsInUse);
         }
         let (mine, theirs) = pair().map_err(kernel)?;
-        self.adopt(mine, false)
+        self.adopt(mine.into(), false)
             .map_err(|_| ControlError::ConnectionsInUse)?;
         self.reply(asker, Ok(Answer::Done), Enclosed::One(Arc::new(theirs)));
         Ok(())
@@ -229,7 +230,7 @@ impl Service {
         asker: Asker,
         request: OpenRequest,
         (sizes, into): (ConnectionSizes, ReceiveInto),
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
         record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, request.attachment)?;
@@ -256,7 +257,7 @@ impl Service {
         vc: VcId,
         request: OpenRequest,
         region: Option<(ConnectionSizes, ReceiveInto)>,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
         record: Option<String>,
     ) -> Handled {
         let attachment = self.own_vc(asker.connection, vc)?.attachment;
@@ -309,7 +310,7 @@ impl Service {
         asker: Asker,
         vc: VcId,
         attachment: AttachmentIndex,
-        capability: Option<&OwnedFd>,
+        capability: Option<&Given>,
         record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, attachment)?;
@@ -468,7 +469,7 @@ impl Service {
         port: PortIndex,
         sizes: PortSizes,
         generation: u32,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) -> Handled {
         if sizes.format != self.port_geometry(port, true)?.sizes().format {
             return Err(ControlError::BadGeometry(
@@ -477,14 +478,17 @@ impl Service {
         }
         let geometry = PortGeometry::new(sizes)
             .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
-        let [from_adapter, from_client] = <[OwnedFd; 2]>::try_from(fds)
-            .map_err(|_| ControlError::BadDescriptor("two are needed".to_owned()))?;
+        let [from_adapter, from_client] = <[Given; 2]>::try_from(fds)
+            .map_err(|_| ControlError::BadDescriptor("two are needed".to_owned()))?
+            .map(Given::into_inner);
         let files = Files {
             from_adapter,
             from_client,
         };
-        let sender = CellSender::open(&files, &geometry, generation)
-            .map_err(|error| ControlError::BadDescriptor(error.to_string()))?;
+        let sender = CellSender::open(&files, &geometry, generation);
+        // They may have been no memory files at all.
+        drop([files.from_adapter, files.from_client].map(Given::from));
+        let sender = sender.map_err(|error| ControlError::BadDescriptor(error.to_string()))?;
         self.transmit_into(asker, port, sender, None);
         Ok(())
     }
@@ -535,7 +539,7 @@ impl Service {
         request: &OpenRequest,
         mut sizes: ConnectionSizes,
         into: ReceiveInto,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) -> Result<(HostRegion, VcMemory), ControlError> {
         sizes.receive_elsewhere = into != ReceiveInto::Own;
         let geometry = ConnectionGeometry::new(sizes)

@@ -19,6 +19,7 @@ use super::records::{
 use super::wake::silence;
 use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send};
 use crate::gap::Gaps;
+use crate::given::{Given, given};
 use crate::sys::Scheduling;
 
 /// Commands that can be on their way to the firmware thread at once.
@@ -104,11 +105,7 @@ impl Service {
 
     /// Takes a control connection on, with or without a say in what concerns everybody; gives it
     /// back if there are too many.
-    pub(super) fn adopt(
-        &mut self,
-        socket: OwnedFd,
-        governs: bool,
-    ) -> Result<ConnectionId, OwnedFd> {
+    pub(super) fn adopt(&mut self, socket: Given, governs: bool) -> Result<ConnectionId, Given> {
         if self.connections.len() >= CONNECTIONS_MAX {
             return Err(socket);
         }
@@ -186,7 +183,7 @@ impl Service {
         };
         match accept_with(listener, SocketFlags::CLOEXEC) {
             // Too many: the connection is closed again, and its client sees the end.
-            Ok(socket) => drop(self.adopt(socket, true)),
+            Ok(socket) => drop(self.adopt(socket.into(), true)),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             // Out of descriptors: the connection stays in the queue, and looking at it again and
             // again would only burn time.
@@ -215,8 +212,9 @@ impl Service {
                 return;
             }
             match receive(&connection.socket, buffer, false) {
-                Ok(Received::Message(len, fds)) => self.request(id, &buffer[..len], fds),
-                Ok(Received::TooLong(_)) => {
+                Ok(Received::Message(len, fds)) => self.request(id, &buffer[..len], given(fds)),
+                Ok(Received::TooLong(fds)) => {
+                    drop(given(fds));
                     self.reply(
                         Asker {
                             connection: id,
@@ -227,13 +225,17 @@ impl Service {
                     );
                 }
                 Err(Errno::AGAIN) => return,
-                Ok(Received::Closed(_)) | Err(_) => return self.disconnect(id),
+                Ok(Received::Closed(fds)) => {
+                    drop(given(fds));
+                    return self.disconnect(id);
+                }
+                Err(_) => return self.disconnect(id),
             }
         }
     }
 
     /// Reads a request and has it handled.
-    fn request(&mut self, connection: ConnectionId, octets: &[u8], fds: Vec<OwnedFd>) {
+    fn request(&mut self, connection: ConnectionId, octets: &[u8], fds: Vec<Given>) {
         let request: Request = match serde_json::from_slice(octets) {
             Ok(request) => request,
             Err(error) => {

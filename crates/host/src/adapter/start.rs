@@ -68,7 +68,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     };
     let mut service = Service::new(options, scheduling, gaps, channels, ports, listener);
     // The first connection always finds room.
-    let _ = service.adopt(control, true);
+    let _ = service.adopt(control.into(), true);
     let served = service.run(|| thread.is_finished());
     let ended = thread.is_finished();
     stop.store(true, Ordering::Relaxed);

@@ -1,6 +1,5 @@
 //! What outlives the control connection of a server, and how its successor gets it.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, Refusal};
@@ -8,6 +7,8 @@ use cellgate_core::adapter::{AttachmentIndex, Refusal};
 use super::records::{Asker, AttachmentRecord, Enclosed, Pending, VcRecord};
 use super::service::Service;
 use crate::control::{Answer, ControlError, TakenUp};
+use crate::given::Given;
+use crate::sys::is_tun;
 
 type Handled = Result<(), ControlError>;
 
@@ -17,15 +18,22 @@ impl Service {
         &mut self,
         asker: Asker,
         index: AttachmentIndex,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
         words: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, index)?;
         let record = self.attachments.get_mut(&index);
         let kept = record.and_then(|record| record.kept.as_mut());
         let kept = kept.ok_or(ControlError::NotYours)?;
-        kept.descriptors = fds.into_iter().map(Arc::new).collect();
+        let fds = fds.into_iter().map(Arc::new).collect();
+        let former = std::mem::replace(&mut kept.descriptors, fds);
         kept.record = words;
+        // A network device is let go of before that is told: whoever asked may end it then.
+        for device in former.into_iter().filter_map(Arc::into_inner) {
+            if is_tun(&device).is_ok_and(|is| is) {
+                drop(device.into_inner());
+            }
+        }
         self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::adapter::AdapterProcess;
 use crate::control::{
     Answer, Ask, ControlError, Hello, NewRegion, PortReport, ReceiveInto, TakenUp, VERSION,
 };
+use crate::given::Given;
 
 /// What is asked of the adapter, and for what.
 pub(super) enum Purpose {
@@ -151,7 +152,7 @@ impl AdapterSide {
     pub(super) fn keep(
         &mut self,
         attachment: AttachmentIndex,
-        fds: Vec<Arc<OwnedFd>>,
+        fds: Vec<Arc<Given>>,
         record: Option<String>,
     ) {
         let ask = Ask::Keep { attachment, record };
@@ -236,7 +237,7 @@ impl AdapterSide {
     }
 
     /// The VC whose client writes the file `fd`.
-    pub(super) fn capability(&self, fd: &OwnedFd) -> Option<VcId> {
+    pub(super) fn capability(&self, fd: &Given) -> Option<VcId> {
         let name = name_of(fd)?;
         let found = self.vcs.values().find(|vc| vc.capability == name)?;
         Some(found.vc)
@@ -248,7 +249,7 @@ impl AdapterSide {
         found.from_client.try_clone().ok()
     }
 
-    fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<OwnedFd>>) {
+    fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<Given>>) {
         match (&mut self.link, purpose) {
             (Some(link), purpose) => {
                 if let Err(purpose) = link.ask(purpose, ask, fds) {
@@ -329,7 +330,7 @@ impl AdapterSide {
         self.told.push_back(Told::Lost(why));
     }
 
-    fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<OwnedFd>) {
+    fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<Given>) {
         match (purpose, answer) {
             (Purpose::LetGo(worker), _) => self.told.push_back(Told::LetGo(worker)),
             (Purpose::Hello, Ok(Answer::Hello(hello))) => self.greeted(Box::new(hello)),
@@ -389,19 +390,19 @@ impl AdapterSide {
         }
     }
 
-    fn taken_up(&mut self, answer: Answered, fds: Vec<OwnedFd>) {
+    fn taken_up(&mut self, answer: Answered, mut fds: Vec<Given>) {
         let Some(taking_up) = &mut self.taking_up else {
             return;
         };
         let more = match answer {
             Ok(Answer::TakenUp(TakenUp::Nothing)) => false,
             Ok(Answer::TakenUp(taken)) => {
-                let fds = fds.into_iter().map(Arc::new).collect::<Vec<_>>();
-                match (&taken, &fds[..]) {
-                    (TakenUp::Attachment { attachment, .. }, [a, b, watch, kept @ ..]) => {
+                let kept = fds.split_off(fds.len().min(3)).into_iter();
+                match (&taken, &memory(fds)[..]) {
+                    (TakenUp::Attachment { attachment, .. }, [a, b, watch]) => {
                         let of = OfAttachment::new([a, b, watch]);
                         self.attachments.insert(*attachment, of);
-                        taking_up.attachment(taken, kept.to_vec());
+                        taking_up.attachment(taken, kept.map(Arc::new).collect());
                     }
                     (TakenUp::Vc { vc, .. }, [a, b]) => {
                         self.vcs.insert(vc.index, OfVc::new(*vc, [a, b]));
@@ -447,10 +448,9 @@ impl AdapterSide {
     fn server_answer(
         &mut self,
         answer: Answer,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) -> Result<AdapterAnswer, AdapterRefusal> {
-        let fds = fds.into_iter().map(Arc::new).collect::<Vec<_>>();
-        Ok(match (answer, &fds[..]) {
+        Ok(match (answer, &memory(fds)[..]) {
             (
                 Answer::Attached {
                     attachment,
@@ -520,6 +520,12 @@ impl OfVc {
             from_client,
         }
     }
+}
+
+/// What the adapter itself has made: it closes at once.
+fn memory(fds: Vec<Given>) -> Vec<Arc<OwnedFd>> {
+    let fds = fds.into_iter().map(Given::into_inner);
+    fds.map(Arc::new).collect()
 }
 
 fn refusal(error: ControlError) -> AdapterRefusal {

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use crate::control::{MESSAGE_MAX, Received, receive, send};
+use crate::given::{self, Given, given};
 use crate::sys::peer_credentials;
 
 /// Messages that wait for an application which does not read, beside those in its socket. They are
@@ -28,19 +29,19 @@ const TEXT_MAX: usize = 200;
 /// What came from an application.
 pub(super) enum Heard {
     /// A request or response with its descriptors.
-    Message(Box<FromClient>, Vec<OwnedFd>),
+    Message(Box<FromClient>, Vec<Given>),
     /// Something else; what is wrong with it.
     Nonsense(String),
     /// Nothing more for now.
     Nothing,
-    /// It has hung up.
+    /// It has hung up, or is to be hung up on: it sends descriptors that nobody can close.
     End,
 }
 
 /// An application's control socket.
 struct Application {
-    /// Shared with whoever keeps it.
-    socket: Arc<OwnedFd>,
+    /// Shared with whoever keeps it. What lies unread in it is closed with it.
+    socket: Arc<Given>,
     outgoing: VecDeque<Outgoing>,
     /// The kernel has too many descriptors on their way: not before then.
     held_until: Option<Time>,
@@ -95,7 +96,7 @@ impl Applications {
     }
 
     /// Takes a socket on, and says who is there.
-    pub(super) fn adopt(&mut self, socket: OwnedFd) -> io::Result<(ClientId, Peer)> {
+    pub(super) fn adopt(&mut self, socket: Given) -> io::Result<(ClientId, Peer)> {
         let (uid, pid) = peer_credentials(&socket)?;
         let peer = Peer { uid, pid };
         let client = self.number();
@@ -119,7 +120,7 @@ impl Applications {
         }
     }
 
-    pub(super) fn socket(&self, client: ClientId) -> Option<Arc<OwnedFd>> {
+    pub(super) fn socket(&self, client: ClientId) -> Option<Arc<Given>> {
         let application = self.sockets.get(&client)?;
         Some(Arc::clone(&application.socket))
     }
@@ -155,12 +156,20 @@ impl Applications {
             return Heard::Nothing;
         };
         let (len, fds) = match receive(&application.socket, &mut self.buffer, false) {
-            Ok(Received::Message(len, fds)) => (len, fds),
-            Ok(Received::TooLong(_)) => {
-                return Heard::Nonsense(format!("longer than {MESSAGE_MAX} octets"));
-            }
+            Ok(Received::Message(len, fds)) => (Some(len), given(fds)),
+            Ok(Received::TooLong(fds)) => (None, given(fds)),
             Err(Errno::AGAIN) => return Heard::Nothing,
-            Ok(Received::Closed(_)) | Err(_) => return Heard::End,
+            Ok(Received::Closed(fds)) => {
+                drop(given(fds));
+                return Heard::End;
+            }
+            Err(_) => return Heard::End,
+        };
+        if !fds.is_empty() && given::is_behind() {
+            return Heard::End;
+        }
+        let Some(len) = len else {
+            return Heard::Nonsense(format!("longer than {MESSAGE_MAX} octets"));
         };
         match serde_json::from_slice(&self.buffer[..len]) {
             Ok(message) => Heard::Message(Box::new(message), fds),
@@ -239,7 +248,7 @@ impl Application {
 }
 
 /// Whether the other end of a socket is closed.
-pub(super) fn is_hung_up(socket: &OwnedFd) -> bool {
+pub(super) fn is_hung_up(socket: &Given) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::empty())];
     let at_once = Timespec {
         tv_sec: 0,
@@ -264,7 +273,7 @@ mod tests {
         let mut adopt = |next: Option<u32>| {
             applications.next = next.unwrap_or(applications.next);
             let (mine, _) = pair().unwrap();
-            applications.adopt(mine).unwrap().0.0
+            applications.adopt(mine.into()).unwrap().0.0
         };
         assert_eq!([None, None].map(&mut adopt), [1, 2]);
         let last = u32::MAX;

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use crate::control::{
     Answer, Ask, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send,
 };
+use crate::given::{Given, given};
 
 /// The adapter has closed the connection, or says what makes no sense; why it did not start, if
 /// that is why.
@@ -19,9 +20,11 @@ pub(super) type Answered = Result<Answer, ControlError>;
 /// A control connection to the adapter whose user never waits: each request has a purpose, with
 /// which the answer comes back.
 pub(super) struct AdapterLink<P> {
-    socket: OwnedFd,
+    /// What lies unread in it is closed with it: sockets of applications, where it was to be taken
+    /// up.
+    socket: Given,
     last_id: u64,
-    outgoing: VecDeque<(Vec<u8>, Vec<Arc<OwnedFd>>)>,
+    outgoing: VecDeque<(Vec<u8>, Vec<Arc<Given>>)>,
     waiting: BTreeMap<u64, P>,
     buffer: Vec<u8>,
 }
@@ -29,7 +32,7 @@ pub(super) struct AdapterLink<P> {
 impl<P> AdapterLink<P> {
     pub(super) fn new(socket: OwnedFd) -> Self {
         Self {
-            socket,
+            socket: socket.into(),
             last_id: 0,
             outgoing: VecDeque::new(),
             waiting: BTreeMap::new(),
@@ -38,7 +41,7 @@ impl<P> AdapterLink<P> {
     }
 
     /// Asks, as soon as the socket takes it; the purpose of what is too long for a message.
-    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<OwnedFd>>) -> Result<(), P> {
+    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<Given>>) -> Result<(), P> {
         let request = Request {
             id: self.last_id + 1,
             ask,
@@ -84,10 +87,10 @@ impl<P> AdapterLink<P> {
     }
 
     /// The next answer, if one has come.
-    pub(super) fn next_answer(&mut self) -> Result<Option<(P, Answered, Vec<OwnedFd>)>, Gone> {
+    pub(super) fn next_answer(&mut self) -> Result<Option<(P, Answered, Vec<Given>)>, Gone> {
         loop {
             let (len, fds) = match receive(&self.socket, &mut self.buffer, false) {
-                Ok(Received::Message(len, fds)) => (len, fds),
+                Ok(Received::Message(len, fds)) => (len, given(fds)),
                 Err(Errno::AGAIN) => return Ok(None),
                 Ok(Received::TooLong(_) | Received::Closed(_)) | Err(_) => return Err(Gone(None)),
             };

@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files;
 use crate::control::{Answer, Ask, ControlError, PortReport};
+use crate::given::Given;
 use crate::link::udp::UdpOptions;
 
 /// The link on a port, as it is also written down for a successor.
@@ -59,7 +59,7 @@ struct Job {
 )]
 pub(super) enum Next {
     /// This, of the adapter.
-    Ask(Ask, Vec<Arc<OwnedFd>>),
+    Ask(Ask, Vec<Arc<Given>>),
     /// Nothing: this came of it.
     End(Result<AdapterAnswer, AdapterRefusal>),
 }
@@ -213,7 +213,7 @@ impl Links {
         &mut self,
         ticket: Ticket,
         answer: Result<Answer, ControlError>,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) -> Option<Next> {
         let (_, job) = self.job.as_mut().filter(|(asker, _)| *asker == ticket)?;
         Some(match (answer, job.steps.front()) {

@@ -8,9 +8,9 @@
 //!                  +-------------------------------------------------+
 //! ```
 //!
-//! Nothing here waits for an application or for the adapter. What applications send and receive
-//! does not pass the daemon: it can end, and a successor takes up what the adapter's
-//! process has kept.
+//! Nothing here waits for an application or for the adapter, not even until a descriptor of theirs
+//! is closed: others do that (`given`). What applications send and receive does not pass the
+//! daemon: it can end, and a successor takes up what the adapter's process has kept.
 
 mod adapter;
 mod applications;

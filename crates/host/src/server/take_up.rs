@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, VcId, VcInfo};
@@ -7,11 +6,12 @@ use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{Record, TakenVc};
 
 use crate::control::TakenUp;
+use crate::given::Given;
 
 /// What another server has left with the adapter: an attachment, its application's socket or what
 /// its worker carries, and a VC of it.
 pub(super) struct Left {
-    pub(super) kept: Vec<Arc<OwnedFd>>,
+    pub(super) kept: Vec<Arc<Given>>,
     /// What these are, if they are no socket; of a socket, whether its connection was to be open
     /// again.
     pub(super) record: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Left {
 pub(super) struct TakeUp {
     /// Requests that have found nothing left.
     ended: usize,
-    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<OwnedFd>>)>,
+    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<Given>>)>,
     vcs: Vec<TakenUp>,
     listed: BTreeMap<VcId, VcInfo>,
 }
@@ -35,7 +35,7 @@ impl TakeUp {
     /// Requests that are on their way at once.
     pub(super) const AT_ONCE: usize = 8;
 
-    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<OwnedFd>>) {
+    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<Given>>) {
         if let TakenUp::Attachment { attachment, .. } = taken {
             self.attachments.insert(attachment, (taken, kept));
         }

@@ -8,6 +8,7 @@ mod activation;
 pub(crate) mod allocations;
 mod cpu;
 mod duty;
+mod interrupt;
 mod scheduling;
 mod signals;
 mod socket;
@@ -16,6 +17,7 @@ mod tun;
 pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share};
+pub use interrupt::{interrupt, let_interrupt};
 pub use scheduling::{
     ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,
     die_with_parent, lock_memory, name_thread, pin_thread, schedule,
@@ -25,4 +27,5 @@ pub use socket::{
     RECEIVE_MANY, SocketMemory, enter_network_namespace, own_network_namespace, peer_credentials,
     receive_many, socket_memory, tell_octets_only,
 };
+pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};

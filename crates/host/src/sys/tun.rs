@@ -3,10 +3,14 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, makedev, open};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, open, statx,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, readv, write};
 use rustix::net::sockopt::socket_type;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::given::Given;
 
 /// `preadv2` and `pwritev2` as `readv` and `writev`.
 const NO_PLACE: u64 = u64::MAX;
@@ -60,21 +64,21 @@ impl Tun {
         })
     }
 
-    /// A device that another process has opened, by its descriptor, and that of any socket of its
-    /// network namespace. Both may be anything: they are looked at first.
+    /// A device that another process has opened, by its descriptor, and that of a datagram socket
+    /// of IP in its network namespace, as [`Tun::open`] makes one. Both may be anything: they are
+    /// looked at first, and whatever else they are is neither waited for nor closed here.
     ///
     /// # Errors
-    /// The first is no network device's, or has none yet; the second is no socket.
-    pub fn adopt(device: OwnedFd, namespace: OwnedFd) -> io::Result<Self> {
+    /// The first is no network device's, or has none yet; the second is no such socket.
+    pub(crate) fn adopt(device: Given, namespace: Given) -> io::Result<Self> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
-        let found = fstat(&device)?;
-        let file = FileType::from_raw_mode(found.st_mode);
-        if file != FileType::CharacterDevice || found.st_rdev != makedev(10, 200) {
+        if !is_tun(&device)? {
             return Err(wrong("it is no descriptor of /dev/net/tun"));
         }
         if socket_type(&namespace).is_err() {
             return Err(wrong("no socket of the device's network namespace"));
         }
+        let [device, namespace] = [device, namespace].map(Given::into_inner);
         let mut request = empty_request();
         ioctl(&device, libc::TUNGETIFF, &mut request)?;
         fcntl_setfl(&device, OFlags::NONBLOCK)?;
@@ -85,7 +89,7 @@ impl Tun {
         })
     }
 
-    /// The same device and namespace for [`Tun::adopt`].
+    /// The same device and namespace, for whoever is to carry its packets.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
         [self.device.as_fd(), self.namespace.as_fd()]
     }
@@ -258,6 +262,18 @@ impl AsFd for Tun {
     }
 }
 
+/// Whether a descriptor is of `/dev/net/tun`. No file system is asked that may answer when it
+/// likes.
+pub(crate) fn is_tun(fd: &Given) -> io::Result<bool> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = statx(fd, c"", flags, StatxFlags::TYPE)?;
+    let file = FileType::from_raw_mode(found.stx_mode.into());
+    let device = (found.stx_rdev_major, found.stx_rdev_minor);
+    // A name of a file is no open one.
+    let open = !fcntl_getfl(fd)?.contains(OFlags::PATH);
+    Ok(open && file == FileType::CharacterDevice && device == (10, 200))
+}
+
 /// A request about the device without a name.
 fn empty_request() -> libc::ifreq {
     // SAFETY: all zeroes are names, numbers and no pointer.
@@ -323,6 +339,20 @@ mod tests {
     fn addresses_lie_behind_the_port() {
         let address = sockaddr(Ipv4Addr::new(10, 0, 0, 200));
         assert_eq!(address.sa_data[..7], [0, 0, 10, 0, 0, -56, 0]);
+    }
+
+    #[test]
+    fn a_descriptor_of_tun_is_told_from_others() {
+        for (path, flags, is) in [
+            ("/dev/null", OFlags::RDWR, false),
+            ("/dev/net/tun", OFlags::RDWR, true),
+            ("/dev/net/tun", OFlags::PATH, false),
+        ] {
+            match open(path, flags | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(fd) => assert_eq!(is_tun(&fd.into()).unwrap(), is, "{path} {flags:?}"),
+                Err(error) => println!("skipped {path}: {error}"),
+            }
+        }
     }
 
     /// In a namespace of this thread's own, so that nothing is left behind.

@@ -8,6 +8,8 @@ pub mod aal34;
 pub mod application;
 pub mod raw;
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{
@@ -22,6 +24,7 @@ use cellgate_host::link::CellSender;
 use cellgate_host::sys::SchedulingRequest;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
+use rustix::net::sockopt::set_socket_linger;
 
 /// Long enough for anything on a busy machine; reached only by a failing test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -217,4 +220,17 @@ pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// How long a socket of [`lingering`] holds its closer up.
+pub const LINGER: Duration = Duration::from_secs(5);
+
+/// A socket whose last closer waits for what it has sent, and the end that does not read it.
+pub fn lingering() -> (TcpStream, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    set_socket_linger(&socket, Some(LINGER)).unwrap();
+    (socket, listener)
 }

@@ -1,7 +1,6 @@
 //! Requests that the core's server knows nothing of: about network devices, whose workers tell
 //! more, and about what this daemon runs with.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, Notification};
@@ -12,6 +11,7 @@ use super::super::ServeError;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::control::pair;
+use crate::given::Given;
 
 /// A connection, who asked for its end, and what they are told.
 pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
@@ -32,7 +32,7 @@ impl Daemon {
         asking: (ClientId, u64),
         peer: Peer,
         request: Request,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) {
         let governs = self.server.is_governor(peer.uid);
         let outcome = match request {
@@ -74,7 +74,7 @@ impl Daemon {
         let made = pair()
             .map_err(std::io::Error::other)
             .and_then(|(mine, theirs)| {
-                let (client, _) = self.applications.adopt(mine)?;
+                let (client, _) = self.applications.adopt(mine.into())?;
                 Ok((client, theirs))
             });
         match made {
@@ -181,14 +181,14 @@ impl Daemon {
     pub(super) fn stand_in(
         &mut self,
         taken: &TakenVc,
-        kept: Vec<Arc<OwnedFd>>,
+        kept: Vec<Arc<Given>>,
         record: Option<&str>,
     ) -> Option<(ClientId, Peer)> {
         let kept = kept.into_iter().filter_map(Arc::into_inner).collect();
         let (mine, theirs) = pair().ok()?;
         let at = (&taken.record.address, taken.vc);
         self.workers.take_up(record, kept, at, theirs)?;
-        let (client, _) = self.applications.adopt(mine).ok()?;
+        let (client, _) = self.applications.adopt(mine.into()).ok()?;
         Some((client, this_process_as(taken.record.uid)))
     }
 

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ServeError;
 use crate::adapter::wake::{ring, silence};
+use crate::given::Given;
 use crate::link::Shown;
 use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
@@ -163,7 +164,7 @@ impl Workers {
         asking: Asking,
         (uid, governs): (u32, bool),
         mut spec: DeviceSpec,
-        fds: Vec<OwnedFd>,
+        fds: Vec<Given>,
     ) -> Result<Outcome, Refused> {
         let mine = self.workers.values().filter(|worker| worker.uid == uid);
         if mine.count() >= WORKERS_PER_USER && !governs {
@@ -173,7 +174,7 @@ impl Workers {
         if let Some(text) = &mut spec.contract {
             *text = text.parse::<TrafficContract>()?.to_string();
         }
-        let [device, namespace] = <[OwnedFd; 2]>::try_from(fds)
+        let [device, namespace] = <[Given; 2]>::try_from(fds)
             .map_err(|_| Refused::Descriptors("a device's are two".to_owned()))?;
         let how = match &spec.contract {
             Some(contract) => How::Open(spec.address.clone(), contract.clone()),
@@ -190,7 +191,7 @@ impl Workers {
     fn adopt(
         &mut self,
         (spec, uid): (DeviceSpec, u32),
-        [device, namespace]: [OwnedFd; 2],
+        [device, namespace]: [Given; 2],
     ) -> Result<u32, Refused> {
         let wrong = |why: String| Refused::Descriptors(why);
         let encapsulation: Encapsulation = spec
@@ -279,12 +280,12 @@ impl Workers {
     pub(super) fn take_up(
         &mut self,
         record: Option<&str>,
-        kept: Vec<OwnedFd>,
+        kept: Vec<Given>,
         (address, vc): (&Address, VcId),
         stands_in: OwnedFd,
     ) -> Option<()> {
         let Kept { spec, uid } = serde_json::from_str(record?).ok()?;
-        let kept = <[OwnedFd; 2]>::try_from(kept).ok()?;
+        let kept = <[Given; 2]>::try_from(kept).ok()?;
         let number = self.adopt((spec, uid), kept).ok()?;
         self.workers.get_mut(&number)?.stands_in = Some(stands_in);
         self.left.push_back((number, address.clone(), vc));
@@ -303,7 +304,7 @@ impl Workers {
         &mut self,
         client: ClientId,
         attachment: AttachmentIndex,
-    ) -> Option<(Vec<Arc<OwnedFd>>, Option<String>)> {
+    ) -> Option<(Vec<Arc<Given>>, Option<String>)> {
         let worker = self.workers.values_mut();
         let worker = { worker }.find(|worker| worker.client == Some(client))?;
         worker.attachment = Some(attachment);
@@ -316,7 +317,8 @@ impl Workers {
             .descriptors()
             .map(|fd| fd.try_clone_to_owned());
         // Without, the device ends with this server.
-        let fds = fds.into_iter().flatten().map(Arc::new).collect();
+        let fds = fds.into_iter().flatten().map(Given::from);
+        let fds = fds.map(Arc::new).collect();
         Some((fds, serde_json::to_string(&kept).ok()))
     }
 
@@ -442,6 +444,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::*;
+    use crate::given::given;
     use crate::sys::own_network_namespace;
 
     type Added = Result<u32, Refused>;
@@ -460,6 +463,7 @@ mod tests {
             wire.try_clone_to_owned().unwrap(),
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap(),
         ];
+        let fds = given(fds);
         let spec = DeviceSpec {
             address: "0.100".parse().unwrap(),
             contract: Some(contract.to_owned()),
