@@ -173,7 +173,7 @@ impl Admin {
     }
 
     /// Has a worker of the server carry a network device over a connection: the device's
-    /// descriptor, and that of any socket in the device's network namespace.
+    /// descriptor, and that of a datagram socket of IP in the device's network namespace.
     ///
     /// # Errors
     /// Admission refuses, or what the descriptors are of.

@@ -7,7 +7,7 @@ use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, open, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, readv, write};
-use rustix::net::sockopt::socket_type;
+use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::given::Given;
@@ -32,7 +32,7 @@ pub enum TunKind {
 #[derive(Debug)]
 pub struct Tun {
     device: OwnedFd,
-    /// Any socket: it stands for the network namespace.
+    /// A datagram socket of IP: it stands for the network namespace.
     namespace: OwnedFd,
     name: [libc::c_char; libc::IFNAMSIZ],
 }
@@ -75,8 +75,9 @@ impl Tun {
         if !is_tun(&device)? {
             return Err(wrong("it is no descriptor of /dev/net/tun"));
         }
-        if socket_type(&namespace).is_err() {
-            return Err(wrong("no socket of the device's network namespace"));
+        if !is_datagram_socket_of_ip(&namespace) {
+            let what = "the network namespace's is no datagram socket of IPv4 or IPv6";
+            return Err(wrong(what));
         }
         let [device, namespace] = [device, namespace].map(Given::into_inner);
         let mut request = empty_request();
@@ -274,6 +275,13 @@ pub(crate) fn is_tun(fd: &Given) -> io::Result<bool> {
     Ok(open && file == FileType::CharacterDevice && device == (10, 200))
 }
 
+/// Others may do anything when they are closed: a TCP socket lingers, a Unix socket closes what
+/// lies in it.
+fn is_datagram_socket_of_ip(fd: &Given) -> bool {
+    let ip = [AddressFamily::INET, AddressFamily::INET6];
+    socket_type(fd) == Ok(SocketType::DGRAM) && socket_domain(fd).is_ok_and(|of| ip.contains(&of))
+}
+
 /// A request about the device without a name.
 fn empty_request() -> libc::ifreq {
     // SAFETY: all zeroes are names, numbers and no pointer.
@@ -342,7 +350,21 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_of_tun_is_told_from_others() {
+    fn a_namespace_is_told_by_a_datagram_socket_of_ip_alone() {
+        use {AddressFamily as Family, SocketType as Type};
+        for (family, kind, stands) in [
+            (Family::INET, Type::DGRAM, true),
+            (Family::INET6, Type::DGRAM, true),
+            (Family::INET, Type::STREAM, false),
+            (Family::UNIX, Type::DGRAM, false),
+        ] {
+            match rustix::net::socket(family, kind, None) {
+                Ok(fd) => assert_eq!(is_datagram_socket_of_ip(&fd.into()), stands, "{family:?}"),
+                Err(error) => println!("skipped {family:?}: {error}"),
+            }
+        }
+        let none: OwnedFd = std::fs::File::open("/dev/null").unwrap().into();
+        assert!(!is_datagram_socket_of_ip(&none.into()));
         for (path, flags, is) in [
             ("/dev/null", OFlags::RDWR, false),
             ("/dev/net/tun", OFlags::RDWR, true),
