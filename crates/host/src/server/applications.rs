@@ -284,7 +284,7 @@ mod tests {
     fn of_a_state_only_the_last_waits() {
         let mut applications = Applications::new();
         let (mine, theirs) = pair().unwrap();
-        let (client, _) = applications.adopt(mine).unwrap();
+        let (client, _) = applications.adopt(mine.into()).unwrap();
         let mut tell = |indication| {
             let message = FromServer::Indication { id: 0, indication };
             applications.tell(Time::ZERO, client, &message, Vec::new())
