@@ -9,7 +9,7 @@ use cellgate::{
 };
 use cellgate_host::adapter::run_as_child;
 use cellgate_host::server::{Config, ServerOptions, serve};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Long enough for anything on a busy machine; reached only by a failing test.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -212,6 +212,8 @@ fn is_in_force_late(hears: impl Fn(&Connection) -> bool) {
     crosses(&a, &b, b"before");
     let pid = Pid::from_child(&daemon.child);
     kill_process(pid, Signal::STOP).unwrap();
+    // Told as soon as all of its threads stand still.
+    waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
     // With other memory.
     let larger = "cbr,aal5:tx:none,rx:pcr=30000,max_sdu=4000";
     let late = b.set_contract(larger);
