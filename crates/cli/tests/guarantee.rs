@@ -237,7 +237,9 @@ fn what_the_machine_is_filled_with_is_kept_and_its_shortage_has_a_name() {
             continue;
         };
         let connections = list(&figures, "connections");
-        assert!(connections.len() >= 2, "{figures}");
+        // One can be all that fits: unoptimized, or measured while it was disturbed, an adapter is
+        // slow.
+        assert!(!connections.is_empty(), "{figures}");
         connections.iter().for_each(is_complete);
         let refused = list(&figures, "refused");
         assert!(!refused.is_empty(), "{figures}");
