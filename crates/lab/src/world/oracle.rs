@@ -490,8 +490,12 @@ impl World {
             }
             self.pdus_are_in_time(scenario, crowds, n, sender)?;
         }
-        let flooded =
-            !(standing.conforms || standing.mixed || standing.modified || standing.untold);
+        // Whoever writes where it should not harms itself alone, and that is promised nothing.
+        let flooded = !(standing.conforms
+            || standing.lawless
+            || standing.mixed
+            || standing.modified
+            || standing.untold);
         if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
             self.flooded_keeps_contract(scenario, n, sender)?;
         }
