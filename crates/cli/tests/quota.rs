@@ -7,7 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use cellgate_core::server::{FromClient, Request, VERSION};
+use cellgate_shm::socket;
 use daemon::{Daemon, stderr, stdout};
 
 /// Users that no machine has.
@@ -108,4 +111,71 @@ fn one_user_at_its_quota_does_not_hinder_another() {
     );
     assert_eq!(add(POOR, 40, "cbr,aal5:pcr=20000,max_sdu=1500").0, Some(0));
     println!("ran quota_of_two_users");
+}
+
+#[test]
+fn one_who_leaves_descriptors_unread_keeps_nobody_from_getting_any() {
+    const NAME: &str = "unread_descriptors";
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped {NAME}: only root can be two users");
+    }
+    // The kernel counts what is on its way against this user, who has nothing that exempts it.
+    let plain = "prlimit --nofile=400:400 setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let words: Vec<&str> = plain.split(' ').collect();
+    let probe = Command::new(words[0])
+        .args(&words[1..])
+        .args([env!("CARGO_BIN_EXE_cellgate"), "--version"])
+        .output();
+    if !probe.as_ref().is_ok_and(|probe| probe.status.success()) {
+        return println!("skipped {NAME}: {probe:?}");
+    }
+    let daemon = Daemon::start_by(
+        &words,
+        "socket_mode = \"0666\"\n[[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n",
+        None,
+    );
+    program(&daemon);
+    let patience = Duration::from_secs(10);
+    let asked = |id: u64| {
+        let version = VERSION;
+        let request = match id {
+            1 => Request::Hello { version },
+            _ => Request::Counters,
+        };
+        serde_json::to_vec(&FromClient::Request { id, request }).expect("it has a form in JSON")
+    };
+    let mut hoarders: Vec<_> = (0..8)
+        .map(|_| {
+            let socket = socket::dial(&daemon.socket(), patience).expect("it listens");
+            let took =
+                (1..=200).take_while(|id| socket::send(&socket, &asked(*id), &[], false).is_ok());
+            assert!(took.count() > 20);
+            socket
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let from = Instant::now();
+    let contract = "cbr,aal5:pcr=1000,max_sdu=1500";
+    for _ in 0..3 {
+        let sent = run_as(
+            &daemon,
+            OTHER,
+            &["send", "--vc", "a.0.50", "--contract", contract],
+        );
+        assert!(sent.status.success(), "{}", stderr(&sent));
+    }
+    assert!(from.elapsed() < patience, "{:?}", from.elapsed());
+    // Who reads gets all that it has asked for, where its user has nothing else unread.
+    let reader = hoarders.remove(0);
+    drop(hoarders);
+    let mut buffer = vec![0; socket::MESSAGE_MAX];
+    let fds =
+        (1..20).map(
+            |_| match socket::receive(&reader, &mut buffer, true).expect("an answer") {
+                socket::Received::Message(_, fds) => fds.len(),
+                other => panic!("{other:?}"),
+            },
+        );
+    assert_eq!(fds.sum::<usize>(), 18);
+    println!("ran {NAME}");
 }

@@ -10,6 +10,7 @@
 //! - [`clock`]: the one clock of everything live.
 //! - [`gap`]: how long the adapter was not running, and how long its steps take.
 //! - `given`: descriptors of others, closed by threads of their own.
+//! - `on_way`: descriptors that others have not received yet.
 //! - [`link`]: the `memory` link, cells in memory shared between processes; the `udp` link, cells
 //!   in the datagrams of a pseudowire; faults on either.
 //! - [`control`]: the messages of the control descriptor. Does not act on them.
@@ -26,5 +27,6 @@ pub mod control;
 pub mod gap;
 mod given;
 pub mod link;
+mod on_way;
 pub mod server;
 pub mod sys;

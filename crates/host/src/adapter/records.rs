@@ -7,11 +7,13 @@ use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, VcId, VcIndex};
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_shm::Files;
+use rustix::io::Errno;
 
-use crate::control::{Answer, ControlError, ReceiveInto, Reply};
+use crate::control::{Answer, ControlError, ReceiveInto, send};
 use crate::given::Given;
 use crate::link::udp::UdpReport;
 use crate::link::{QueueCounters, Shown};
+use crate::on_way::OnWay;
 
 /// A control connection, never used twice.
 pub(super) type ConnectionId = u64;
@@ -290,8 +292,6 @@ impl Enclosed {
 
 /// A message on its way to a client.
 pub(super) struct Outgoing {
-    /// The request's.
-    pub(super) id: u64,
     pub(super) octets: Vec<u8>,
     pub(super) fds: Enclosed,
 }
@@ -307,6 +307,11 @@ pub(super) struct Connection {
     /// Requests that wait for the firmware thread.
     pub(super) in_flight: usize,
     pub(super) replies: VecDeque<Outgoing>,
+    on_way: OnWay,
+    /// Of the replies, those at the front whose descriptors cannot be sent for now.
+    held: usize,
+    /// The socket took no more.
+    is_full: bool,
 }
 
 impl Connection {
@@ -321,26 +326,98 @@ impl Connection {
             ending: false,
             in_flight: 0,
             replies: VecDeque::new(),
+            on_way: OnWay::new(),
+            held: 0,
+            is_full: false,
         }
     }
 
-    /// Answers the next request with an error instead of with descriptors that cannot be sent.
-    pub(super) fn withhold_descriptors(&mut self) {
-        let Some(reply) = self.replies.front_mut() else {
-            return;
-        };
-        let refused = Reply {
-            id: reply.id,
-            result: Err(ControlError::Kernel(
-                "too many descriptors are on their way".to_owned(),
-            )),
-        };
-        reply.octets = serde_json::to_vec(&refused).unwrap_or_default();
-        reply.fds = Enclosed::Nothing;
+    /// Sends what the socket takes; `false` if nobody is there. Where too many descriptors are on
+    /// their way, what goes without any overtakes what waits for that.
+    pub(super) fn flush(&mut self) -> bool {
+        (self.held, self.is_full) = (0, false);
+        while let Some(next) = self.replies.get(self.held) {
+            let fds = next.fds.fds();
+            let count = fds.len();
+            // Whoever governs takes what it has asked for.
+            let waits = count > 0 && self.held > 0;
+            let sent = match !waits && (self.governs || self.on_way.takes(&self.socket, count)) {
+                true => send(&self.socket, &next.octets, &fds, false),
+                false => Err(Errno::TOOMANYREFS),
+            };
+            match sent {
+                Ok(()) => {
+                    self.on_way.add(count);
+                    self.replies.remove(self.held);
+                }
+                Err(Errno::TOOMANYREFS) => self.held += 1,
+                Err(Errno::AGAIN) => {
+                    self.is_full = true;
+                    return true;
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether it has to be told when the socket takes more.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether it has replies that are to be sent again in a while.
+    pub(super) fn is_held(&self) -> bool {
+        self.held > 0
     }
 
     /// Whether another request may be read from it.
     pub(super) fn is_open(&self) -> bool {
-        self.in_flight + self.replies.len() < Self::WAITING_MAX
+        // Each reply that is held for whoever governs is of something that has its memory already.
+        let held = if self.governs { self.held } else { 0 };
+        self.in_flight + self.replies.len() - held < Self::WAITING_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::control::{FDS_MAX, Received, pair, receive};
+
+    #[test]
+    fn a_guest_leaves_few_descriptors_unread_and_gets_the_rest_as_it_reads() {
+        let fd = Arc::new(OwnedFd::from(File::open("/dev/null").unwrap()));
+        let enclosed = |with: bool| match with {
+            true => Enclosed::One(Arc::clone(&fd)),
+            false => Enclosed::Nothing,
+        };
+        for governs in [false, true] {
+            let (mine, theirs) = pair().unwrap();
+            let mut connection = Connection::new(mine.into(), governs);
+            // A plain one after each three with a descriptor.
+            let replies = (0..32_u8).map(|i| Outgoing {
+                octets: vec![i],
+                fds: enclosed(i % 4 != 3),
+            });
+            connection.replies.extend(replies);
+            assert!(connection.flush());
+            let most = 2 * FDS_MAX;
+            let sent_at_once = if governs { 32 } else { most + 8 };
+            assert_eq!(connection.replies.len(), 32 - sent_at_once);
+            assert_eq!(connection.is_held(), !governs);
+            let mut read = || match receive(&theirs, &mut [0; 8], false) {
+                Ok(Received::Message(_, fds)) => Some(fds.len()),
+                _ => None,
+            };
+            let first: Vec<_> = std::iter::from_fn(&mut read).collect();
+            let fds: usize = first.iter().sum();
+            assert_eq!((first.len(), fds), (sent_at_once, sent_at_once - 8));
+            assert!(connection.flush() && connection.replies.is_empty());
+            assert!(!connection.is_held() && !connection.wants_to_send());
+            let rest: usize = std::iter::from_fn(read).sum();
+            assert_eq!(fds + rest, 24);
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use cellgate_core::adapter::{AttachmentIndex, VcIndex};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
@@ -17,9 +17,10 @@ use super::records::{
     PortRecord, VcRecord,
 };
 use super::wake::silence;
-use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send};
+use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive};
 use crate::gap::Gaps;
 use crate::given::{Given, given};
+use crate::on_way::RETRY_NS;
 use crate::sys::Scheduling;
 
 /// Commands that can be on their way to the firmware thread at once.
@@ -154,13 +155,18 @@ impl Service {
                 PollFlags::IN,
                 room && connection.is_open() && !self.stopping,
             );
-            flags.set(PollFlags::OUT, !connection.replies.is_empty());
+            flags.set(PollFlags::OUT, connection.wants_to_send());
             fds.push(PollFd::new(&connection.socket, flags));
         }
         if let Some(listener) = &self.listener {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
-        match poll(&mut fds, None) {
+        let holds = self.connections.values().any(Connection::is_held);
+        let again = Timespec {
+            tv_sec: 0,
+            tv_nsec: RETRY_NS.cast_signed(),
+        };
+        match poll(&mut fds, holds.then_some(&again)) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Ready::none()),
             Err(error) => return Err(error.into()),
@@ -269,12 +275,13 @@ impl Service {
         let Some(connection) = self.connections.get_mut(&asker.connection) else {
             return;
         };
-        let id = asker.id;
-        let reply = Reply { id, result };
+        let reply = Reply {
+            id: asker.id,
+            result,
+        };
         // Replies hold numbers, names and short texts: all of it has a form in JSON.
         let octets = serde_json::to_vec(&reply).unwrap_or_default();
         connection.replies.push_back(Outgoing {
-            id,
             octets,
             fds: enclosed,
         });
@@ -333,18 +340,8 @@ impl Service {
     fn flush(&mut self) {
         let mut gone = Vec::new();
         for (id, connection) in &mut self.connections {
-            while let Some(reply) = connection.replies.front() {
-                match send(&connection.socket, &reply.octets, &reply.fds.fds(), false) {
-                    Ok(()) => drop(connection.replies.pop_front()),
-                    Err(Errno::AGAIN) => break,
-                    // Too many of this user's descriptors are on their way, whoever sent them:
-                    // no reason to end the connection. The client can ask again.
-                    Err(Errno::TOOMANYREFS) => connection.withhold_descriptors(),
-                    Err(_) => {
-                        gone.push(*id);
-                        break;
-                    }
-                }
+            if !connection.flush() {
+                gone.push(*id);
             }
         }
         for id in gone {

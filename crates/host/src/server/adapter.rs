@@ -127,6 +127,11 @@ impl AdapterSide {
         Some((link.as_fd(), link.wants_to_send()))
     }
 
+    /// Whether what it is to be sent waits for the kernel to take more descriptors.
+    pub(super) fn is_held(&self) -> bool {
+        self.link.as_ref().is_some_and(AdapterLink::is_held)
+    }
+
     /// What it said of itself.
     pub(super) fn hello(&self) -> Option<&Hello> {
         self.hello.as_deref()
@@ -183,7 +188,8 @@ impl AdapterSide {
         let due =
             |purpose: &Purpose| matches!(purpose, Purpose::Report | Purpose::Ports | Purpose::Gaps);
         let link = self.link.as_ref();
-        if self.taking_up.is_some() || link.is_none() {
+        // What was not sent cannot be answered.
+        if self.taking_up.is_some() || link.is_none_or(AdapterLink::is_held) {
             return 0;
         }
         if link.is_some_and(|link| link.awaits(due)) {

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Resource, getrlimit};
 
-use crate::control::{MESSAGE_MAX, Received, receive, send};
+use crate::control::{FDS_MAX, MESSAGE_MAX, Received, receive, send};
 use crate::given::{self, Given, given};
+use crate::on_way::{OnWay, RETRY_NS};
 use crate::sys::peer_credentials;
 
 /// Messages that wait for an application which does not read, beside those in its socket. They are
@@ -20,8 +22,9 @@ const QUEUE_MAX: usize = 64;
 /// Messages read from one application before the others have their turn.
 pub(super) const MESSAGES_PER_TURN: usize = 4;
 
-/// How soon descriptors that the kernel would not take are sent again.
-const RETRY_NS: u64 = 10_000_000;
+/// A user's part of the descriptors that the kernel lets this one have on their way: the adapter
+/// needs some, too.
+const USERS_PART: u64 = 8;
 
 /// Octets of a text that is repeated to its author.
 const TEXT_MAX: usize = 200;
@@ -42,8 +45,10 @@ pub(super) enum Heard {
 struct Application {
     /// Shared with whoever keeps it. What lies unread in it is closed with it.
     socket: Arc<Given>,
+    uid: u32,
     outgoing: VecDeque<Outgoing>,
-    /// The kernel has too many descriptors on their way: not before then.
+    on_way: OnWay,
+    /// Too many descriptors are on their way: not before then.
     held_until: Option<Time>,
 }
 
@@ -81,6 +86,8 @@ pub(super) struct Applications {
     sockets: BTreeMap<ClientId, Application>,
     next: u32,
     buffer: Vec<u8>,
+    /// The most descriptors that one user leaves unread.
+    on_way_max: usize,
 }
 
 impl Applications {
@@ -88,10 +95,12 @@ impl Applications {
     pub(super) const OPERATOR: ClientId = ClientId(0);
 
     pub(super) fn new() -> Self {
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / USERS_PART;
         Self {
             sockets: BTreeMap::new(),
             next: 1,
             buffer: vec![0; MESSAGE_MAX],
+            on_way_max: usize::try_from(most).unwrap_or(usize::MAX).max(FDS_MAX),
         }
     }
 
@@ -102,7 +111,9 @@ impl Applications {
         let client = self.number();
         let application = Application {
             socket: Arc::new(socket),
+            uid,
             outgoing: VecDeque::new(),
+            on_way: OnWay::new(),
             held_until: None,
         };
         self.sockets.insert(client, application);
@@ -204,18 +215,47 @@ impl Applications {
         application
             .outgoing
             .push_back(Outgoing { octets, fds, state });
-        application.flush(now) && application.outgoing.len() <= QUEUE_MAX
+        let waits = |of: &Application| of.outgoing.len();
+        self.flush_one(now, client) && self.sockets.get(&client).map_or(0, waits) <= QUEUE_MAX
     }
 
     /// Sends what the sockets take; the applications that are gone.
     pub(super) fn flush(&mut self, now: Time) -> Vec<ClientId> {
-        let mut gone = Vec::new();
-        for (client, application) in &mut self.sockets {
-            if !application.outgoing.is_empty() && !application.flush(now) {
-                gone.push(*client);
-            }
+        let waiting = self.sockets.values().filter(|of| of.encloses());
+        let uids: BTreeSet<u32> = waiting.map(|of| of.uid).collect();
+        let mut rooms: BTreeMap<_, _> = uids.iter().map(|uid| (*uid, self.room(*uid))).collect();
+        let waiting = self.sockets.iter_mut();
+        let waiting = waiting.filter(|(_, of)| !of.outgoing.is_empty());
+        let gone = waiting.filter_map(|(client, of)| {
+            let room = rooms.entry(of.uid).or_default();
+            (!of.flush(now, room)).then_some(*client)
+        });
+        gone.collect()
+    }
+
+    /// Sends what one socket takes; `false` if nobody is there.
+    fn flush_one(&mut self, now: Time, client: ClientId) -> bool {
+        let application = self.sockets.get(&client);
+        let encloses = application.filter(|application| application.encloses());
+        let mut room = match encloses.map(|of| of.uid) {
+            Some(uid) => self.room(uid),
+            None => 0,
+        };
+        let application = self.sockets.get_mut(&client);
+        application.is_none_or(|application| application.flush(now, &mut room))
+    }
+
+    /// Descriptors that a user may have on their way beside those that it has. Sockets are looked at
+    /// only where that may change whether a message has room.
+    fn room(&mut self, uid: u32) -> usize {
+        let of_user = self.sockets.values().filter(|of| of.uid == uid);
+        let at_most: usize = of_user.map(|of| of.on_way.at_most()).sum();
+        if at_most + FDS_MAX <= self.on_way_max {
+            return self.on_way_max - at_most;
         }
-        gone
+        let of_user = self.sockets.values_mut().filter(|of| of.uid == uid);
+        let on_way = of_user.map(|of| of.on_way.count(&of.socket)).sum();
+        self.on_way_max.saturating_sub(on_way)
     }
 
     /// Closes a socket after what was sent to it, also where somebody keeps it.
@@ -228,13 +268,28 @@ impl Applications {
 }
 
 impl Application {
-    /// Sends what the socket takes; `false` if nobody is there.
-    fn flush(&mut self, now: Time) -> bool {
+    /// Whether descriptors wait to be sent.
+    fn encloses(&self) -> bool {
+        self.outgoing.iter().any(|of| !of.fds.is_empty())
+    }
+
+    /// Sends what the socket takes, and of descriptors no more than there is `room` for; `false` if
+    /// nobody is there.
+    fn flush(&mut self, now: Time, room: &mut usize) -> bool {
         self.held_until = None;
         while let Some(next) = self.outgoing.front() {
             let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(|fd| fd.as_fd()).collect();
-            match send(&self.socket, &next.octets, &fds, false) {
-                Ok(()) => drop(self.outgoing.pop_front()),
+            let count = fds.len();
+            let sent = match count <= *room && self.on_way.takes(&self.socket, count) {
+                true => send(&self.socket, &next.octets, &fds, false),
+                false => Err(Errno::TOOMANYREFS),
+            };
+            match sent {
+                Ok(()) => {
+                    *room -= count;
+                    self.on_way.add(count);
+                    self.outgoing.pop_front();
+                }
                 Err(Errno::AGAIN) => return true,
                 Err(Errno::TOOMANYREFS) => {
                     self.held_until = Some(now.plus_ns(RETRY_NS));
@@ -262,6 +317,8 @@ pub(super) fn is_hung_up(socket: &Given) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use cellgate_core::contract::CellRate;
 
     use super::*;
@@ -278,6 +335,47 @@ mod tests {
         assert_eq!([None, None].map(&mut adopt), [1, 2]);
         let last = u32::MAX;
         assert_eq!([Some(last), None, None].map(adopt), [last, 3, 4]);
+    }
+
+    #[test]
+    fn no_user_leaves_more_descriptors_unread_than_its_part() {
+        let mut applications = Applications::new();
+        applications.on_way_max = 3 * FDS_MAX;
+        let ends = [0, 0, 1].map(|uid| {
+            let (mine, theirs) = pair().unwrap();
+            let (client, _) = applications.adopt(mine.into()).unwrap();
+            applications.sockets.get_mut(&client).unwrap().uid = uid;
+            (client, theirs)
+        });
+        let message = FromServer::Indication {
+            id: 0,
+            indication: Indication::Restarted,
+        };
+        let fd = Arc::new(OwnedFd::from(File::open("/dev/null").unwrap()));
+        for (client, _) in &ends {
+            for _ in 0..5 {
+                let fds = vec![Arc::clone(&fd); FDS_MAX];
+                assert!(applications.tell(Time::ZERO, *client, &message, fds));
+            }
+        }
+        let mut now = Time::ZERO;
+        let mut waiting_after = |reads: &[usize]| {
+            for i in reads {
+                let received = receive(&ends[*i].1, &mut [0; 1_000], false).unwrap();
+                assert!(matches!(received, Received::Message(_, fds) if fds.len() == FDS_MAX));
+            }
+            assert_eq!(applications.flush(now), []);
+            assert_eq!(applications.next_deadline(), Some(now.plus_ns(RETRY_NS)));
+            now = now.plus_ns(RETRY_NS);
+            ends.each_ref()
+                .map(|(client, _)| applications.sockets[client].outgoing.len())
+        };
+        // Two messages of a socket, three of a user.
+        assert_eq!(waiting_after(&[]), [3, 4, 3]);
+        assert_eq!(waiting_after(&[1]), [3, 3, 3]);
+        assert_eq!(waiting_after(&[0]), [3, 3, 3]);
+        assert_eq!(waiting_after(&[0]), [1, 3, 3]);
+        assert_eq!(waiting_after(&[2, 2, 1]), [1, 2, 2]);
     }
 
     #[test]

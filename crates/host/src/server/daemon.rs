@@ -29,6 +29,7 @@ use super::{Config, ServeError, ServerOptions};
 use crate::clock::MonotonicClock;
 use crate::control::Hello;
 use crate::given;
+use crate::on_way::RETRY_NS;
 use crate::sys::{Duty, Heard, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -237,6 +238,7 @@ impl Daemon {
             self.watchdog.map(|(_, at)| at),
             self.urgent_until,
             Some(self.accept_from).filter(|from| *from > self.now),
+            self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(LOOK_NS, |next| next.since_ns(self.now))

@@ -25,6 +25,8 @@ pub(super) struct AdapterLink<P> {
     socket: Given,
     last_id: u64,
     outgoing: VecDeque<(Vec<u8>, Vec<Arc<Given>>)>,
+    /// The kernel does not take the next one's descriptors for now.
+    held: bool,
     waiting: BTreeMap<u64, P>,
     buffer: Vec<u8>,
 }
@@ -35,6 +37,7 @@ impl<P> AdapterLink<P> {
             socket: socket.into(),
             last_id: 0,
             outgoing: VecDeque::new(),
+            held: false,
             waiting: BTreeMap::new(),
             buffer: vec![0; MESSAGE_MAX],
         }
@@ -59,7 +62,12 @@ impl<P> AdapterLink<P> {
 
     /// Whether it has to be told when the socket takes more.
     pub(super) fn wants_to_send(&self) -> bool {
-        !self.outgoing.is_empty()
+        !self.outgoing.is_empty() && !self.held
+    }
+
+    /// Whether it has something to send that is to be tried again in a while.
+    pub(super) fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Whether an answer is due that is `like` this.
@@ -74,12 +82,17 @@ impl<P> AdapterLink<P> {
 
     /// Sends what the socket takes.
     pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        self.held = false;
         while let Some((octets, fds)) = self.outgoing.front() {
             let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
             match send(&self.socket, octets, &fds, false) {
                 Ok(()) => drop(self.outgoing.pop_front()),
+                Err(Errno::AGAIN) => return Ok(()),
                 // Descriptors of this user that are on their way arrive in a while.
-                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return Ok(()),
+                Err(Errno::TOOMANYREFS) => {
+                    self.held = true;
+                    return Ok(());
+                }
                 Err(_) => return Err(Gone(None)),
             }
         }

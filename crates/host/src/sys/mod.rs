@@ -23,6 +23,7 @@ pub use scheduling::{
     die_with_parent, lock_memory, name_thread, pin_thread, schedule,
 };
 pub use signals::{Heard, Signals};
+pub(crate) use socket::is_read;
 pub use socket::{
     RECEIVE_MANY, SocketMemory, enter_network_namespace, own_network_namespace, peer_credentials,
     receive_many, socket_memory, tell_octets_only,

@@ -56,6 +56,16 @@ pub fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32)> {
     }
 }
 
+/// Whether all that was sent through a Unix socket has been received.
+pub(crate) fn is_read(socket: impl AsFd) -> bool {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: the call (unix(7): SIOCOUTQ, whose number is TIOCOUTQ's) writes a `c_int`, for which
+    // `unread` is a valid place.
+    let result =
+        unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut unread) };
+    result == 0 && unread == 0
+}
+
 /// What the kernel says of a socket's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketMemory {
@@ -192,6 +202,22 @@ mod tests {
         let me = rustix::process::getuid().as_raw();
         assert_eq!(peer_credentials(&a).unwrap(), (me, std::process::id()));
         assert!(peer_credentials(io::stdin()).is_err());
+    }
+
+    #[test]
+    fn tells_when_all_is_read() {
+        let (a, b) = cellgate_shm::socket::pair().unwrap();
+        let mut buffer = [0; 8];
+        for octets in [&b"one"[..], b"two"] {
+            assert!(is_read(&a) && is_read(&b));
+            rustix::io::write(&a, octets).unwrap();
+            rustix::io::write(&a, octets).unwrap();
+            assert!(!is_read(&a) && is_read(&b));
+            rustix::io::read(&b, &mut buffer).unwrap();
+            assert!(!is_read(&a));
+            rustix::io::read(&b, &mut buffer).unwrap();
+        }
+        assert!(is_read(&a));
     }
 
     #[test]
