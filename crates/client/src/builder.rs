@@ -72,8 +72,7 @@ impl Builder {
     /// When events tell of received cells. Without: at the last cell of each PDU.
     ///
     /// With [`Notification::Polled`] and [`Notification::FirstCell`], which do not tell of complete
-    /// PDUs, a waiting reader looks every millisecond. So it does on a connection that was taken or
-    /// taken over, unless this says what it was made with.
+    /// PDUs, a waiting reader looks every millisecond.
     pub fn notification(mut self, notification: Notification) -> Self {
         self.notification = Some(notification);
         self
@@ -111,31 +110,29 @@ impl Builder {
     /// There is no server, the address or contract is none, or admission refuses.
     pub fn open(&self) -> Result<Connection, Error> {
         let request = Request::Open(self.request()?);
-        self.establish(request, None, (self.tells(), self.completions))
+        self.establish(request, None)
     }
 
-    /// Takes the use of a permanent connection that nobody uses. Its contract and memory are as it
-    /// was made; a sender that waits for room looks every millisecond, and so does a waiting reader
-    /// without [`Builder::notification`].
+    /// Takes the use of a permanent connection that nobody uses. Its contract, its memory and what
+    /// events tell are as it was made.
     ///
     /// # Errors
     /// There is no server, or no such connection for this user.
     pub fn take(&self) -> Result<Connection, Error> {
         let address = self.address.parse()?;
         let request = Request::Take { address };
-        self.establish(request, None, (self.knows_that_it_tells(), false))
+        self.establish(request, None)
     }
 
     /// Takes this user's connection over from another process, by right of its
-    /// [`Connection::capability`]. Who waits looks every millisecond, as after [`Builder::take`].
+    /// [`Connection::capability`].
     ///
     /// # Errors
     /// There is no server, or no such connection with this capability.
     pub fn reattach(&self, capability: impl AsFd) -> Result<Connection, Error> {
         let address = self.address.parse()?;
         let request = Request::Reattach { address };
-        let told_of = (self.knows_that_it_tells(), false);
-        self.establish(request, Some(capability.as_fd()), told_of)
+        self.establish(request, Some(capability.as_fd()))
     }
 
     /// What is asked for.
@@ -154,7 +151,6 @@ impl Builder {
         &self,
         request: Request,
         capability: Option<BorrowedFd<'_>>,
-        (tells, completions): (bool, bool),
     ) -> Result<Connection, Error> {
         let mut control = match &self.connected {
             Some(socket) => Control::over(socket.try_clone()?, self.patience)?,
@@ -164,17 +160,6 @@ impl Builder {
             }
         };
         let confirmed = control.request(request, capability.as_slice())?;
-        Connection::over(control, confirmed, tells, completions)
-    }
-
-    /// Whether events tell of complete PDUs.
-    fn tells(&self) -> bool {
-        use Notification::{FirstCell, Polled};
-        !matches!(self.notification, Some(FirstCell | Polled))
-    }
-
-    /// The same of a connection that somebody else has made: nobody says how.
-    fn knows_that_it_tells(&self) -> bool {
-        self.notification.is_some() && self.tells()
+        Connection::over(control, confirmed)
     }
 }

@@ -307,26 +307,42 @@ fn a_reader_of_a_taken_connection_misses_nothing_however_that_was_made() {
     let a = daemon.builder("a.0.7", SENDS).open().unwrap();
     let made = daemon.builder("b.0.7", RECEIVES);
     let taking = daemon.builder("b.0.7", "");
-    for (notification, over) in [
-        (Notification::Polled, false),
+    let looks = [
         (Notification::Polled, true),
-        (Notification::FirstCell, false),
         (Notification::FirstCell, true),
-    ] {
+        (Notification::LastCell, false),
+    ];
+    for ((notification, looks), over) in looks.iter().flat_map(|one| [(*one, false), (*one, true)])
+    {
         admin.add(&made.clone().notification(notification)).unwrap();
         let mut taken = taking.take().unwrap();
         if over {
             taken = taking.reattach(taken.capability().unwrap()).unwrap();
         }
         let mut buffer = [0; 1_000];
-        let reader = std::thread::spawn(move || taken.recv_timeout(&mut buffer, PATIENCE));
-        std::thread::sleep(Duration::from_millis(50));
+        let reader = std::thread::spawn(move || {
+            let read = taken.recv_timeout(&mut buffer, PATIENCE);
+            (read, sleeps())
+        });
+        std::thread::sleep(Duration::from_millis(200));
         let from = Instant::now();
         a.send(&[7; 500]).unwrap();
-        assert_eq!(reader.join().unwrap().unwrap().len, 500);
+        let (read, sleeps) = reader.join().unwrap();
+        assert_eq!(read.unwrap().len, 500);
         assert!(from.elapsed() < Duration::from_secs(1), "{notification:?}");
+        // Who is told need not look.
+        assert!(looks || sleeps < 20, "{notification:?}: {sleeps}");
         admin.delete("b.0.7").unwrap();
     }
+}
+
+/// How often this thread has waited for something.
+fn sleeps() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::VcStats;
+use cellgate_core::adapter::{Notification, VcStats};
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
     Address, Confirm, ConnectionInfo, EndReason, Indication, Opened, Request,
@@ -76,10 +76,14 @@ struct Facts {
     indications: VecDeque<Indication>,
     /// The number of the indication that offered a contract.
     offer: Option<u64>,
-    /// Events tell of complete PDUs.
-    tells: bool,
-    /// Events tell of room.
-    completions: bool,
+}
+
+impl Facts {
+    /// Whether events tell of complete PDUs.
+    fn tells(&self) -> bool {
+        use Notification::{FirstCell, Polled};
+        !matches!(self.opened.notification, Some(FirstCell | Polled))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -149,12 +153,7 @@ impl Connection {
         Builder::default()
     }
 
-    pub(crate) fn over(
-        mut control: Control,
-        (confirm, fds): Confirmed,
-        tells: bool,
-        completions: bool,
-    ) -> Result<Self, Error> {
+    pub(crate) fn over(mut control: Control, (confirm, fds): Confirmed) -> Result<Self, Error> {
         let Confirm::Opened(opened) = confirm else {
             return Err(unexpected(&confirm));
         };
@@ -179,8 +178,6 @@ impl Connection {
             capability,
             indications: VecDeque::with_capacity(events::KEPT_MAX),
             offer: None,
-            tells,
-            completions,
         };
         Ok(Self {
             control: RefCell::new(control),

@@ -303,10 +303,10 @@ impl Connection {
         if self.end.get().is_some() && !receive.waits() {
             return Ok(Prepared::Ready);
         }
-        if interest.receive && !facts.tells {
+        if interest.receive && !facts.tells() {
             earliest(now.plus_ns(LOOK_NS));
         }
-        if (interest.send.is_some() || interest.sent) && !facts.completions {
+        if (interest.send.is_some() || interest.sent) && !facts.opened.completions {
             earliest(now.plus_ns(LOOK_NS));
         }
         if let (Some(_), Some(at)) = (interest.send, credit_at) {

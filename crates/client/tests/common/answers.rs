@@ -222,6 +222,8 @@ impl Server {
             attachment,
             attachment_sizes,
             attachment_generation,
+            notification: open.notification,
+            completions: open.completions,
             transmit_max_sdu: terms.transmit.map(|transmit| transmit.max_sdu),
             receive_max_sdu: terms.receive.map(|receive| receive.max_sdu),
             transmit_credit: credit(&contract, contract.transmit),

@@ -307,6 +307,8 @@ impl Connection {
             attachment: attached.index,
             attachment_sizes: attached.sizes,
             attachment_generation: attached.files_generation,
+            notification: self.open.notification,
+            completions: self.open.completions,
             transmit_max_sdu: self.plan.max_sdu(Direction::Transmit),
             receive_max_sdu: self.plan.max_sdu(Direction::Receive),
             transmit_credit: self.plan.credit(Direction::Transmit, self.applied.transmit),

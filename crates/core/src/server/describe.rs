@@ -20,7 +20,7 @@ macro_rules! requests {
 
 requests! {
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":2}}"#;
+        r#"{"hello":{"version":3}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;

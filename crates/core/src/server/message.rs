@@ -10,7 +10,7 @@ use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -302,6 +302,10 @@ pub struct Opened {
     pub attachment_sizes: AttachmentSizes,
     /// That the attachment's files' headers carry.
     pub attachment_generation: u32,
+    /// When events tell of received cells; none: at the last cell of each PDU.
+    pub notification: Option<Notification>,
+    /// Whether a PDU that has left interrupts.
+    pub completions: bool,
     /// The largest SDU to send; none: it does not send.
     pub transmit_max_sdu: Option<u16>,
     /// The largest SDU to receive; none: it does not receive.
