@@ -114,6 +114,11 @@ pub struct Limits {
     pub waiting: u32,
     /// Sockets that monitor; of one user a quarter.
     pub monitors: u32,
+    /// Blocks of addresses in which VCs can be open at once ([`Config::leaves`]); of one user a
+    /// quarter.
+    ///
+    /// [`Config::leaves`]: crate::adapter::Config::leaves
+    pub blocks: u32,
     /// Interfaces.
     pub interfaces: u32,
     /// Nanoseconds that a socket has for its first request.
@@ -127,6 +132,7 @@ impl Default for Limits {
             clients_per_user: 1_024,
             waiting: 16,
             monitors: 16,
+            blocks: 64,
             interfaces: 64,
             hello_ns: 10_000_000_000,
         }

@@ -159,6 +159,15 @@ pub enum Refused {
     /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
+    /// Its user has connections in as many blocks of 16,384 addresses as one user may.
+    #[error(
+        "this user has connections in {most} blocks of 16,384 addresses (VPI and the upper 2 bits \
+         of VCI), a quarter of what there is: take an address in one of them"
+    )]
+    AddressBlocks {
+        /// How many.
+        most: u32,
+    },
     /// The adapter said no.
     #[error("refused by the adapter: {0}")]
     Adapter(#[from] Refusal),

@@ -1,5 +1,7 @@
 //! What each Request does.
 
+use std::collections::BTreeSet;
+
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::describe::descriptions;
 use super::interfaces::Found;
@@ -9,8 +11,9 @@ use super::{
     AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
     LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
 };
-use crate::adapter::{PortIndex, VcId, VcStats};
+use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
+use crate::wire::VpiVci;
 
 /// The longest lease in nanoseconds.
 const LEASE_MAX_NS: u64 = 10_000_000;
@@ -307,6 +310,7 @@ impl<B: Bugs> Server<B> {
                 false => Err(Refused::AddressInUse),
             };
         }
+        self.check_block(peer.uid, port, address.vc)?;
         let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
         let grant = match self.admission.admit(peer.uid, port, plan.demand) {
             Ok(grant) => grant,
@@ -337,6 +341,19 @@ impl<B: Bugs> Server<B> {
         }
         self.insert(connection);
         Ok(None)
+    }
+
+    /// Each block of addresses in use costs the adapter a part of its lookup.
+    fn check_block(&self, uid: u32, port: PortIndex, vc: VpiVci) -> Result<(), Refused> {
+        let block = |port, vc: VpiVci| (port, vc.bits() >> Config::BLOCK_BITS);
+        let of_user = self.connections.values().filter(|one| one.uid == uid);
+        let blocks: BTreeSet<_> = of_user.map(|one| block(one.port, one.address.vc)).collect();
+        let most = self.config.limits.blocks.div_ceil(4);
+        let has = blocks.len() as u64 >= most.into() && !blocks.contains(&block(port, vc));
+        match has && !self.is_governor(uid) {
+            true => Err(Refused::AddressBlocks { most }),
+            false => Ok(()),
+        }
     }
 
     /// Whether this very request added the connection, before the server was restarted.

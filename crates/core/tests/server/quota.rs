@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::server::{
-    ClientId, Confirm, Quota, Refused, Request, Resource, ServerConfig, Shortage,
+    ClientId, Confirm, Open, Quota, Refused, Request, Resource, ServerConfig, Shortage,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -252,5 +252,39 @@ fn root_and_the_server_have_a_quota_only_where_they_are_named() {
         config.admission.quotas.insert(uid, none);
         let heard = Place::new(config).act(uid, &Act::Open(100, contract.to_owned()));
         assert!(matches!(heard, Heard::Refused(_)), "{heard:?}");
+    }
+}
+
+#[test]
+fn no_user_has_more_than_a_quarter_of_the_blocks_of_addresses() {
+    let mut config = config();
+    config.limits.blocks = 9;
+    let (mut world, _) = World::with_wan(config);
+    let ask = |world: &mut World, uid: u32, at: &str| {
+        let client = world.hello(user(uid));
+        let open = Open {
+            address: format!("wan.{at}").parse().expect("an address"),
+            ..open(0, "ubr:max_sdu=40")
+        };
+        world.done(client, Request::Open(open)).map(|_| client)
+    };
+    // A block has a VPI and the upper two bits of a VCI in common.
+    let here = ["1.40", "1.16383", "1.16384", "2.40"];
+    let clients = here.map(|at| ask(&mut world, 11, at).expect("it is free"));
+    for at in ["3.40", "2.32768"] {
+        let most = Err(Refused::AddressBlocks { most: 3 });
+        assert_eq!(ask(&mut world, 11, at), most, "{at}");
+    }
+    // Of those that it has it may use all; others have their own, and root what there is.
+    for (uid, at) in [(11, "2.41"), (12, "3.40"), (12, "4.40"), (12, "5.40")] {
+        assert!(ask(&mut world, uid, at).is_ok(), "{at}");
+    }
+    for vpi in 6..10 {
+        assert!(ask(&mut world, 0, &format!("{vpi}.40")).is_ok(), "{vpi}");
+    }
+    for (client, is_free) in [(clients[0], false), (clients[1], true)] {
+        world.hang_up(client);
+        world.finish();
+        assert_eq!(ask(&mut world, 11, "3.41").is_ok(), is_free);
     }
 }

@@ -81,6 +81,7 @@ pub(crate) fn config() -> ServerConfig {
             clients_per_user: 12,
             waiting: 4,
             monitors: 8,
+            blocks: 8,
             interfaces: 4,
             hello_ns: 1_000_000_000,
         },

@@ -597,6 +597,7 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
         .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
     config.admission.memory = hello.memory_max.saturating_sub(own as u64);
     config.admission.connections = hello.config.vcs.into();
+    config.limits.blocks = hello.config.leaves.into();
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;
 }
