@@ -321,6 +321,25 @@ fn a_scenario_that_is_read_is_not_written_over() {
 }
 
 #[test]
+fn what_makes_no_world_leaves_old_files_alone() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, old) = (folder.join("nowhere.toml"), folder.join("old.out"));
+    let (file, out) = (plan.to_str().expect("UTF-8"), old.to_str().expect("UTF-8"));
+    for (good, bad) in [
+        ("hosts = ", "nobody = "),
+        ("to = \"b\"", "to = \"nowhere\""),
+    ] {
+        std::fs::write(&plan, PLAN.replace(good, bad)).expect("a file");
+        for way in ["--trace", "--save"] {
+            std::fs::write(&old, "old").expect("a file");
+            let refused = sim(&["run", "--plan", file, way, out]);
+            assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+            assert_eq!(std::fs::read_to_string(&old).expect("a file"), "old");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_wrong_is_not_made_small() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (plan, small) = (folder.join("no-world.toml"), folder.join("nothing.toml"));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use cellgate_lab::world::{Failure, Outcome, check_recorded};
+use cellgate_lab::world::{Failure, Outcome, World, check_recorded};
 use serde::Serialize;
 
 use super::file::{Source, TapeFile, write};
@@ -49,12 +49,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         .map(PathBuf::as_path)
         .collect();
     let scenario = args.source.scenario(&outs)?;
+    let options = args.bug.options(!args.fast);
+    // What makes no world leaves old files as they are.
+    if let Err(error) = World::new(&scenario, options) {
+        return exit(&Failure::Scenario(error));
+    }
     if let Some(path) = &args.save {
         write(path, &scenario)?;
         let both = args.trace.iter().any(|trace| same_file(trace, path));
         ensure!(!both, "{}: --save and --trace lead to it", path.display());
     }
-    let options = args.bug.options(!args.fast);
     let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
         Some(path) => {
@@ -66,9 +70,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         None => args.compared.check(&scenario, options, &mut shown),
     };
     shown.clear();
-    if let Err(failure @ Failure::Scenario(_)) = &result {
-        exit(failure)?;
-    }
     let told = result.as_ref().err();
     let how = args.bug.words(!args.fast) + &args.compared.words();
     let told = told.map(|failure| line(failure, &args.source.words(), &how));
