@@ -403,3 +403,26 @@ fn an_adapter_that_stands_still_is_replaced() {
     }
     println!("ran still_adapter");
 }
+
+#[test]
+fn an_adapter_in_place_of_one_that_was_taken_up_has_room_for_what_was_promised() {
+    let directory = Directory::new("taken");
+    let narrow = configuration(&directory.0);
+    let section = "[adapter]\n";
+    let wide = narrow.replace(section, "[adapter]\nmemory_max = 100000000\nvcs = 300\n");
+    let narrow = narrow.replace(section, "[adapter]\nmemory_max = 50000000\nvcs = 200\n");
+    let (mut daemon, _) = Daemon::start(&[], &directory.write("wide.toml", &wide));
+    daemon.0.kill().unwrap();
+    daemon.0.wait().unwrap();
+    let (_daemon, _) = Daemon::start(&[], &directory.write("narrow.toml", &narrow));
+    let (first, _) = adapter(&directory).unwrap();
+    kill_process(Pid::from_raw(first.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while adapter(&directory).is_none_or(|(pid, vcs)| pid == first || vcs != 1) {
+        assert!(Instant::now() < deadline, "it is not replaced");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let control = Control::at(Path::new(&directory.path("adapter.sock"))).unwrap();
+    let hello = control.hello();
+    assert_eq!((hello.memory_max, hello.config.vcs), (100_000_000, 300));
+}

@@ -60,6 +60,8 @@ pub(super) struct Daemon {
     laws: Laws,
     server: Server,
     adapter: AdapterSide,
+    /// What the adapter that was taken up said of itself.
+    taken_up: Option<Box<Hello>>,
     applications: Applications,
     operator: Operator,
     workers: Workers,
@@ -119,6 +121,7 @@ impl Daemon {
             workers,
             parting: Vec::new(),
             adapter,
+            taken_up: None,
             listener,
             signals,
             counters: (counters, Arc::new(file)),
@@ -235,10 +238,10 @@ impl Daemon {
             self.respawn,
             self.server.next_deadline(),
             self.applications.next_deadline(),
+            self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
             self.watchdog.map(|(_, at)| at),
             self.urgent_until,
             Some(self.accept_from).filter(|from| *from > self.now),
-            self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(LOOK_NS, |next| next.since_ns(self.now))
@@ -379,6 +382,7 @@ impl Daemon {
                 self.urgent_until = Some(now.plus_ns(URGENT_NS));
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
+                self.taken_up = Some(hello);
                 self.settle();
                 self.resume_workers();
             }
@@ -450,7 +454,8 @@ impl Daemon {
         if self.respawn.is_some_and(|due| due <= self.now) {
             self.respawn = None;
             self.adapter_since = self.now;
-            let started = start_adapter(&self.options, &self.places, &mut self.adapter);
+            let like = self.taken_up.as_deref();
+            let started = start_adapter(&self.options, &self.places, like, &mut self.adapter);
             if let Err(error) = started {
                 self.say(&error.to_string());
                 self.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
@@ -592,12 +597,12 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
     config.notes.extend_from_slice(notes);
     config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
     config.limits.interfaces = config.ports.into();
+    config.limits.blocks = hello.config.leaves.into();
     // The server is a client, too.
     let own = AttachmentGeometry::new(config.attachment)
         .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
     config.admission.memory = hello.memory_max.saturating_sub(own as u64);
     config.admission.connections = hello.config.vcs.into();
-    config.limits.blocks = hello.config.leaves.into();
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;
 }

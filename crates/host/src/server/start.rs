@@ -19,6 +19,7 @@ use super::privileges::{drop_to, group, user};
 use super::workers::Workers;
 use super::{ServeError, ServerOptions};
 use crate::adapter::{AdapterProcess, allow_descriptors};
+use crate::control::Hello;
 use crate::sys::{
     Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
     take_duty,
@@ -209,7 +210,7 @@ fn first_adapter(
             told => return Ok(told),
         }
     }
-    start_adapter(options, places, adapter)?;
+    start_adapter(options, places, None, adapter)?;
     match first_words(adapter)? {
         Told::Lost(why) => Err(ServeError::Adapter(why)),
         told => Ok(told),
@@ -234,10 +235,12 @@ fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {
     }
 }
 
-/// Starts an adapter in place of any other at its socket.
+/// Starts an adapter in place of any other at its socket. In place of one that was taken up, it is
+/// built `like` that: what it had room for has been promised.
 pub(super) fn start_adapter(
     options: &ServerOptions,
     places: &Places,
+    like: Option<&Hello>,
     adapter: &mut AdapterSide,
 ) -> Result<(), ServeError> {
     end_whoever_listens(&places.adapter);
@@ -247,7 +250,11 @@ pub(super) fn start_adapter(
     for name in NOT_INHERITED {
         program.env_remove(name);
     }
-    let wanted = options.config.adapter_options(&places.adapter);
+    let mut wanted = options.config.adapter_options(&places.adapter);
+    if let Some(hello) = like {
+        wanted.config = hello.config.clone();
+        wanted.memory_max = hello.memory_max;
+    }
     // It gets the CPUs of the thread that starts it.
     let own = Cpus::present();
     places.cpus.use_only();
