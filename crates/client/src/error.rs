@@ -146,7 +146,7 @@ fn reason(reason: EndReason) -> &'static str {
         EndReason::Deleted => "it was deleted",
         EndReason::InterfaceRemoved => "its interface was removed",
         EndReason::TakenOver => "another socket took it over",
-        EndReason::NotReopened => "the restarted adapter could not open it again",
+        EndReason::NotReopened => "it could not go on after a restart of the adapter or the server",
         EndReason::ShuttingDown => "the server ends",
     }
 }

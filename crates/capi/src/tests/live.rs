@@ -245,7 +245,7 @@ fn whatever_the_server_tells_is_told() {
     };
     let (said, text) = next(&a, PATIENCE_MS).unwrap();
     assert_eq!(said, ended);
-    assert!(text.contains("could not open it again"), "{text}");
+    assert!(text.contains("could not go on"), "{text}");
     assert_eq!(next(&a, 0), Err(value("CG_ENDED")));
     assert_eq!(value("CG_TOLD_OTHER"), 0);
 }

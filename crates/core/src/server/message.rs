@@ -329,7 +329,8 @@ pub enum EndReason {
     InterfaceRemoved,
     /// Another socket took it over.
     TakenOver,
-    /// The adapter was restarted and it could not be opened again.
+    /// The adapter was restarted and it could not be opened again, or a new server could not make
+    /// out what the one before had kept of it.
     NotReopened,
     /// The server ends.
     ShuttingDown,

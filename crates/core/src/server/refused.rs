@@ -180,8 +180,9 @@ pub enum Refused {
     /// The loopback cell did not come back in time.
     #[error("no loopback cell came back in time")]
     NoReturn,
-    /// As many requests as a socket may have are waiting.
-    #[error("too many requests are waiting")]
+    /// There are as many as there may be at once: of a socket's waiting requests, or of a user's or
+    /// everybody's control sockets, monitors, loopback cells or network devices.
+    #[error("there are as many already as there may be at once; try again later")]
     TooMany,
 }
 

@@ -127,21 +127,22 @@ impl<B: Bugs> Server<B> {
             let client = self.clients.get(&client);
             client.is_some_and(|client| client.connection.is_some())
         });
-        let found = self.find_interface(&address);
-        let contract = open.contract.parse::<TrafficContract>();
-        let (Ok(found), Ok(contract), false) = (found, contract, busy) else {
+        let end = |server: &mut Self, reason: EndReason| {
             if let Some((client, _)) = client.filter(|_| !busy) {
-                let ended = Indication::Ended(EndReason::InterfaceRemoved);
-                self.tell(client, ended, Enclosed::Nothing);
+                server.tell(client, Indication::Ended(reason), Enclosed::Nothing);
             }
-            return false;
+            false
+        };
+        let (Ok(found), false) = (self.find_interface(&address), busy) else {
+            return end(self, EndReason::InterfaceRemoved);
         };
         let port = found.port;
-        let plan = self.circumstances(&open, port, worker).plan(&contract);
+        let contract = open.contract.parse::<TrafficContract>().ok();
+        let plan = contract.map(|one| self.circumstances(&open, port, worker).plan(&one));
         let taken_already = self.addresses.contains_key(&(port, address.vc))
             || self.connections.contains_key(&number);
-        let (Ok(mut plan), false) = (plan, taken_already || number == 0) else {
-            return false;
+        let (Some(Ok(mut plan)), false) = (plan, taken_already || number == 0) else {
+            return end(self, EndReason::NotReopened);
         };
         plan.demand = demand;
         plan.sizes = taken.sizes;
