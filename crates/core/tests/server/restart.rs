@@ -438,6 +438,21 @@ fn restarted(world: &mut World, client: ClientId) -> bool {
 }
 
 #[test]
+fn whose_record_makes_no_sense_any_more_hears_of_the_end() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    for kept in world.adapter.vcs.values_mut() {
+        kept.record.open.contract = "cbr:pcr=1000,max_sdu=1500,of=another-version".to_owned();
+    }
+    world.restart(0);
+    world.finish();
+    let ended = Indication::Ended(EndReason::NotReopened);
+    let told = world.indications(client);
+    assert_eq!(told, [(0, Indication::Restarted), (0, ended)]);
+    assert!(world.adapter.vcs.is_empty());
+}
+
+#[test]
 fn nonsense_that_is_taken_up_is_closed() {
     let (mut world, _) = World::with_wan(config());
     world.opened(user(1), 100, CBR);
