@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use cellgate_core::server::{FromClient, Request, VERSION};
 use cellgate_shm::socket;
 use daemon::{Daemon, stderr, stdout};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
 
 /// Users that no machine has.
 const POOR: u32 = 419_991;
@@ -144,15 +146,28 @@ fn one_who_leaves_descriptors_unread_keeps_nobody_from_getting_any() {
         };
         serde_json::to_vec(&FromClient::Request { id, request }).expect("it has a form in JSON")
     };
-    let mut hoarders: Vec<_> = (0..8)
-        .map(|_| {
-            let socket = socket::dial(&daemon.socket(), patience).expect("it listens");
-            let took =
-                (1..=200).take_while(|id| socket::send(&socket, &asked(*id), &[], false).is_ok());
-            assert!(took.count() > 20);
-            socket
-        })
-        .collect();
+    // Those that say no more are hung up on, and what they were sent is as unread as before.
+    let mut hoarders = Vec::new();
+    for _ in 0..40 {
+        let socket = socket::dial(&daemon.socket(), patience).expect("it listens");
+        for id in 1..=16 {
+            socket::send(&socket, &asked(id), &[], true).expect("it is taken");
+        }
+        shutdown(&socket, Shutdown::Write).expect("it is connected");
+        // One that is not answered whole is not hung up on.
+        let mut hung_up = [PollFd::new(&socket, PollFlags::empty())];
+        let while_ms = Timespec::try_from(Duration::from_millis(50)).expect("it is short");
+        poll(&mut hung_up, Some(&while_ms)).expect("it is a socket");
+        hoarders.push(socket);
+    }
+    let others = (0..8).map(|_| {
+        let socket = socket::dial(&daemon.socket(), patience).expect("it listens");
+        let took =
+            (1..=200).take_while(|id| socket::send(&socket, &asked(*id), &[], false).is_ok());
+        assert!(took.count() > 20);
+        socket
+    });
+    hoarders.extend(others);
     std::thread::sleep(Duration::from_millis(200));
     let from = Instant::now();
     let contract = "cbr,aal5:pcr=1000,max_sdu=1500";
@@ -166,7 +181,7 @@ fn one_who_leaves_descriptors_unread_keeps_nobody_from_getting_any() {
     }
     assert!(from.elapsed() < patience, "{:?}", from.elapsed());
     // Who reads gets all that it has asked for, where its user has nothing else unread.
-    let reader = hoarders.remove(0);
+    let reader = hoarders.pop().expect("a hoarder");
     drop(hoarders);
     let mut buffer = vec![0; socket::MESSAGE_MAX];
     let fds =

@@ -19,9 +19,14 @@ const MAX: usize = 2 * FDS_MAX;
 pub(crate) struct OnWay(usize);
 
 impl OnWay {
-    /// Of a socket about which nothing is known.
-    pub(crate) const fn new() -> Self {
-        Self(MAX)
+    /// As many as there can be.
+    pub(crate) const ALL: Self = Self(MAX);
+
+    /// Of a socket through which somebody else may have sent some.
+    pub(crate) fn of(socket: impl AsFd) -> Self {
+        let mut unknown = Self::ALL;
+        unknown.count(socket);
+        unknown
     }
 
     /// How many there are, as far as is known.

@@ -320,13 +320,13 @@ impl Connection {
 
     pub(super) fn new(socket: Given, governs: bool) -> Self {
         Self {
+            on_way: OnWay::of(&socket),
             socket,
             greeted: false,
             governs,
             ending: false,
             in_flight: 0,
             replies: VecDeque::new(),
-            on_way: OnWay::new(),
             held: 0,
             is_full: false,
         }

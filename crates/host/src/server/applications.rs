@@ -84,6 +84,9 @@ impl State {
 /// The control sockets of all applications.
 pub(super) struct Applications {
     sockets: BTreeMap<ClientId, Application>,
+    /// Users and sockets of those that were hung up on with descriptors unread: these are on their
+    /// way for as long as the other end is kept.
+    unread: Vec<(u32, Arc<Given>, OnWay)>,
     next: u32,
     buffer: Vec<u8>,
     /// The most descriptors that one user leaves unread.
@@ -98,6 +101,7 @@ impl Applications {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / USERS_PART;
         Self {
             sockets: BTreeMap::new(),
+            unread: Vec::new(),
             next: 1,
             buffer: vec![0; MESSAGE_MAX],
             on_way_max: usize::try_from(most).unwrap_or(usize::MAX).max(FDS_MAX),
@@ -110,10 +114,10 @@ impl Applications {
         let peer = Peer { uid, pid };
         let client = self.number();
         let application = Application {
+            on_way: OnWay::of(&socket),
             socket: Arc::new(socket),
             uid,
             outgoing: VecDeque::new(),
-            on_way: OnWay::new(),
             held_until: None,
         };
         self.sockets.insert(client, application);
@@ -245,17 +249,29 @@ impl Applications {
         application.is_none_or(|application| application.flush(now, &mut room))
     }
 
-    /// Descriptors that a user may have on their way beside those that it has. Sockets are looked at
-    /// only where that may change whether a message has room.
+    /// Descriptors that a user may have on their way beside those that it has. Sockets are looked
+    /// at only where that may change whether a message has room.
     fn room(&mut self, uid: u32) -> usize {
         let of_user = self.sockets.values().filter(|of| of.uid == uid);
-        let at_most: usize = of_user.map(|of| of.on_way.at_most()).sum();
+        let gone = self.unread.iter().filter(|(of, ..)| *of == uid);
+        let on_way = of_user.map(|of| &of.on_way);
+        let on_way = on_way.chain(gone.map(|(.., on_way)| on_way));
+        let at_most: usize = on_way.map(OnWay::at_most).sum();
         if at_most + FDS_MAX <= self.on_way_max {
             return self.on_way_max - at_most;
         }
+        self.forget_what_is_read();
         let of_user = self.sockets.values_mut().filter(|of| of.uid == uid);
-        let on_way = of_user.map(|of| of.on_way.count(&of.socket)).sum();
-        self.on_way_max.saturating_sub(on_way)
+        let on_way: usize = of_user.map(|of| of.on_way.count(&of.socket)).sum();
+        let gone = self.unread.iter().filter(|(of, ..)| *of == uid);
+        let gone: usize = gone.map(|(.., on_way)| on_way.at_most()).sum();
+        self.on_way_max.saturating_sub(on_way + gone)
+    }
+
+    /// Closes sockets that were hung up on, of which nothing is unread any more.
+    pub(super) fn forget_what_is_read(&mut self) {
+        self.unread
+            .retain_mut(|(_, socket, on_way)| on_way.count(&*socket) > 0);
     }
 
     /// Closes a socket after what was sent to it, also where somebody keeps it.
@@ -263,6 +279,16 @@ impl Applications {
         if let Some(application) = self.sockets.remove(&client) {
             // Fails only if the other end is closed.
             let _ = shutdown(&application.socket, Shutdown::Both);
+            let Application {
+                uid,
+                socket,
+                mut on_way,
+                ..
+            } = application;
+            if on_way.count(&socket) > 0 {
+                // However few they are: it takes a descriptor of this process, too.
+                self.unread.push((uid, socket, OnWay::ALL));
+            }
         }
     }
 }
@@ -291,6 +317,8 @@ impl Application {
                     self.outgoing.pop_front();
                 }
                 Err(Errno::AGAIN) => return true,
+                // Nobody else would notice: nothing is sent.
+                Err(Errno::TOOMANYREFS) if is_hung_up(&self.socket) => return false,
                 Err(Errno::TOOMANYREFS) => {
                     self.held_until = Some(now.plus_ns(RETRY_NS));
                     return true;
@@ -376,6 +404,48 @@ mod tests {
         assert_eq!(waiting_after(&[0]), [3, 3, 3]);
         assert_eq!(waiting_after(&[0]), [1, 3, 3]);
         assert_eq!(waiting_after(&[2, 2, 1]), [1, 2, 2]);
+    }
+
+    #[test]
+    fn who_is_hung_up_on_has_its_descriptors_unread_until_it_goes() {
+        let mut applications = Applications::new();
+        applications.on_way_max = 4 * FDS_MAX;
+        let message = FromServer::Indication {
+            id: 0,
+            indication: Indication::Restarted,
+        };
+        let fd = Arc::new(OwnedFd::from(File::open("/dev/null").unwrap()));
+        let told = |applications: &mut Applications, times: usize| {
+            let (mine, theirs) = pair().unwrap();
+            let (client, _) = applications.adopt(mine.into()).unwrap();
+            for _ in 0..times {
+                let fds = vec![Arc::clone(&fd)];
+                assert!(applications.tell(Time::ZERO, client, &message, fds));
+            }
+            let waits = applications.sockets[&client].outgoing.len();
+            (client, theirs, waits)
+        };
+        // One that has more to be told, and shuts its end without closing it.
+        let (client, theirs, waits) = told(&mut applications, 2 * FDS_MAX + 1);
+        assert_eq!(waits, 1);
+        assert_eq!(applications.flush(Time::ZERO), []);
+        shutdown(&theirs, Shutdown::Both).unwrap();
+        assert_eq!(applications.flush(Time::ZERO), [client]);
+        applications.hang_up(client);
+        // One descriptor counts as much as can be there.
+        let (one, other, waits) = told(&mut applications, 1);
+        assert_eq!(waits, 0);
+        applications.hang_up(one);
+        let (last, _theirs, waits) = told(&mut applications, 1);
+        assert_eq!((waits, applications.unread.len()), (1, 2));
+        drop(theirs);
+        applications.forget_what_is_read();
+        assert_eq!(applications.unread.len(), 1);
+        assert_eq!(applications.flush(Time::ZERO), []);
+        assert_eq!(applications.sockets[&last].outgoing.len(), 0);
+        drop(other);
+        applications.forget_what_is_read();
+        assert!(applications.unread.is_empty());
     }
 
     #[test]

@@ -448,6 +448,7 @@ impl Daemon {
         if self.next_look <= self.now {
             self.next_look = self.now.plus_ns(LOOK_NS);
             given::hasten();
+            self.applications.forget_what_is_read();
             let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
             self.judge_silence(unanswered_ns);
         }
