@@ -188,12 +188,12 @@ impl AdapterSide {
         let due =
             |purpose: &Purpose| matches!(purpose, Purpose::Report | Purpose::Ports | Purpose::Gaps);
         let link = self.link.as_ref();
-        // What was not sent cannot be answered.
-        if self.taking_up.is_some() || link.is_none_or(AdapterLink::is_held) {
+        if self.taking_up.is_some() || link.is_none() {
             return 0;
         }
         if link.is_some_and(|link| link.awaits(due)) {
-            self.unanswered += 1;
+            // What was not sent cannot be answered.
+            self.unanswered += u32::from(link.is_some_and(|link| link.has_sent(due)));
             return self.unanswered;
         }
         self.unanswered = 0;

@@ -75,6 +75,14 @@ impl<P> AdapterLink<P> {
         self.waiting.values().any(like)
     }
 
+    /// Whether one of those was sent already.
+    pub(super) fn has_sent(&self, like: impl Fn(&P) -> bool) -> bool {
+        let sent = self.last_id - self.outgoing.len() as u64;
+        self.waiting
+            .range(..=sent)
+            .any(|(_, purpose)| like(purpose))
+    }
+
     /// What nobody answers any more.
     pub(super) fn into_waiting(self) -> impl Iterator<Item = P> {
         self.waiting.into_values()
