@@ -317,6 +317,7 @@ impl Config {
                 quotas: self.quota.of_users(),
             },
             limits: Limits {
+                blocks: adapter.leaves.into(),
                 interfaces: adapter.ports.into(),
                 ..Limits::default()
             },

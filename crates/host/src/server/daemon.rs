@@ -540,7 +540,9 @@ impl Daemon {
         self.laws.worker.headroom_percent = config.admission.headroom_percent;
         self.options.config = config.clone();
         let mut next = config.server_config(self.laws);
-        if let Some(hello) = self.adapter.hello() {
+        // One that is being replaced will have been.
+        let adapter = self.adapter.hello().or(self.taken_up.as_deref());
+        if let Some(hello) = adapter {
             fit(&mut next, &self.notes, hello);
         }
         self.server.handle_config(self.now, next);
