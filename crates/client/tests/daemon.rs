@@ -336,6 +336,27 @@ fn a_reader_of_a_taken_connection_misses_nothing_however_that_was_made() {
     }
 }
 
+#[test]
+fn a_sender_on_a_taken_connection_is_told_what_has_left() {
+    let daemon = Daemon::start("left");
+    // A PDU of 500 octets, 11 cells, takes 110 ms.
+    let made = daemon.builder("a.0.7", "aal5,cbr:pcr=100,max_sdu=500,rx:none");
+    daemon.admin().add(&made.transmit_pdus(4)).unwrap();
+    let taken = daemon.builder("a.0.7", "").take().unwrap();
+    let waits = std::thread::spawn(move || {
+        taken.send(&[7; 500]).unwrap();
+        let (from, before) = (Instant::now(), sleeps());
+        for _ in 0..3 {
+            taken.send(&[7; 500]).unwrap();
+        }
+        taken.flush(PATIENCE).unwrap();
+        (from.elapsed(), sleeps() - before)
+    });
+    let (took, sleeps) = waits.join().unwrap();
+    assert!(took > Duration::from_millis(200), "{took:?}");
+    assert!(sleeps < 40, "{sleeps} in {took:?}");
+}
+
 /// How often this thread has waited for something.
 fn sleeps() -> u32 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();

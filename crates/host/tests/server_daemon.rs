@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use cellgate_core::server::{
     Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, Refused, Request,
-    Resource, ResourceInfo,
+    Resource, ResourceInfo, VERSION,
 };
 use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use common::application::*;
@@ -234,7 +234,7 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
     let (_, mut vc) = steady.open(open("0.100", CBR)).unwrap();
     let mut rng = Pcg64Mcg::new(5);
     let samples = [
-        r#"{"request":{"id":1,"request":{"hello":{"version":2}}}}"#.to_owned(),
+        format!(r#"{{"request":{{"id":1,"request":{{"hello":{{"version":{VERSION}}}}}}}}}"#),
         r#"{"request":{"id":2,"request":{"list":{"from":0}}}}"#.to_owned(),
         r#"{"request":{"id":3,"request":{"open":{"address":"0.101","contract":"CBR"}}}}"#
             .replace("CBR", CBR),

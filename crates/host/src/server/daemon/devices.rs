@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AttachmentIndex, Notification};
+use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{ClientId, Confirm, FromServer, Peer, Refused, Request, TakenVc};
 use rustix::process::getpid;
 
@@ -81,22 +81,11 @@ impl Daemon {
             Ok((client, theirs)) => {
                 let peer = this_process_as(uid);
                 self.server.handle_connect_worker(self.now, client, peer);
-                let notification = self.notification_for(&how);
-                self.workers
-                    .begin(number, client, theirs, (how, notification));
+                self.workers.begin(number, client, theirs, how);
             }
             Err(error) => self.worker_ended(number, Some(Refused::Kernel(error.to_string()))),
         }
         self.settle();
-    }
-
-    /// What the connection was made with that a worker takes: one that does not know would look
-    /// every millisecond.
-    fn notification_for(&self, how: &How) -> Option<Notification> {
-        let address = how.present()?;
-        let mut all = self.server.connections();
-        let info = all.find(|info| info.address == *address)?;
-        Some(info.notification.unwrap_or(Notification::LastCell))
     }
 
     /// What workers have told.

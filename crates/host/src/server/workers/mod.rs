@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use cellgate_core::adapter::{AttachmentIndex, Notification, VcId};
+use cellgate_core::adapter::{AttachmentIndex, VcId};
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
     Address, ClientId, Confirm, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
@@ -241,13 +241,7 @@ impl Workers {
 
     /// Starts the worker of an entry; `socket` is its end of the control socket, `client` the
     /// server's.
-    pub(super) fn begin(
-        &mut self,
-        number: u32,
-        client: ClientId,
-        socket: OwnedFd,
-        (how, notification): (How, Option<Notification>),
-    ) {
+    pub(super) fn begin(&mut self, number: u32, client: ClientId, socket: OwnedFd, how: How) {
         let Some(worker) = self.workers.get_mut(&number) else {
             return;
         };
@@ -258,7 +252,6 @@ impl Workers {
             encapsulation: worker.encapsulation,
             socket,
             how,
-            notification,
             line: worker.line.clone(),
             shown: Arc::clone(&worker.shown),
             share: Arc::clone(&worker.share),

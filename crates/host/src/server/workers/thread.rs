@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use cellgate::{Address, Connection, Error, Notification, Refused, TrafficContract};
+use cellgate::{Address, Connection, Error, Refused, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
 use rustix::io::Errno;
@@ -23,16 +23,6 @@ pub(in super::super) enum How {
     Take(Address),
     /// Another server's worker had it; the capability goes along.
     Resume(Address, OwnedFd),
-}
-
-impl How {
-    /// Where a connection is that is not opened here.
-    pub(in super::super) fn present(&self) -> Option<&Address> {
-        match self {
-            Self::Open(..) => None,
-            Self::Take(address) | Self::Resume(address, _) => Some(address),
-        }
-    }
 }
 
 /// What a worker's connection is.
@@ -60,8 +50,6 @@ pub(super) struct Start {
     /// Its end of its control socket.
     pub(super) socket: OwnedFd,
     pub(super) how: How,
-    /// What a connection was made with that is not opened here, if anybody knows.
-    pub(super) notification: Option<Notification>,
     pub(super) line: Line,
     pub(super) shown: Arc<Shown<Counts>>,
     pub(super) share: Arc<Share>,
@@ -106,10 +94,7 @@ impl Drop for Farewell {
 }
 
 fn run(start: Start) -> Result<(), Error> {
-    let mut builder = Connection::builder().connected(start.socket);
-    if let Some(notification) = start.notification {
-        builder = builder.notification(notification);
-    }
+    let builder = Connection::builder().connected(start.socket);
     let connection = match start.how {
         How::Open(address, contract) => builder.address(address).contract(contract).open()?,
         How::Take(address) => builder.address(address).take()?,
