@@ -45,6 +45,11 @@ pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> 
     check_shown(scenario, options, &mut Silent)
 }
 
+/// Whether a scenario makes a world.
+pub fn check_world(scenario: &Scenario, options: Options) -> Result<(), Failure> {
+    caught(|| Ok(World::new(scenario, options).map(drop)?))
+}
+
 /// As [`check`], and tells how many milliseconds of virtual time have passed.
 pub fn check_shown(
     scenario: &Scenario,

@@ -54,6 +54,7 @@ pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{
     Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
+    check_world,
 };
 pub use draw::{GENERATOR, scenario_of};
 pub use error::ScenarioError;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use cellgate_lab::world::{Failure, Outcome, World, check_recorded};
+use cellgate_lab::world::{Failure, Outcome, check_recorded, check_world};
 use serde::Serialize;
 
 use super::file::{Source, TapeFile, write};
@@ -51,8 +51,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let scenario = args.source.scenario(&outs)?;
     let options = args.bug.options(!args.fast);
     // What makes no world leaves old files as they are.
-    if let Err(error) = World::new(&scenario, options) {
-        return exit(&Failure::Scenario(error));
+    if let Err(failure @ Failure::Scenario(_)) = check_world(&scenario, options) {
+        return exit(&failure);
     }
     if let Some(path) = &args.save {
         write(path, &scenario)?;
