@@ -508,6 +508,7 @@ fn kill_adapters() -> Option<Duration> {
     let load = Load::begin(&daemon.socket());
     std::thread::sleep(Duration::from_millis(500));
     let mut kills = Vec::new();
+    let mut took = Vec::new();
     for _ in 0..3 {
         let pid = adapter_pid(&daemon);
         let killed = Instant::now();
@@ -523,9 +524,11 @@ fn kill_adapters() -> Option<Duration> {
             let vcs = { control }.enumerate().ok()?.vcs.len();
             (vcs == 4).then_some(())
         });
+        took.push(killed.elapsed());
         std::thread::sleep(Duration::from_secs(1));
         kills.push((killed, Instant::now()));
     }
+    println!("3 kills: all open again after {took:.1?}");
     for run in load.end() {
         assert_eq!(run.received.wrong, 0);
         for seen in [&run.sent, &run.received] {
