@@ -26,10 +26,10 @@ fn copies_are_those_of_the_path_and_every_sdu_arrives_as_it_was_sent() {
     }
     // Each PDU is alone on its way, and crosses as a whole.
     for (way, copies) in [
-        ("sent: into its own memory", 0.0),
-        ("received: to its final place", 1.0),
+        ("taken into its own memory before they are sent", 0.0),
+        ("written where they are read", 1.0),
     ] {
-        let name = format!("copies per PDU, adapter, {way}");
+        let name = format!("SDUs of those sent, {way}");
         assert_eq!(named(&found, "goals", &name)["value"], copies);
     }
     for what in [

@@ -36,17 +36,18 @@ pub(super) fn count(daemon: &Daemon, report: &mut Report) -> anyhow::Result<()> 
     }
     let stats = connection.close(PATIENCE)?;
     // The adapter copies an SDU that it sends once, into private memory, unless the PDU crosses as
-    // a whole, and writes each that it receives once, where its reader finds it.
+    // a whole, and writes each that it receives once, where its reader finds it: these are counts
+    // of SDUs, not of octets moved.
     let both = (2 * PDUS) as f64;
     for (name, pdus, bound) in [
         (
-            "sent: into its own memory",
+            "taken into its own memory before they are sent",
             stats.pdus_transmitted - stats.pdus_crossed,
             0.0,
         ),
-        ("received: to its final place", stats.pdus_delivered, 1.0),
+        ("written where they are read", stats.pdus_delivered, 1.0),
     ] {
-        let name = format!("copies per PDU, adapter, {name}");
+        let name = format!("SDUs of those sent, {name}");
         report.count_at_most(name, pdus as f64 / both, bound);
     }
     Ok(())
