@@ -252,6 +252,43 @@ fn threads_have_the_classes_that_are_told() {
 }
 
 #[test]
+fn a_daemon_in_the_temporary_directory_is_found_there() {
+    const NAME: &str = "temporary_socket";
+    if Path::new("/run/cellgate/control.sock").exists() {
+        return println!("skipped {NAME}: this machine has a daemon");
+    }
+    let directory = Directory::new("tmp");
+    std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o777)).unwrap();
+    let config = directory.write("config.toml", "[adapter]\nports = 2\n");
+    let temporary = format!("TMPDIR={}", directory.0.display());
+    let mut words = vec!["env", "-u", "XDG_RUNTIME_DIR", "-u", "CELLGATE_SOCKET"];
+    words.push(&temporary);
+    if geteuid().is_root() {
+        words.extend([
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ]);
+    }
+    let run = |args: &[&str]| {
+        let mut program = Command::new(words[0]);
+        program
+            .args(&words[1..])
+            .arg(env!("CARGO_BIN_EXE_cellgate"));
+        program.args(args).output().unwrap()
+    };
+    let probe = run(&["--version"]);
+    if !probe.status.success() {
+        return println!("skipped {NAME}: {probe:?}");
+    }
+    let (_daemon, said) = Daemon::start(&words, &config);
+    let shown = run(&["config", "show"]);
+    assert!(shown.status.success(), "{said:?}: {shown:?}");
+    println!("ran {NAME}");
+}
+
+#[test]
 fn without_privilege_it_serves_and_says_what_is_missing() {
     let directory = Directory::new("plain");
     std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o777)).unwrap();
