@@ -208,8 +208,9 @@ struct cg_stats {
     uint64_t pdus_discarded[CG_DISCARDS_MAX];
 };
 
-/* cg_open(3). socket may be NULL: $CELLGATE_SOCKET, else /run/cellgate/control.sock, else, where that
- * is not there, $XDG_RUNTIME_DIR/cellgate/control.sock. */
+/* cg_open(3). socket may be NULL: $CELLGATE_SOCKET, else the first of these that is there:
+ * /run/cellgate/control.sock, $XDG_RUNTIME_DIR/cellgate/control.sock, and in the temporary directory
+ * cellgate-UID/control.sock if that directory is the caller's own. */
 int cg_open(cg_connection **connection, const char *socket, const char *address,
             const char *contract);
 int cg_take(cg_connection **connection, const char *socket, const char *address);

@@ -99,6 +99,7 @@ fn a_mistake_is_told_with_its_line_and_column() {
     let link = "[[interface]]\nname = \"x\"\n[interface.link.udp]\nlocal = \"127.0.0.1:1\"\n\
                 peer = \"127.0.0.1:2\"\nlabel_out = 16\nlabel_in = 16\nmtu = 1500\n";
     let connection = "[[connection]]\naddress = \"0.40\"\ncontract = \"ubr\"\n";
+    let contract = |contract| connection.replace("ubr", contract);
     for (text, place, key) in [
         (format!("{link}  labl = 5\n"), (9, 3), "labl"),
         (format!("{link}mode = \"n2\"\n"), (9, 8), "n1-cw"),
@@ -118,6 +119,74 @@ fn a_mistake_is_told_with_its_line_and_column() {
         ("[quota.no-such-user]\n".to_owned(), (1, 8), "no-such-user"),
         ("[adapter]\nvcs = 70000\n".to_owned(), (2, 7), "70000"),
         ("[[interface]]\nnam = 1\n".to_owned(), (2, 1), "nam"),
+        // Well-formed, and of no use to a server.
+        (
+            "[adapter]\nleaves = 0\n".to_owned(),
+            (2, 10),
+            "adapter.leaves",
+        ),
+        (
+            "[adapter]\nattachments = 0\n".to_owned(),
+            (2, 15),
+            "adapter.attachments",
+        ),
+        (
+            "[adapter]\nmemory_max = 0\n".to_owned(),
+            (2, 14),
+            "adapter.memory_max",
+        ),
+        ("[adapter]\nnice = -21\n".to_owned(), (2, 8), "adapter.nice"),
+        (
+            "adapter = { nice = 20 }\n".to_owned(),
+            (1, 20),
+            "adapter.nice",
+        ),
+        (
+            "[server]\nuser = \"no-such-user\"\n".to_owned(),
+            (2, 8),
+            "server.user",
+        ),
+        (
+            "[server]\nsocket_group = \"no-such-group\"\n".to_owned(),
+            (2, 16),
+            "server.socket_group",
+        ),
+        (
+            link.replace("mtu = 1500", "mtu = 9000"),
+            (3, 12),
+            "clump_cells",
+        ),
+        // A server starts without these.
+        (
+            "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n".to_owned(),
+            (3, 20),
+            "link.memory.peer: no interface b",
+        ),
+        (
+            format!("{link}[[interface]]\nname = \"a\"\nlink.memory.peer = \"x\"\n"),
+            (11, 20),
+            "x is not linked with a",
+        ),
+        (contract("cbr,aal5:pcr=0"), (3, 12), "contract: "),
+        (
+            contract("cbr,aal5:pcr=353208,max_sdu=100"),
+            (3, 12),
+            "bandwidth",
+        ),
+        (
+            contract("cbr,aal5:pcr=200000,max_sdu=100")
+                + &contract("cbr,aal5:pcr=200000,max_sdu=100").replace("0.40", "0.41"),
+            (6, 12),
+            "lo.0.41",
+        ),
+        (
+            "[[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n\
+             [[interface]]\nname = \"b\"\nlink.memory.peer = \"b\"\n"
+                .to_owned()
+                + connection,
+            (8, 11),
+            "name one of: a, b",
+        ),
     ] {
         let file = directory.write("config.toml", &text);
         let told = cellgate(&["config", "check", &file]);
@@ -249,6 +318,43 @@ fn threads_have_the_classes_that_are_told() {
     assert_eq!((firmware.fifo, firmware.nice), (expected, -20));
     assert_eq!((interrupt.fifo, service.nice), (Some(20), -10), "{said:?}");
     println!("ran thread_classes");
+}
+
+#[test]
+fn a_daemon_in_the_temporary_directory_is_found_there() {
+    const NAME: &str = "temporary_socket";
+    if Path::new("/run/cellgate/control.sock").exists() {
+        return println!("skipped {NAME}: this machine has a daemon");
+    }
+    let directory = Directory::new("tmp");
+    std::fs::set_permissions(&directory.0, PermissionsExt::from_mode(0o777)).unwrap();
+    let config = directory.write("config.toml", "[adapter]\nports = 2\n");
+    let temporary = format!("TMPDIR={}", directory.0.display());
+    let mut words = vec!["env", "-u", "XDG_RUNTIME_DIR", "-u", "CELLGATE_SOCKET"];
+    words.push(&temporary);
+    if geteuid().is_root() {
+        words.extend([
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ]);
+    }
+    let run = |args: &[&str]| {
+        let mut program = Command::new(words[0]);
+        program
+            .args(&words[1..])
+            .arg(env!("CARGO_BIN_EXE_cellgate"));
+        program.args(args).output().unwrap()
+    };
+    let probe = run(&["--version"]);
+    if !probe.status.success() {
+        return println!("skipped {NAME}: {probe:?}");
+    }
+    let (_daemon, said) = Daemon::start(&words, &config);
+    let shown = run(&["config", "show"]);
+    assert!(shown.status.success(), "{said:?}: {shown:?}");
+    println!("ran {NAME}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, PipeWriter, Write};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
@@ -195,6 +196,43 @@ fn ready_is_told_when_all_is_there_and_reloads_begin_and_end() {
     manager.await_told("STOPPING=1");
     // Nobody feeds a watchdog that there is not.
     assert_eq!(manager.told(Duration::from_millis(1)), None);
+}
+
+#[test]
+fn what_is_missing_is_told_and_asked_for_again_until_it_is_there() {
+    let manager = Manager::new();
+    let holder = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let local = holder.local_addr().expect("it is bound");
+    let more = format!(
+        "[[interface]]\nname = \"wan\"\n[interface.link.udp]\nlocal = \"{local}\"\n\
+         peer = \"127.0.0.1:9\"\nlabel_out = 16\nlabel_in = 16\nmtu = 1500\n\
+         [[connection]]\naddress = \"wan.0.41\"\ncontract = \"ubr\"\n"
+    );
+    let config = manager.configuration().replace("\"0.40", "\"x.0.40") + &more;
+    fs::write(manager.path("cellgate.toml"), config).expect("a file");
+    let service = manager.service(&[], None);
+    let ready = manager.told(PATIENCE).expect("it is ready");
+    let status = "STATUS=missing: connection wan.0.41: no such interface; interface wan: ";
+    assert!(
+        ready.contains("READY=1\n") && ready.contains(status),
+        "{ready}"
+    );
+    assert_eq!(
+        connections(&manager.socket()),
+        ["x.0.40"],
+        "others are served"
+    );
+    drop(holder);
+    manager.await_told("STATUS=all of the configuration is there");
+    assert_eq!(connections(&manager.socket()), ["x.0.40", "wan.0.41"]);
+    let said = service.end();
+    for (what, times) in [
+        ("interface wan: ", 2),
+        ("connection wan.0.41: ", 2),
+        (": is there", 2),
+    ] {
+        assert_eq!(said.matches(what).count(), times, "{said}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cellgate_core::Time;
@@ -15,22 +15,6 @@ use rustix::io::Errno;
 
 use crate::clock::now;
 use crate::{Error, ServerInfo};
-
-/// The control socket that is used where none is named: `$CELLGATE_SOCKET`, else the machine's
-/// `/run/cellgate/control.sock`, else, where that is not there, this user's
-/// `$XDG_RUNTIME_DIR/cellgate/control.sock`.
-pub fn socket_path() -> PathBuf {
-    let named = |name| std::env::var_os(name).filter(|path| !path.is_empty());
-    if let Some(path) = named("CELLGATE_SOCKET") {
-        return path.into();
-    }
-    let machine = PathBuf::from("/run/cellgate/control.sock");
-    let user = named("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("cellgate/control.sock"));
-    match user {
-        Some(user) if !machine.exists() && user.exists() => user,
-        _ => machine,
-    }
-}
 
 /// An indication, and what came along.
 #[derive(Debug)]

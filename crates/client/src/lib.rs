@@ -37,14 +37,15 @@ mod clock;
 mod connection;
 mod control;
 mod error;
+mod place;
 mod stream;
 mod usage;
 
 pub use admin::{Admin, Counters, Monitor, ServerInfo};
 pub use builder::Builder;
 pub use connection::{Connection, ConnectionCounters, Interest, Pdu, Received, Space};
-pub use control::socket_path;
 pub use error::{Error, Wait};
+pub use place::socket_path;
 pub use stream::StreamReader;
 
 pub use cellgate_core::Time;

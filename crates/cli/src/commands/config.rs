@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use cellgate_host::server::Config;
+use cellgate_host::server::{Config, ConfigError};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -15,7 +15,8 @@ use crate::output::{Exit, print, print_json_line};
 /// Check a configuration, or show what a running daemon has
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Say whether a file can be used: exit code 0, or 1 with the place of the mistake
+    /// Say whether a file can be used, with all that it names: exit code 0, or 1 with the place of
+    /// the mistake
     Check {
         /// The file (TOML); -: standard input
         file: PathBuf,
@@ -37,7 +38,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check { file, json } => {
-            read(file)?;
+            read_as(file, Config::parse_whole)?;
             let name = name(file);
             match json {
                 true => print_json_line(&json!({ "file": name }))?,
@@ -66,12 +67,16 @@ fn name(path: &Path) -> String {
     }
 }
 
-/// Reads and checks a configuration file.
+/// Reads and checks a configuration file as a daemon does.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Config> {
+    read_as(path, Config::parse)
+}
+
+fn read_as(path: &Path, parse: fn(&str) -> Result<Config, ConfigError>) -> anyhow::Result<Config> {
     let name = name(path);
     let text = match path.as_os_str() == "-" {
         true => read_all(io::stdin().lock(), &name, Config::LEN_MAX)?,
         false => read_text(path, Config::LEN_MAX)?,
     };
-    Config::parse(&text).map_err(|error| anyhow!("{name}: {error}"))
+    parse(&text).map_err(|error| anyhow!("{name}: {error}"))
 }

@@ -26,6 +26,7 @@ mod machine;
 mod message;
 mod plan;
 mod planted;
+mod possible;
 mod refused;
 mod requests;
 mod seam;
@@ -51,6 +52,7 @@ pub use message::{
     Indication, LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
 };
 pub use planted::{Bugs, Planted, Sound};
+pub use possible::Possible;
 pub use refused::{Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use seam::{

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
-use std::collections::BTreeMap;
+mod check;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,20 +11,26 @@ use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    AdapterSection, Address, AdmissionConfig, AdmissionSection, CpuLaw, InterfaceSpec, Limits,
-    Link, Open, Refused, ServerAssumptions, ServerConfig, ServerSection,
+    AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, InterfaceSpec, Limits, Link, Open,
+    ServerAssumptions, ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
-use super::links::udp_options;
 use crate::adapter::AdapterOptions;
 use crate::sys::{Cpus, SchedulingRequest};
+use check::Mistake;
 
 /// Octets of a name or path. Sockets and users have shorter ones; with it a message can tell them.
 pub(super) const TEXT_LEN_MAX: usize = 256;
+
+/// The memory that the adapter shares with each client.
+const ATTACHMENT: AttachmentSizes = AttachmentSizes {
+    event_slots: 1_024,
+    doorbell_slots: 64,
+};
 
 /// What a server is run with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,8 +117,20 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut config: Self =
             toml::from_str(text).map_err(|error| ConfigError::Text(error.to_string()))?;
-        config.check()?;
-        config.canonical()?;
+        let made = config.check().and_then(|()| config.canonical());
+        made.map_err(|mistake| mistake.place(text))?;
+        Ok(config)
+    }
+
+    /// Reads and checks a text that nobody serves yet: it has no interface or connection either
+    /// that a server would start without, and wait for in vain.
+    ///
+    /// # Errors
+    /// It is no configuration, or one that cannot be had as a whole; the message shows where.
+    pub fn parse_whole(text: &str) -> Result<Self, ConfigError> {
+        let config = Self::parse(text)?;
+        let checked = config.check_whole();
+        checked.map_err(|mistake| mistake.place(text))?;
         Ok(config)
     }
 
@@ -133,95 +152,22 @@ impl Config {
         changed
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |text: String| Err(ConfigError::Value(text));
-        let (adapter, admission) = (&self.adapter, &self.admission);
-        if !(1..=AdapterConfig::PORTS_MAX).contains(&usize::from(adapter.ports)) {
-            return wrong(format!("adapter.ports: 1 to {}", AdapterConfig::PORTS_MAX));
-        }
-        if !(1..=AdapterConfig::VCS_MAX).contains(&adapter.vcs) {
-            return wrong(format!("adapter.vcs: 1 to {}", AdapterConfig::VCS_MAX));
-        }
-        if !adapter.port_cells.is_power_of_two() {
-            return wrong("adapter.port_cells: a power of two".to_owned());
-        }
-        if adapter.clump_cells == 0 {
-            return wrong("adapter.clump_cells: 1 or more".to_owned());
-        }
-        if admission.best_effort_percent > 100 || admission.adapter_ppm > 1_000_000 {
-            return wrong("admission: more than there is".to_owned());
-        }
-        if self.mode().is_none() {
-            return wrong("server.socket_mode: octal digits, as 0660".to_owned());
-        }
-        let server = &self.server;
-        for (key, text) in [
-            ("socket", server.socket.as_deref()),
-            ("socket_mode", Some(&*server.socket_mode)),
-            ("socket_group", server.socket_group.as_deref()),
-            ("state_dir", server.state_dir.as_deref()),
-            ("user", server.user.as_deref()),
-        ] {
-            if text.is_some_and(|text| text.len() > TEXT_LEN_MAX) {
-                return wrong(format!("server.{key}: at most {TEXT_LEN_MAX} octets"));
-            }
-        }
-        let mut names = BTreeMap::new();
-        for interface in &self.interfaces {
-            if !Address::is_interface_name(&interface.name) {
-                return wrong(format!("interface {:?}: not a name", interface.name));
-            }
-            if names.insert(&interface.name, interface).is_some() {
-                return wrong(format!("interface {}: twice", interface.name));
-            }
-            let udp = udp_options(&interface.link);
-            if let Some(Err(error)) = udp.map(|udp| udp.fits(adapter.clump_cells)) {
-                return wrong(format!("interface {}: {error}", interface.name));
-            }
-        }
-        if self.interfaces.len() > usize::from(adapter.ports) {
-            return wrong("more interfaces than adapter.ports".to_owned());
-        }
-        let mut addresses = Vec::new();
-        for connection in &self.connections {
-            let address = &connection.address;
-            if address
-                .interface
-                .as_ref()
-                .is_some_and(|name| !names.contains_key(name))
-            {
-                return wrong(format!("connection {address}: no such interface"));
-            }
-            let mut on = names.values();
-            let interface = match &address.interface {
-                Some(name) => names.get(name),
-                None => on.next().filter(|_| names.len() == 1),
-            };
-            if let Some(carried) = interface.and_then(|one| one.link.bars(address.vc)) {
-                let refused = Refused::NotCarried { carried };
-                return wrong(format!("connection {address}: {refused}"));
-            }
-            if addresses.contains(&address) {
-                return wrong(format!("connection {address}: twice"));
-            }
-            addresses.push(address);
-        }
-        Ok(())
-    }
-
     /// Brings contracts and addresses into the form in which the server tells them.
-    fn canonical(&mut self) -> Result<(), ConfigError> {
+    fn canonical(&mut self) -> Result<(), Mistake> {
         let only = match &self.interfaces[..] {
             [interface] => Some(interface.name.clone()),
             _ => None,
         };
-        for connection in &mut self.connections {
+        for (number, connection) in self.connections.iter_mut().enumerate() {
             let address = &mut connection.address;
             if address.interface.is_none() {
                 address.interface.clone_from(&only);
             }
             let contract: TrafficContract = connection.contract.parse().map_err(|error| {
-                ConfigError::Value(format!("connection {address}: contract: {error}"))
+                Mistake::new(
+                    format!("connection.{number}.contract"),
+                    format!("connection {address}: contract: {error}"),
+                )
             })?;
             connection.contract = contract.to_string();
         }
@@ -290,10 +236,7 @@ impl Config {
             notes: Vec::new(),
             counters_len: None,
             ports: adapter.ports,
-            attachment: AttachmentSizes {
-                event_slots: 1_024,
-                doorbell_slots: 64,
-            },
+            attachment: ATTACHMENT,
             assumptions: ServerAssumptions {
                 cdvt_ns: admission.cdvt_ns,
                 interleaving: Interleaving {
@@ -341,9 +284,9 @@ mod tests {
         [server]
         socket = "/run/cg/control.sock"
         socket_mode = "0600"
-        socket_group = "atm"
+        socket_group = "0"
         state_dir = "/run/cg"
-        user = "cellgate"
+        user = "65534"
         [adapter]
         vcs = 64
         cpu = 1

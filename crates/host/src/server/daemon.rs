@@ -84,7 +84,7 @@ pub(super) struct Daemon {
     watchdog: Option<(Duration, Time)>,
     /// The configuration was brought about once: applications are let in.
     open: bool,
-    /// The service manager knows that the present configuration was.
+    /// The service manager knows that the present configuration was, as far as it could be.
     ready: bool,
     end: Option<Heard>,
     /// What threads of this process could not have.
@@ -237,6 +237,7 @@ impl Daemon {
             Some(self.next_look),
             self.respawn,
             self.server.next_deadline(),
+            self.operator.next_deadline(),
             self.applications.next_deadline(),
             self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
             self.watchdog.map(|(_, at)| at),
@@ -256,7 +257,7 @@ impl Daemon {
                     self.server.handle_hang_up(self.now, slow);
                 }
             }
-            let Some(message) = self.operator.next() else {
+            let Some(message) = self.operator.next(self.now) else {
                 return;
             };
             let operator = Applications::OPERATOR;
@@ -274,8 +275,8 @@ impl Daemon {
                 message,
                 ..
             } => {
-                if let Some(problem) = self.operator.hear(message) {
-                    self.say(&problem);
+                if let Some(news) = self.operator.hear(message) {
+                    self.say(&news);
                 }
             }
             Output::Client {
@@ -439,6 +440,13 @@ impl Daemon {
             self.settle();
         }
         if self
+            .operator
+            .next_deadline()
+            .is_some_and(|due| due <= self.now)
+        {
+            self.settle();
+        }
+        if self
             .urgent_until
             .take_if(|until| *until <= self.now)
             .is_some()
@@ -496,7 +504,14 @@ impl Daemon {
             }
             self.say("ready");
             // Nobody is there without a service manager.
-            let _ = sd_notify::notify(&[NotifyState::Ready]);
+            let _ = match self.operator.news() {
+                Some(news) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&news)]),
+                None => sd_notify::notify(&[NotifyState::Ready]),
+            };
+        } else if self.ready
+            && let Some(news) = self.operator.news()
+        {
+            let _ = sd_notify::notify(&[NotifyState::Status(&news)]);
         }
         if let Some((interval, at)) = self.watchdog.filter(|(_, at)| *at <= self.now) {
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);

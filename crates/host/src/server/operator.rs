@@ -1,5 +1,6 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use cellgate_core::Time;
 use cellgate_core::server::{
     Address, Confirm, ConnectionInfo, FromClient, FromServer, InterfaceInfo, Open, Refused,
     Request, VERSION,
@@ -7,7 +8,20 @@ use cellgate_core::server::{
 
 use super::Config;
 
+/// The wait before what was refused is asked for again doubles from the first to the second.
+const AGAIN_NS: [u64; 2] = [1_000_000_000, 30_000_000_000];
+/// What is asked for again at a time: each refusal is work, and applications wait meanwhile.
+const AGAIN_AT_ONCE: usize = 32;
+/// From one such time to the next.
+const PAUSE_NS: u64 = 10_000_000;
+/// What is named of all that is missing.
+const NAMED_MAX: usize = 3;
+
 /// The server's own application: it asks for what the configuration names, as others would.
+///
+/// An interface or connection that is refused is asked for again until it is there: the network may
+/// come up later than the daemon, and others give back what they have. A change or removal that is
+/// refused is not: somebody uses what stays.
 pub(super) struct Operator {
     wanted: Config,
     /// What was asked for before; connections and interfaces that others added stay.
@@ -17,9 +31,26 @@ pub(super) struct Operator {
     last_id: u64,
     /// Something was refused because there was no adapter.
     missed: bool,
+    /// What was refused otherwise, to be asked for again: what is next of it, and the rest.
+    pass: VecDeque<Request>,
+    refused: VecDeque<Request>,
+    /// When to ask for it, and the wait before that.
+    again: Option<Time>,
+    wait_ns: u64,
+    /// What is missing of the configuration.
+    missing: BTreeMap<String, Missing>,
+    /// It is not what was told last.
+    missing_changed: bool,
     /// What there is, as far as it is listed.
     interfaces: Vec<InterfaceInfo>,
     connections: Vec<ConnectionInfo>,
+}
+
+/// Something that was refused.
+struct Missing {
+    why: String,
+    /// People know since the configuration was read.
+    told: bool,
 }
 
 impl Operator {
@@ -32,6 +63,12 @@ impl Operator {
             waits_for: None,
             last_id: 0,
             missed: false,
+            pass: VecDeque::new(),
+            refused: VecDeque::new(),
+            again: None,
+            wait_ns: 0,
+            missing: BTreeMap::new(),
+            missing_changed: false,
             interfaces: Vec::new(),
             connections: Vec::new(),
         }
@@ -45,32 +82,71 @@ impl Operator {
 
     /// Brings another configuration about. What was to be removed and is not yet, is still to be.
     pub(super) fn change(&mut self, config: Config) {
-        let done = self.is_done();
         let mut before = std::mem::replace(&mut self.wanted, config);
-        if let Some(older) = self.before.take_if(|_| !done) {
+        if let Some(older) = self.before.take() {
             before.interfaces.extend(older.interfaces);
             before.connections.extend(older.connections);
         }
         self.before = Some(before);
+        for missing in self.missing.values_mut() {
+            missing.told = false;
+        }
+        self.wait_ns = 0;
+        self.look();
+    }
+
+    /// Asks for what there is, and then for what there is not.
+    fn look(&mut self) {
         self.queue = VecDeque::from([Request::Interfaces]);
+        self.pass.clear();
+        self.refused.clear();
+        self.again = None;
     }
 
     /// There is an adapter: what was refused for want of one is asked for once more.
     pub(super) fn finds_adapter(&mut self) {
         if std::mem::take(&mut self.missed) {
-            self.queue = VecDeque::from([Request::Interfaces]);
+            self.look();
         }
     }
 
-    /// Whether all is asked and confirmed.
+    /// Whether all is asked, and confirmed or refused.
     pub(super) fn is_done(&self) -> bool {
         self.queue.is_empty() && self.waits_for.is_none() && !self.missed
     }
 
+    /// What is missing of the configuration, or that nothing is, if that was not told yet.
+    pub(super) fn news(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.missing_changed) {
+            return None;
+        }
+        if self.missing.is_empty() {
+            return Some("all of the configuration is there".to_owned());
+        }
+        let named = self.missing.iter().take(NAMED_MAX);
+        let named: Vec<_> = named
+            .map(|(what, of)| format!("{what}: {}", of.why))
+            .collect();
+        let more = match self.missing.len() - named.len() {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        Some(format!("missing: {}{more}", named.join("; ")))
+    }
+
+    /// When there is something to ask for again.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.again
+    }
+
     /// The next thing to ask, once the one before is confirmed.
-    pub(super) fn next(&mut self) -> Option<FromClient> {
+    pub(super) fn next(&mut self, now: Time) -> Option<FromClient> {
         if self.waits_for.is_some() {
             return None;
+        }
+        if self.queue.is_empty() && !self.missed {
+            self.before = None;
+            self.ask_again(now);
         }
         let request = self.queue.pop_front()?;
         self.last_id += 1;
@@ -79,7 +155,35 @@ impl Operator {
         Some(FromClient::Request { id, request })
     }
 
-    /// Takes a message; what went wrong, for people.
+    /// Asks again for some of what was refused, if it is time.
+    fn ask_again(&mut self, now: Time) {
+        if self.pass.is_empty() && self.refused.is_empty() {
+            return;
+        }
+        match self.again {
+            None => {
+                let wait_ns = if self.pass.is_empty() {
+                    let [first, last] = AGAIN_NS;
+                    self.wait_ns = (self.wait_ns * 2).clamp(first, last);
+                    self.wait_ns
+                } else {
+                    PAUSE_NS
+                };
+                self.again = Some(now.plus_ns(wait_ns));
+            }
+            Some(due) if due <= now => {
+                self.again = None;
+                if self.pass.is_empty() {
+                    self.pass = std::mem::take(&mut self.refused);
+                }
+                let some = self.pass.len().min(AGAIN_AT_ONCE);
+                self.queue.extend(self.pass.drain(..some));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Takes a message; what went wrong, or right after all, for people.
     pub(super) fn hear(&mut self, message: FromServer) -> Option<String> {
         let FromServer::Confirm { id, result } = message else {
             return None;
@@ -98,17 +202,49 @@ impl Operator {
                     None => self.plan(),
                 }
             }
-            Ok(_) => {}
+            Ok(_) => {
+                let what = what(&request);
+                self.missing.remove(&what)?;
+                self.missing_changed = true;
+                return Some(format!("{what}: is there"));
+            }
             Err(Refused::AdapterAway) => self.missed = true,
-            Err(refused) => return Some(format!("{}: {refused}", what(&request))),
+            Err(refused) => return self.is_refused(request, refused.to_string()),
         }
         None
+    }
+
+    fn is_refused(&mut self, request: Request, why: String) -> Option<String> {
+        let what = what(&request);
+        let said = format!("{what}: {why}");
+        if !matches!(request, Request::AddInterface(_) | Request::Add(_)) {
+            return Some(said);
+        }
+        self.refused.push_back(request);
+        let told = match self.missing.insert(
+            what,
+            Missing {
+                told: true,
+                why: why.clone(),
+            },
+        ) {
+            Some(before) => {
+                self.missing_changed |= before.why != why;
+                before.told
+            }
+            None => {
+                self.missing_changed = true;
+                false
+            }
+        };
+        (!told).then_some(said)
     }
 
     /// Asks for the difference between what there is and what there should be.
     fn plan(&mut self) {
         // Another configuration may have come while this was listed.
         self.queue.clear();
+        self.refused.clear();
         if let Some(before) = &self.before {
             let names = |config: &Config, address: &Address| {
                 let mut connections = config.connections.iter();
@@ -145,6 +281,12 @@ impl Operator {
                 Some(_) => {}
             }
         }
+        if !self.missing.is_empty() {
+            // The rest came by hand, or is not wanted any more.
+            let asked: BTreeSet<_> = self.queue.iter().map(what).collect();
+            self.missing.retain(|what, _| asked.contains(what));
+            self.missing_changed = true;
+        }
     }
 
     /// The permanent connection that there is at the address.
@@ -174,7 +316,7 @@ mod tests {
 
     /// Ends what the operator asks next, which is `wanted`.
     fn ends(operator: &mut Operator, wanted: &Request, result: Result<Confirm, Refused>) {
-        let Some(FromClient::Request { id, request }) = operator.next() else {
+        let Some(FromClient::Request { id, request }) = operator.next(Time::ZERO) else {
             panic!("{wanted:?} is not asked");
         };
         assert_eq!(request, *wanted);
@@ -203,10 +345,10 @@ mod tests {
             lists_connections(&mut operator);
             ends(&mut operator, &add, result);
             assert_eq!(operator.is_done(), done);
-            assert!(operator.next().is_none());
+            assert!(operator.next(Time::ZERO).is_none());
             operator.finds_adapter();
         }
-        assert!(operator.next().is_none());
+        assert!(operator.next(Time::ZERO).is_none());
     }
 
     /// Loops of these names; those of `slow` are slower.
@@ -218,7 +360,8 @@ mod tests {
             };
             format!("[[interface]]\nname = {name:?}\n{rate}link.memory.peer = {name:?}\n")
         };
-        Config::parse(&names.iter().map(one).collect::<String>()).expect("a configuration")
+        let text = names.iter().map(one).collect::<String>();
+        Config::parse(&format!("[adapter]\nports = 64\n{text}")).expect("a configuration")
     }
 
     /// These interfaces.
@@ -278,7 +421,7 @@ mod tests {
         assert!(operator.is_done());
         // A change that comes while a list is under way.
         operator.change(slow.clone());
-        let Some(FromClient::Request { id, .. }) = operator.next() else {
+        let Some(FromClient::Request { id, .. }) = operator.next(Time::ZERO) else {
             panic!("the interfaces are asked for");
         };
         operator.change(usual.clone());
@@ -291,5 +434,107 @@ mod tests {
         let add = Request::AddInterface(usual.interfaces[0].clone());
         ends(&mut operator, &add, Ok(Confirm::Done));
         assert!(operator.is_done());
+    }
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO.plus_ns(ms * 1_000_000)
+    }
+
+    /// Ends what the operator asks at `ms`; the request, and what it tells of it.
+    fn answers(
+        operator: &mut Operator,
+        ms: u64,
+        result: Result<Confirm, Refused>,
+    ) -> (Request, Option<String>) {
+        let Some(FromClient::Request { id, request }) = operator.next(at_ms(ms)) else {
+            panic!("nothing is asked at {ms} ms");
+        };
+        (request, operator.hear(FromServer::Confirm { id, result }))
+    }
+
+    #[test]
+    fn what_is_refused_is_asked_again_until_it_is_there() {
+        let none = Config {
+            interfaces: Vec::new(),
+            ..Config::default()
+        };
+        let mut operator = Operator::new(none.clone());
+        let config = loops(&["a", "b"], &[]);
+        operator.change(config.clone());
+        lists(&mut operator, &none);
+        let add = |n: usize| Request::AddInterface(loops(&["a", "b"], &[]).interfaces[n].clone());
+        let refused = || Err(Refused::Interface("busy".to_owned()));
+        let told = Some("interface a: the interface cannot be had: busy".to_owned());
+        assert_eq!(answers(&mut operator, 0, refused()), (add(0), told.clone()));
+        assert_eq!(answers(&mut operator, 0, Ok(Confirm::Done)), (add(1), None));
+        assert!(operator.next(Time::ZERO).is_none());
+        assert!(operator.is_done(), "others are served");
+        let status = format!("missing: {}", told.clone().unwrap());
+        assert_eq!(operator.news(), Some(status));
+        assert_eq!(operator.news(), None);
+        let mut at = 0;
+        for wait in [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000] {
+            assert_eq!(operator.next_deadline(), Some(at_ms(at + wait)));
+            assert!(operator.next(at_ms(at + wait - 1)).is_none());
+            at += wait;
+            assert_eq!(answers(&mut operator, at, refused()), (add(0), None));
+            assert!(operator.next(at_ms(at)).is_none());
+            assert_eq!(operator.news(), None);
+        }
+        // Whoever has the configuration read again hears of it again, and it is asked for soon.
+        operator.change(config);
+        lists(&mut operator, &loops(&["b"], &[]));
+        assert_eq!(answers(&mut operator, at, refused()), (add(0), told));
+        assert!(operator.next(at_ms(at)).is_none());
+        at += 1_000;
+        let there = Some("interface a: is there".to_owned());
+        assert_eq!(
+            answers(&mut operator, at, Ok(Confirm::Done)),
+            (add(0), there)
+        );
+        assert!(operator.next(at_ms(at)).is_none());
+        assert_eq!(operator.next_deadline(), None);
+        let news = operator.news();
+        assert_eq!(news.as_deref(), Some("all of the configuration is there"));
+        // What is wanted no more is forgotten.
+        operator.change(loops(&["a", "b", "c"], &[]));
+        lists(&mut operator, &loops(&["a", "b"], &[]));
+        answers(&mut operator, at, refused());
+        assert!(operator.next(at_ms(at)).is_none());
+        operator.change(loops(&["a", "b"], &[]));
+        lists(&mut operator, &loops(&["a", "b"], &[]));
+        assert!(operator.next(at_ms(at + 60_000)).is_none());
+        assert_eq!(
+            (operator.next_deadline(), operator.missing.len()),
+            (None, 0)
+        );
+    }
+
+    #[test]
+    fn of_many_that_are_refused_some_are_asked_again_at_a_time() {
+        let names: Vec<_> = (0..60).map(|number| format!("a{number}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let mut operator = Operator::new(loops(&names, &[]));
+        operator.change(loops(&names, &[]));
+        operator.queue.clear();
+        operator.plan();
+        let mut refuse = |ms| {
+            let mut count = 0;
+            while let Some(FromClient::Request { id, .. }) = operator.next(at_ms(ms)) {
+                let result = Err(Refused::NoConnection);
+                operator.hear(FromServer::Confirm { id, result });
+                count += 1;
+            }
+            (
+                count,
+                operator.news().map_or(0, |news| news.len()),
+                operator.next_deadline(),
+            )
+        };
+        let (count, status_len, deadline) = refuse(0);
+        assert_eq!((count, deadline), (60, Some(at_ms(1_000))));
+        assert!(status_len < 500);
+        assert_eq!(refuse(1_000), (32, 0, Some(at_ms(1_010))));
+        assert_eq!(refuse(1_010), (28, 0, Some(at_ms(3_010))));
     }
 }

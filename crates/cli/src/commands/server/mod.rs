@@ -32,7 +32,8 @@ pub(crate) use save::Running;
 /// Which server, and how what it says is printed.
 #[derive(Args)]
 pub(crate) struct Server {
-    /// The server's control socket [default: $CELLGATE_SOCKET, the machine's, this user's]
+    /// The server's control socket [default: $CELLGATE_SOCKET, else the first that is there of
+    /// /run/cellgate, $XDG_RUNTIME_DIR/cellgate, cellgate-UID in the temporary directory]
     #[arg(long, value_name = "PATH", global = true)]
     socket: Option<PathBuf>,
     /// Print JSON, one object a line: what there is, what was done, or {"error": TEXT}

@@ -1,0 +1,243 @@
+//! What is wrong with a configuration that is well-formed TOML, and where.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
+use cellgate_core::contract::CellRate;
+use cellgate_core::ring::AttachmentGeometry;
+use cellgate_core::server::{Address, CpuLaw, InterfaceSpec, Link, Open, Possible, Refused};
+use toml::de::{DeTable, DeValue};
+
+use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
+use crate::server::links::udp_options;
+use crate::server::privileges::{group, user};
+
+/// What is wrong with the value at `key`: names and numbers from the file's top, between dots.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    key: String,
+    text: String,
+}
+
+impl Mistake {
+    pub(super) fn new(key: impl Into<String>, text: impl Into<String>) -> Self {
+        let (key, text) = (key.into(), text.into());
+        Self { key, text }
+    }
+
+    /// A value of a section with one key.
+    fn of(key: &str, text: impl std::fmt::Display) -> Self {
+        Self::new(key, format!("{key}: {text}"))
+    }
+
+    /// With its place in the text, as far as the text has it.
+    pub(super) fn place(self, text: &str) -> ConfigError {
+        let Some(at) = find(text, &self.key) else {
+            return ConfigError::Value(self.text);
+        };
+        let before = text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let shown = text.lines().nth(line - 1).unwrap_or_default();
+        let (margin, pad) = (" ".repeat(line.to_string().len()), " ".repeat(column - 1));
+        ConfigError::Value(format!(
+            "mistake at line {line}, column {column}\n{margin} |\n{line} | {shown}\n\
+             {margin} | {pad}^\n{}\n",
+            self.text
+        ))
+    }
+}
+
+/// Where the value at `key` begins, or what would hold it.
+fn find(text: &str, key: &str) -> Option<usize> {
+    let all = DeTable::parse(text).ok()?.into_inner();
+    let all = DeValue::Table(all);
+    let (mut value, mut at) = (&all, None);
+    for step in key.split('.') {
+        let next = match step.parse::<usize>() {
+            Ok(number) if value.is_array() => value.get(number),
+            _ => value.get(step),
+        };
+        let Some(next) = next else {
+            break;
+        };
+        at = Some(next.span().start);
+        value = next.get_ref();
+    }
+    at
+}
+
+impl Config {
+    /// What no server can start with.
+    pub(super) fn check(&self) -> Result<(), Mistake> {
+        self.check_sections()?;
+        let names = self.check_interfaces()?;
+        self.check_connections(&names)
+    }
+
+    fn check_sections(&self) -> Result<(), Mistake> {
+        let wrong = |key, text: &str| Err(Mistake::of(key, text));
+        let (server, adapter, admission) = (&self.server, &self.adapter, &self.admission);
+        if !(1..=AdapterConfig::PORTS_MAX).contains(&usize::from(adapter.ports)) {
+            return wrong(
+                "adapter.ports",
+                &format!("1 to {}", AdapterConfig::PORTS_MAX),
+            );
+        }
+        if !(1..=AdapterConfig::VCS_MAX).contains(&adapter.vcs) {
+            return wrong("adapter.vcs", &format!("1 to {}", AdapterConfig::VCS_MAX));
+        }
+        if adapter.leaves == 0 {
+            return wrong("adapter.leaves", "1 or more");
+        }
+        if adapter.attachments == 0 {
+            return wrong("adapter.attachments", "1 or more");
+        }
+        let own = AttachmentGeometry::new(ATTACHMENT);
+        let own = own.map_or(0, |own| own.from_adapter_len() + own.from_client_len()) as u64;
+        if adapter.memory_max < own {
+            let text = format!("{own} octets or more, which the daemon itself has");
+            return wrong("adapter.memory_max", &text);
+        }
+        if !(-20..=19).contains(&adapter.nice) {
+            return wrong("adapter.nice", "-20 to 19");
+        }
+        if !adapter.port_cells.is_power_of_two() {
+            return wrong("adapter.port_cells", "a power of two");
+        }
+        if adapter.clump_cells == 0 {
+            return wrong("adapter.clump_cells", "1 or more");
+        }
+        if admission.best_effort_percent > 100 {
+            return wrong("admission.best_effort_percent", "more than there is");
+        }
+        if admission.adapter_ppm > 1_000_000 {
+            return wrong("admission.adapter_ppm", "more than there is");
+        }
+        if self.mode().is_none() {
+            return wrong("server.socket_mode", "octal digits, as 0660");
+        }
+        for (key, text) in [
+            ("server.socket", server.socket.as_deref()),
+            ("server.socket_mode", Some(&*server.socket_mode)),
+            ("server.socket_group", server.socket_group.as_deref()),
+            ("server.state_dir", server.state_dir.as_deref()),
+            ("server.user", server.user.as_deref()),
+        ] {
+            if text.is_some_and(|text| text.len() > TEXT_LEN_MAX) {
+                return wrong(key, &format!("at most {TEXT_LEN_MAX} octets"));
+            }
+        }
+        if let Some(Err(error)) = server.user.as_deref().map(user) {
+            return wrong("server.user", &error.to_string());
+        }
+        if let Some(Err(error)) = server.socket_group.as_deref().map(group) {
+            return wrong("server.socket_group", &error.to_string());
+        }
+        Ok(())
+    }
+
+    fn check_interfaces(&self) -> Result<BTreeMap<&str, &InterfaceSpec>, Mistake> {
+        let mut names = BTreeMap::new();
+        for (number, interface) in self.interfaces.iter().enumerate() {
+            let name = &*interface.name;
+            let wrong = |key: &str, text: String| {
+                let key = format!("interface.{number}.{key}");
+                Err(Mistake::new(key, text))
+            };
+            if !Address::is_interface_name(name) {
+                return wrong("name", format!("interface {name:?}: not a name"));
+            }
+            if names.insert(name, interface).is_some() {
+                return wrong("name", format!("interface {name}: twice"));
+            }
+            let udp = udp_options(&interface.link);
+            if let Some(Err(error)) = udp.map(|udp| udp.fits(self.adapter.clump_cells)) {
+                return wrong("link", format!("interface {name}: {error}"));
+            }
+        }
+        let ports = usize::from(self.adapter.ports);
+        if self.interfaces.len() > ports {
+            let text = "more interfaces than adapter.ports";
+            return Err(Mistake::new(format!("interface.{ports}"), text));
+        }
+        Ok(names)
+    }
+
+    fn check_connections(&self, names: &BTreeMap<&str, &InterfaceSpec>) -> Result<(), Mistake> {
+        let mut addresses = BTreeSet::new();
+        for (number, Open { address, .. }) in self.connections.iter().enumerate() {
+            let wrong = |text: &str| {
+                let text = format!("connection {address}: {text}");
+                Err(Mistake::new(format!("connection.{number}.address"), text))
+            };
+            let mut on = names.values();
+            let interface = match &address.interface {
+                Some(name) => match names.get(&**name) {
+                    None => return wrong("no such interface"),
+                    found => found,
+                },
+                None => on.next().filter(|_| names.len() == 1),
+            };
+            if let Some(carried) = interface.and_then(|one| one.link.bars(address.vc)) {
+                return wrong(&Refused::NotCarried { carried }.to_string());
+            }
+            if !addresses.insert(address) {
+                return wrong("twice");
+            }
+        }
+        Ok(())
+    }
+
+    /// What a server starts without, and whatever the machine and its other users, never has.
+    pub(super) fn check_whole(&self) -> Result<(), Mistake> {
+        self.check_peers()?;
+        // No machine is as fast.
+        let laws = Laws {
+            adapter: CpuLaw::default(),
+            worker: CpuLaw::default(),
+            worker_ppm: 0,
+        };
+        let mut possible = Possible::new(self.server_config(laws));
+        let mut lines = BTreeMap::new();
+        for (interface, port) in self.interfaces.iter().zip((0..).map(PortIndex)) {
+            let line = interface.line_rate.unwrap_or(CellRate::OC3);
+            possible.add_line(port, line);
+            lines.insert(&*interface.name, (port, line));
+        }
+        for (number, open) in self.connections.iter().enumerate() {
+            let wrong = |key: &str, refused: Refused| {
+                let text = format!("connection {}: {key}: {refused}", open.address);
+                Mistake::new(format!("connection.{number}.{key}"), text)
+            };
+            let name = open.address.interface.as_deref();
+            let Some((port, line)) = name.and_then(|name| lines.get(name)) else {
+                let names = lines.keys().map(|name| (*name).to_owned()).collect();
+                return Err(wrong("address", Refused::InterfaceUnnamed { names }));
+            };
+            let admitted = possible.admit(*port, *line, open);
+            admitted.map_err(|refused| wrong("contract", refused))?;
+        }
+        Ok(())
+    }
+
+    /// Memory links have two ends.
+    fn check_peers(&self) -> Result<(), Mistake> {
+        for (number, InterfaceSpec { name, link, .. }) in self.interfaces.iter().enumerate() {
+            let Link::Memory { peer } = link else {
+                continue;
+            };
+            let mut all = self.interfaces.iter();
+            let back = Link::Memory { peer: name.clone() };
+            let why = match all.find(|other| other.name == *peer) {
+                None => format!("no interface {peer}"),
+                Some(other) if other.link != back => format!("{peer} is not linked with {name}"),
+                Some(_) => continue,
+            };
+            let text = format!("interface {name}: link.memory.peer: {why}");
+            let key = format!("interface.{number}.link.memory.peer");
+            return Err(Mistake::new(key, text));
+        }
+        Ok(())
+    }
+}
