@@ -20,6 +20,13 @@ def test_a_run_is_what_its_scenario_says():
     assert cellgate.run(load(STAR)) == outcome
 
 
+def test_the_reference_judges_unless_it_is_to_be_fast():
+    judged = cellgate.run(STAR)
+    assert judged["judged_cells"] > 0
+    assert cellgate.run(STAR, fast=True) == judged | {"judged_cells": 0}
+    assert all(cellgate.run(cellgate.scenario_of(seed))["judged_cells"] > 0 for seed in range(4))
+
+
 def test_changes_go_by_name_index_and_both_separators():
     scenario = load(STAR)
     before = deepcopy(scenario)

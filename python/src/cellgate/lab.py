@@ -12,7 +12,7 @@ from . import _native
 Scenario = Mapping[str, Any] | str | os.PathLike
 
 
-def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
+def run(scenario: Scenario, *, fast: bool = False, **changes: Any) -> dict[str, Any]:
     """Runs a scenario and gives its outcome, as nested dictionaries.
 
     ``scenario`` is a scenario as a dictionary, or the path of a TOML file. ``changes`` are made
@@ -21,15 +21,18 @@ def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
 
         run("star.toml", duration_ns=10_000_000, sources__hazard__traffic__paced__cell_s=50_000)
 
+    Beside each adapter runs the reference that judges it, unless ``fast`` (as ``cellgate sim run
+    --fast``): it takes time, and changes nothing but ``judged_cells``.
+
     Raises ``ValueError`` if the scenario makes no sense, ``Violation`` if something happened that
     must not.
     """
-    return outcome(change(load(scenario), changes))
+    return outcome(change(load(scenario), changes), fast)
 
 
-def outcome(scenario: Mapping[str, Any]) -> dict[str, Any]:
+def outcome(scenario: Mapping[str, Any], fast: bool) -> dict[str, Any]:
     """Runs a scenario as it is."""
-    return json.loads(_native.run_json(json.dumps(scenario, default=_plain)))
+    return json.loads(_native.run_json(json.dumps(scenario, default=_plain), fast))
 
 
 def _plain(value: Any) -> Any:
