@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from . import _native
@@ -15,9 +16,9 @@ Scenario = Mapping[str, Any] | str | os.PathLike
 def run(scenario: Scenario, *, fast: bool = False, **changes: Any) -> dict[str, Any]:
     """Runs a scenario and gives its outcome, as nested dictionaries.
 
-    ``scenario`` is a scenario as a dictionary, or the path of a TOML file. ``changes`` are made
-    before the run; a key says where, parts joined by ``.`` or ``__``, a part of a list being an
-    index or a name::
+    ``scenario`` is a scenario as a dictionary, or the path of a TOML file, or of JSON if its name
+    ends in ``.json``. ``changes`` are made before the run; a key says where, parts joined by ``.``
+    or ``__``, a part of a list being an index or a name::
 
         run("star.toml", duration_ns=10_000_000, sources__hazard__traffic__paced__cell_s=50_000)
 
@@ -72,8 +73,9 @@ def load(scenario: Scenario) -> dict[str, Any]:
     """A scenario as a dictionary of its own."""
     if isinstance(scenario, Mapping):
         return deepcopy(dict(scenario))
+    read = json.load if Path(scenario).suffix == ".json" else tomllib.load
     with open(scenario, "rb") as file:
-        return tomllib.load(file)
+        return read(file)
 
 
 def change(scenario: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
