@@ -281,6 +281,33 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
 }
 
 #[test]
+fn who_sends_no_sdus_of_its_own_needs_none() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, tape) = (folder.join("no-sdus.toml"), folder.join("no-sdus.pcapng"));
+    let (plan, tape) = (plan.to_str().expect("UTF-8"), tape.to_str().expect("UTF-8"));
+    std::fs::write(plan, PLAN).expect("a file");
+    let recorded = sim(&["run", "--plan", plan, "--trace", tape]);
+    assert_eq!(recorded.status.code(), Some(0), "{recorded:?}");
+    let cell = format!(
+        "{{ cells = [{{ at_ns = 9, octets = '{}' }}] }}",
+        "0".repeat(104)
+    );
+    for traffic in [
+        "{ scan = { cell_s = 9 } }",
+        "{ capture = 'no-sdus.pcapng' }",
+        &cell,
+    ] {
+        let text = PLAN.replace("{ paced = { cell_s = 5000 } }", traffic);
+        let text = text.replace("sdus = [400]", "");
+        std::fs::write(plan, text).expect("a file");
+        let run = sim(&["run", "--plan", plan, "--json"]);
+        assert_eq!(run.status.code(), Some(0), "{traffic}: {run:?}");
+        let told: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        assert!(told["cells"].as_u64() > Some(0), "{traffic}: {told}");
+    }
+}
+
+#[test]
 fn a_scenario_that_is_read_is_not_written_over() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (plan, other) = (folder.join("read.toml"), folder.join("linked.toml"));
@@ -502,6 +529,12 @@ fn files_that_make_no_scenario_are_told() {
         ),
         ("paced = { cell_s = 5000 }", "walk = 1", "unknown variant"),
         ("sdus = [400]", "sdus = [70000]", "u16"),
+        (
+            "sdus = [400]",
+            "",
+            "connection \"one\": `sdus` has no entry",
+        ),
+        ("sdus = [400]", "sdus = [400, 11]", "12 octets at least"),
         ("to = \"b\"", "to = \"a\"", "no path"),
         ("\"b\" }]", "\"b\", step_ns = 0 }]", "step_ns"),
         ("[\"a\", \"b\"]", "[\"a\"]", "ends"),

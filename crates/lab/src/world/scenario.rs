@@ -256,7 +256,9 @@ pub struct SourceSpec {
     pub connection: String,
     /// When it sends.
     pub traffic: Traffic,
-    /// Octets of its SDUs, in turn, each at least [`SourceSpec::SDU_MIN`].
+    /// Octets of its SDUs, in turn, each at least [`SourceSpec::SDU_MIN`]; none of scans and
+    /// recordings, which have no SDUs of theirs.
+    #[serde(default)]
     pub sdus: Vec<u16>,
     /// Its first cell is due so long after everything is open.
     #[serde(default)]
