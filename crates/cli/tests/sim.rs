@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cellgate_lab::world::OUT_OF_REACH;
+use cellgate_lab::world::{OUT_OF_REACH, scenario_of};
 
 fn sim(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cellgate");
@@ -172,7 +172,18 @@ fn each_line_of_a_trace_is_an_interface_and_one_is_sent_again() {
 fn sweeps_and_double_runs_are_clean() {
     let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
     assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");
-    assert!(text(&sweep).starts_with("6 seeds"), "{sweep:?}");
+    let told = text(&sweep);
+    assert!(told.starts_with("6 seeds"), "{sweep:?}");
+    let json = sim(&["sweep", "--seeds", "0..6", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let planned: u64 = (0..6).map(|seed| scenario_of(seed).faults_planned()).sum();
+    assert!(planned > 20 && json["faults"] == planned, "{json}");
+    assert!(
+        told.contains(&format!("\n{planned} faults planned; ")),
+        "{told}"
+    );
+    let cells = json["cells"].as_u64().expect("a number");
+    assert_eq!(json["link_time_ms"], cells * 1_000 / 353_207, "{json}");
     let cut = sim(&["sweep", "--seeds", "1_000_000", "--budget", "1s"]);
     assert_eq!(cut.status.code(), Some(0), "{cut:?}");
     assert!(text(&cut).contains(": stopped by the budget"), "{cut:?}");

@@ -45,6 +45,16 @@ pub struct Scenario {
     pub applications: Vec<ApplicationSpec>,
 }
 
+impl Scenario {
+    /// How much is to go wrong: faults, servers' deaths, and commands that find no room. Not all of
+    /// it comes to pass: a fault of a cell that is never sent meets none.
+    pub fn faults_planned(&self) -> u64 {
+        let of_servers = self.servers.iter();
+        let of_servers = of_servers.map(|server| server.crashes.len() + server.refused.len());
+        (self.faults.len() + of_servers.sum::<usize>()) as u64
+    }
+}
+
 /// A host: an adapter with a port for each of its links, and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
