@@ -32,12 +32,16 @@ fn value_error(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Runs a scenario (JSON) and gives its outcome (JSON).
+/// Runs a scenario (JSON) and gives its outcome (JSON). With `fast` no reference runs beside it.
 #[pyfunction]
-fn run_json(py: Python<'_>, scenario: &str) -> PyResult<String> {
+fn run_json(py: Python<'_>, scenario: &str, fast: bool) -> PyResult<String> {
     let scenario: Scenario = serde_json::from_str(scenario).map_err(value_error)?;
+    let options = Options {
+        reference: !fast,
+        ..Options::default()
+    };
     // Other threads of Python go on meanwhile.
-    let outcome = py.detach(|| check(&scenario, Options::default()));
+    let outcome = py.detach(|| check(&scenario, options));
     let outcome = outcome.map_err(|failure| match failure {
         Failure::Scenario(error) => value_error(error),
         Failure::Violation(violation) => Violation::new_err(violation.to_string()),

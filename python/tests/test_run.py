@@ -1,5 +1,6 @@
 """Single runs: what is changed is changed, what makes no sense is an error."""
 
+import json
 from copy import deepcopy
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def test_a_run_is_what_its_scenario_says():
     assert cellgate.run(load(STAR)) == outcome
 
 
+def test_the_reference_judges_unless_it_is_to_be_fast():
+    judged = cellgate.run(STAR)
+    assert judged["judged_cells"] > 0
+    assert cellgate.run(STAR, fast=True) == judged | {"judged_cells": 0}
+    assert all(cellgate.run(cellgate.scenario_of(seed))["judged_cells"] > 0 for seed in range(4))
+
+
 def test_changes_go_by_name_index_and_both_separators():
     scenario = load(STAR)
     before = deepcopy(scenario)
@@ -32,6 +40,16 @@ def test_changes_go_by_name_index_and_both_separators():
     longer = cellgate.run(scenario, duration_ns=4_000_000)
     assert longer["cells"] > outcome["cells"]
     assert scenario == before, "a scenario is not changed by its runs"
+
+
+def test_a_file_of_json_is_read_as_such(tmp_path):
+    scenario = cellgate.scenario_of(4)
+    file = tmp_path / "four.json"
+    file.write_text(json.dumps(scenario))
+    assert cellgate.run(file) == cellgate.run(str(file)) == cellgate.run(scenario)
+    file.write_text("duration_ns = 1")
+    with pytest.raises(ValueError):
+        cellgate.run(file)
 
 
 def test_numbers_of_numpy_are_numbers():

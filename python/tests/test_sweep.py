@@ -47,6 +47,12 @@ def test_a_row_has_its_changes_and_its_outcome(serial):
     assert len({row["trace_hash"] for row in serial}) > 400, "points differ"
 
 
+def test_a_sweep_is_judged_unless_it_is_to_be_fast(serial):
+    assert all(row["judged_cells"] > 0 for row in serial)
+    fast = cellgate.sweep(STAR, GRID, Serial(), fast=True)
+    assert fast == [row | {"judged_cells": 0} for row in serial]
+
+
 def test_a_row_goes_by_the_names_that_its_point_has():
     points = [
         {"hosts": [{"name": n} for n in names], "links": [{"ends": [n, "s"]} for n in names]}

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use cellgate_lab::world::OUT_OF_REACH;
+use cellgate_lab::world::{OUT_OF_REACH, scenario_of};
 
 fn sim(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_cellgate");
@@ -172,7 +172,18 @@ fn each_line_of_a_trace_is_an_interface_and_one_is_sent_again() {
 fn sweeps_and_double_runs_are_clean() {
     let sweep = sim(&["sweep", "--seeds", "0..6", "--jobs", "2", "--isolation"]);
     assert_eq!(sweep.status.code(), Some(0), "{sweep:?}");
-    assert!(text(&sweep).starts_with("6 seeds"), "{sweep:?}");
+    let told = text(&sweep);
+    assert!(told.starts_with("6 seeds"), "{sweep:?}");
+    let json = sim(&["sweep", "--seeds", "0..6", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let planned: u64 = (0..6).map(|seed| scenario_of(seed).faults_planned()).sum();
+    assert!(planned > 20 && json["faults"] == planned, "{json}");
+    assert!(
+        told.contains(&format!("\n{planned} faults planned; ")),
+        "{told}"
+    );
+    let cells = json["cells"].as_u64().expect("a number");
+    assert_eq!(json["link_time_ms"], cells * 1_000 / 353_207, "{json}");
     let cut = sim(&["sweep", "--seeds", "1_000_000", "--budget", "1s"]);
     assert_eq!(cut.status.code(), Some(0), "{cut:?}");
     assert!(text(&cut).contains(": stopped by the budget"), "{cut:?}");
@@ -278,6 +289,33 @@ fn what_is_wrong_has_an_exit_code_and_a_small_file() {
     let told = String::from_utf8_lossy(&refused.stderr);
     let what = "connection \"one\": of its 20000 cells/s its contract lets pass 5000";
     assert!(told.contains(what), "{told}");
+}
+
+#[test]
+fn who_sends_no_sdus_of_its_own_needs_none() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (plan, tape) = (folder.join("no-sdus.toml"), folder.join("no-sdus.pcapng"));
+    let (plan, tape) = (plan.to_str().expect("UTF-8"), tape.to_str().expect("UTF-8"));
+    std::fs::write(plan, PLAN).expect("a file");
+    let recorded = sim(&["run", "--plan", plan, "--trace", tape]);
+    assert_eq!(recorded.status.code(), Some(0), "{recorded:?}");
+    let cell = format!(
+        "{{ cells = [{{ at_ns = 9, octets = '{}' }}] }}",
+        "0".repeat(104)
+    );
+    for traffic in [
+        "{ scan = { cell_s = 9 } }",
+        "{ capture = 'no-sdus.pcapng' }",
+        &cell,
+    ] {
+        let text = PLAN.replace("{ paced = { cell_s = 5000 } }", traffic);
+        let text = text.replace("sdus = [400]", "");
+        std::fs::write(plan, text).expect("a file");
+        let run = sim(&["run", "--plan", plan, "--json"]);
+        assert_eq!(run.status.code(), Some(0), "{traffic}: {run:?}");
+        let told: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        assert!(told["cells"].as_u64() > Some(0), "{traffic}: {told}");
+    }
 }
 
 #[test]
@@ -502,6 +540,12 @@ fn files_that_make_no_scenario_are_told() {
         ),
         ("paced = { cell_s = 5000 }", "walk = 1", "unknown variant"),
         ("sdus = [400]", "sdus = [70000]", "u16"),
+        (
+            "sdus = [400]",
+            "",
+            "connection \"one\": `sdus` has no entry",
+        ),
+        ("sdus = [400]", "sdus = [400, 11]", "12 octets at least"),
         ("to = \"b\"", "to = \"a\"", "no path"),
         ("\"b\" }]", "\"b\", step_ns = 0 }]", "step_ns"),
         ("[\"a\", \"b\"]", "[\"a\"]", "ends"),

@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from . import _native
@@ -12,24 +13,27 @@ from . import _native
 Scenario = Mapping[str, Any] | str | os.PathLike
 
 
-def run(scenario: Scenario, **changes: Any) -> dict[str, Any]:
+def run(scenario: Scenario, *, fast: bool = False, **changes: Any) -> dict[str, Any]:
     """Runs a scenario and gives its outcome, as nested dictionaries.
 
-    ``scenario`` is a scenario as a dictionary, or the path of a TOML file. ``changes`` are made
-    before the run; a key says where, parts joined by ``.`` or ``__``, a part of a list being an
-    index or a name::
+    ``scenario`` is a scenario as a dictionary, or the path of a TOML file, or of JSON if its name
+    ends in ``.json``. ``changes`` are made before the run; a key says where, parts joined by ``.``
+    or ``__``, a part of a list being an index or a name::
 
         run("star.toml", duration_ns=10_000_000, sources__hazard__traffic__paced__cell_s=50_000)
+
+    Beside each adapter runs the reference that judges it, unless ``fast`` (as ``cellgate sim run
+    --fast``): it takes time, and changes nothing but ``judged_cells``.
 
     Raises ``ValueError`` if the scenario makes no sense, ``Violation`` if something happened that
     must not.
     """
-    return outcome(change(load(scenario), changes))
+    return outcome(change(load(scenario), changes), fast)
 
 
-def outcome(scenario: Mapping[str, Any]) -> dict[str, Any]:
+def outcome(scenario: Mapping[str, Any], fast: bool) -> dict[str, Any]:
     """Runs a scenario as it is."""
-    return json.loads(_native.run_json(json.dumps(scenario, default=_plain)))
+    return json.loads(_native.run_json(json.dumps(scenario, default=_plain), fast))
 
 
 def _plain(value: Any) -> Any:
@@ -69,8 +73,9 @@ def load(scenario: Scenario) -> dict[str, Any]:
     """A scenario as a dictionary of its own."""
     if isinstance(scenario, Mapping):
         return deepcopy(dict(scenario))
+    read = json.load if Path(scenario).suffix == ".json" else tomllib.load
     with open(scenario, "rb") as file:
-        return tomllib.load(file)
+        return read(file)
 
 
 def change(scenario: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,9 @@ RUNS_PER_TASK = 16
 """A run takes milliseconds: one at a time, most of the time would go into handing them over."""
 
 
-def sweep(scenario: Scenario, grid: Grid, executor: Executor | None = None) -> list[Row]:
+def sweep(
+    scenario: Scenario, grid: Grid, executor: Executor | None = None, *, fast: bool = False
+) -> list[Row]:
     """Runs a scenario for every point of ``grid``; rows for a data frame, in the grid's order.
 
     ``grid`` gives the values of each change (all combinations are run, the last key fastest), or
@@ -25,14 +27,14 @@ def sweep(scenario: Scenario, grid: Grid, executor: Executor | None = None) -> l
     A row has the changes of its point, and the outcome with the parts of a key joined by ``.``.
     ``executor`` is anything that has ``submit`` as ``concurrent.futures.Executor`` has it, such as
     ``Client.get_executor()`` of Dask; none: a pool of processes for this sweep. Rows are the same
-    whatever it is.
+    whatever it is. ``fast`` is that of ``run``.
     """
     scenario = load(scenario)
     tasks = [list(task) for task in _batched(points(grid), RUNS_PER_TASK)]
     if executor is not None:
-        return _gather(scenario, tasks, executor)
+        return _gather(scenario, tasks, executor, fast)
     with ProcessPoolExecutor() as pool:
-        return _gather(scenario, tasks, pool)
+        return _gather(scenario, tasks, pool, fast)
 
 
 def points(grid: Grid) -> list[dict[str, Any]]:
@@ -46,8 +48,8 @@ def _batched(items: list[Any], size: int) -> Iterator[list[Any]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
-def _gather(scenario: dict, tasks: list[list[dict]], executor: Executor) -> list[Row]:
-    futures = [executor.submit(_rows, scenario, task) for task in tasks]
+def _gather(scenario: dict, tasks: list[list[dict]], executor: Executor, fast: bool) -> list[Row]:
+    futures = [executor.submit(_rows, scenario, task, fast) for task in tasks]
     return _alike([row for future in futures for row in future.result()])
 
 
@@ -57,15 +59,15 @@ def _alike(rows: list[Row]) -> list[Row]:
     return [row | {key: row.get(key, 0) for key in reasons} for row in rows]
 
 
-def _rows(scenario: dict, task: list[dict]) -> list[Row]:
-    return [row(scenario, point) for point in task]
+def _rows(scenario: dict, task: list[dict], fast: bool) -> list[Row]:
+    return [row(scenario, point, fast) for point in task]
 
 
-def row(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> Row:
+def row(scenario: Mapping[str, Any], changes: Mapping[str, Any], fast: bool) -> Row:
     """One run as a row."""
     changed = change(load(scenario), changes)
     try:
-        told = outcome(changed)
+        told = outcome(changed, fast)
     except Exception as error:
         error.add_note(f"at {dict(changes)}")
         raise

@@ -582,7 +582,10 @@ fn check(spec: &SourceSpec, connection: &Connection) -> Result<(), ScenarioError
                 return Err(ScenarioError::Recording(spec.connection.clone()));
             }
         }
-        _ if spec.sdus.is_empty() || !spec.sdus.iter().all(fits) => {
+        _ if spec.sdus.is_empty() => {
+            return Err(ScenarioError::NoSdus(spec.connection.clone()));
+        }
+        _ if !spec.sdus.iter().all(fits) => {
             return Err(ScenarioError::Sdu(spec.connection.clone()));
         }
         _ => {}

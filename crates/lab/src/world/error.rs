@@ -18,8 +18,9 @@ pub enum ScenarioError {
     AddressInUse(String),
     /// More than one source sends PDUs on a connection.
     TwoSources(String),
-    /// A source without SDUs, or with one that is too short to say whose it is or too long for the
-    /// contract.
+    /// A source that sends SDUs has none.
+    NoSdus(String),
+    /// A source with an SDU that is too short to say whose it is or too long for the contract.
     Sdu(String),
     /// A source that is there to do no harm is too fast: cells per second, what has fewer, how
     /// many.
@@ -58,6 +59,11 @@ impl fmt::Display for ScenarioError {
                 write!(f, "connection {name:?}: its address is taken on a line")
             }
             Self::TwoSources(name) => write!(f, "connection {name:?}: two sources send PDUs on it"),
+            Self::NoSdus(name) => write!(
+                f,
+                "a source of connection {name:?}: `sdus` has no entry; only scans and recorded \
+                 cells go without"
+            ),
             Self::Sdu(name) => write!(
                 f,
                 "a source of connection {name:?}: SDUs have 12 octets at least, and at most the \

@@ -135,3 +135,30 @@ fn kill(bug: String, seeds: impl Iterator<Item = u64>, options: Options) -> Kill
     }
     kill
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cellgate sim mutants --jobs 2`, as it was printed.
+    const TABLE: &str = include_str!("../../tests/data/kill_table.txt");
+
+    #[test]
+    fn the_table_has_every_bug_that_is_planted() {
+        let mut lines = TABLE.lines();
+        let mut seeds = Vec::new();
+        for bug in within_reach() {
+            let line = lines.next().unwrap_or_default();
+            let row = line.strip_prefix(&*bug).map(str::split_whitespace);
+            let tried = row.and_then(|mut row| row.next()?.parse::<u64>().ok());
+            seeds.push(tried.unwrap_or_else(|| panic!("{bug}: {line}")));
+        }
+        seeds.sort_unstable();
+        let (all, beyond) = (seeds.len(), OUT_OF_REACH.len());
+        let (median, most) = (seeds[(all - 1) / 2], seeds[all - 1]);
+        let told: Vec<String> = lines.map(str::to_owned).collect();
+        assert_eq!(told[0], format!("{all} of {all} found, survived: []"));
+        assert!(told[1].starts_with(&format!("{beyond} more of the adapter's")));
+        assert!(told[2].ends_with(&format!(": {median} at the median, {most} at most")));
+    }
+}

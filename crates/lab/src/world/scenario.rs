@@ -45,6 +45,16 @@ pub struct Scenario {
     pub applications: Vec<ApplicationSpec>,
 }
 
+impl Scenario {
+    /// How much is to go wrong: faults, servers' deaths, and commands that find no room. Not all of
+    /// it comes to pass: a fault of a cell that is never sent meets none.
+    pub fn faults_planned(&self) -> u64 {
+        let of_servers = self.servers.iter();
+        let of_servers = of_servers.map(|server| server.crashes.len() + server.refused.len());
+        (self.faults.len() + of_servers.sum::<usize>()) as u64
+    }
+}
+
 /// A host: an adapter with a port for each of its links, and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -256,7 +266,9 @@ pub struct SourceSpec {
     pub connection: String,
     /// When it sends.
     pub traffic: Traffic,
-    /// Octets of its SDUs, in turn, each at least [`SourceSpec::SDU_MIN`].
+    /// Octets of its SDUs, in turn, each at least [`SourceSpec::SDU_MIN`]; none of scans and
+    /// recordings, which have no SDUs of theirs.
+    #[serde(default)]
     pub sdus: Vec<u16>,
     /// Its first cell is due so long after everything is open.
     #[serde(default)]

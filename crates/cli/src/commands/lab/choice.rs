@@ -1,5 +1,7 @@
 //! Which experiments run, and with which settings.
 
+use std::collections::BTreeSet;
+
 use cellgate_lab::experiments::{Experiment, SettingError, Settings, all, find};
 
 /// An experiment and its settings.
@@ -35,18 +37,22 @@ pub(super) fn choose(
 }
 
 fn set(chosen: &mut [Chosen], key: &str, value: &str) -> Result<(), SettingError> {
-    let mut unknown = None;
-    let mut known = false;
+    // What there is in any of them.
+    let mut keys = BTreeSet::new();
+    let mut is_known = false;
     for one in chosen {
         match one.settings.set(key, value) {
-            Ok(()) => known = true,
-            Err(error @ SettingError::Unknown { .. }) => unknown = Some(error),
+            Ok(()) => is_known = true,
+            Err(SettingError::Unknown { known, .. }) => keys.extend(known),
             Err(error) => return Err(error),
         }
     }
-    match unknown {
-        Some(error) if !known => Err(error),
-        _ => Ok(()),
+    match is_known {
+        true => Ok(()),
+        false => Err(SettingError::Unknown {
+            key: key.to_owned(),
+            known: keys.into_iter().collect(),
+        }),
     }
 }
 
@@ -104,5 +110,18 @@ mod tests {
             assert!(error.starts_with(told), "{error}");
         }
         assert!(change("c_cell").is_err() && change("=1").is_err());
+    }
+
+    #[test]
+    fn whoever_changes_all_is_told_what_any_of_them_has() {
+        let error = choose("all", &changes("c_nothing=1"), None).err();
+        let error = error.expect("nobody has it");
+        let (_, known) = error.split_once("there is ").expect("a list");
+        let known: Vec<&str> = known.split(", ").collect();
+        let of_all = all().iter().flat_map(|one| one.parameters());
+        assert!(of_all.clone().count() > known.len(), "each once: {error}");
+        for parameter in of_all {
+            assert!(known.contains(&parameter.key), "{}: {error}", parameter.key);
+        }
     }
 }

@@ -38,6 +38,10 @@ struct Report {
     survived: Vec<String>,
     /// Alive when the budget was over, before they were given all seeds.
     untried: Vec<String>,
+    /// Half of those that were found were found by so many seeds; none was found: none.
+    seeds_median: Option<u64>,
+    /// The most that one took.
+    seeds_max: Option<u64>,
     kills: Vec<Row>,
 }
 
@@ -84,6 +88,32 @@ fn kills(
     kills.into_iter().flatten().collect()
 }
 
+/// How many seeds the bugs took that were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Effort {
+    /// Half of them took no more.
+    median: u64,
+    max: u64,
+}
+
+impl Effort {
+    /// None: none was found.
+    fn of(kills: &[Kill]) -> Option<Self> {
+        let found = kills.iter().filter(|kill| kill.seed.is_some());
+        let mut tried: Vec<u64> = found.map(|kill| kill.tried).collect();
+        tried.sort_unstable();
+        Some(Self {
+            median: *tried.get(tried.len().checked_sub(1)? / 2)?,
+            max: *tried.last()?,
+        })
+    }
+
+    fn text(self) -> String {
+        let Self { median, max } = self;
+        format!("seeds until a bug was found: {median} at the median, {max} at most\n")
+    }
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let shown = Mutex::new(Shown::new("sim mutants"));
@@ -97,8 +127,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             clear();
             let tried = kill.seed.map_or("-".into(), |_| kill.tried.to_string());
             let why = kill.text.lines().next().unwrap_or("");
+            let line = format!("{:<30} {tried:>5}  {why:.100}", kill.bug);
             // Whoever does not listen gets the exit code.
-            let _ = print(&format!("{:<30} {tried:>5}  {why:.100}\n", kill.bug));
+            let _ = print(&format!("{}\n", line.trim_end()));
         }
     };
     let began = Instant::now();
@@ -123,6 +154,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let out_of_reach: Vec<String> = OUT_OF_REACH.iter().map(|bug| format!("{bug:?}")).collect();
     let alive = kills.iter().filter(|kill| kill.seed.is_none());
     let (survived, untried): (Vec<_>, Vec<_>) = alive.partition(|kill| kill.tried == all);
+    let seeds = Effort::of(&kills);
     let names = |kills: Vec<&Kill>| -> Vec<String> {
         kills.into_iter().map(|kill| kill.bug.clone()).collect()
     };
@@ -146,6 +178,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             out_of_reach,
             survived,
             untried,
+            seeds_median: seeds.map(|seeds| seeds.median),
+            seeds_max: seeds.map(|seeds| seeds.max),
             kills,
         })?;
     } else {
@@ -157,7 +191,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         };
         print(&format!(
             "{untried}{killed} of {planted} found, survived: [{survived}]\n\
-             {beyond} more of the adapter's were not planted: no random scenario shows them\n"
+             {beyond} more of the adapter's were not planted: no random scenario shows them\n{}",
+            seeds.map_or_else(String::new, Effort::text)
         ))?;
     }
     Ok(exit)
@@ -175,6 +210,25 @@ mod tests {
             told.push(kill.bug.clone());
         });
         (told, kills)
+    }
+
+    #[test]
+    fn half_of_what_was_found_took_no_more_than_the_median() {
+        let kill = |seed: Option<u64>, tried| Kill {
+            bug: String::new(),
+            seed,
+            tried,
+            text: String::new(),
+        };
+        let of = |tried: &[u64]| {
+            let found = tried.iter().map(|&tried| kill(Some(0), tried));
+            let effort = Effort::of(&found.chain([kill(None, 500)]).collect::<Vec<_>>());
+            effort.map(|effort| (effort.median, effort.max))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[7]), Some((7, 7)));
+        assert_eq!(of(&[9, 1]), Some((1, 9)));
+        assert_eq!(of(&[9, 1, 2]), Some((2, 9)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_lab::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
@@ -32,6 +33,10 @@ struct Report {
     /// Whether those were all.
     complete: bool,
     cells: u64,
+    /// Planned, in the scenarios of those seeds.
+    faults: u64,
+    /// How long a link takes for so many cells.
+    link_time_ms: u64,
     pass: bool,
     failed_seed: Option<u64>,
     failure: Option<String>,
@@ -40,11 +45,15 @@ struct Report {
     marks: BTreeMap<String, u64>,
 }
 
+/// Cells per second of a link of 149.76 Mbit/s, as random scenarios have them.
+const LINK_CELL_S: u64 = 353_207;
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
     let options = many.bug.options(!args.fast);
     let marks = Mutex::new(Marks::default());
+    let faults = AtomicU64::new(0);
     let swept = many.sweep("sim sweep", |seed| {
         let scenario = scenario_of(seed);
         let (outcome, reached) = check_marked(&scenario, options)?;
@@ -54,8 +63,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         if let Ok(mut marks) = marks.lock() {
             marks.add(&reached);
         }
+        faults.fetch_add(scenario.faults_planned(), Ordering::Relaxed);
         Ok(outcome.cells)
     })?;
+    let faults = faults.into_inner();
+    let link_time_ms = (u128::from(swept.cells) * 1_000 / u128::from(LINK_CELL_S)) as u64;
     let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
     let compared = if args.isolation { " --isolation" } else { "" };
@@ -70,6 +82,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             seeds: swept.seeds,
             complete: swept.complete,
             cells: swept.cells,
+            faults,
+            link_time_ms,
             pass: failed.is_none() && missing.is_empty(),
             failed_seed: failed.map(|(seed, _)| *seed),
             failure: told,
@@ -86,13 +100,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             (String::new(), String::new())
         };
         print(&format!(
-            "{table}{told}{seeds} seeds, {cells} cells: {verdict}\n{never}"
+            "{table}{told}{seeds} seeds, {cells} cells: {verdict}\n\
+             {faults} faults planned; the cells take a link {}\n{never}",
+            span_text(link_time_ms)
         ))?;
     }
     match failed {
         Some((_, failure)) => exit(failure),
         None if !missing.is_empty() => Ok(Exit::Failed),
         None => Ok(Exit::Ok),
+    }
+}
+
+/// Hours, or seconds of less than one.
+fn span_text(ms: u64) -> String {
+    match ms / 3_600_000 {
+        0 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        hours => format!("{hours}.{} h", ms % 3_600_000 / 360_000),
     }
 }
 
@@ -112,4 +136,23 @@ fn text(marks: &Marks) -> String {
         .map(|mark| [name(mark), mark.count.to_string()])
         .collect();
     table(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_told_in_hours_or_seconds() {
+        for (ms, told) in [
+            (0, "0.0 s"),
+            (12_399, "12.3 s"),
+            (3_599_999, "3599.9 s"),
+            (3_600_000, "1.0 h"),
+            (36_359_999, "10.0 h"),
+            (36_360_000, "10.1 h"),
+        ] {
+            assert_eq!(span_text(ms), told, "{ms}");
+        }
+    }
 }
