@@ -124,8 +124,8 @@ impl Transmitter {
     }
 }
 
-/// How late a writer may wake up and still send all that was its due: as long as the adapter may
-/// stand still. The adapter shapes what then comes at once.
+/// How late a writer may wake up and still send all that was its due: as long as an adapter of the
+/// usual configuration may stand still. The adapter shapes what then comes at once.
 const LATE_NS: u64 = 30_000_000;
 
 /// What a waiting PDU leaves of a credit is carried on: the rate is exact whatever its size.

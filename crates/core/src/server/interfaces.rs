@@ -287,10 +287,14 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// There is an adapter again.
+    /// There is an adapter again, or there was and it was refused a link: interfaces without one
+    /// get theirs.
     pub(super) fn find_links(&mut self) {
         for name in self.interfaces.keys().cloned().collect::<Vec<_>>() {
-            if let Some(interface) = self.interfaces.get_mut(&name) {
+            if let Some(interface) = self.interfaces.get_mut(&name)
+                && !interface.linked
+                && matches!(interface.stage, LinkStage::There)
+            {
                 interface.stage = LinkStage::Relinking;
                 let (port, spec) = (interface.port, interface.spec.clone());
                 self.ask(Pending::Interface(name), AdapterAsk::Link { port, spec });

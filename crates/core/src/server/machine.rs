@@ -278,6 +278,9 @@ impl<B: Bugs> Server<B> {
     /// How adapter and links have done since the last call: guarantees at risk are told.
     pub fn handle_health(&mut self, now: Time, health: &Health) {
         self.assess(now, health);
+        if self.home.is_some() {
+            self.find_links();
+        }
         self.run(now);
     }
 

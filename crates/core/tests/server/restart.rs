@@ -1,8 +1,8 @@
 //! The adapter dies, or the server does.
 
 use cellgate_core::server::{
-    ClientId, Confirm, EndReason, FromClient, Indication, Refused, Request, Response,
-    TakenInterface,
+    AdapterAsk, AdapterRefusal, ClientId, Confirm, EndReason, FromClient, Health, Indication,
+    Refused, Request, Response, TakenInterface,
 };
 
 use crate::world::{ROOT, World, address, config, open, user, wan};
@@ -60,6 +60,33 @@ fn a_new_adapter_gets_all_that_the_old_one_had() {
         };
         assert!(world.adapter.vcs.contains_key(&opened.vc));
     }
+}
+
+#[test]
+fn a_link_that_a_new_adapter_is_refused_is_asked_for_again() {
+    let (mut world, root) = World::with_wan(config());
+    world.lose_adapter();
+    world.find_adapter();
+    let link = |(_, ask): &(_, AdapterAsk)| matches!(ask, AdapterAsk::Link { .. });
+    for _ in 0..3 {
+        let at = world.asks.iter().position(link).expect("it is asked for");
+        world.refuse_next = Some(AdapterRefusal::Link("not yet".to_owned()));
+        world.answer(at);
+        world.finish();
+        assert!(world.adapter.links.is_empty());
+        world.server.handle_health(world.now, &Health::default());
+        world.drain();
+    }
+    world.finish();
+    assert_eq!(world.adapter.links.len(), 1);
+    let Ok(Confirm::Interfaces(interfaces)) = world.done(root, Request::Interfaces) else {
+        panic!("they are listed");
+    };
+    assert!(interfaces.iter().all(|info| info.up), "{interfaces:?}");
+    // One that is there is not made again.
+    world.server.handle_health(world.now, &Health::default());
+    world.drain();
+    assert!(world.asks.is_empty());
 }
 
 #[test]
