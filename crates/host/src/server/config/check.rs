@@ -99,9 +99,6 @@ impl Config {
             let text = format!("{own} octets or more, which the daemon itself has");
             return wrong("adapter.memory_max", &text);
         }
-        if !(-20..=19).contains(&adapter.nice) {
-            return wrong("adapter.nice", "-20 to 19");
-        }
         if !adapter.port_cells.is_power_of_two() {
             return wrong("adapter.port_cells", "a power of two");
         }
@@ -127,12 +124,6 @@ impl Config {
             if text.is_some_and(|text| text.len() > TEXT_LEN_MAX) {
                 return wrong(key, &format!("at most {TEXT_LEN_MAX} octets"));
             }
-        }
-        if let Some(Err(error)) = server.user.as_deref().map(user) {
-            return wrong("server.user", &error.to_string());
-        }
-        if let Some(Err(error)) = server.socket_group.as_deref().map(group) {
-            return wrong("server.socket_group", &error.to_string());
         }
         Ok(())
     }
@@ -191,6 +182,16 @@ impl Config {
 
     /// What a server starts without, and whatever the machine and its other users, never has.
     pub(super) fn check_whole(&self) -> Result<(), Mistake> {
+        let wrong = |key, text: &str| Err(Mistake::of(key, text));
+        if !(-20..=19).contains(&self.adapter.nice) {
+            return wrong("adapter.nice", "-20 to 19");
+        }
+        if let Some(Err(error)) = self.server.user.as_deref().map(user) {
+            return wrong("server.user", &error.to_string());
+        }
+        if let Some(Err(error)) = self.server.socket_group.as_deref().map(group) {
+            return wrong("server.socket_group", &error.to_string());
+        }
         self.check_peers()?;
         // No machine is as fast.
         let laws = Laws {
@@ -205,7 +206,9 @@ impl Config {
             possible.add_line(port, line);
             lines.insert(&*interface.name, (port, line));
         }
-        for (number, open) in self.connections.iter().enumerate() {
+        // Where the file has none, somebody else may add them.
+        let connections = self.connections.iter().filter(|_| !lines.is_empty());
+        for (number, open) in connections.enumerate() {
             let wrong = |key: &str, refused: Refused| {
                 let text = format!("connection {}: {key}: {refused}", open.address);
                 Mistake::new(format!("connection.{number}.{key}"), text)
