@@ -38,6 +38,8 @@ pub struct Server<B = Sound> {
     pub(super) interfaces: BTreeMap<String, Interface>,
     /// None: there is no adapter.
     pub(super) home: Option<Home>,
+    /// When links that were refused are asked for again at the earliest.
+    link_again: Time,
     /// How it has run.
     pub(super) health: AdapterInfo,
     pub(super) tickets: BTreeMap<Ticket, Pending>,
@@ -48,6 +50,9 @@ pub struct Server<B = Sound> {
     last_indication: u64,
     pub(super) work: Work,
 }
+
+/// From one time that links are asked for again to the next, in nanoseconds.
+const LINK_AGAIN_NS: u64 = 5_000_000_000;
 
 /// The server's own attachment: permanent connections that nobody uses are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +163,7 @@ impl<B: Bugs> Server<B> {
             addresses: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             home: None,
+            link_again: Time::ZERO,
             health: AdapterInfo::default(),
             tickets: BTreeMap::new(),
             outputs: VecDeque::new(),
@@ -278,7 +284,8 @@ impl<B: Bugs> Server<B> {
     /// How adapter and links have done since the last call: guarantees at risk are told.
     pub fn handle_health(&mut self, now: Time, health: &Health) {
         self.assess(now, health);
-        if self.home.is_some() {
+        if self.home.is_some() && now >= self.link_again {
+            self.link_again = now.plus_ns(LINK_AGAIN_NS);
             self.find_links();
         }
         self.run(now);
@@ -294,6 +301,7 @@ impl<B: Bugs> Server<B> {
     /// is asked for again.
     pub fn handle_adapter_ready(&mut self, now: Time) {
         if self.home.is_none() {
+            self.link_again = now.plus_ns(LINK_AGAIN_NS);
             self.find_adapter();
         }
         self.run(now);

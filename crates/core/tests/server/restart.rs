@@ -74,8 +74,12 @@ fn a_link_that_a_new_adapter_is_refused_is_asked_for_again() {
         world.answer(at);
         world.finish();
         assert!(world.adapter.links.is_empty());
-        world.server.handle_health(world.now, &Health::default());
-        world.drain();
+        for later in [0, 1_000_000_000, 4_000_000_000] {
+            assert!(world.asks.is_empty());
+            world.now = world.now.plus_ns(later);
+            world.server.handle_health(world.now, &Health::default());
+            world.drain();
+        }
     }
     world.finish();
     assert_eq!(world.adapter.links.len(), 1);
