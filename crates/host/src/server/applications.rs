@@ -26,6 +26,9 @@ pub(super) const MESSAGES_PER_TURN: usize = 4;
 /// needs some, too.
 const USERS_PART: u64 = 8;
 
+/// The most of it: each socket that was hung up on is kept for what is unread in it.
+const ON_WAY_MAX: u64 = 8_192;
+
 /// Octets of a text that is repeated to its author.
 const TEXT_MAX: usize = 200;
 
@@ -98,7 +101,8 @@ impl Applications {
     pub(super) const OPERATOR: ClientId = ClientId(0);
 
     pub(super) fn new() -> Self {
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / USERS_PART;
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let most = (limit / USERS_PART).min(ON_WAY_MAX);
         Self {
             sockets: BTreeMap::new(),
             unread: Vec::new(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cellgate_core::contract::CellRate;
 use cellgate_lab::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
 use serde::Serialize;
@@ -45,9 +46,6 @@ struct Report {
     marks: BTreeMap<String, u64>,
 }
 
-/// Cells per second of a link of 149.76 Mbit/s, as random scenarios have them.
-const LINK_CELL_S: u64 = 353_207;
-
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     quiet_panics();
     let many = &args.many;
@@ -67,7 +65,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         Ok(outcome.cells)
     })?;
     let faults = faults.into_inner();
-    let link_time_ms = (u128::from(swept.cells) * 1_000 / u128::from(LINK_CELL_S)) as u64;
+    let link_time_ms =
+        (u128::from(swept.cells) * 1_000 / u128::from(CellRate::OC3.cell_s())) as u64;
     let marks = marks.into_inner().unwrap_or_default();
     let failed = swept.failed.as_ref();
     let compared = if args.isolation { " --isolation" } else { "" };
