@@ -1,14 +1,16 @@
 //! Scenarios that have shown a bug once: each is clean, and shows the bug when that is planted
 //! again. `tests/corpus/index.txt` has a line for each: its file, the bug, what it guards. Those
 //! without a bug (`-`) are what a seed drew that failed before something was mended: of the world,
-//! of its judge, or of a server.
+//! of its judge, or of a server; those of `isolation` failed when runs with and without hazards or
+//! hostile writes were compared.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::Scenario;
-use cellgate_lab::world::{Failure, Options, check, with_bug};
+use cellgate_lab::world::{Failure, Options, check, check_isolation, with_bug};
 
 #[test]
 fn every_plan_of_the_corpus_is_clean_and_shows_the_bug_it_names() {
@@ -28,7 +30,11 @@ fn every_plan_of_the_corpus_is_clean_and_shows_the_bug_it_names() {
         for options in [clean, Options::default()] {
             check(&scenario, options).unwrap_or_else(|failure| panic!("{file}: {failure}"));
         }
-        if bug == "-" {
+        if bug == "isolation" {
+            check_isolation(&scenario, Options::default(), &mut Silent)
+                .unwrap_or_else(|failure| panic!("{file}: {failure}"));
+        }
+        if ["-", "isolation"].contains(&bug) {
             continue;
         }
         let planted = with_bug(bug).expect(bug);

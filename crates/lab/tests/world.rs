@@ -487,6 +487,39 @@ fn isolation_is_judged_beside_full_fifos_and_stalls() {
     assert!(begins(isolated(&scenario, stalls)));
 }
 
+/// An adapter that begins eight PDUs in a step owes a sender of shorter ones no more.
+#[test]
+fn isolation_expects_no_more_pdus_than_an_adapter_begins() {
+    let of = |cell_s: u32| {
+        let contract = format!("cbr,aal0:pcr={cell_s}cps,max_sdu=52,cdvt=2ms");
+        let source = SourceSpec {
+            by_adapter: true,
+            ..SourceSpec::on("one", Traffic::Paced { cell_s }, &[48])
+        };
+        let one = connection("one", "a", "c", 32, &contract);
+        let mut scenario = star(vec![one], vec![source]);
+        scenario.hosts[0].step_ns = 50_000;
+        scenario
+    };
+    let cells = |scenario: &Scenario, canary| {
+        let options = Options {
+            canary,
+            ..Options::default()
+        };
+        check_isolation(scenario, options, &mut Silent)
+            .map(|outcome| outcome.connections["one"].delivered_pdus)
+            .map_err(|failure| failure.to_string())
+    };
+    let fast = of(168_849);
+    let contract = fast.duration_ns * 168_849 / 1_000_000_000;
+    let sent = cells(&fast, None).expect("owed no more");
+    assert!(sent + 64 < contract, "{sent} of {contract}");
+    let slow = of(150_000);
+    cells(&slow, None).expect("nothing is wrong");
+    let less = cells(&slow, Some(Canary::SourceSlows)).expect_err("half of it");
+    assert!(less.starts_with("I8 "), "{less}");
+}
+
 /// The reference would see it at the first cell.
 #[test]
 fn a_flood_that_starves_is_seen_without_a_reference() {

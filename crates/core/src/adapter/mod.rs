@@ -51,4 +51,5 @@ pub use event::{EVENT_LEN, Event, EventKind};
 pub use firmware::Adapter;
 pub use planted::Planted;
 pub use schedule::{Class, Grant, PeakRate, Schedule};
+pub use transmit::PDUS_PER_STEP;
 pub use vc::{RECEIVE_STATE_LEN, REGION_HANDLE_MAX, VC_COLD_LEN, VC_LEN};

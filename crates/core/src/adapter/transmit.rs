@@ -19,7 +19,7 @@ use crate::ring::{Queue, TransmitDescriptor, Words, queue};
 use crate::wire::{CellFormat, Header, Pti, VpiVci};
 
 /// PDUs begun on one port in one step: each costs a copy and a CRC of up to 65,535 octets.
-const PDUS_PER_STEP: u32 = 8;
+pub const PDUS_PER_STEP: u32 = 8;
 
 /// Transmit queues found empty on one port in one step: more than doorbells and finished PDUs can
 /// bring about, so that idle rings hold nobody up for long.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
+use cellgate_core::adapter::{AdapterStats, Discard, PDUS_PER_STEP, VcInfo, VcStats};
 use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
 use super::incident::{Change, SETTLED};
@@ -10,6 +10,7 @@ use super::keeps::is_shaped_at_once;
 use super::latency::Crowds;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
+use super::source::Source;
 use super::station::{Station, TRANSMIT_FIFO, tells_of_all};
 use super::tape::Watch;
 use super::topology::Place;
@@ -118,15 +119,18 @@ impl World {
         own.map(|(connection, _)| connection.name.clone()).collect()
     }
 
-    /// What became of the connections of which no switch has discarded a cell: PDUs, cells and
-    /// octets read, PDUs lost, repeated and strange, and what adapters hold against their clients.
+    /// What became of the connections of which no switch has discarded a cell, and none was given
+    /// up for coming late, which a microsecond decides: PDUs, cells and octets read, PDUs lost,
+    /// repeated and strange, and what adapters hold against their clients.
     pub(super) fn undisturbed(&self) -> BTreeMap<String, [u64; 7]> {
         let connections = (0..).zip(&self.connections);
-        let passed = connections.filter(|(_, connection)| connection.discarded == 0);
+        let passed = connections.filter(|(n, connection)| {
+            let mut ends = self.ends_of(*n);
+            let late = |info: &VcInfo| info.stats.cells_discarded.of(Discard::ReassemblyTimeout);
+            connection.discarded == 0 && ends.all(|info| late(info) == 0)
+        });
         let seen = |(n, connection): (u32, &Connection)| {
             let tally = &connection.tally;
-            let ends = self.stations.iter().flat_map(|station| &station.closed);
-            let own = ends.filter(|(whose, _)| *whose == n);
             let got = [
                 tally.delivered,
                 tally.cells,
@@ -134,11 +138,19 @@ impl World {
                 tally.lost,
                 tally.repeated,
                 tally.strangers + tally.misfits,
-                own.map(|(_, info)| info.stats.client_faults).sum(),
+                self.ends_of(n).map(|info| info.stats.client_faults).sum(),
             ];
             (connection.name.clone(), got)
         };
         passed.map(seen).collect()
+    }
+
+    /// What adapters have said of a connection's ends when these were closed.
+    fn ends_of(&self, n: u32) -> impl Iterator<Item = &VcInfo> {
+        let closed = self.stations.iter().flat_map(|station| &station.closed);
+        closed
+            .filter(move |(whose, _)| *whose == n)
+            .map(|(_, info)| info)
     }
 
     /// What has come on each connection whose sender does no harm.
@@ -170,6 +182,7 @@ impl World {
             Traffic::Paced { cell_s } => CellRate::new(cell_s),
             _ => None,
         };
+        let said = said.filter(|_| !self.is_told_too_seldom(sender));
         let Some((policed, said)) = policed.zip(said) else {
             return 0;
         };
@@ -177,6 +190,18 @@ impl World {
         let cells = Interval::of_rate(policed.min(said)).begun_in(stop.since(start));
         let longest = self.sources[sender].longest_pdu() * u64::from(spec.mids.max(1));
         cells.saturating_sub(3 * longest)
+    }
+
+    /// Whether a source's cells come from an adapter that is given more PDUs in one of its steps
+    /// than it begins.
+    fn is_told_too_seldom(&self, sender: usize) -> bool {
+        let sender = &self.sources[sender];
+        let host = self.host_before(sender.line);
+        let step = host.map_or(0, |host| self.stations[host].spec.step_ns);
+        let same = |source: &&Source| source.is_by_adapter() && source.line == sender.line;
+        let given = self.sources.iter().filter(same);
+        let given = given.map(|source| source.begins_in(Ps::from_ns(step)));
+        sender.is_by_adapter() && given.sum::<u64>() > PDUS_PER_STEP.into()
     }
 
     fn wrong(&self, invariant: &str, text: String) -> Violation {

@@ -159,6 +159,18 @@ impl Source {
         cells.max().unwrap_or(0).into()
     }
 
+    /// PDUs that it begins in `span`, at most.
+    pub(crate) fn begins_in(&self, span: Ps) -> u64 {
+        let gap = match &self.gaps {
+            Gaps::Even(gap) | Gaps::Scan(gap) => *gap,
+            Gaps::OnOff(bursts) => bursts.cell,
+            Gaps::Recorded(_) => return 0,
+        };
+        let cells = self.sdus.iter().map(|sdu| cells_of(self.sender.aal, *sdu));
+        let shortest = cells.min().unwrap_or(1).max(1);
+        gap.begun_in(span).div_ceil(shortest.into())
+    }
+
     /// How long an SDU is at the adapter that sends it at this source's rate.
     pub(crate) fn shaping(&self) -> Ps {
         let gap = match &self.gaps {
