@@ -21,15 +21,11 @@ impl World {
     /// shaper is to have sent that.
     pub(super) fn delay_bound(&self, scenario: &Scenario, crowds: &Crowds, n: usize) -> Ps {
         let Connection { to, path, .. } = &self.connections[n];
-        let mut bound = Ps::ZERO;
-        for (nth, line) in path.iter().enumerate() {
-            let queue = match self.places[line ^ 1] {
-                Place::Switch { switch, .. } if nth > 0 => self.most_waiting(switch, *line),
-                _ => crowds.of(*line),
-            };
-            let queued = self.lines[*line].cell().times(queue + 1);
+        let mut bound = self.wait_bound(crowds, n);
+        for line in path {
+            let own = self.lines[*line].cell();
             let delay = Ps::from_ns(scenario.links[line / 2].delay_ns);
-            bound = bound.plus(delay).plus(queued);
+            bound = bound.plus(delay).plus(own.times(1));
             // A cell that another overtakes has that one's place, which may have been ready until
             // the first arrived.
             let late = delay.plus(self.lines[*line].cell().times(2));
@@ -56,6 +52,19 @@ impl World {
         let late = host.step_ns.saturating_mul(STEPS);
         let late = late.saturating_add(host.wake_up_ns).saturating_add(told);
         bound.plus(Ps::from_ns(late.saturating_add(stalled)))
+    }
+
+    /// The longest that a cell of a connection waits behind others on its way.
+    pub(super) fn wait_bound(&self, crowds: &Crowds, n: usize) -> Ps {
+        let path = self.connections[n].path.iter().enumerate();
+        let waits = path.map(|(nth, line)| {
+            let queue = match self.places[line ^ 1] {
+                Place::Switch { switch, .. } if nth > 0 => self.most_waiting(switch, *line),
+                _ => crowds.of(*line),
+            };
+            self.lines[*line].cell().times(queue)
+        });
+        waits.fold(Ps::ZERO, Ps::plus)
     }
 
     /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another

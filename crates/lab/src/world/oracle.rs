@@ -522,7 +522,7 @@ impl World {
             || standing.modified
             || standing.untold);
         if flooded && passed && !met && !standing.disturbed && !standing.gave_way {
-            self.flooded_keeps_contract(scenario, n, sender)?;
+            self.flooded_keeps_contract(scenario, crowds, n, sender)?;
         }
         // Who is held for longer than that pays for it in what comes after the healing.
         let healed = self
@@ -582,26 +582,37 @@ impl World {
         is_shaped_at_once(spec, contract, line, (scenario.duration_ns, step))
     }
 
-    /// A VC that is flooded with whole PDUs gets what its contract says, but for one at each end.
+    /// A VC that is flooded with whole PDUs gets what its contract says, but for one at each end,
+    /// and for what comes too late to be in time for the next: who tolerates less than cells wait
+    /// on their way, and for each other, loses that.
     fn flooded_keeps_contract(
         &self,
         scenario: &Scenario,
+        crowds: &Crowds,
         n: usize,
         sender: usize,
     ) -> Result<(), Violation> {
         let (connection, number) = (&self.connections[n], n as u32);
-        let source = &self.sources[sender];
-        let rate = self.stations[connection.to].policed_rate(number);
-        let Some(rate) = rate.filter(|_| source.is_steady()) else {
+        let (source, reader) = (&self.sources[sender], &self.stations[connection.to]);
+        let policed = reader.policed_rate(number).map(Interval::of_rate);
+        let Some((due, gap)) = policed.zip(source.steady()) else {
             return Ok(());
         };
         let (start, stop) = scenario.sources[sender].span(scenario.duration_ns);
         let span = stop.since(start);
-        let offered = source.cells_sent;
-        let due = span.ps() / Interval::of_rate(rate).ps().max(1);
-        let longest = source.longest_pdu();
+        let (shortest, longest) = (source.shortest_pdu(), source.longest_pdu());
+        let between = gap.times(longest * source.at_once());
+        // A cell of AAL0 is judged alone, of others a PDU, which may come all at once.
+        let at_once = match connection.contract.aal {
+            Some(Aal::Aal0) => Ps::ZERO,
+            _ => due.times(longest),
+        };
+        let tolerated = reader.cdvt(number).plus(at_once);
+        let late = between.plus(self.wait_bound(crowds, n)).since(tolerated);
+        let each = due.times(shortest).plus(late).ps().max(1);
+        let due = span.ps() / each * shortest;
         let got = connection.tally.cells;
-        if offered >= due && got + 3 * longest < due {
+        if source.cells_sent >= due && got + 3 * longest < due {
             let name = &connection.name;
             let text = format!("connection {name}: {got} cells of a contract for {due} came");
             return Err(self.wrong("I9", text));

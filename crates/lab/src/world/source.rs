@@ -148,9 +148,12 @@ impl Source {
         }
     }
 
-    /// Whether it sends at one rate from its start to its stop.
-    pub(crate) fn is_steady(&self) -> bool {
-        matches!(self.gaps, Gaps::Even(_))
+    /// What lies between two cells, if it sends at one rate from its start to its stop.
+    pub(crate) fn steady(&self) -> Option<Interval> {
+        match self.gaps {
+            Gaps::Even(gap) => Some(gap),
+            _ => None,
+        }
     }
 
     /// Cells of its longest PDU.
@@ -166,9 +169,18 @@ impl Source {
             Gaps::OnOff(bursts) => bursts.cell,
             Gaps::Recorded(_) => return 0,
         };
+        gap.begun_in(span).div_ceil(self.shortest_pdu())
+    }
+
+    /// Cells of its shortest PDU.
+    pub(crate) fn shortest_pdu(&self) -> u64 {
         let cells = self.sdus.iter().map(|sdu| cells_of(self.sender.aal, *sdu));
-        let shortest = cells.min().unwrap_or(1).max(1);
-        gap.begun_in(span).div_ceil(shortest.into())
+        cells.min().unwrap_or(1).max(1).into()
+    }
+
+    /// PDUs that it sends at once.
+    pub(crate) fn at_once(&self) -> u64 {
+        self.at_once
     }
 
     /// How long an SDU is at the adapter that sends it at this source's rate.

@@ -183,6 +183,13 @@ impl Station {
         sustained.or(receive.rate)
     }
 
+    /// How early a cell of a connection may be that is received here.
+    pub(crate) fn cdvt(&self, connection: u32) -> Ps {
+        let receive = self.openings.get(&connection);
+        let receive = receive.and_then(|opening| opening.request.receive);
+        Ps::from_ns(receive.map_or(0, |receive| receive.cdvt_ns))
+    }
+
     pub(super) fn completed(&mut self, completion: &LabCompletion) {
         let ticket = completion.ticket;
         let ordered = self.ordered.remove(&ticket);
