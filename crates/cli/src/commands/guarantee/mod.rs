@@ -24,6 +24,7 @@ mod sdu;
 mod separation;
 mod spinner;
 mod stalls;
+mod stress;
 mod writer;
 
 use std::path::PathBuf;

@@ -4,10 +4,10 @@
 //! In the first half, slices with and without the connection alternate while ever more processes
 //! count loops. An adapter that spins has its CPU for itself, so that the connection costs
 //! best-effort work the CPU time of its writer and reader; one that yields costs what admission
-//! expects beside. In the second half, all processes, stress-ng (memory, I/O) and best effort at
-//! the rate of the line are there at once, and every reader still progresses.
+//! expects beside. In the second half, all processes and best effort at the rate of the line are
+//! there at once, with ever more load of stress-ng (memory, I/O): every reader still progresses.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use cellgate_core::Time;
@@ -22,6 +22,7 @@ use super::pair::{Acted, Cast, Pair};
 use super::rule::{Judgement, WINDOW_NS, flaws};
 use super::sdu::HEADER;
 use super::stalls::{Stalls, Watch};
+use super::stress::Ramp;
 use super::{Tried, plot};
 use crate::commands::demo::channel::Actor;
 use crate::output::{table, write_svg};
@@ -90,10 +91,8 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         let spinners = 1 + (2 * cpus - 1) * (pair + 1) as usize / pairs as usize;
         compared.push(work.compare(ground, spinners, slice_ns)?);
     }
-    let stress = (!args.no_stress_ng).then(Stress::start).flatten();
-    let stressed = stress.is_some();
-    let overload = work.overload(ground, half_ns)?;
-    drop(stress);
+    let stages = if args.no_stress_ng { 0 } else { 2 * cpus };
+    let (overload, stressors) = work.overload(ground, half_ns, stages)?;
     let stalls = watch.end()?;
     if let Some(path) = &args.common.plot {
         write_svg(
@@ -102,8 +101,11 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         )?;
     }
     let mut tried = judged(ground, &compared, &overload, cpus, &stalls);
-    let with = if stressed { "with" } else { "without" };
-    tried.text += &format!("overload  {} processes, {with} stress-ng\n", 2 * cpus);
+    let processes = 2 * cpus;
+    tried.text += &match stressors {
+        0 => format!("overload  {processes} processes, without stress-ng\n"),
+        n => format!("overload  {processes} processes; stress-ng: memory 1 to {n}, I/O 1 to {n}\n"),
+    };
     Ok(tried)
 }
 
@@ -186,8 +188,14 @@ impl Work {
         })
     }
 
-    /// The connection, best effort as fast as the line, and all processes.
-    fn overload(&mut self, ground: &Ground, slice_ns: u64) -> anyhow::Result<Vec<Acted>> {
+    /// The connection, best effort as fast as the line, all processes, and memory and I/O load that
+    /// grows by so many stages: what they did, and the stages that came.
+    fn overload(
+        &mut self,
+        ground: &Ground,
+        slice_ns: u64,
+        stages: usize,
+    ) -> anyhow::Result<(Vec<Acted>, usize)> {
         let flood = Cast {
             name: "best effort".to_owned(),
             number: 1,
@@ -209,11 +217,11 @@ impl Work {
             pair.tell(&task)?;
         }
         let all = self.spinners.len();
+        let ramp = Ramp::start(stages, begin, end);
         self.slice(all, begin, end)?;
-        pairs
-            .into_iter()
-            .map(|pair| pair.done(task, begin))
-            .collect()
+        let stressors = ramp.end();
+        let acted = pairs.into_iter().map(|pair| pair.done(task, begin));
+        Ok((acted.collect::<anyhow::Result<_>>()?, stressors))
     }
 }
 
@@ -426,40 +434,4 @@ fn head() -> [String; 6] {
         "others",
     ]
     .map(str::to_owned)
-}
-
-/// stress-ng's load on memory and I/O; it ends when this is dropped.
-struct Stress(Child);
-
-impl Stress {
-    /// None: it is not installed.
-    fn start() -> Option<Self> {
-        let words = [
-            "--vm",
-            "1",
-            "--vm-bytes",
-            "64M",
-            "--hdd",
-            "1",
-            "--hdd-bytes",
-            "64M",
-        ];
-        let child = Command::new("stress-ng")
-            .args(words)
-            .current_dir(std::env::temp_dir())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        child.ok().map(Self)
-    }
-}
-
-impl Drop for Stress {
-    fn drop(&mut self) {
-        // SIGTERM, so that it ends its own children; it fails only if it has ended.
-        let pid = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.0.wait();
-    }
 }
