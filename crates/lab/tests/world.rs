@@ -326,18 +326,10 @@ const REVEALING: [u64; 28] = [
     222, 94, 496, 237, 362, 317, 379, 204, 284,
 ];
 
+/// Every one in a release build, as `sim mutants` does; else every third, and those that are named.
 #[test]
 fn every_bug_within_reach_is_found() {
-    let kill = |bug: &String| world_kill(bug, REVEALING.into_iter().chain(0..40)).expect("a bug");
-    let kills: Vec<_> = within_reach().iter().map(kill).collect();
-    println!("{}", print_table(&kills));
-    let alive = kills.iter().filter(|kill| kill.seed.is_none());
-    let alive: Vec<&str> = alive.map(|kill| kill.bug.as_str()).collect();
-    assert!(
-        kills.len() >= 100 && alive.is_empty(),
-        "survived: {alive:?}"
-    );
-    for (bug, invariant) in [
+    let named = [
         ("world: LineLong", "I7 "),
         ("world: WakeUpLate", "I7 "),
         ("world: WriteSpills", "I11 "),
@@ -349,7 +341,21 @@ fn every_bug_within_reach_is_found() {
         ("server: OrphansStay", "I12 "),
         ("server: GrantKept", "I15 "),
         ("server: HungUpStays", "I15 "),
-    ] {
+    ];
+    let mut bugs = within_reach();
+    assert!(bugs.len() >= 100, "{bugs:?}");
+    if cfg!(debug_assertions) {
+        let mut nth = 0..;
+        let is_named = |bug: &str| named.iter().any(|(name, _)| *name == bug);
+        bugs.retain(|bug| nth.next().is_some_and(|nth| nth % 3 == 0) || is_named(bug));
+    }
+    let kill = |bug: &String| world_kill(bug, REVEALING.into_iter().chain(0..40)).expect("a bug");
+    let kills: Vec<_> = bugs.iter().map(kill).collect();
+    println!("{}", print_table(&kills));
+    let alive = kills.iter().filter(|kill| kill.seed.is_none());
+    let alive: Vec<&str> = alive.map(|kill| kill.bug.as_str()).collect();
+    assert!(alive.is_empty(), "survived: {alive:?}");
+    for (bug, invariant) in named {
         let kill = kills.iter().find(|kill| kill.bug == bug).expect(bug);
         assert!(kill.text.starts_with(invariant), "{kill:?}");
     }
