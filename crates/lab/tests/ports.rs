@@ -1,4 +1,4 @@
-//! Each port has an address space of its own.
+//! Each port has an address space of its own. Names of VCs stay apart when their generation wraps.
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
@@ -6,8 +6,8 @@ use cellgate_core::adapter::{
     OpenRequest, Outcome, PortConfig, PortIndex, Receive, Refusal, Region, Transmit, VcId,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::layout::{SLOTS, attachment, connection};
-use cellgate_core::ring::{Doorbell, TransmitDescriptor, Words};
+use cellgate_core::ring::layout::{RECEIVE_DESCRIPTOR_LEN, SLOTS, attachment, connection};
+use cellgate_core::ring::{Doorbell, ReceiveDescriptor, TransmitDescriptor, Words};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, HeaderForm, VpiVci};
 use cellgate_lab::memory::{LabAttachment, LabRegion, RegionSizes, TRANSMIT_BUFFER_AT};
 use cellgate_lab::{LabAdapter, LabBoard, LabCommand, Trace};
@@ -199,6 +199,45 @@ fn one_address_is_open_on_two_ports_in_both_directions() {
     assert_eq!(received(&ends[1].1).0, 2);
     world.send(&ends[1], 0xb3);
     assert_eq!(received(&again.1), (1, [0xb3; 88]));
+}
+
+/// After 2^32 uses a name comes again: until then nothing takes it for another.
+#[test]
+fn a_name_that_wraps_is_another_than_the_one_before() {
+    let mut world = World::new(2);
+    let mut state = serde_json::to_value(&world.adapter).expect("state can be written");
+    for generation in state["generations"].as_array_mut().expect("of each VC") {
+        *generation = (u32::MAX - 1).into();
+    }
+    world.adapter = serde_json::from_value(state).expect("state can be read");
+    let peer = world.open(PORTS[1], 100).expect("room");
+    let mut former: Option<(VcId, LabRegion)> = None;
+    for (nth, generation) in [u32::MAX, 0, 1].into_iter().enumerate() {
+        let own = world.open(PORTS[0], 100).expect("free again");
+        assert_eq!(own.0.generation, generation);
+        // What the former name is good for: nothing.
+        if let Some(former) = &former {
+            assert_eq!(own.0.index, former.0.index);
+            let faults = world.adapter.stats().doorbell_faults;
+            world.send(former, 0xee);
+            assert_eq!(world.adapter.stats().doorbell_faults, faults + 1);
+            assert_eq!(received(&peer.1).0, nth as u64);
+            let vc = former.0;
+            let closed = world.ask(Command::Close { ticket: 0, vc });
+            assert_eq!(closed.err(), Some(Refusal::StaleVc));
+        }
+        world.send(&own, 0xa0);
+        assert_eq!(received(&peer.1).0, nth as u64 + 1);
+        world.send(&peer, 0xb0 + nth as u8);
+        assert_eq!(received(&own.1), (1, [0xb0 + nth as u8; 88]));
+        let mut descriptor = [0; RECEIVE_DESCRIPTOR_LEN];
+        own.1.from_adapter().copy_out(SLOTS, &mut descriptor);
+        let descriptor = ReceiveDescriptor::parse(&descriptor);
+        assert_eq!(descriptor.generation, generation);
+        let vc = own.0;
+        world.ask(Command::Close { ticket: 0, vc }).expect("closed");
+        former = Some(own);
+    }
 }
 
 #[test]
