@@ -29,6 +29,8 @@ pub(super) enum LinkStage {
     Adding(Asker),
     /// The link, again, after the adapter was lost.
     Relinking,
+    /// The same; it is removed when that is answered.
+    Leaving(Asker),
     /// Nothing.
     There,
     /// The end of its link.
@@ -165,24 +167,37 @@ impl<B: Bugs> Server<B> {
             return Err(Refused::AdapterAway);
         }
         let interface = self.interfaces.get(name).ok_or(Refused::NoInterface)?;
-        if interface.stage != LinkStage::There {
-            return Err(Refused::NoInterface);
-        }
+        let relinking = match interface.stage {
+            LinkStage::There => false,
+            LinkStage::Relinking => true,
+            _ => return Err(Refused::NoInterface),
+        };
         let connections = self.interface_info(interface).connections;
         if connections > 0 {
             return Err(Refused::InterfaceInUse { connections });
+        }
+        if relinking {
+            if let Some(interface) = self.interfaces.get_mut(name) {
+                interface.stage = LinkStage::Leaving(asker);
+            }
+            return Ok(None);
         }
         if !interface.linked {
             self.forget_interface(name);
             return Ok(Some(Confirm::Done));
         }
+        self.end_link(name, asker);
+        Ok(None)
+    }
+
+    fn end_link(&mut self, name: &str, asker: Asker) {
+        let Some(interface) = self.interfaces.get_mut(name) else {
+            return;
+        };
+        interface.stage = LinkStage::Removing(asker);
         let (port, spec) = (interface.port, interface.spec.clone());
-        if let Some(interface) = self.interfaces.get_mut(name) {
-            interface.stage = LinkStage::Removing(asker);
-        }
         let pending = Pending::Interface(name.to_owned());
         self.ask(pending, AdapterAsk::Unlink { port, spec });
-        Ok(None)
     }
 
     /// The adapter answered about the link of an interface.
@@ -219,7 +234,8 @@ impl<B: Bugs> Server<B> {
                 interface.linked = linked.is_ok();
                 self.set_up(name, linked.unwrap_or(false));
             }
-            (LinkStage::Removing(asker), Ok(_)) => {
+            (LinkStage::Leaving(asker), Ok(_)) => self.end_link(name, asker),
+            (LinkStage::Removing(asker), Ok(_)) | (LinkStage::Leaving(asker), Err(_)) => {
                 self.forget_interface(name);
                 self.confirm(asker, Ok(Confirm::Done));
             }
@@ -278,7 +294,7 @@ impl<B: Bugs> Server<B> {
                     self.interfaces.remove(&name);
                     self.confirm(asker, Err(Refused::AdapterAway));
                 }
-                LinkStage::Removing(asker) => {
+                LinkStage::Removing(asker) | LinkStage::Leaving(asker) => {
                     self.forget_interface(&name);
                     self.confirm(asker, Ok(Confirm::Done));
                 }

@@ -93,6 +93,43 @@ fn a_link_that_a_new_adapter_is_refused_is_asked_for_again() {
     assert!(world.asks.is_empty());
 }
 
+/// Its link is asked for again, and it is removed: whatever becomes of the link, it goes.
+#[test]
+fn an_interface_is_removed_while_its_link_is_asked_for_again() {
+    for (refused, lost) in [(false, false), (true, false), (false, true)] {
+        let (mut world, root) = World::with_wan(config());
+        let (other, client) = (world.hello(ROOT), world.hello(user(1)));
+        world.lose_adapter();
+        world.find_adapter();
+        // The server's own attachment comes first.
+        let link = |(_, ask): &(_, AdapterAsk)| matches!(ask, AdapterAsk::Link { .. });
+        while let Some(at) = world.asks.iter().position(|ask| !link(ask)) {
+            world.answer(at);
+        }
+        assert_eq!(world.asks.len(), 1);
+        let remove = Request::RemoveInterface {
+            name: "wan".to_owned(),
+        };
+        let id = world.send(root, remove.clone());
+        for (who, request) in [(other, remove), (client, Request::Open(open(100, CBR)))] {
+            let refused = world.send(who, request);
+            assert_eq!(world.confirmed(who, refused), Err(Refused::NoInterface));
+        }
+        if refused {
+            world.refuse_next = Some(AdapterRefusal::Link("no".to_owned()));
+        }
+        if lost {
+            world.lose_adapter();
+            world.find_adapter();
+        }
+        world.finish();
+        assert_eq!(world.confirmed(root, id), Ok(Confirm::Done));
+        assert!(world.adapter.links.is_empty(), "{:?}", world.adapter.links);
+        let listed = world.done(root, Request::Interfaces);
+        assert_eq!(listed, Ok(Confirm::Interfaces(Vec::new())));
+    }
+}
+
 #[test]
 fn what_cannot_be_opened_again_ends() {
     let (mut world, root) = World::with_wan(config());
