@@ -54,7 +54,8 @@ fn port_of(socket: &UdpSocket) -> u16 {
     socket.local_addr().expect("it is bound").port()
 }
 
-/// A daemon with a relay from its interface `a` to `b`; nothing goes back.
+/// A daemon with a relay from its interface `a` to `b`; nothing goes back. Datagrams are full where
+/// they can be: of those of one cell a relay that the machine stops for 10 ms has no room for more.
 fn lossy(spoiled: u32) -> (Daemon, Relay) {
     let free = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
     let ports = free.each_ref().map(port_of);
@@ -64,7 +65,7 @@ fn lossy(spoiled: u32) -> (Daemon, Relay) {
         format!(
             "[[interface]]\nname = \"{name}\"\n[interface.link.udp]\n\
              local = \"127.0.0.1:{local}\"\npeer = \"127.0.0.1:{peer}\"\n\
-             label_out = 100\nlabel_in = 100\nmtu = 1500\n"
+             label_out = 100\nlabel_in = 100\nmtu = 1500\ntimer_ns = 1000000\n"
         )
     };
     let a = interface("a", ports[0], relay.from);
