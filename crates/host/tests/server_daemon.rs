@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cellgate_core::server::{
-    Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, Refused, Request,
-    Resource, ResourceInfo, VERSION,
+    Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, MessageKind,
+    Refused, Request, Resource, ResourceInfo, VERSION,
 };
 use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use common::application::*;
@@ -388,6 +388,48 @@ fn who_does_not_read_its_answers_is_not_heard_and_gets_all_of_them() {
         assert!(matches!(answer, FromServer::Confirm { id, result: Ok(_) } if id == expected));
     }
     assert!(slow.ask(Request::Interfaces).is_ok());
+}
+
+#[test]
+fn what_a_daemon_encloses_is_as_described() {
+    let daemon = Daemon::start("describe", "");
+    let (mut first, mut second) = (daemon.connect(), daemon.connect());
+    let Ok(Confirm::Description(all)) = first.ask(Request::Describe) else {
+        panic!("no description");
+    };
+    let described = |kind, name| {
+        let one = all
+            .iter()
+            .find(|one| (one.kind, &one.name[..]) == (kind, name));
+        one.unwrap().descriptors.len()
+    };
+    let confirmed = |(result, fds): (Result<Confirm, Refused>, Vec<OwnedFd>), name| {
+        let confirm = result.unwrap();
+        assert_eq!(confirm.name(), name);
+        assert_eq!(fds.len(), described(MessageKind::Confirm, name), "{name}");
+        fds
+    };
+    let fds = confirmed(
+        first.ask_with(Request::Open(open("0.100", CBR)), &[]),
+        "opened",
+    );
+    let counters = first.ask_with(Request::Counters, &[]);
+    confirmed(counters, "counters");
+    confirmed(first.ask_with(Request::Resources, &[]), "resources");
+    let contract = CBR.replace("max_sdu=", "max_sdu=1");
+    let files = confirmed(
+        first.ask_with(Request::Modify { contract }, &[]),
+        "modified",
+    );
+    let address = "0.100".parse().unwrap();
+    let reattach = Request::Reattach { address };
+    assert_eq!(described(MessageKind::Request, reattach.name()), 1);
+    // The second of them, as told.
+    let (result, _) = second.ask_with(reattach.clone(), &[files[0].as_fd()]);
+    assert!(matches!(result, Err(Refused::Descriptors(_))), "{result:?}");
+    let (result, _) = second.ask_with(reattach.clone(), &[fds[1].as_fd()]);
+    assert!(matches!(result, Err(Refused::Descriptors(_))), "{result:?}");
+    confirmed(second.ask_with(reattach, &[files[1].as_fd()]), "opened");
 }
 
 #[test]

@@ -438,6 +438,7 @@ impl World {
             let at = waiting.iter().position(|(asked, ..)| asked == id);
             waiting.remove(at.unwrap_or_else(|| panic!("{id} is confirmed twice: {message:?}")));
         }
+        crate::describe::check(&message, enclosed);
         match enclosed {
             Enclosed::Connection { vc, attachment } => {
                 assert_eq!(self.adapter.vcs[&vc].request.attachment, attachment);
