@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FromServer, InterfaceSpec, PingFlow, Record};
+use super::{Address, FromServer, InterfaceSpec, PingFlow, Record, Refused};
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::VpiVci;
@@ -261,5 +261,15 @@ pub enum Output {
     HangUp {
         /// Whose.
         client: ClientId,
+    },
+    /// A permanent connection is gone that nobody deleted: it could not be opened again. The server
+    /// does not ask for it once more; whoever had it added may.
+    Lost {
+        /// Where it was, with its interface's name.
+        address: Address,
+        /// The user it belonged to.
+        uid: u32,
+        /// Why.
+        refused: Refused,
     },
 }
