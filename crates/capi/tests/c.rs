@@ -6,69 +6,76 @@ extern crate client as cellgate;
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cellgate::Indication;
 use common::{Fake, answers::OFFER};
 
-/// Builds the library, which tests do not link, and so are built without: where it is.
-fn library() -> PathBuf {
+/// Who builds the library replaces what others run.
+static BUILT: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    BUILT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the test was built: its profile's folder.
+fn folder() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().and_then(Path::parent).unwrap();
+    folder.to_owned()
+}
+
+/// What a command printed, which succeeds; none if there is no such command.
+fn printed(command: &mut Command) -> Option<String> {
+    let output: Output = match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        output => output.unwrap(),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Builds the library, which tests do not link, and so are built without: where it is.
+fn library() -> PathBuf {
+    let folder = folder();
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "-p", "cellgate-capi", "--lib", "--target-dir"]);
     build.arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         build.arg("--release");
     }
-    let built = build.output().unwrap();
-    let said = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{said}");
-    folder.to_owned()
+    printed(&mut build).expect("cargo");
+    folder
+}
+
+/// Compiles a program of `examples`; none if there is no compiler.
+fn compiled(name: &str, at: &Path, flags: &[&str]) -> Option<Command> {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    cc.arg(crate_dir.join(format!("examples/{name}.c")));
+    cc.arg("-o").arg(at).args(flags);
+    printed(&mut cc).map(|_| Command::new(at))
 }
 
 /// What a program of `examples` printed; none if there is no compiler.
 fn run(name: &str, arguments: &[&str], fake: &Fake) -> Option<String> {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let _alone = alone();
     let program = std::env::temp_dir().join(format!("cellgate-{name}-{}", std::process::id()));
     let library = library();
-    let compiled = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"])
-        .arg("-I")
-        .arg(crate_dir.join("include"))
-        .arg(crate_dir.join(format!("examples/{name}.c")))
-        .arg("-o")
-        .arg(&program)
-        .arg("-L")
-        .arg(&library)
-        .arg("-lcellgate")
-        .arg(format!("-Wl,-rpath,{}", library.display()))
-        .output();
-    let compiled = match compiled {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        compiled => compiled.unwrap(),
-    };
-    let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
-    assert!(compiled.status.success(), "{said}");
-    let output = Command::new(&program)
-        .args(arguments)
-        .env("CELLGATE_SOCKET", fake.path())
-        .output()
-        .unwrap();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
+    let from = format!("-L{}", library.display());
+    let rpath = format!("-Wl,-rpath,{}", library.display());
+    let mut command = compiled(name, &program, &[include, &from, "-lcellgate", &rpath])?;
+    command.args(arguments).env("CELLGATE_SOCKET", fake.path());
+    let printed = printed(&mut command);
     std::fs::remove_file(&program).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
-    Some(String::from_utf8(output.stdout).unwrap())
+    printed
 }
 
-#[test]
-fn a_c_program_sends_and_receives() {
-    let fake = Fake::start();
-    let Some(printed) = run("crossing", &["a.0.100", "b.0.100"], &fake) else {
-        println!("skipped capi_example: there is no cc");
-        return;
-    };
-    let expected = "\
+const CROSSED: &str = "\
 copied, uu 7, clp 1
 in place, 8 octets
 again: no PDU of this number is held
@@ -78,7 +85,15 @@ the server said no: not enough transmit bandwidth: 2000000 cells/s needed, 10000
 this would fit: cbr,aal5:pcr=1000000
 copies: 1 of 2, 1 of 2
 ";
-    assert_eq!(printed, expected);
+
+#[test]
+fn a_c_program_sends_and_receives() {
+    let fake = Fake::start();
+    let Some(printed) = run("crossing", &["a.0.100", "b.0.100"], &fake) else {
+        println!("skipped capi_example: there is no cc");
+        return;
+    };
+    assert_eq!(printed, CROSSED);
     println!("ran capi_example");
 }
 
@@ -102,4 +117,80 @@ the adapter has sent 3 PDUs
 ";
     assert_eq!(printed, expected);
     println!("ran capi_offers");
+}
+
+/// Installs the library below `destdir`.
+fn install(destdir: &Path) {
+    let mut install = Command::new("sh");
+    install.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"));
+    let folder = folder();
+    let profile = match folder.ends_with("release") {
+        true => "release",
+        false => "dev",
+    };
+    install.env("CARGO", env!("CARGO")).env("PROFILE", profile);
+    install.env("CARGO_TARGET_DIR", folder.parent().unwrap());
+    install
+        .env("DESTDIR", destdir)
+        .env("PREFIX", "/opt/cellgate");
+    for other in ["LIBDIR", "INCLUDEDIR", "MANDIR"] {
+        install.env_remove(other);
+    }
+    printed(&mut install).expect("a shell");
+}
+
+#[test]
+fn an_installed_library_is_found_by_pkg_config() {
+    const NAME: &str = "capi_install";
+    let fake = Fake::start();
+    let there = |command| printed(Command::new(command).arg("--version")).is_some();
+    for needed in ["pkg-config", "cc"] {
+        if !there(needed) {
+            return println!("skipped {NAME}: there is no {needed}");
+        }
+    }
+    let root = std::env::temp_dir().join(format!("cellgate-install-{}", std::process::id()));
+    {
+        let _alone = alone();
+        install(&root);
+    }
+    let installed = root.join("opt/cellgate");
+    let flags = |more: &[&str]| {
+        let mut ask = Command::new("pkg-config");
+        ask.args(["--cflags", "--libs"]).args(more).arg("cellgate");
+        ask.env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig"));
+        ask.env("PKG_CONFIG_SYSROOT_DIR", &root);
+        printed(&mut ask).unwrap()
+    };
+    let run = |flags: &str, at: Option<&Path>| {
+        let flags: Vec<_> = flags.split_whitespace().collect();
+        let mut program = compiled("crossing", &root.join("crossing"), &flags).unwrap();
+        // What programs are built with is not what they need.
+        let name = installed.join("lib/libcellgate.so");
+        if name.is_symlink() {
+            std::fs::remove_file(name).unwrap();
+        }
+        program.args(["a.0.100", "b.0.100"]);
+        program.env("CELLGATE_SOCKET", fake.path());
+        program.env_remove("LD_LIBRARY_PATH");
+        if let Some(at) = at {
+            program.env("LD_LIBRARY_PATH", at);
+        }
+        printed(&mut program).unwrap()
+    };
+    assert_eq!(run(&flags(&[]), Some(&installed.join("lib"))), CROSSED);
+    // Without a shared library to link, the static one is.
+    assert_eq!(run(&flags(&["--static"]), None), CROSSED);
+
+    let header = std::fs::read_to_string(installed.join("include/cellgate.h")).unwrap();
+    let words = header.split(|c: char| !(c.is_ascii_alphanumeric() || "_(".contains(c)));
+    let calls = words.filter_map(|word| word.split_once('(').map(|(name, _)| name));
+    let calls: Vec<_> = calls.filter(|name| name.starts_with("cg_")).collect();
+    assert!(calls.len() > 20, "{calls:?}");
+    for name in calls {
+        let page = installed.join(format!("share/man/man3/{name}.3"));
+        assert!(page.is_file(), "no page tells of {name}");
+    }
+    std::fs::remove_dir_all(&root).unwrap();
+    println!("ran {NAME}");
 }

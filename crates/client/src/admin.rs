@@ -276,13 +276,14 @@ impl Admin {
         }
     }
 
-    /// What can be asked, each with an example of its JSON.
+    /// What can be said, by both: each message with an example of its JSON, and the descriptors
+    /// that go along with it.
     ///
     /// # Errors
     /// The server is gone.
     pub fn describe(&mut self) -> Result<Vec<Description>, Error> {
         match self.ask(Request::Describe)? {
-            Confirm::Description(requests) => Ok(requests),
+            Confirm::Description(messages) => Ok(messages),
             other => Err(unexpected(&other)),
         }
     }

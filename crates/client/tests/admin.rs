@@ -4,7 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use cellgate::{Admin, Change, Connection, Error, Indication, PingFlow, Refused, Resource};
+use cellgate::{
+    Admin, Change, Connection, Error, Indication, MessageKind, PingFlow, Refused, Resource,
+};
 use common::{Fake, PATIENCE};
 
 #[test]
@@ -59,7 +61,16 @@ fn the_server_is_asked_for_all_it_knows() {
         admin.resources().unwrap()[0].resource,
         Resource::TransmitBandwidth
     );
-    assert_eq!(admin.describe().unwrap()[0].name, "describe");
+    let described = admin.describe().unwrap();
+    let of = |kind, name| {
+        let mut all = described.iter();
+        all.find(|one| one.kind == kind && one.name == name)
+            .unwrap()
+    };
+    let opened = of(MessageKind::Confirm, "opened");
+    assert!(opened.example.starts_with(r#"{"confirm":"#));
+    assert_eq!(opened.descriptors.len(), 5);
+    assert!(of(MessageKind::Request, "open").descriptors.is_empty());
     assert_eq!(admin.counters().unwrap().len, 4096);
     let settings = admin.settings().unwrap();
     let users: Vec<_> = settings.users.iter().map(|user| user.uid).collect();

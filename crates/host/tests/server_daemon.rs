@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cellgate_core::server::{
-    Confirm, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link, Refused, Request,
-    Resource, ResourceInfo, VERSION,
+    Confirm, ConnectionInfo, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link,
+    MessageKind, Refused, Request, Resource, ResourceInfo, VERSION,
 };
 use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use common::application::*;
@@ -20,7 +20,7 @@ use rand_pcg::Pcg64Mcg;
 use rustix::cmsg_space;
 use rustix::io::{Errno, IoSlice};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource as Limited, Rlimit, Signal, prlimit};
 
 /// Two interfaces, each the other's peer.
 const PAIR: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
@@ -190,6 +190,65 @@ fn a_killed_adapter_is_followed_by_another_with_all_connections() {
     }
     sender.send(b"again");
     assert_eq!(receiver.receive(), b"again");
+}
+
+/// Lets a process have so many octets of address space.
+fn limit(pid: u32, octets: Option<u64>) {
+    let pid = Pid::from_raw(pid.cast_signed());
+    let limits = Rlimit {
+        current: octets,
+        maximum: None,
+    };
+    prlimit(pid, Limited::As, limits).unwrap();
+}
+
+#[test]
+fn a_connection_that_a_new_adapter_refuses_is_there_again_when_it_can_be() {
+    const LARGE: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n\
+                         [[connection]]\naddress = \"a.0.100\"\n\
+                         contract = \"aal5,cbr:tx:none,rx:pcr=20000cps,max_sdu=9180\"\n\
+                         receive_pdus = 30000\n\
+                         [[connection]]\naddress = \"a.0.101\"\n\
+                         contract = \"aal5,ubr:max_sdu=1500\"\n";
+    let daemon = Daemon::start("refused", LARGE);
+    let mut watcher = daemon.connect();
+    let delete = |vci: u16| Request::Delete {
+        address: format!("a.0.{vci}").parse().unwrap(),
+    };
+    // By hand: nobody wants it back.
+    assert_eq!(watcher.ask(delete(101)), Ok(Confirm::Done));
+    let mut listed = || {
+        let Ok(Confirm::Connections { connections, .. }) = watcher.ask(Request::List { from: 0 })
+        else {
+            panic!("no list");
+        };
+        let of = |info: &ConnectionInfo| (info.address.vc.vci(), info.memory);
+        connections.iter().map(of).collect::<Vec<_>>()
+    };
+    let there = listed();
+    let [(100, memory)] = there[..] else {
+        panic!("{there:?}");
+    };
+    // The adapter maps what it receives into twice in a row: room for all but half of that.
+    let first = daemon.adapter();
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kib = size.and_then(|size| size.trim().strip_suffix(" kB"));
+    let room = kib.unwrap().trim().parse::<u64>().unwrap() * 1_024 - memory;
+    limit(daemon.pid(), Some(room));
+    kill(first, Signal::KILL);
+    eventually("the connection stays", || listed().is_empty().then_some(()));
+    let next = daemon.adapter();
+    assert_ne!(next, first);
+    limit(daemon.pid(), None);
+    // It is asked for, and refused once more.
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(listed(), []);
+    limit(next, None);
+    eventually("the connection stays away", || {
+        (listed() == there).then_some(())
+    });
+    assert_eq!(daemon.adapter(), next);
 }
 
 #[test]
@@ -388,6 +447,48 @@ fn who_does_not_read_its_answers_is_not_heard_and_gets_all_of_them() {
         assert!(matches!(answer, FromServer::Confirm { id, result: Ok(_) } if id == expected));
     }
     assert!(slow.ask(Request::Interfaces).is_ok());
+}
+
+#[test]
+fn what_a_daemon_encloses_is_as_described() {
+    let daemon = Daemon::start("describe", "");
+    let (mut first, mut second) = (daemon.connect(), daemon.connect());
+    let Ok(Confirm::Description(all)) = first.ask(Request::Describe) else {
+        panic!("no description");
+    };
+    let described = |kind, name| {
+        let one = all
+            .iter()
+            .find(|one| (one.kind, &one.name[..]) == (kind, name));
+        one.unwrap().descriptors.len()
+    };
+    let confirmed = |(result, fds): (Result<Confirm, Refused>, Vec<OwnedFd>), name| {
+        let confirm = result.unwrap();
+        assert_eq!(confirm.name(), name);
+        assert_eq!(fds.len(), described(MessageKind::Confirm, name), "{name}");
+        fds
+    };
+    let fds = confirmed(
+        first.ask_with(Request::Open(open("0.100", CBR)), &[]),
+        "opened",
+    );
+    let counters = first.ask_with(Request::Counters, &[]);
+    confirmed(counters, "counters");
+    confirmed(first.ask_with(Request::Resources, &[]), "resources");
+    let contract = CBR.replace("max_sdu=", "max_sdu=1");
+    let files = confirmed(
+        first.ask_with(Request::Modify { contract }, &[]),
+        "modified",
+    );
+    let address = "0.100".parse().unwrap();
+    let reattach = Request::Reattach { address };
+    assert_eq!(described(MessageKind::Request, reattach.name()), 1);
+    // The second of them, as told.
+    let (result, _) = second.ask_with(reattach.clone(), &[files[0].as_fd()]);
+    assert!(matches!(result, Err(Refused::Descriptors(_))), "{result:?}");
+    let (result, _) = second.ask_with(reattach.clone(), &[fds[1].as_fd()]);
+    assert!(matches!(result, Err(Refused::Descriptors(_))), "{result:?}");
+    confirmed(second.ask_with(reattach, &[files[1].as_fd()]), "opened");
 }
 
 #[test]

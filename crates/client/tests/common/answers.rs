@@ -3,15 +3,15 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate::{
-    AdapterInfo, AdapterSection, Address, AdmissionSection, Change, ConnectionInfo, Description,
-    EndReason, Indication, InterfaceInfo, InterfaceSpec, Link, Quota, Refused, Resource,
-    ResourceInfo, Settings, Shortage, UserQuota, UserSettings,
+    AdapterInfo, AdapterSection, Address, AdmissionSection, Change, ConnectionInfo, EndReason,
+    Indication, InterfaceInfo, InterfaceSpec, Link, Quota, Refused, Resource, ResourceInfo,
+    Settings, Shortage, UserQuota, UserSettings,
 };
 use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex, Terms};
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Open, Opened, Request, Response, VERSION,
+    Confirm, FromClient, FromServer, Open, Opened, Request, Response, VERSION, descriptions,
 };
 use cellgate_host::control::{Answer, Ask, NewRegion, ReceiveInto};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
@@ -81,10 +81,7 @@ impl Server {
                 notes: vec!["no real-time classes".to_owned()],
             },
             Request::Hello { .. } => return Err(Refused::Version { speaks: VERSION }),
-            Request::Describe => Confirm::Description(vec![Description {
-                name: "describe".to_owned(),
-                example: "\"describe\"".to_owned(),
-            }]),
+            Request::Describe => Confirm::Description(descriptions()),
             Request::Open(open) => return self.opened(i, open),
             Request::Take { address } => {
                 let open = self.permanent.get(&address).ok_or(Refused::NotFound)?;

@@ -206,6 +206,8 @@ impl<B: Bugs> Server<B> {
             if let Some(user) = connection.user.take() {
                 self.unlink(user);
             }
+        } else if connection.permanent {
+            connection.lost = Some(refused);
         }
         self.work.settle.insert(number);
     }

@@ -183,6 +183,8 @@ pub(super) struct Connection {
     pub(super) share_refused: bool,
     /// It is to be closed, whoever uses it.
     pub(super) ending: Option<EndReason>,
+    /// Why it could not be opened again, if it is permanent.
+    pub(super) lost: Option<Refused>,
     /// Who opens it.
     pub(super) opener: Option<Asker>,
     /// Who waits for its end.
@@ -231,6 +233,7 @@ impl Connection {
             applied: Share::default(),
             share_refused: false,
             ending: None,
+            lost: None,
             opener: None,
             owed: Vec::new(),
             waiting: Vec::new(),
@@ -242,6 +245,15 @@ impl Connection {
             at_risk: false,
             stats: VcStats::default(),
         }
+    }
+
+    /// Why it is gone, if it is permanent and nobody wanted that.
+    pub(super) fn loss(&mut self) -> Option<Refused> {
+        let is_delete = |request: &Request| matches!(request, Request::Delete { .. });
+        let mut waiting = self.waiting.iter();
+        let deleted = waiting.any(|(_, request, _)| is_delete(request));
+        let lost = self.lost.take();
+        lost.filter(|_| self.ending == Some(EndReason::NotReopened) && !deleted)
     }
 
     /// What is next, if nothing is under way.

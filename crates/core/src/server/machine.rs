@@ -608,6 +608,15 @@ impl<B: Bugs> Server<B> {
         }
     }
 
+    /// Tells the host of a permanent connection that is gone.
+    pub(super) fn tell_lost(&mut self, connection: &Connection, refused: Refused) {
+        self.outputs.push_back(Output::Lost {
+            address: connection.address.clone(),
+            uid: connection.uid,
+            refused,
+        });
+    }
+
     /// Asks the adapter.
     pub(super) fn ask(&mut self, pending: Pending, ask: AdapterAsk) {
         self.last_ticket += 1;

@@ -69,7 +69,7 @@ pub enum Request {
         /// [`VERSION`].
         version: u32,
     },
-    /// What can be asked. Confirmed by [`Confirm::Description`].
+    /// What can be said, by both. Confirmed by [`Confirm::Description`].
     Describe,
     /// Opens a connection. Confirmed by [`Confirm::Opened`].
     Open(Open),
@@ -213,7 +213,7 @@ pub enum Confirm {
     },
     /// Nothing to tell.
     Done,
-    /// Each request, with an example of its JSON.
+    /// Each message, with an example of its JSON and the descriptors that go along with it.
     Description(Vec<Description>),
     /// A connection is open. Five descriptors: of the connection, the file the adapter writes and
     /// the file the client writes; of its attachment the same two, and what becomes readable when
@@ -273,13 +273,38 @@ pub enum Confirm {
     Settings(Box<Settings>),
 }
 
-/// One request of the protocol.
+/// One message of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name.
+    /// What kind of message it is; a server that does not say describes Requests alone.
+    #[serde(default)]
+    pub kind: MessageKind,
+    /// Its name, once among its kind.
     pub name: String,
     /// An example, as it travels.
     pub example: String,
+    /// The descriptors that go along with the example, in their order: what each is, for people.
+    #[serde(default)]
+    pub descriptors: Vec<String>,
+}
+
+/// Who says a message, and on what occasion.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageKind {
+    /// [`Request`].
+    #[default]
+    Request,
+    /// [`Confirm`]: the Request was carried out.
+    Confirm,
+    /// [`Refused`]: it was not.
+    Refusal,
+    /// [`Indication`].
+    Indication,
+    /// [`Response`].
+    Response,
 }
 
 /// An open connection, as its application needs it.

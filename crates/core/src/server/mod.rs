@@ -43,13 +43,14 @@ pub use config::{AdmissionConfig, Limits, Quota, ServerAssumptions, ServerConfig
 pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
+pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{InterfaceInfo, InterfaceSpec, Link};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{
     AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
-    Indication, LIST_MAX, Open, Opened, Request, ResourceInfo, Response, VERSION,
+    Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response, VERSION,
 };
 pub use planted::{Bugs, Planted, Sound};
 pub use possible::Possible;

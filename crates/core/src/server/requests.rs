@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
-use super::describe::descriptions;
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan, Share};
 use super::{
     AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
-    LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
+    LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage, descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FromServer, InterfaceSpec, PingFlow, Record};
+use super::{Address, FromServer, InterfaceSpec, PingFlow, Record, Refused};
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::VpiVci;
@@ -198,6 +198,31 @@ pub enum Enclosed {
     Counters,
 }
 
+const FROM_ADAPTER: &str = "the connection's file that the adapter writes";
+pub(super) const FROM_CLIENT: &str = "the connection's file that the application writes";
+
+pub(super) const MEMORY: &[&str] = &[FROM_ADAPTER, FROM_CLIENT];
+pub(super) const CONNECTION: &[&str] = &[
+    FROM_ADAPTER,
+    FROM_CLIENT,
+    "the attachment's file that the adapter writes",
+    "the attachment's file that the application writes",
+    "what becomes readable when the adapter wakes the application",
+];
+pub(super) const COUNTERS: &[&str] = &["the file of the counters"];
+
+impl Enclosed {
+    /// What each of the descriptors is, in the order in which they travel.
+    pub const fn descriptors(self) -> &'static [&'static str] {
+        match self {
+            Self::Nothing => &[],
+            Self::Connection { .. } => CONNECTION,
+            Self::Memory { .. } => MEMORY,
+            Self::Counters => COUNTERS,
+        }
+    }
+}
+
 /// What the server wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
@@ -236,5 +261,15 @@ pub enum Output {
     HangUp {
         /// Whose.
         client: ClientId,
+    },
+    /// A permanent connection is gone that nobody deleted: it could not be opened again. The server
+    /// does not ask for it once more; whoever had it added may.
+    Lost {
+        /// Where it was, with its interface's name.
+        address: Address,
+        /// The user it belonged to.
+        uid: u32,
+        /// Why.
+        refused: Refused,
     },
 }

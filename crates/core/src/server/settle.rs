@@ -256,6 +256,9 @@ impl<B: Bugs> Server<B> {
             let change = Change::Removed;
             self.tell_monitors(&Indication::Connection { change, info });
         }
+        if let Some(refused) = connection.loss() {
+            self.tell_lost(&connection, refused);
+        }
         for (asker, result) in connection.settle_owed() {
             self.confirm(asker, result);
         }

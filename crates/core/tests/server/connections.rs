@@ -626,29 +626,6 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
 }
 
 #[test]
-fn every_request_is_described_by_an_example_that_can_be_read() {
-    let mut world = World::new(config());
-    let client = world.hello(user(1));
-    let described = world.done(client, Request::Describe);
-    let Ok(Confirm::Description(all)) = described else {
-        panic!("{described:?}");
-    };
-    assert_eq!(all.len(), 24);
-    for one in all {
-        let read: FromClient = serde_json::from_str(&one.example).expect(&one.example);
-        let FromClient::Request { request, .. } = read else {
-            panic!("{}", one.example);
-        };
-        assert_eq!(request.name(), one.name);
-        if let Request::Hello { version } = request {
-            assert_eq!(version, VERSION);
-        }
-        let json = serde_json::to_string(&request).expect("it is JSON");
-        assert!(json.contains(&format!("\"{}\"", one.name)), "{json}");
-    }
-}
-
-#[test]
 fn messages_out_of_place_do_nothing() {
     let (mut world, client) = World::with_wan(config());
     let stranger = world.new_id();

@@ -2,6 +2,7 @@
 
 mod admission;
 mod connections;
+mod describe;
 mod law;
 mod quota;
 mod restart;

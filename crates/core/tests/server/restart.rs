@@ -1,5 +1,6 @@
 //! The adapter dies, or the server does.
 
+use cellgate_core::adapter::Refusal;
 use cellgate_core::server::{
     AdapterAsk, AdapterRefusal, ClientId, Confirm, EndReason, FromClient, Health, Indication,
     Refused, Request, Response, TakenInterface,
@@ -140,12 +141,83 @@ fn what_cannot_be_opened_again_ends() {
     while world.adapter.attachments.is_empty() {
         world.answer(0);
     }
-    world.refuse_next = Some(cellgate_core::adapter::Refusal::NoVc.into());
+    world.refuse_next = Some(Refusal::NoVc.into());
     world.finish();
     let ended = Indication::Ended(EndReason::NotReopened);
     assert_eq!(world.indications(client), [(0, ended)]);
     assert_eq!(world.promised(), empty);
     assert!(world.list(root).is_empty() && world.adapter.attachments.is_empty());
+}
+
+/// Permanent ones, that is; and of these none that somebody deletes meanwhile.
+#[test]
+fn what_is_lost_is_told_and_can_be_added_again() {
+    for (used, deleted) in [(false, false), (true, false), (false, true)] {
+        let (mut world, root) = World::with_wan(config());
+        let owner = world.hello(user(1));
+        let added = world.done(owner, Request::Add(open(100, CBR)));
+        assert!(matches!(added, Ok(Confirm::Added { .. })), "{added:?}");
+        let application = world.hello(user(1));
+        if used {
+            let taken = world.done(
+                application,
+                Request::Take {
+                    address: address(100),
+                },
+            );
+            assert!(matches!(taken, Ok(Confirm::Opened(_))), "{taken:?}");
+        }
+        let other = world.opened(user(2), 101, CBR);
+        world.lose_adapter();
+        world.find_adapter();
+        while world.adapter.attachments.len() < 2 {
+            world.answer(0);
+        }
+        let is_open = |(_, ask): &(_, AdapterAsk)| matches!(ask, AdapterAsk::Open { .. });
+        let delete = deleted.then(|| {
+            let address = address(100);
+            world.send(root, Request::Delete { address })
+        });
+        let mut refusals = 0;
+        while !world.asks.is_empty() {
+            let at = world.asks.iter().position(is_open).unwrap_or(0);
+            if is_open(&world.asks[at]) {
+                world.refuse_next = Some(Refusal::NoVc.into());
+                refusals += 1;
+            }
+            world.answer(at);
+        }
+        assert_eq!(refusals, 2);
+        let ended = Indication::Ended(EndReason::NotReopened);
+        let heard = if used {
+            vec![(0, ended.clone())]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(world.indications(application), heard);
+        assert_eq!(world.indications(other), [(0, ended)]);
+        let lost = (address(100), 1, Refused::Adapter(Refusal::NoVc));
+        match delete {
+            Some(id) => {
+                assert_eq!(world.confirmed(root, id), Err(Refused::NotFound));
+                assert_eq!(world.lost, []);
+            }
+            None => assert_eq!(world.lost, [lost]),
+        }
+        // Who asks is told by the Confirm alone.
+        let told = core::mem::take(&mut world.lost).len();
+        world.refuse_next = Some(Refusal::NoVc.into());
+        let refused = world.done(owner, Request::Add(open(100, CBR)));
+        assert_eq!(refused, Err(Refused::Adapter(Refusal::NoVc)));
+        let added = world.done(owner, Request::Add(open(100, CBR)));
+        assert!(matches!(added, Ok(Confirm::Added { .. })), "{added:?}");
+        let address = address(100);
+        assert_eq!(
+            world.done(root, Request::Delete { address }),
+            Ok(Confirm::Done)
+        );
+        assert!(world.lost.is_empty(), "{told} before");
+    }
 }
 
 /// The adapter is lost after each number of answers: every request is confirmed, what was refused

@@ -9,10 +9,11 @@ use cellgate_core::adapter::{
 use cellgate_core::contract::CellRate;
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, AdmissionConfig, ClientId, Confirm, ConnectionInfo,
-    Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Indication, InterfaceSpec, Limits, Link,
-    Open, Output, Peer, Quota, Record, Refused, Request, ResourceInfo, Response, Server,
-    ServerAssumptions, ServerConfig, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, AdmissionConfig, ClientId, Confirm,
+    ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Indication,
+    InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record, Refused, Request, ResourceInfo,
+    Response, Server, ServerAssumptions, ServerConfig, TakenInterface, TakenUp, TakenVc, Ticket,
+    VERSION,
 };
 
 pub(crate) const ROOT: Peer = Peer { uid: 0, pid: 1 };
@@ -279,6 +280,8 @@ pub(crate) struct World {
     /// Requests without a Confirm, in order.
     pub(crate) unconfirmed: BTreeMap<ClientId, Vec<(u64, Request, Option<VcId>)>>,
     pub(crate) hung_up: BTreeSet<ClientId>,
+    /// Permanent connections that are gone though nobody deleted them.
+    pub(crate) lost: Vec<(Address, u32, Refused)>,
     next_client: u32,
     next_id: u64,
     /// The next answer to be a refusal.
@@ -300,6 +303,7 @@ impl World {
             heard: BTreeMap::new(),
             unconfirmed: BTreeMap::new(),
             hung_up: BTreeSet::new(),
+            lost: Vec::new(),
             next_client: 0,
             next_id: 0,
             refuse_next: None,
@@ -415,6 +419,11 @@ impl World {
                     self.unconfirmed.remove(&client);
                     self.hung_up.insert(client);
                 }
+                Output::Lost {
+                    address,
+                    uid,
+                    refused,
+                } => self.lost.push((address, uid, refused)),
             }
         }
         if !self.is_slow {
@@ -438,6 +447,7 @@ impl World {
             let at = waiting.iter().position(|(asked, ..)| asked == id);
             waiting.remove(at.unwrap_or_else(|| panic!("{id} is confirmed twice: {message:?}")));
         }
+        crate::describe::check(&message, enclosed);
         match enclosed {
             Enclosed::Connection { vc, attachment } => {
                 assert_eq!(self.adapter.vcs[&vc].request.attachment, attachment);

@@ -309,6 +309,19 @@ impl Daemon {
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
+            Output::Lost {
+                address,
+                uid,
+                refused,
+            } => {
+                let ours = uid == geteuid().as_raw();
+                if let Some(news) = ours
+                    .then(|| self.operator.loses(&address, &refused))
+                    .flatten()
+                {
+                    self.say(&news);
+                }
+            }
         }
         None
     }

@@ -20,7 +20,8 @@ const NAMED_MAX: usize = 3;
 /// The server's own application: it asks for what the configuration names, as others would.
 ///
 /// An interface or connection that is refused is asked for again until it is there: the network may
-/// come up later than the daemon, and others give back what they have. A change or removal that is
+/// come up later than the daemon, and others give back what they have. So is a connection that a
+/// new adapter refuses to open again. A change or removal that is
 /// refused is not: somebody uses what stays.
 pub(super) struct Operator {
     wanted: Config,
@@ -31,6 +32,9 @@ pub(super) struct Operator {
     last_id: u64,
     /// Something was refused because there was no adapter.
     missed: bool,
+    /// All of the configuration was asked for: only what was refused is asked for again, and what
+    /// others have deleted since is not.
+    settled: bool,
     /// What was refused otherwise, to be asked for again.
     refused: VecDeque<Request>,
     /// Of this, what is asked for now.
@@ -66,6 +70,7 @@ impl Operator {
             waits_for: None,
             last_id: 0,
             missed: false,
+            settled: false,
             refused: VecDeque::new(),
             pass: VecDeque::new(),
             looks_again: false,
@@ -102,6 +107,7 @@ impl Operator {
     /// Asks for what there is, and then for what there is not.
     fn look(&mut self) {
         self.queue = VecDeque::from([Request::Interfaces]);
+        self.settled = false;
         self.pass.clear();
         self.looks_again = false;
         self.refused.clear();
@@ -110,9 +116,30 @@ impl Operator {
 
     /// There is an adapter: what was refused for want of one is asked for once more.
     pub(super) fn finds_adapter(&mut self) {
+        self.wait_ns = 0;
+        self.again = None;
         if std::mem::take(&mut self.missed) {
             self.look();
         }
+    }
+
+    /// A permanent connection of the server's own user is gone, though nobody deleted it: the
+    /// adapter has refused to open it again. One that the configuration names is asked for like
+    /// any that is refused; that, for people.
+    pub(super) fn loses(&mut self, address: &Address, why: &Refused) -> Option<String> {
+        self.connections.retain(|info| info.address != *address);
+        let mut connections = self.wanted.connections.iter();
+        let open = connections.find(|open| open.address == *address)?;
+        let request = Request::Add(open.clone());
+        let asked = self.waits_for.iter().map(|(_, request)| request);
+        let mut asked = asked
+            .chain(&self.queue)
+            .chain(&self.pass)
+            .chain(&self.refused);
+        if asked.any(|asked| *asked == request) {
+            return None;
+        }
+        self.is_refused(request, why.to_string())
     }
 
     /// Whether all is asked, and confirmed or refused.
@@ -151,6 +178,7 @@ impl Operator {
         }
         if self.queue.is_empty() && !self.missed {
             self.before = None;
+            self.settled = true;
             self.ask_again(now);
         }
         let request = self.queue.pop_front()?;
@@ -222,6 +250,7 @@ impl Operator {
                 self.missing_changed = true;
                 return Some(format!("{what}: is there"));
             }
+            Err(Refused::AdapterAway) if self.settled => self.refused.push_back(request),
             Err(Refused::AdapterAway) => self.missed = true,
             Err(refused) => return self.is_refused(request, refused.to_string()),
         }
@@ -564,6 +593,111 @@ mod tests {
             (operator.next_deadline(), operator.missing.len()),
             (None, 0)
         );
+    }
+
+    /// The loop `a` with permanent connections.
+    fn with_connections(vcis: &[u16]) -> Config {
+        let mut config = loops(&["a"], &[]);
+        config.connections = vcis.iter().map(|vci| permanent(*vci)).collect();
+        config
+    }
+
+    fn permanent(vci: u16) -> Open {
+        let text = format!("address = \"a.0.{vci}\"\ncontract = \"ubr,aal5:max_sdu=1500\"\n");
+        let text = format!(
+            "[[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n[[connection]]\n{text}"
+        );
+        let config = Config::parse(&text).expect("a configuration");
+        config.connections[0].clone()
+    }
+
+    /// All that is asked at `ms`; connections are refused so, or added.
+    fn asked(operator: &mut Operator, ms: u64, refused: Option<&Refused>) -> Vec<Request> {
+        let mut asked = Vec::new();
+        while let Some(FromClient::Request { id, request }) = operator.next(at_ms(ms)) {
+            let result = match &request {
+                Request::Interfaces => Ok(interfaces(&loops(&["a"], &[]))),
+                Request::List { .. } => Ok(Confirm::Connections {
+                    connections: Vec::new(),
+                    next: None,
+                }),
+                Request::Hello { .. } => Ok(Confirm::Done),
+                _ => refused.map_or(Ok(Confirm::Done), |refused| Err(refused.clone())),
+            };
+            let looks = matches!(request, Request::Interfaces | Request::List { .. });
+            if !looks {
+                asked.push(request);
+            }
+            operator.hear(FromServer::Confirm { id, result });
+        }
+        asked
+    }
+
+    #[test]
+    fn what_a_new_adapter_refuses_is_asked_again_and_nothing_else() {
+        let mut operator = Operator::new(with_connections(&[1, 2]));
+        operator.begin();
+        assert_eq!(asked(&mut operator, 0, None).len(), 3);
+        let (add, why) = (
+            [Request::Add(permanent(1))],
+            Refused::Kernel("full".to_owned()),
+        );
+        let address = |vci| permanent(vci).address;
+        // By hand.
+        assert_eq!(operator.loses(&address(3), &why), None);
+        assert_eq!((operator.news(), operator.next_deadline()), (None, None));
+        let told = "connection a.0.1: the kernel refused: full";
+        assert_eq!(operator.loses(&address(1), &why).as_deref(), Some(told));
+        assert_eq!(operator.loses(&address(1), &why), None);
+        assert_eq!(operator.news(), Some(format!("missing: {told}")));
+        assert!(operator.is_done());
+        // Connection 2, which is not there either, was deleted by hand.
+        let mut at = 0;
+        assert_eq!(asked(&mut operator, at, None), []);
+        for (refused, wait) in [
+            (Some(&why), 1_000),
+            (Some(&Refused::AdapterAway), 2_000),
+            (Some(&why), 4_000),
+            (None, 8_000),
+        ] {
+            assert_eq!(asked(&mut operator, at + wait - 1, None), []);
+            at += wait;
+            assert_eq!(asked(&mut operator, at, refused), add, "{wait}");
+            assert!(operator.is_done());
+        }
+        assert_eq!(operator.next_deadline(), None);
+        let news = operator.news();
+        assert_eq!(news.as_deref(), Some("all of the configuration is there"));
+        // One more adapter, which dies as well: of the next it is asked soon, and nothing else.
+        assert_eq!(operator.loses(&address(1), &why).as_deref(), Some(told));
+        assert_eq!(asked(&mut operator, at, None), []);
+        at += 1_000;
+        assert_eq!(asked(&mut operator, at, Some(&Refused::AdapterAway)), add);
+        operator.finds_adapter();
+        assert_eq!(asked(&mut operator, at, None), []);
+        at += 1_000;
+        assert_eq!(asked(&mut operator, at, None), add);
+        // What a reload removes is forgotten.
+        assert!(operator.loses(&address(1), &why).is_some());
+        operator.change(with_connections(&[]));
+        assert_eq!(asked(&mut operator, at + 60_000, None), []);
+        assert_eq!(
+            (operator.next_deadline(), operator.missing.len()),
+            (None, 0)
+        );
+    }
+
+    #[test]
+    fn what_is_lost_while_it_is_listed_is_asked_once() {
+        let mut operator = Operator::new(with_connections(&[1]));
+        let why = Refused::NoReturn;
+        operator.change(with_connections(&[1]));
+        let (_, told) = answers(&mut operator, 0, Ok(interfaces(&loops(&["a"], &[]))));
+        assert_eq!(told, None);
+        assert!(operator.loses(&permanent(1).address, &why).is_some());
+        let asked = asked(&mut operator, 0, None);
+        assert_eq!(asked, [Request::Add(permanent(1))]);
+        assert_eq!(operator.next_deadline(), None);
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Terminal {
                     Output::Client {
                         client, message, ..
                     } => self.heard.push_back((client, message)),
-                    Output::Keep { .. } | Output::HangUp { .. } => {}
+                    Output::Keep { .. } | Output::HangUp { .. } | Output::Lost { .. } => {}
                 }
             }
             let Some((ticket, ask)) = self.asks.pop_front() else {

@@ -355,6 +355,8 @@ impl World {
                 }
                 self.post(host, to_client(client), Parcel::HungUp);
             }
+            // No configuration names any.
+            Output::Lost { .. } => {}
         }
     }
 
