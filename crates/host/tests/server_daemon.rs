@@ -244,6 +244,12 @@ fn a_connection_that_a_new_adapter_refuses_is_there_again_when_it_can_be() {
     // It is asked for, and refused once more.
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(listed(), []);
+    // Who asks by hand hears once who it is that has no room.
+    let mut large = open("a.0.103", "aal5,cbr:tx:none,rx:pcr=20000cps,max_sdu=9180");
+    large.receive_pdus = Some(30_000);
+    let refused = daemon.connect().ask(Request::Add(large)).unwrap_err();
+    let said = refused.to_string();
+    assert_eq!(said.matches("refused").count(), 1, "{said}");
     limit(next, None);
     eventually("the connection stays away", || {
         (listed() == there).then_some(())

@@ -539,6 +539,8 @@ fn refusal(error: ControlError) -> AdapterRefusal {
         ControlError::Refused(Refusal::NoReturn) => AdapterRefusal::NoReturn,
         ControlError::Refused(refusal) => AdapterRefusal::Refused(refusal),
         ControlError::MemoryExhausted { needed, free } => AdapterRefusal::Memory { needed, free },
+        // Whoever hears it says who refused.
+        ControlError::Kernel(reason) => AdapterRefusal::Other(reason),
         other => AdapterRefusal::Other(other.to_string()),
     }
 }
