@@ -5,11 +5,11 @@ use cellgate_core::wire::VpiVci;
 use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
-    Scenario, ServerSpec, SourceSpec, Traffic,
+    Scenario, ServerSpec, SourceSpec, Traffic, Whose,
 };
 use cellgate_lab::world::{
     Options, Outcome, ServerBug, ServerOutcome, WITH_SERVERS, check, check_determinism,
-    check_isolation, scenario_of,
+    check_isolation, check_marked, scenario_of,
 };
 use cellgate_lab::{Shrink, shrink};
 
@@ -401,4 +401,56 @@ fn where_others_have_taken_all_vcs_what_is_opened_is_refused() {
     assert_eq!((server.refused, server.confirmed), (1, 3), "{server:?}");
     let delivered = outcome.connections["one"].delivered_pdus;
     assert!((50..110).contains(&delivered), "{delivered}");
+}
+
+/// Two readers at one host: what the one writes where it should not costs the other nothing.
+#[test]
+fn an_application_that_lies_harms_itself_alone() {
+    let mut scenario = pair();
+    let mut other = scenario.connections[0].clone();
+    (other.name, other.address) = ("two".into(), VpiVci::new(0, 33).expect("an address"));
+    scenario.connections.push(other);
+    let mut source = scenario.sources[0].clone();
+    source.connection = "two".into();
+    scenario.sources.push(source);
+    for n in 0..2 {
+        let one = scenario.applications[n].clone();
+        scenario.applications.push(ApplicationSpec {
+            name: one.name.replace("one", "two"),
+            connection: "two".into(),
+            ..one
+        });
+    }
+    let calm = right(&scenario);
+    let end_ns = 30_000_000;
+    for (whose, word, value) in [
+        (Whose::Reader, 16, 1 << 40),
+        (Whose::Sender, 32, 1 << 40),
+        (Whose::ReadersClient, 16, 1 << 40),
+        (Whose::SendersClient, 48, 200),
+    ] {
+        scenario.faults = (5_000_000..end_ns)
+            .step_by(500_000)
+            .map(|at_ns| FaultSpec::Write {
+                connection: "one".into(),
+                at_ns,
+                whose,
+                word,
+                value,
+            })
+            .collect();
+        let (lied, marks) = check_marked(&scenario, judged()).expect("nobody else is harmed");
+        let two = |outcome: &Outcome| {
+            let two = &outcome.connections["two"];
+            [two.delivered_pdus, two.lost_pdus, two.strange_pdus]
+        };
+        assert_eq!(two(&lied), two(&calm), "{whose:?}");
+        // Where there is room its adapter does not look at what a reader says.
+        let mut marks = marks.iter();
+        let noticed = marks.any(|mark| mark.name.starts_with("bad_") && mark.count > 0);
+        let sends = matches!(whose, Whose::Sender | Whose::SendersClient);
+        assert_eq!(noticed, sends, "{whose:?}");
+        check_isolation(&scenario, Options::default(), &mut Silent)
+            .unwrap_or_else(|failure| panic!("{whose:?}: {failure}"));
+    }
 }
