@@ -5,11 +5,11 @@ use cellgate_core::wire::VpiVci;
 use cellgate_lab::Silent;
 use cellgate_lab::world::scenario::{
     ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, LinkSpec,
-    Scenario, ServerSpec, SourceSpec, Traffic,
+    Scenario, ServerSpec, SourceSpec, Traffic, Whose,
 };
 use cellgate_lab::world::{
     Options, Outcome, ServerBug, ServerOutcome, WITH_SERVERS, check, check_determinism,
-    check_isolation, scenario_of,
+    check_isolation, check_marked, scenario_of,
 };
 use cellgate_lab::{Shrink, shrink};
 
@@ -300,5 +300,157 @@ fn servers_and_applications_that_cannot_be_are_told() {
         spoil(&mut scenario);
         let told = check(&scenario, Options::default()).expect_err(expected);
         assert!(told.to_string().contains(expected), "{told}");
+    }
+}
+
+/// A PDU on AAL3/4 that comes slower than its reader waits for it is given up, and promised by
+/// nobody.
+#[test]
+fn a_reader_gives_up_slow_pdus_after_its_hosts_time() {
+    let mut scenario = pair();
+    scenario.connections[0].contract = "cbr,aal34:pcr=20000cps,max_sdu=200,cdvt=2ms".into();
+    let patient = right(&scenario);
+    assert!(patient.connections["one"].delivered_pdus > 140);
+    // Five cells take 0.25 ms, but for those of a first burst.
+    scenario.hosts[1].reassembly_timeout_ns = 100_000;
+    let hasty = right(&scenario);
+    assert!(hasty.connections["one"].delivered_pdus < 30, "{hasty:?}");
+}
+
+#[test]
+fn servers_and_writers_go_by_the_clock_of_their_host() {
+    let calm = right(&pair());
+    let mut scenario = pair();
+    scenario.hosts[0].clock_ns = HostSpec::CLOCK_MAX_NS;
+    scenario.hosts[1].clock_ns = (1 << 32) - 15_000_000;
+    let sent = |outcome: &Outcome| outcome.connections["one"].sent_pdus;
+    assert_eq!(sent(&right(&scenario)), sent(&calm));
+    // The clock that its credit goes by is put forward by eight of its intervals.
+    scenario.faults = (0..8)
+        .map(|n| FaultSpec::ClockStep {
+            host: "a".into(),
+            at_ns: 10_000_000 + n * 1_000_000,
+            by_ns: 2_000_000,
+        })
+        .collect();
+    let stepped = right(&scenario);
+    assert!(sent(&stepped) > sent(&calm) + 20, "{stepped:?} {calm:?}");
+}
+
+#[test]
+fn what_is_not_read_for_want_of_interrupts_is_read_later() {
+    let mut scenario = pair();
+    scenario.faults = vec![FaultSpec::InterruptsLost {
+        host: "b".into(),
+        at_ns: 10_000_000,
+        for_ns: 25_000_000,
+    }];
+    let outcome = right(&scenario);
+    let one = &outcome.connections["one"];
+    assert!(one.lost_pdus > 0 && one.delivered_pdus > 60, "{one:?}");
+    assert!(one.latency_max_ns > Some(1_000_000), "{one:?}");
+}
+
+/// Four times as much as its contract, and more of it on leases than without.
+#[test]
+fn an_application_lends_its_connection_time() {
+    let mut scenario = pair();
+    let modest = "cbr,aal5:excess=when-idle,pcr=5000cps,max_sdu=200,cdvt=2ms";
+    let calls = |lends: bool| {
+        let lend = Call::Lend {
+            pdus: 20,
+            for_ns: 5_000_000,
+        };
+        let opens = (0, Call::OpenWith(modest.into()));
+        let lent = (1..6).map(|n| (n * 5_000_000, lend.clone()));
+        let calls: Vec<(u64, Call)> = std::iter::once(opens)
+            .chain(lent.filter(|_| lends))
+            .collect();
+        application("b", &calls)
+    };
+    let mut read = |lends| {
+        scenario.applications[0] = calls(lends);
+        right(&scenario).connections["one"].delivered_pdus
+    };
+    let (without, with) = (read(false), read(true));
+    assert!(with > without + 50, "{with} with leases, {without} without");
+    // Its server says that it is none.
+    let mut scenario = pair();
+    let too_long = Call::Lend {
+        pdus: 1,
+        for_ns: 10_000_001,
+    };
+    scenario.applications[0] = application("b", &[(0, Call::Open), (5_000_000, too_long)]);
+    assert_eq!(right(&scenario).servers["b"].refused, 1);
+}
+
+#[test]
+fn where_others_have_taken_all_vcs_what_is_opened_is_refused() {
+    let mut scenario = pair();
+    scenario.faults = vec![FaultSpec::Guests {
+        host: "b".into(),
+        at_ns: 1_000_000,
+        for_ns: 10_000_000,
+        vcs: 40,
+    }];
+    let calls = [2_000_000, 20_000_000].map(|at_ns| (at_ns, Call::Open));
+    scenario.applications[0] = application("b", &calls);
+    let outcome = right(&scenario);
+    let server = &outcome.servers["b"];
+    // The hello, too.
+    assert_eq!((server.refused, server.confirmed), (1, 3), "{server:?}");
+    let delivered = outcome.connections["one"].delivered_pdus;
+    assert!((50..110).contains(&delivered), "{delivered}");
+}
+
+/// Two readers at one host: what the one writes where it should not costs the other nothing.
+#[test]
+fn an_application_that_lies_harms_itself_alone() {
+    let mut scenario = pair();
+    let mut other = scenario.connections[0].clone();
+    (other.name, other.address) = ("two".into(), VpiVci::new(0, 33).expect("an address"));
+    scenario.connections.push(other);
+    let mut source = scenario.sources[0].clone();
+    source.connection = "two".into();
+    scenario.sources.push(source);
+    for n in 0..2 {
+        let one = scenario.applications[n].clone();
+        scenario.applications.push(ApplicationSpec {
+            name: one.name.replace("one", "two"),
+            connection: "two".into(),
+            ..one
+        });
+    }
+    let calm = right(&scenario);
+    let end_ns = 30_000_000;
+    for (whose, word, value) in [
+        (Whose::Reader, 16, 1 << 40),
+        (Whose::Sender, 32, 1 << 40),
+        (Whose::ReadersClient, 16, 1 << 40),
+        (Whose::SendersClient, 48, 200),
+    ] {
+        scenario.faults = (5_000_000..end_ns)
+            .step_by(500_000)
+            .map(|at_ns| FaultSpec::Write {
+                connection: "one".into(),
+                at_ns,
+                whose,
+                word,
+                value,
+            })
+            .collect();
+        let (lied, marks) = check_marked(&scenario, judged()).expect("nobody else is harmed");
+        let two = |outcome: &Outcome| {
+            let two = &outcome.connections["two"];
+            [two.delivered_pdus, two.lost_pdus, two.strange_pdus]
+        };
+        assert_eq!(two(&lied), two(&calm), "{whose:?}");
+        // Where there is room its adapter does not look at what a reader says.
+        let mut marks = marks.iter();
+        let noticed = marks.any(|mark| mark.name.starts_with("bad_") && mark.count > 0);
+        let sends = matches!(whose, Whose::Sender | Whose::SendersClient);
+        assert_eq!(noticed, sends, "{whose:?}");
+        check_isolation(&scenario, Options::default(), &mut Silent)
+            .unwrap_or_else(|failure| panic!("{whose:?}: {failure}"));
     }
 }

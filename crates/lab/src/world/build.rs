@@ -75,6 +75,10 @@ struct Attacked {
     regions: BTreeSet<(usize, bool)>,
     /// Clients of hosts.
     clients: BTreeSet<(usize, usize)>,
+    /// The same as `regions`, of applications.
+    applications: BTreeSet<(usize, bool)>,
+    /// Hosts with a client that is attacked, be it an application's.
+    hosts: BTreeSet<usize>,
 }
 
 impl World {
@@ -279,8 +283,17 @@ impl Builder<'_> {
                 self.stations[from].open(opening);
             }
         }
-        for (host, _) in &self.attacked.clients {
+        for host in &self.attacked.hosts {
             self.stations[*host].let_go();
+        }
+        for (n, sends) in &self.attacked.applications {
+            let connection = &self.connections[*n];
+            let (host, line) = match sends {
+                true => (connection.from, connection.path.first()),
+                false => (connection.to, connection.path.last()),
+            };
+            let port = self.port_of(host, line.copied().unwrap_or(0));
+            self.stations[host].is_lied_to_at((port, connection.address), *n as u32);
         }
         // Each time that a reader comes again it brings new memory.
         for fault in &self.scenario.faults {
@@ -302,14 +315,20 @@ impl Builder<'_> {
                 continue;
             };
             let n = self.names.connection(connection)?;
-            if whose.is_clients() {
-                let Connection { from, to, .. } = self.connections[n];
-                let at = if whose.sends() {
-                    (from, 0)
-                } else {
-                    (to, usize::from(self.scenario.connections[n].client))
+            let Connection { from, to, .. } = self.connections[n];
+            let host = if whose.sends() { from } else { to };
+            if self.services.serves(host, n) {
+                self.attacked.applications.insert((n, whose.sends()));
+                self.attacked
+                    .hosts
+                    .extend(whose.is_clients().then_some(host));
+            } else if whose.is_clients() {
+                let client = match whose.sends() {
+                    true => 0,
+                    false => usize::from(self.scenario.connections[n].client),
                 };
-                self.attacked.clients.insert(at);
+                self.attacked.clients.insert((host, client));
+                self.attacked.hosts.insert(host);
             } else {
                 self.attacked.regions.insert((n, whose.sends()));
             }
@@ -426,6 +445,13 @@ impl Builder<'_> {
         Terms::of(&contract, &assumed)
     }
 
+    /// A host's port to a line.
+    fn port_of(&self, host: usize, line: usize) -> PortIndex {
+        let mut ports = self.topology.ports[host].iter();
+        let port = ports.position(|(input, output)| [*input, *output].contains(&line));
+        PortIndex(port.unwrap_or(0) as u8)
+    }
+
     fn opening(
         &mut self,
         connection: usize,
@@ -441,10 +467,7 @@ impl Builder<'_> {
         };
         let line = if receives { path.last() } else { path.first() };
         let line = line.copied().unwrap_or(0);
-        let ports = &self.topology.ports[host];
-        let port = ports
-            .iter()
-            .position(|(input, output)| [*input, *output].contains(&line));
+        let port = self.port_of(host, line);
         let unserved = |error| ScenarioError::Unserved(spec.name.clone(), error);
         let terms = self.terms(connection, contract, receives);
         let terms = terms.map_err(unserved)?;
@@ -460,11 +483,7 @@ impl Builder<'_> {
         Ok(Opening {
             connection: connection as u32,
             client,
-            request: terms.request(
-                spec.address,
-                PortIndex(port.unwrap_or(0) as u8),
-                AttachmentIndex(client as u16),
-            ),
+            request: terms.request(spec.address, port, AttachmentIndex(client as u16)),
             sizes: RegionSizes {
                 receive_buffer: sizes.receive_len,
                 receive_slots: sizes.receive_slots,

@@ -124,7 +124,9 @@ impl World {
                 self.host_is_disturbed(host as usize, until);
             }
             Incident::InterruptsLost(host, span) => {
-                self.stations[host as usize].deafen(self.now.plus(span));
+                let until = self.now.plus(span);
+                self.stations[host as usize].deafen(until);
+                self.host_is_deaf(host as usize, until);
             }
             Incident::Awake(host) => self.awake(host as usize),
             Incident::ClockStep(host, by) => self.step_clock(host as usize, by),
@@ -238,6 +240,7 @@ impl World {
     fn step_clock(&mut self, host: usize, by: Ps) {
         self.catch_up(host);
         self.stations[host].step_clock(by.ns());
+        self.clock_has_stepped(host);
         self.after_step(host);
         self.wake_station(host, self.now);
     }

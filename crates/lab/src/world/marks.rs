@@ -72,6 +72,7 @@ impl Marks {
             for (group, name, count) in reached {
                 marks.push(group, name, count);
             }
+            marks.faults_beside(world, scenario);
             return marks;
         }
         marks.discards(world);
@@ -100,10 +101,44 @@ impl Marks {
         self.push("discarded", "no_route", unrouted);
     }
 
+    /// What happens beside servers, of which these know nothing.
+    fn faults_beside(&mut self, world: &World, scenario: &Scenario) {
+        let of_lines: [Count<super::LineCounts>; 3] = [
+            ("inserted", |counts| counts.faults.inserted),
+            ("held", |counts| counts.held),
+            ("overtaken", |counts| counts.swapped),
+        ];
+        for (name, count) in of_lines {
+            self.push("beside", name, lines(world, count));
+        }
+        let of_hosts: [Count<StationCounts>; 3] = [
+            ("interrupt_lost", |counts| counts.unheard),
+            ("guest", |counts| counts.guests),
+            ("no_room_for_guest", |counts| counts.turned_away),
+        ];
+        for (name, count) in of_hosts {
+            self.push("beside", name, stations(world, count));
+        }
+        self.push("beside", "lent", vcs(world, |stats| stats.pdus_lent));
+        self.push(
+            "beside",
+            "bad_doorbell",
+            adapters(world, |stats| stats.doorbell_faults),
+        );
+        self.push(
+            "beside",
+            "bad_index_or_sdu",
+            vcs(world, |stats| stats.client_faults),
+        );
+        let told = |name: &str| ["spurious_wake_up", "clock_step"].contains(&name);
+        for (name, kind) in KINDS.iter().filter(|(name, _)| told(name)) {
+            let of_kind = scenario.faults.iter().filter(|fault| kind(fault));
+            self.push("beside", name, of_kind.count() as u64);
+        }
+    }
+
     fn faults(&mut self, world: &World, scenario: &Scenario) {
-        let lines = |count: fn(&super::LineCounts) -> u64| -> u64 {
-            world.lines.iter().map(|line| count(&line.counts())).sum()
-        };
+        let lines = |count| lines(world, count);
         self.push("fault", "lost", lines(|counts| counts.faults.lost));
         self.push(
             "fault",
@@ -258,6 +293,7 @@ impl Marks {
     }
 }
 
+type Count<T> = (&'static str, fn(&T) -> u64);
 type Is<T> = (&'static str, fn(&T) -> bool);
 
 const KINDS: [Is<FaultSpec>; 12] = [
@@ -317,6 +353,10 @@ const EXCESSES: [Is<Excess>; 3] = [
 fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
     let stats = world.stations.iter().flat_map(Station::stats);
     stats.map(count).sum()
+}
+
+fn lines(world: &World, count: fn(&super::LineCounts) -> u64) -> u64 {
+    world.lines.iter().map(|line| count(&line.counts())).sum()
 }
 
 fn stations(world: &World, count: fn(&StationCounts) -> u64) -> u64 {

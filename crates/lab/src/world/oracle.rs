@@ -99,7 +99,9 @@ impl World {
         let standing = self.standing(scenario, &self.senders(scenario), n);
         let passed = self.found_no_room(connection) == 0;
         let met = self.is_met(scenario, n) || self.is_held(connection);
-        passed && !met && !standing.crowded && !standing.untold
+        let promised =
+            !(standing.crowded || standing.lawless || standing.gave_way || standing.untold);
+        passed && !met && promised
     }
 
     /// Cells of a connection's address that switches have discarded, or that found a FIFO full, or

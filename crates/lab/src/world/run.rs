@@ -731,7 +731,7 @@ impl World {
         let len = self.sources[n].sdu_len(number);
         let gate = self.gate(n);
         if let Gate::SuspendedUntil(until) = gate {
-            self.sources[n].suspend(Ps::from_ns(until.ns()));
+            self.sources[n].suspend(self.stations[host].instant(until));
         } else if gate == Gate::Open
             && self.stations[host].submit(&self.content, connection, number, len)
         {

@@ -113,28 +113,36 @@ pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause])
     let hosts: Vec<String> = hosts.map(|host| host.name.clone()).collect();
     let open = scenario.connections.iter().filter(|spec| spec.open);
     let open: Vec<String> = open.map(|spec| spec.name.clone()).collect();
-    let tables = [(&OF_HOSTS[..], &hosts), (&OF_CONNECTIONS[..], &open)];
-    for (classes, names) in tables {
-        for class in classes.iter().filter(|_| !names.is_empty()) {
-            let times = spans(
-                draw,
-                class.percent,
-                class.most,
-                class.for_ns,
-                scenario.heal_ns,
-            );
-            for (at_ns, for_ns) in times {
-                let name = pick(draw, names);
-                scenario.faults.push((class.make)(name, at_ns, for_ns));
-            }
-        }
-    }
-    guests(draw, scenario, &hosts);
+    some_of(draw, scenario, &OF_HOSTS, &hosts);
+    some_of(draw, scenario, &OF_CONNECTIONS, &open);
+    guests(draw, scenario, &hosts, 12);
     changes(draw, scenario, clauses);
     leases(draw, scenario);
     writes(draw, scenario, &open);
     full_queues(draw, scenario, &hosts);
     early_timers(draw, scenario, &hosts);
+}
+
+/// Some of these classes, each at one of the names.
+fn some_of(draw: &mut Draw, scenario: &mut Scenario, classes: &[Class], names: &[String]) {
+    for class in classes.iter().filter(|_| !names.is_empty()) {
+        let times = spans(
+            draw,
+            class.percent,
+            class.most,
+            class.for_ns,
+            scenario.heal_ns,
+        );
+        for (at_ns, for_ns) in times {
+            let name = pick(draw, names);
+            scenario.faults.push((class.make)(name, at_ns, for_ns));
+        }
+    }
+}
+
+/// Interrupts that are lost, wake-ups for no reason, steps of clocks.
+pub(in crate::world) fn waking(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    some_of(draw, scenario, &OF_HOSTS[3..], hosts);
 }
 
 /// Commands find no room: mostly when one is given.
@@ -204,7 +212,12 @@ pub(in crate::world) fn early_timers(draw: &mut Draw, scenario: &mut Scenario, h
 }
 
 /// VCs that take up what room there is.
-fn guests(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+pub(in crate::world) fn guests(
+    draw: &mut Draw,
+    scenario: &mut Scenario,
+    hosts: &[String],
+    most: u64,
+) {
     if !draw.percent(20) {
         return;
     }
@@ -214,7 +227,7 @@ fn guests(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
             host: pick(draw, hosts),
             at_ns: draw.below(scenario.heal_ns - for_ns),
             for_ns,
-            vcs: draw.between(1, 12) as u16,
+            vcs: draw.between(1, most) as u16,
         });
     }
 }
@@ -285,7 +298,7 @@ fn leases(draw: &mut Draw, scenario: &mut Scenario) {
 }
 
 /// One client that writes where it should not: its region, or its events and doorbells.
-fn writes(draw: &mut Draw, scenario: &mut Scenario, open: &[String]) {
+pub(in crate::world) fn writes(draw: &mut Draw, scenario: &mut Scenario, open: &[String]) {
     if open.is_empty() || !draw.percent(25) {
         return;
     }
@@ -327,8 +340,11 @@ fn cell_faults(draw: &mut Draw, scenario: &mut Scenario) {
     }
 }
 
+/// Classes of [`effect`] that put a cell there, hold the line, or let a cell overtake.
+pub(in crate::world) const MOVED: [u64; 3] = [3, 4, 5];
+
 /// None: it overtakes the one before.
-fn effect(draw: &mut Draw, class: u64) -> Option<Effect> {
+pub(in crate::world) fn effect(draw: &mut Draw, class: u64) -> Option<Effect> {
     let other = draw.pick(&[32, 33, 34, 100, 101, 999]);
     let address = VpiVci::new(0, other).unwrap_or_default();
     Some(match class {

@@ -105,6 +105,10 @@ impl World {
                 self.lets_go(n);
                 Request::Close
             }
+            Call::Lend { pdus, for_ns } => Request::Lease {
+                pdus,
+                expires_in_ns: for_ns,
+            },
             Call::Add => Request::Add(open(&own)),
             Call::Take => Request::Take { address },
             Call::Reattach => {
@@ -242,7 +246,7 @@ impl World {
 
     /// It has no connection any more.
     pub(super) fn lets_go(&mut self, n: usize) {
-        let now = self.now.time();
+        let now = self.time_at(self.service.applications[n].host);
         let let_go = self.service.applications[n].lets_go(now);
         self.is_paced(n, let_go);
     }
@@ -373,10 +377,11 @@ impl World {
                 if memory {
                     return self.uses(n, &opened, enclosure, false);
                 }
-                let (now, connection) = (self.now.time(), application.connection);
+                let (host, connection) = (application.host, application.connection);
                 if !application.sends {
                     self.is_disturbed(connection, self.now);
                 }
+                let now = self.time_at(host);
                 let renewed = self.service.applications[n].renews(now, &opened, None);
                 self.is_paced(n, renewed);
             }
@@ -424,7 +429,7 @@ impl World {
         };
         self.stations[host].adopt(&end);
         self.service.holders.insert((host, connection), n);
-        let now = self.now.time();
+        let now = self.time_at(host);
         if sends
             && !is_change
             && let Some(promise) = self.service.promises.get_mut(&connection)
@@ -538,7 +543,7 @@ impl World {
                 let share = [transmit, receive];
                 let before = std::mem::replace(&mut self.service.applications[n].share, share);
                 self.service.seen.share(before, share);
-                let now = self.now.time();
+                let now = self.time_at(self.service.applications[n].host);
                 let paced = self.service.applications[n].paces(now, transmit_credit);
                 self.is_paced(n, paced);
             }
@@ -600,7 +605,7 @@ impl World {
         }
         let early = self.service.early.remove(&source);
         let trusted = early.filter(|_| self.service.has(super::ServerBug::EarlyWakeTrusted));
-        let now = trusted.unwrap_or(self.now).time();
+        let now = self.stations[host].time(trusted.unwrap_or(self.now));
         let gate = self.service.applications[n].gate(now, len);
         match gate {
             Gate::SuspendedUntil(_) if self.service.has(super::ServerBug::CreditIgnored) => {
@@ -623,7 +628,8 @@ impl World {
         let Some(&n) = self.service.holders.get(&(host, connection)) else {
             return;
         };
-        self.service.applications[n].sent(self.now.time(), len);
+        let now = self.time_at(host);
+        self.service.applications[n].sent(now, len);
         let leaves = self.service.applications[n].leaves(self.now, len);
         let standing = self.standing_of(n, len);
         let Some(promise) = self.service.promises.get_mut(&connection) else {
@@ -694,6 +700,26 @@ impl World {
             let at = &self.connections[*connection as usize];
             if at.from == host || at.to == host {
                 promise.is_broken(until);
+            }
+        }
+    }
+
+    /// Nobody at a host is interrupted until then: what comes is not read.
+    pub(in crate::world) fn host_is_deaf(&mut self, host: usize, until: Ps) {
+        for (connection, promise) in &mut self.service.promises {
+            if self.connections[*connection as usize].to == host {
+                promise.is_broken(until);
+            }
+        }
+    }
+
+    /// A host's clock has gone forward: what its shapers held back they send at once, as if they
+    /// had just begun.
+    pub(in crate::world) fn clock_has_stepped(&mut self, host: usize) {
+        for (connection, promise) in &mut self.service.promises {
+            if self.connections[*connection as usize].from == host {
+                promise.is_broken(self.now);
+                promise.is_sent_anew();
             }
         }
     }

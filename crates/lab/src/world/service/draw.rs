@@ -4,6 +4,7 @@ use cellgate_core::Effect;
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 
+use super::mishaps;
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use crate::generate::Draw;
 use crate::world::draw::faults::{early_timers, full_queues};
@@ -47,6 +48,7 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
         .collect();
     full_queues(&mut draw, &mut scenario, &hosts);
     early_timers(&mut draw, &mut scenario, &hosts);
+    mishaps::draw(&mut draw, &mut scenario, &hosts);
     Some(scenario)
 }
 

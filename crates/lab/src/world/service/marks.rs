@@ -15,7 +15,7 @@ use super::application::Waiting;
 use super::process::{KeptVc, Process};
 
 /// What a connection can be in the middle of, as the commands say that are not answered.
-const STAGES: [&str; 13] = [
+const STAGES: [&str; 14] = [
     "attach",
     "open",
     "open_again",
@@ -29,6 +29,7 @@ const STAGES: [&str; 13] = [
     "close",
     "detach",
     "link",
+    "lease",
 ];
 
 /// Names that a group's marks have.
@@ -144,6 +145,7 @@ const MARKS: &[Group] = &[
             "crc_error",
             "closed",
             "overload",
+            "reassembly_timeout",
         ],
     ),
 ];

@@ -20,6 +20,7 @@ mod credit;
 mod daemon;
 mod draw;
 mod marks;
+mod mishaps;
 mod process;
 mod promise;
 mod run;

@@ -187,7 +187,7 @@ impl World {
 
     /// Has the server of this life do something, and carries out what it wants.
     pub(super) fn serve(&mut self, host: usize, life: u32, input: impl FnOnce(&mut Serving, Time)) {
-        let now = self.now.time();
+        let now = self.time_at(host);
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -266,7 +266,7 @@ impl World {
         }
         let before = self.books(host);
         let asked = message.clone();
-        let now = self.now.time();
+        let now = self.time_at(host);
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -358,6 +358,11 @@ impl World {
             // No configuration names any.
             Output::Lost { .. } => {}
         }
+    }
+
+    /// What a host's clock says.
+    pub(super) fn time_at(&self, host: usize) -> Time {
+        self.stations[host].time(self.now)
     }
 
     /// The adapter that the server knows.
@@ -717,7 +722,7 @@ impl World {
         let vcs = served.process.vcs.keys();
         let vcs: Vec<VcInfo> = vcs.filter_map(|vc| station.info(*vc)).collect();
         let state = AdapterState {
-            time: self.now.time(),
+            time: station.time(self.now),
             stats: *station.adapter.stats(),
             vcs,
             next: None,

@@ -138,6 +138,13 @@ pub enum Call {
     Add,
     /// Takes the permanent connection.
     Take,
+    /// Lends the connection time for so many PDUs.
+    Lend {
+        /// PDUs.
+        pdus: u32,
+        /// For so long.
+        for_ns: u64,
+    },
     /// Takes the connection over from whoever has it on this host, who hands its descriptor on.
     Reattach,
     /// Deletes the permanent connection.

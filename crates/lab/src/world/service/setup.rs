@@ -56,9 +56,6 @@ fn end_of(fault: &FaultSpec) -> Option<(&String, bool)> {
         FaultSpec::ReaderCrash { connection, .. } | FaultSpec::Lend { connection, .. } => {
             Some((connection, false))
         }
-        FaultSpec::Write {
-            connection, whose, ..
-        } => Some((connection, whose.sends())),
         FaultSpec::Modify {
             connection, sender, ..
         } => Some((connection, *sender)),
@@ -236,7 +233,7 @@ fn config(
             cdvt_ns: 1_000_000,
             interleaving: Interleaving {
                 mids: 4,
-                reassembly_timeout_ns: 0,
+                reassembly_timeout_ns: host.reassembly_timeout_ns,
             },
             wake_up_ns: host.wake_up_ns + 2 * host.step_ns,
             gap_max_ns: host.gap_max_ns,

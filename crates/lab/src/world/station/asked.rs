@@ -88,7 +88,11 @@ impl Station {
             } => {
                 let region = LabRegion::for_request(sizes(asked), &request);
                 brought.handles = Some(Handles::of(&region));
+                let lies = self.is_of_liar(&request);
                 if let Some(judge) = &mut self.judge {
+                    if lies {
+                        judge.let_go(ticket);
+                    }
                     judge.opens(ticket, &request, region.sizes(), &region);
                 }
                 LabCommand::Open {
@@ -105,7 +109,11 @@ impl Station {
             } => {
                 let region = asked.map(|asked| LabRegion::for_request(sizes(asked), &request));
                 brought.handles = region.as_ref().map(Handles::of);
+                let lies = region.is_some() && self.is_of_liar(&request);
                 if let Some(judge) = &mut self.judge {
+                    if lies {
+                        judge.let_go(ticket);
+                    }
                     judge.modifies(ticket, vc, &request, region.as_ref());
                 }
                 LabCommand::Modify {
@@ -131,10 +139,22 @@ impl Station {
                 }
                 LabCommand::Close { ticket, vc }
             }
-            AdapterAsk::Lease { .. }
-            | AdapterAsk::Ping { .. }
-            | AdapterAsk::Link { .. }
-            | AdapterAsk::Unlink { .. } => {
+            AdapterAsk::Lease {
+                vc,
+                pdus,
+                expires_in_ns,
+            } => {
+                if let Some(judge) = &mut self.judge {
+                    judge.lends(ticket, vc, pdus, expires_in_ns);
+                }
+                LabCommand::Lease {
+                    ticket,
+                    vc,
+                    pdus,
+                    expires_in_ns,
+                }
+            }
+            AdapterAsk::Ping { .. } | AdapterAsk::Link { .. } | AdapterAsk::Unlink { .. } => {
                 self.ordered.remove(&ticket);
                 return None;
             }
@@ -155,7 +175,13 @@ impl Station {
                     self.clients[client].goes();
                 }
             }
-            (AskedFor::Opens(request), Ok(Outcome::Vc(vc))) => self.watch.opens(*vc, &request),
+            (AskedFor::Opens(request), Ok(Outcome::Vc(vc))) => {
+                self.watch.opens(*vc, &request);
+                if self.is_of_liar(&request) {
+                    self.liars_vcs.insert(*vc);
+                    self.watch.is_lied_to(request.port);
+                }
+            }
             (_, Ok(Outcome::Closed(info))) => {
                 self.watch.closes(&info.request);
                 self.closed.push((u32::MAX, info.clone()));
@@ -171,7 +197,8 @@ impl Station {
         let whose = (end.connection, end.client);
         let aal = end.request.aal;
         let mut endpoint = Endpoint::new(whose, end.vc, end.memory, &end.handles, aal);
-        endpoint.is_told = is_told(&end.request);
+        endpoint.is_lawless = self.is_lawless(end.connection);
+        endpoint.is_told = is_told(&end.request) && !endpoint.is_lawless;
         if end.used {
             endpoint = endpoint.resumed(&end.handles);
         }
@@ -183,7 +210,14 @@ impl Station {
     pub(crate) fn abandon(&mut self, connection: u32) -> u64 {
         let vc = self.by_connection.remove(&connection);
         let endpoint = vc.and_then(|vc| self.endpoints.remove(&vc));
-        endpoint.map_or(0, |endpoint| endpoint.faults())
+        // Who lies about what it has read and written reads what comes of that.
+        let honest = endpoint.filter(|endpoint| !endpoint.is_lawless);
+        honest.map_or(0, |endpoint| endpoint.faults())
+    }
+
+    /// Whether a VC is of applications that write where they should not.
+    fn is_of_liar(&self, request: &OpenRequest) -> bool {
+        self.liars.contains_key(&(request.port, request.address))
     }
 
     /// Whether there is room for an SDU of a connection.
@@ -192,10 +226,10 @@ impl Station {
         endpoint.is_some_and(|endpoint| endpoint.has_room(len))
     }
 
-    /// Whether everything that was handed over has been sent.
+    /// Whether everything that was handed over has been sent, as far as its user can know.
     pub(crate) fn has_sent_all(&mut self, connection: u32) -> bool {
         let endpoint = self.endpoint_of(connection);
-        endpoint.is_none_or(Endpoint::has_sent_all)
+        endpoint.is_none_or(|endpoint| endpoint.is_lawless || endpoint.has_sent_all())
     }
 
     fn endpoint_of(&mut self, connection: u32) -> Option<&mut Endpoint> {

@@ -140,6 +140,7 @@ impl Station {
         self.changing.clear();
         self.answered.clear();
         self.guests.clear();
+        self.liars_vcs.clear();
         self.left.clear();
         self.closing.clear();
     }

@@ -178,6 +178,10 @@ pub(crate) struct Station {
     deaf_until: Ps,
     /// What its clock is ahead of virtual time.
     clock_ns: u64,
+    /// Connections of applications that write where they should not, and the VCs that these have
+    /// or have had.
+    liars: BTreeMap<(PortIndex, VpiVci), u32>,
+    liars_vcs: BTreeSet<VcId>,
     /// VCs of somebody else.
     guests: Vec<VcId>,
     /// Such VCs that were ever asked for.
@@ -271,6 +275,8 @@ impl Station {
             stood_still: Ps::ZERO,
             deaf_until: Ps::ZERO,
             clock_ns: spec.clock_ns,
+            liars: BTreeMap::new(),
+            liars_vcs: BTreeSet::new(),
             guests: Vec::new(),
             invited: 0,
             left: Vec::new(),
@@ -331,6 +337,11 @@ impl Station {
     /// What its clock says.
     pub(crate) fn time(&self, now: Ps) -> Time {
         Time::from_ns(now.ns().saturating_add(self.clock_ns))
+    }
+
+    /// When its clock says that, if nobody puts it forward.
+    pub(crate) fn instant(&self, time: Time) -> Ps {
+        Ps::from_ns(time.ns().saturating_sub(self.clock_ns))
     }
 
     /// Its clock goes forward.
@@ -422,7 +433,8 @@ impl Station {
                 Trace::Posted(index, event) => {
                     // Who lies about what he has given back can be told again and again.
                     let reader = self.endpoints.get(&event.vc);
-                    let lies = reader.is_some_and(|reader| reader.is_lawless);
+                    let lies = reader.is_some_and(|reader| reader.is_lawless)
+                        || self.liars_vcs.contains(&event.vc);
                     let told = self.watch.told.posted(*index, event);
                     let told = told.filter(|_| !lies);
                     Self::note(&mut self.violation, &self.spec, ("I10", now), told);
@@ -518,7 +530,7 @@ impl Station {
         let wires = self.ports.iter();
         let arrivals = wires.filter_map(|wires| lines[wires.input].next_arrival());
         let deadline = self.adapter.next_deadline();
-        let deadline = deadline.map(|time| Ps::from_ns(time.ns().saturating_sub(self.clock_ns)));
+        let deadline = deadline.map(|time| self.instant(time));
         arrivals.chain(deadline).min().map(|at| self.step_at(at))
     }
 
@@ -556,7 +568,13 @@ impl Station {
     /// Whether one end of a connection belongs to somebody who writes where it should not.
     pub(crate) fn is_lawless(&self, connection: u32) -> bool {
         let opening = self.openings.get(&connection);
-        opening.is_some_and(|opening| opening.lawless)
+        let is_liars = self.liars.values().any(|liars| *liars == connection);
+        is_liars || opening.is_some_and(|opening| opening.lawless)
+    }
+
+    /// The applications that use this end of a connection write where they should not.
+    pub(crate) fn is_lied_to_at(&mut self, at: (PortIndex, VpiVci), connection: u32) {
+        self.liars.insert(at, connection);
     }
 
     /// Cells that the reference has compared.
