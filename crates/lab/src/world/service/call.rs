@@ -713,13 +713,12 @@ impl World {
         }
     }
 
-    /// A host's clock has gone forward: what its shapers held back they send at once, as if they
-    /// had just begun.
+    /// A host's clock has gone forward: what its shapers held back they send at once, which can be
+    /// more than a reader takes.
     pub(in crate::world) fn clock_has_stepped(&mut self, host: usize) {
         for (connection, promise) in &mut self.service.promises {
             if self.connections[*connection as usize].from == host {
                 promise.is_broken(self.now);
-                promise.is_sent_anew();
             }
         }
     }
