@@ -130,9 +130,9 @@ pub fn check_determinism(
 }
 
 /// I8: connections that keep their contracts get these, and what they get without hazards, but for
-/// a PDU; unless the network has no room for them. So without faults, and with those of hosts, but
-/// for those to whom these may cost something by themselves; faults of cells are left out, for
-/// hazards change which cells they meet.
+/// a PDU; unless the network has no room for them, with the hazards or without. So without faults,
+/// and with those of hosts, but for those to whom these may cost something by themselves; faults of
+/// cells are left out, for hazards change which cells they meet.
 ///
 /// I11: with no fault but hostile writes they get exactly what they get without, but for those
 /// whose memory it is.
@@ -185,14 +185,16 @@ fn check_hazards(
             let text = format!("connection {name}: {text}");
             Err(Violation::new("I8", Ps::from_ns(outcome.ended_ns), text).into())
         };
-        if here.disturbed || here.no_room > there.no_room {
+        // Whose cells find no room, or no end that is open, is chance, with hazards and without.
+        let chance = here.no_room.max(there.no_room) > 0 || here.served && there.missing > 0;
+        if here.disturbed || chance {
             continue;
         }
         if here.pdus.abs_diff(there.pdus) > 1 {
             let (here, there) = (here.pdus, there.pdus);
             return wrong(format!("{here} PDUs with hazards, {there} without"));
         }
-        if here.no_room == 0 && here.cells < here.due {
+        if here.cells < here.due {
             let (cells, due) = (here.cells, here.due);
             return wrong(format!(
                 "{cells} cells with hazards, its contract has {due}"
@@ -234,11 +236,11 @@ fn check_hostile(
         caught(|| {
             let mut world = World::new(scenario, options)?;
             world.judge(scenario, &mut Watch::of(progress))?;
-            Ok((world.undisturbed(), world.lawless()))
+            Ok((world.undisturbed(), world.lawless(), world.served()))
         })
     };
-    let (without, _) = others(calm)?;
-    let (with, lawless) = others(&hostile).map_err(|failure| match failure {
+    let (without, _, served) = others(calm)?;
+    let (with, lawless, _) = others(&hostile).map_err(|failure| match failure {
         // Without the writes nothing is wrong.
         Failure::Violation(violation) => {
             let at = Ps::from_ns(violation.at_ns);
@@ -252,7 +254,9 @@ fn check_hostile(
     // Where cells were discarded on the way, nobody knows whose.
     let mut names = sources.map(|source| &source.connection);
     let in_both = |name: &&String| with.contains_key(*name) && without.contains_key(*name);
-    match names.find(|name| in_both(name) && differs(name)) {
+    // Nor which PDUs meet no end that is open.
+    let lossy = |name: &&String| served.contains(*name) && without[*name][3] > 0;
+    match names.find(|name| in_both(name) && !lossy(name) && differs(name)) {
         None => Ok(()),
         Some(name) => {
             let (with, without) = (&with[name], &without[name]);

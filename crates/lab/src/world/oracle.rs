@@ -51,6 +51,10 @@ pub(super) struct Goodput {
     pub(super) due: u64,
     /// Cells that found no room.
     pub(super) no_room: u64,
+    /// PDUs of it that did not come.
+    pub(super) missing: u64,
+    /// Servers open it.
+    pub(super) served: bool,
     /// A fault of a host can have cost it something, or an overload.
     pub(super) disturbed: bool,
 }
@@ -121,6 +125,23 @@ impl World {
         own.map(|(connection, _)| connection.name.clone()).collect()
     }
 
+    /// Whether servers open a connection: its ends come, go and change while it is used.
+    fn is_served(&self, n: usize) -> bool {
+        let Connection { from, to, .. } = &self.connections[n];
+        [from, to]
+            .iter()
+            .any(|end| self.service.serves(**end, n as u32))
+    }
+
+    /// Names of such connections.
+    pub(super) fn served(&self) -> BTreeSet<String> {
+        let connections = self.connections.iter().enumerate();
+        let served = connections.filter(|(n, _)| self.is_served(*n));
+        served
+            .map(|(_, connection)| connection.name.clone())
+            .collect()
+    }
+
     /// What became of the connections of which no switch has discarded a cell, and none was given
     /// up for coming late, which a microsecond decides: PDUs, cells and octets read, PDUs lost,
     /// repeated and strange, and what adapters hold against their clients.
@@ -164,11 +185,14 @@ impl World {
             let standing = self.standing(scenario, &senders, *n);
             let is_kept = connection.is_open && !(standing.crowded || standing.untold);
             let due = connection.sender.filter(|_| is_kept);
+            let sent = connection.sender.map(|sender| self.sources[sender].sent);
             let goodput = Goodput {
                 pdus: connection.tally.delivered,
                 cells: connection.tally.cells,
                 due: due.map_or(0, |sender| self.due(scenario, *n, sender)),
                 no_room: self.found_no_room(connection),
+                missing: sent.map_or(0, |sent| connection.tally.missing(sent)),
+                served: self.is_served(*n),
                 disturbed: standing.disturbed || standing.gave_way,
             };
             (connection.name.clone(), goodput)
