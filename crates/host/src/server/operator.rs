@@ -21,8 +21,8 @@ const NAMED_MAX: usize = 3;
 ///
 /// An interface or connection that is refused is asked for again until it is there: the network may
 /// come up later than the daemon, and others give back what they have. So is a connection that a
-/// new adapter refuses to open again. A change or removal that is
-/// refused is not: somebody uses what stays.
+/// new adapter refuses to open again. A change or removal that is refused is not: somebody uses
+/// what stays.
 pub(super) struct Operator {
     wanted: Config,
     /// What was asked for before; connections and interfaces that others added stay.

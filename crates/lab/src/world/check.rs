@@ -2,7 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::scenario::{FaultSpec, Scenario};
+use cellgate_core::contract::{ServiceCategory, TrafficContract};
+
+use super::oracle::Fate;
+use super::scenario::{Call, FaultSpec, Scenario};
 use super::tape::{Tape, Watch};
 use super::{Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
 use crate::shrink::Shrink;
@@ -185,9 +188,9 @@ fn check_hazards(
             let text = format!("connection {name}: {text}");
             Err(Violation::new("I8", Ps::from_ns(outcome.ended_ns), text).into())
         };
-        // Whose cells find no room, or no end that is open, is chance, with hazards and without.
-        let chance = here.no_room.max(there.no_room) > 0 || here.served && there.missing > 0;
-        if here.disturbed || chance {
+        // Whose cells find no room is chance, too, with hazards and without.
+        let is_chancy = there.is_chancy || here.no_room.max(there.no_room) > 0;
+        if here.disturbed || is_chancy {
             continue;
         }
         if here.pdus.abs_diff(there.pdus) > 1 {
@@ -236,11 +239,11 @@ fn check_hostile(
         caught(|| {
             let mut world = World::new(scenario, options)?;
             world.judge(scenario, &mut Watch::of(progress))?;
-            Ok((world.undisturbed(), world.lawless(), world.served()))
+            Ok((world.fates(), world.lawless()))
         })
     };
-    let (without, _, served) = others(calm)?;
-    let (with, lawless, _) = others(&hostile).map_err(|failure| match failure {
+    let (without, _) = others(calm)?;
+    let (with, lawless) = others(&hostile).map_err(|failure| match failure {
         // Without the writes nothing is wrong.
         Failure::Violation(violation) => {
             let at = Ps::from_ns(violation.at_ns);
@@ -248,33 +251,61 @@ fn check_hostile(
         }
         failure @ Failure::Scenario(_) => failure,
     })?;
-    let differs =
-        |name: &&String| !lawless.contains(*name) && with.get(*name) != without.get(*name);
     let sources = hostile.sources.iter().filter(|source| !source.hazard);
-    // Where cells were discarded on the way, nobody knows whose.
-    let mut names = sources.map(|source| &source.connection);
-    let in_both = |name: &&String| with.contains_key(*name) && without.contains_key(*name);
-    // Nor which PDUs meet no end that is open.
-    let lossy = |name: &&String| served.contains(*name) && without[*name][3] > 0;
-    match names.find(|name| in_both(name) && !lossy(name) && differs(name)) {
-        None => Ok(()),
-        Some(name) => {
-            let (with, without) = (&with[name], &without[name]);
+    let names = sources.map(|source| &source.connection);
+    for name in names.filter(|name| !lawless.contains(*name)) {
+        let Some((with, without)) = with.get(name).zip(without.get(name)) else {
+            continue;
+        };
+        let beside = lawless.iter().any(|other| same_host(scenario, other, name));
+        let from = match beside && takes_the_rest(scenario, name) {
+            true => Fate::WRONG,
+            false => 0,
+        };
+        let is_chancy = without.is_chancy;
+        let (with, without) = (&with.counts[from..], &without.counts[from..]);
+        if !is_chancy && with != without {
             let text = format!("connection {name}: with hostile writes {with:?}, else {without:?}");
-            Err(Violation::new("I11", Ps::from_ns(hostile.duration_ns), text).into())
+            let at = Ps::from_ns(hostile.duration_ns);
+            return Err(Violation::new("I11", at, text).into());
         }
     }
+    Ok(())
 }
 
 /// Whether a hazard comes from the host of this connection.
 fn shares_a_line(scenario: &Scenario, connection: &str) -> bool {
+    let mut hazards = scenario.sources.iter().filter(|source| source.hazard);
+    hazards.any(|hazard| same_host(scenario, &hazard.connection, connection))
+}
+
+/// Whether two connections are sent from one host.
+fn same_host(scenario: &Scenario, one: &str, other: &str) -> bool {
     let from = |name: &str| {
         let mut connections = scenario.connections.iter();
         let found = connections.find(|connection| connection.name == name);
         found.map(|connection| &connection.from)
     };
-    let mut hazards = scenario.sources.iter().filter(|source| source.hazard);
-    hazards.any(|hazard| from(&hazard.connection) == from(connection))
+    from(one) == from(other)
+}
+
+/// Whether a connection is best effort now and then, at least: its adapter sends of it what the
+/// others of that host leave.
+fn takes_the_rest(scenario: &Scenario, name: &str) -> bool {
+    let connections = scenario.connections.iter();
+    let named = connections.filter(|connection| connection.name == name);
+    let first = named.map(|connection| &connection.contract);
+    let applications = scenario.applications.iter();
+    let of_it = applications.filter(|application| application.connection == name);
+    let later = of_it.flat_map(|application| &application.calls);
+    let later = later.filter_map(|call| match &call.call {
+        Call::OpenWith(contract) | Call::Modify(contract) => Some(contract),
+        _ => None,
+    });
+    let mut contracts = first.chain(later).map(|text| text.parse());
+    contracts.any(|contract: Result<TrafficContract, _>| {
+        contract.is_ok_and(|contract| contract.category == ServiceCategory::Ubr)
+    })
 }
 
 /// Faults, sources, connections, applications, their calls, servers' crashes: without one of these,

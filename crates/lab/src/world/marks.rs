@@ -8,6 +8,7 @@ use cellgate_core::contract::Aal;
 use cellgate_core::ring::{Words, layout::attachment};
 use serde::Serialize;
 
+use super::LineCounts;
 use super::endpoint::DOORBELL_SLOTS;
 use super::fault::{FaultSpec, Whose};
 use super::run::World;
@@ -72,7 +73,7 @@ impl Marks {
             for (group, name, count) in reached {
                 marks.push(group, name, count);
             }
-            marks.faults_beside(world, scenario);
+            marks.beside(world, scenario);
             return marks;
         }
         marks.discards(world);
@@ -102,14 +103,43 @@ impl Marks {
     }
 
     /// What happens beside servers, of which these know nothing.
-    fn faults_beside(&mut self, world: &World, scenario: &Scenario) {
-        let of_lines: [Count<super::LineCounts>; 3] = [
+    fn beside(&mut self, world: &World, scenario: &Scenario) {
+        self.strangers("beside", world);
+        self.push("beside", "lent", vcs(world, |stats| stats.pdus_lent));
+        let told = |name: &str| ["spurious_wake_up", "clock_step"].contains(&name);
+        self.planned("beside", scenario, told);
+    }
+
+    fn faults(&mut self, world: &World, scenario: &Scenario) {
+        let of_lines: [Count<LineCounts>; 4] = [
+            ("lost", |counts| counts.faults.lost),
+            ("duplicated", |counts| counts.faults.duplicated),
+            ("header_error", |counts| counts.faults.header_errors),
+            ("payload_error", |counts| counts.faults.payload_errors),
+        ];
+        for (name, count) in of_lines {
+            self.push("fault", name, lines(world, count));
+        }
+        self.strangers("fault", world);
+        let of_hosts: [Count<StationCounts>; 2] = [
+            ("died_while_changing", |counts| counts.put_off),
+            ("command_waited", |counts| counts.waited),
+        ];
+        for (name, count) in of_hosts {
+            self.push("fault", name, stations(world, count));
+        }
+        self.planned("fault", scenario, |_| true);
+    }
+
+    /// What is nobody's, or not where or when it belongs.
+    fn strangers(&mut self, group: &'static str, world: &World) {
+        let of_lines: [Count<LineCounts>; 3] = [
             ("inserted", |counts| counts.faults.inserted),
             ("held", |counts| counts.held),
             ("overtaken", |counts| counts.swapped),
         ];
         for (name, count) in of_lines {
-            self.push("beside", name, lines(world, count));
+            self.push(group, name, lines(world, count));
         }
         let of_hosts: [Count<StationCounts>; 3] = [
             ("interrupt_lost", |counts| counts.unheard),
@@ -117,78 +147,19 @@ impl Marks {
             ("no_room_for_guest", |counts| counts.turned_away),
         ];
         for (name, count) in of_hosts {
-            self.push("beside", name, stations(world, count));
+            self.push(group, name, stations(world, count));
         }
-        self.push("beside", "lent", vcs(world, |stats| stats.pdus_lent));
-        self.push(
-            "beside",
-            "bad_doorbell",
-            adapters(world, |stats| stats.doorbell_faults),
-        );
-        self.push(
-            "beside",
-            "bad_index_or_sdu",
-            vcs(world, |stats| stats.client_faults),
-        );
-        let told = |name: &str| ["spurious_wake_up", "clock_step"].contains(&name);
-        for (name, kind) in KINDS.iter().filter(|(name, _)| told(name)) {
-            let of_kind = scenario.faults.iter().filter(|fault| kind(fault));
-            self.push("beside", name, of_kind.count() as u64);
-        }
+        let doorbells = adapters(world, |stats| stats.doorbell_faults);
+        self.push(group, "bad_doorbell", doorbells);
+        let faults = vcs(world, |stats| stats.client_faults);
+        self.push(group, "bad_index_or_sdu", faults);
     }
 
-    fn faults(&mut self, world: &World, scenario: &Scenario) {
-        let lines = |count| lines(world, count);
-        self.push("fault", "lost", lines(|counts| counts.faults.lost));
-        self.push(
-            "fault",
-            "duplicated",
-            lines(|counts| counts.faults.duplicated),
-        );
-        self.push("fault", "inserted", lines(|counts| counts.faults.inserted));
-        self.push(
-            "fault",
-            "header_error",
-            lines(|counts| counts.faults.header_errors),
-        );
-        self.push(
-            "fault",
-            "payload_error",
-            lines(|counts| counts.faults.payload_errors),
-        );
-        self.push("fault", "held", lines(|counts| counts.held));
-        self.push("fault", "overtaken", lines(|counts| counts.swapped));
-        self.push(
-            "fault",
-            "interrupt_lost",
-            stations(world, |counts| counts.unheard),
-        );
-        self.push("fault", "guest", stations(world, |counts| counts.guests));
-        self.push(
-            "fault",
-            "no_room_for_guest",
-            stations(world, |counts| counts.turned_away),
-        );
-        self.push(
-            "fault",
-            "died_while_changing",
-            stations(world, |counts| counts.put_off),
-        );
-        self.push(
-            "fault",
-            "command_waited",
-            stations(world, |counts| counts.waited),
-        );
-        let doorbells = adapters(world, |stats| stats.doorbell_faults);
-        self.push("fault", "bad_doorbell", doorbells);
-        self.push(
-            "fault",
-            "bad_index_or_sdu",
-            vcs(world, |stats| stats.client_faults),
-        );
-        for (name, kind) in KINDS {
+    /// Faults of the kinds that a scenario names.
+    fn planned(&mut self, group: &'static str, scenario: &Scenario, of: fn(&str) -> bool) {
+        for (name, kind) in KINDS.iter().filter(|(name, _)| of(name)) {
             let of_kind = scenario.faults.iter().filter(|fault| kind(fault));
-            self.push("fault", name, of_kind.count() as u64);
+            self.push(group, name, of_kind.count() as u64);
         }
     }
 
@@ -355,7 +326,7 @@ fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
     stats.map(count).sum()
 }
 
-fn lines(world: &World, count: fn(&super::LineCounts) -> u64) -> u64 {
+fn lines(world: &World, count: fn(&LineCounts) -> u64) -> u64 {
     world.lines.iter().map(|line| count(&line.counts())).sum()
 }
 

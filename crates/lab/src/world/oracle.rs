@@ -46,17 +46,30 @@ struct Standing {
 pub(super) struct Goodput {
     pub(super) pdus: u64,
     pub(super) cells: u64,
-    /// Cells that its contract has of those it is sent, if its sender sends at one rate; but for
-    /// PDUs at each end.
+    /// Cells that its contract has of those it is sent, if its sender sends at one rate and its
+    /// ends stay; but for PDUs at each end.
     pub(super) due: u64,
     /// Cells that found no room.
     pub(super) no_room: u64,
-    /// PDUs of it that did not come.
-    pub(super) missing: u64,
-    /// Servers open it.
-    pub(super) served: bool,
+    /// How many of its PDUs come is chance.
+    pub(super) is_chancy: bool,
     /// A fault of a host can have cost it something, or an overload.
     pub(super) disturbed: bool,
+}
+
+/// What became of a connection of which no switch has discarded a cell: nobody knows whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// PDUs, cells and octets read, PDUs lost, repeated and strange, and what adapters hold against
+    /// their clients.
+    pub(super) counts: [u64; 7],
+    /// How many of its PDUs come is chance.
+    pub(super) is_chancy: bool,
+}
+
+impl Fate {
+    /// Where the counts begin that are 0 if all is right.
+    pub(super) const WRONG: usize = 3;
 }
 
 /// Who sends, and along which lines.
@@ -126,35 +139,31 @@ impl World {
     }
 
     /// Whether servers open a connection: its ends come, go and change while it is used.
-    fn is_served(&self, n: usize) -> bool {
-        let Connection { from, to, .. } = &self.connections[n];
-        [from, to]
-            .iter()
-            .any(|end| self.service.serves(**end, n as u32))
+    fn is_served(&self, n: u32) -> bool {
+        let Connection { from, to, .. } = self.connections[n as usize];
+        let mut hosts = [from, to].into_iter();
+        hosts.any(|host| self.service.serves(host, n))
     }
 
-    /// Names of such connections.
-    pub(super) fn served(&self) -> BTreeSet<String> {
-        let connections = self.connections.iter().enumerate();
-        let served = connections.filter(|(n, _)| self.is_served(*n));
-        served
-            .map(|(_, connection)| connection.name.clone())
-            .collect()
+    /// Whether it is chance how many PDUs of a connection come: some were given up for coming late,
+    /// which a microsecond decides, or, where servers open its ends, met none that was open.
+    fn is_chancy(&self, n: u32) -> bool {
+        let connection = &self.connections[n as usize];
+        let sent = connection
+            .sender
+            .map_or(0, |sender| self.sources[sender].sent);
+        let late = |info: &VcInfo| info.stats.cells_discarded.of(Discard::ReassemblyTimeout);
+        self.ends_of(n).any(|info| late(info) > 0)
+            || self.is_served(n) && connection.tally.missing(sent) > 0
     }
 
-    /// What became of the connections of which no switch has discarded a cell, and none was given
-    /// up for coming late, which a microsecond decides: PDUs, cells and octets read, PDUs lost,
-    /// repeated and strange, and what adapters hold against their clients.
-    pub(super) fn undisturbed(&self) -> BTreeMap<String, [u64; 7]> {
+    /// What became of each connection of which no switch has discarded a cell.
+    pub(super) fn fates(&self) -> BTreeMap<String, Fate> {
         let connections = (0..).zip(&self.connections);
-        let passed = connections.filter(|(n, connection)| {
-            let mut ends = self.ends_of(*n);
-            let late = |info: &VcInfo| info.stats.cells_discarded.of(Discard::ReassemblyTimeout);
-            connection.discarded == 0 && ends.all(|info| late(info) == 0)
-        });
+        let passed = connections.filter(|(_, connection)| connection.discarded == 0);
         let seen = |(n, connection): (u32, &Connection)| {
             let tally = &connection.tally;
-            let got = [
+            let counts = [
                 tally.delivered,
                 tally.cells,
                 tally.octets,
@@ -163,7 +172,8 @@ impl World {
                 tally.strangers + tally.misfits,
                 self.ends_of(n).map(|info| info.stats.client_faults).sum(),
             ];
-            (connection.name.clone(), got)
+            let is_chancy = self.is_chancy(n);
+            (connection.name.clone(), Fate { counts, is_chancy })
         };
         passed.map(seen).collect()
     }
@@ -183,16 +193,15 @@ impl World {
         let seen = |n: &usize| {
             let connection = &self.connections[*n];
             let standing = self.standing(scenario, &senders, *n);
-            let is_kept = connection.is_open && !(standing.crowded || standing.untold);
+            let is_told = !(standing.crowded || standing.untold);
+            let is_kept = connection.is_open && is_told && !self.is_served(*n as u32);
             let due = connection.sender.filter(|_| is_kept);
-            let sent = connection.sender.map(|sender| self.sources[sender].sent);
             let goodput = Goodput {
                 pdus: connection.tally.delivered,
                 cells: connection.tally.cells,
                 due: due.map_or(0, |sender| self.due(scenario, *n, sender)),
                 no_room: self.found_no_room(connection),
-                missing: sent.map_or(0, |sent| connection.tally.missing(sent)),
-                served: self.is_served(*n),
+                is_chancy: self.is_chancy(*n as u32),
                 disturbed: standing.disturbed || standing.gave_way,
             };
             (connection.name.clone(), goodput)

@@ -4,7 +4,6 @@
 use anyhow::Context;
 use cellgate::{Resource, TrafficContract};
 use cellgate_host::clock::MonotonicClock;
-use cellgate_host::sys::allowed_cpus;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
@@ -31,8 +30,6 @@ const TOO_MUCH: u64 = 1_000_000_000;
 /// The largest SDU of what asks for too much.
 const REST_SDU: u16 = 9_180;
 const SECONDS: f64 = 60.0;
-/// Of the CPU time that is left to writers and readers, in percent: who needs that is late by it.
-const SPENT_PERCENT: u64 = 85;
 const PREPARE_NS: u64 = 300_000_000;
 
 /// `cellgate guarantee admission`.
@@ -127,10 +124,6 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
             "most": judgement.most,
         }));
         judgements.push(judgement);
-    }
-    let missed = judgements.iter().any(|judged| !judged.faults.is_empty());
-    if missed && args.resource.is_some() {
-        judgements.extend(spent(&acted, ground));
     }
     let mut text = table(&rows);
     for (what, no_room) in &refusals {
@@ -266,25 +259,6 @@ fn promised(contract: &str) -> anyhow::Result<Promise> {
             .cell_s()
             .into(),
         sdu: u16::try_from(sdu).context("the offer's SDU size")?,
-    })
-}
-
-/// Whether the writers and readers had all CPU time that there is for them: admission promises the
-/// adapter's, and what they themselves come too late for is no fault of it.
-fn spent(acted: &[Acted], ground: &Ground) -> Option<Judgement> {
-    let spinning = usize::from(!ground.scheduling.yields);
-    let cpus = allowed_cpus().len().saturating_sub(spinning).max(1);
-    let task = acted.first()?.task;
-    let there_ns = task.end.since_ns(task.begin).saturating_mul(cpus as u64);
-    let used_ns: u64 = acted
-        .iter()
-        .map(|acted| acted.sent.cpu_ns + acted.received.cpu_ns)
-        .sum();
-    let percent = used_ns.saturating_mul(100) / there_ns.max(1);
-    let text = format!("writers and readers took {percent} % of the CPU time that is left to them");
-    (percent >= SPENT_PERCENT).then(|| Judgement {
-        void: Some(text),
-        ..Judgement::default()
     })
 }
 

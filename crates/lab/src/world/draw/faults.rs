@@ -324,27 +324,38 @@ fn cell_faults(draw: &mut Draw, scenario: &mut Scenario) {
         }
         let most = 1 << draw.below(6);
         for _ in 0..draw.between(1, most) {
-            let link = draw.below(scenario.links.len() as u64) as usize;
-            let back = draw.percent(30);
-            let cell = draw.below(cells);
-            scenario.faults.push(match effect(draw, class) {
-                Some(effect) => FaultSpec::Cell {
-                    link,
-                    back,
-                    cell,
-                    effect,
-                },
-                None => FaultSpec::Swap { link, back, cell },
-            });
+            cell_fault(draw, scenario, class, 30, cells);
         }
     }
 }
 
-/// Classes of [`effect`] that put a cell there, hold the line, or let a cell overtake.
+/// Classes of [`cell_fault`] that put a cell there, hold the line, or let a cell overtake.
 pub(in crate::world) const MOVED: [u64; 3] = [3, 4, 5];
 
+/// One of the first `cells` of a line meets it, on the way back in so many percent.
+pub(in crate::world) fn cell_fault(
+    draw: &mut Draw,
+    scenario: &mut Scenario,
+    class: u64,
+    back_percent: u64,
+    cells: u64,
+) {
+    let link = draw.below(scenario.links.len() as u64) as usize;
+    let back = draw.percent(back_percent);
+    let cell = draw.below(cells);
+    scenario.faults.push(match effect(draw, class) {
+        Some(effect) => FaultSpec::Cell {
+            link,
+            back,
+            cell,
+            effect,
+        },
+        None => FaultSpec::Swap { link, back, cell },
+    });
+}
+
 /// None: it overtakes the one before.
-pub(in crate::world) fn effect(draw: &mut Draw, class: u64) -> Option<Effect> {
+fn effect(draw: &mut Draw, class: u64) -> Option<Effect> {
     let other = draw.pick(&[32, 33, 34, 100, 101, 999]);
     let address = VpiVci::new(0, other).unwrap_or_default();
     Some(match class {

@@ -5,8 +5,8 @@
 use super::scenario::{Call, CallSpec};
 use crate::generate::Draw;
 use crate::world::draw::clock;
-use crate::world::draw::faults::{MOVED, effect, guests, waking, writes};
-use crate::world::scenario::{FaultSpec, Scenario};
+use crate::world::draw::faults::{MOVED, cell_fault, guests, waking, writes};
+use crate::world::scenario::Scenario;
 
 /// Cells of a line among which faults strike.
 const CELLS: u64 = 2_000;
@@ -82,17 +82,7 @@ fn moved_cells(draw: &mut Draw, scenario: &mut Scenario) {
             continue;
         }
         for _ in 0..draw.between(1, 8) {
-            let link = draw.below(scenario.links.len() as u64) as usize;
-            let (back, cell) = (draw.percent(50), draw.below(CELLS));
-            scenario.faults.push(match effect(draw, class) {
-                Some(effect) => FaultSpec::Cell {
-                    link,
-                    back,
-                    cell,
-                    effect,
-                },
-                None => FaultSpec::Swap { link, back, cell },
-            });
+            cell_fault(draw, scenario, class, 50, CELLS);
         }
     }
 }
