@@ -1,17 +1,20 @@
-//! The README's commands, as they are printed.
+//! What the README and docs/server.md print, as it is printed.
 
 mod daemon;
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use daemon::{Daemon, stdout};
 
 const README: &str = include_str!("../../../README.md");
+const SERVER: &str = include_str!("../../../docs/server.md");
 
 /// The blocks of a section that say what they are.
-fn blocks(section: &str, kind: &str) -> Vec<&'static str> {
-    let of_section = README.split("\n## ").find(|part| part.starts_with(section));
+fn blocks(document: &'static str, section: &str, kind: &str) -> Vec<&'static str> {
+    let of_section = document
+        .split("\n## ")
+        .find(|part| part.starts_with(section));
     let begin = format!("```{kind}\n");
     let parts = of_section.expect("a section").split(&*begin).skip(1);
     let block = |part: &'static str| part.split_once("```").expect("an end").0;
@@ -25,7 +28,8 @@ fn words(text: &str) -> Vec<&str> {
 #[test]
 fn its_commands_for_a_server_work_and_print_what_it_says() {
     let section = "A server for applications";
-    let ([commands], [printed]) = (&blocks(section, "sh")[..], &blocks(section, "text")[..]) else {
+    let [commands, printed] = ["sh", "text"].map(|kind| blocks(README, section, kind));
+    let ([commands], [printed]) = (&commands[..], &printed[..]) else {
         panic!("{section}: other blocks");
     };
     let commands = commands.strip_prefix("cellgate serve &");
@@ -39,7 +43,7 @@ fn its_commands_for_a_server_work_and_print_what_it_says() {
     let binary = Path::new(env!("CARGO_BIN_EXE_cellgate"));
     let directory = binary.parent().expect("a directory").display();
     let path = std::env::var("PATH").expect("a path");
-    let output = std::process::Command::new("sh")
+    let output = Command::new("sh")
         .args(["-c", &format!("exec 2>&1\n{commands}wait")])
         .env("PATH", format!("{directory}:{path}"))
         .env("CELLGATE_SOCKET", daemon.socket())
@@ -52,4 +56,28 @@ fn its_commands_for_a_server_work_and_print_what_it_says() {
     for word in &printed {
         assert!(left.any(|one| one == *word), "{word}: {said}");
     }
+}
+
+#[test]
+fn a_few_lines_of_python_speak_the_control_protocol() {
+    const NAME: &str = "control_protocol_python";
+    let [program] = blocks(SERVER, "The control protocol", "python")[..] else {
+        panic!("other blocks");
+    };
+    let version = Command::new("python3").arg("--version").output();
+    if let Err(error) = version {
+        return println!("skipped {NAME}: python3: {error}");
+    }
+    let daemon = Daemon::start("");
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .arg(daemon.socket())
+        .output()
+        .expect("python3");
+    let said = stdout(&output);
+    for one in ["request hello", "confirm ", "refusal ", "indication "] {
+        let told = said.lines().any(|line| line.starts_with(one));
+        assert!(told, "{one}: {said}");
+    }
+    println!("ran {NAME}");
 }
