@@ -163,7 +163,7 @@ impl LabBoard {
         &self.charges
     }
 
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, trace: impl FnOnce() -> Trace) {
         if !self.terse {
             self.trace.push(trace());
@@ -261,7 +261,7 @@ impl Board for LabBoard {
         self.charges[work as usize] += u64::from(times);
     }
 
-    #[inline]
+    #[inline(always)]
     fn judged(&mut self, outcome: CellOutcome, cells: u32) {
         self.note(|| Trace::Judged(outcome, cells));
     }

@@ -19,17 +19,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub type Adversary = Box<dyn FnMut(&mut [u8], usize)>;
 
 /// Octets that memory grows by at least.
-const GROWTH: usize = 64;
+const GROWTH: usize = 512;
 
-// What every access touches stands first, with the counts before it: thousands of memories are
-// touched in turn.
-#[repr(C)]
+// What every access touches stands first, on one cache line: thousands of memories are touched in
+// turn.
+#[repr(C, align(64))]
 struct Shared {
     /// There is an adversary; somebody watches.
     hooks: Cell<(bool, bool)>,
     len: u32,
     /// Those that were written, and those before them; behind them all are 0.
-    octets: RefCell<Box<[u8]>>,
+    octets: RefCell<Vec<u8>>,
     loads: Cell<u64>,
     id: u64,
     adversary: RefCell<Option<Adversary>>,
@@ -167,54 +167,44 @@ impl LabWords {
 
     /// All octets up to `end` at least.
     #[inline]
-    fn octets_to(&self, end: usize) -> RefMut<'_, Box<[u8]>> {
+    fn octets_to(&self, end: usize) -> RefMut<'_, Vec<u8>> {
         let mut octets = self.shared.octets.borrow_mut();
         if octets.len() < end {
-            *octets = self.grown(&octets, end);
+            self.grow(&mut octets, end);
         }
         octets
     }
 
-    /// `octets`, and those behind them up to `end`: of short memory all, of long memory four times
-    /// as many, so that few are copied.
     #[cold]
-    fn grown(&self, octets: &[u8], end: usize) -> Box<[u8]> {
-        let len = self.len();
-        assert!(end <= len, "inside the memory");
-        let most = if len < TRANSMIT_BUFFER_AT {
-            len
-        } else {
-            4 * end
-        };
-        let mut grown = vec![0; most.next_multiple_of(GROWTH).min(len)];
-        grown[..octets.len()].copy_from_slice(octets);
-        grown.into_boxed_slice()
+    fn grow(&self, octets: &mut Vec<u8>, end: usize) {
+        assert!(end <= self.len(), "inside the memory");
+        octets.resize(end.next_multiple_of(GROWTH).min(self.len()), 0);
     }
 
     /// Copies the payloads of `cells` to `offset`, at the end on from the beginning.
-    fn copy_payloads_in<const STRIDE: usize>(&self, mut offset: usize, cells: &[[u8; STRIDE]]) {
+    fn copy_payloads_in<const STRIDE: usize>(&self, offset: usize, cells: &[[u8; STRIDE]]) {
         self.written();
-        let end = offset + cells.len() * PAYLOAD_LEN;
-        let len = self.len();
-        let mut octets = self.octets_to(if end <= len { end } else { len });
-        for payload in cells
+        let payloads = cells
             .iter()
-            .filter_map(|cell| cell.last_chunk::<PAYLOAD_LEN>())
-        {
-            if offset >= len {
-                offset -= len;
-            }
-            if let Some(place) = octets[offset..].first_chunk_mut() {
+            .filter_map(|cell| cell.last_chunk::<PAYLOAD_LEN>());
+        let (end, len) = (offset + cells.len() * PAYLOAD_LEN, self.len());
+        let mut octets = self.octets_to(end.min(len));
+        if let Some(places) = octets.get_mut(offset..end) {
+            let (places, _) = places.as_chunks_mut();
+            for (place, payload) in places.iter_mut().zip(payloads) {
                 *place = *payload;
-            } else {
-                let (first, second) = payload.split_at(len - offset);
-                octets[offset..].copy_from_slice(first);
-                octets[..second.len()].copy_from_slice(second);
             }
-            offset += PAYLOAD_LEN;
+        } else {
+            let mut at = offset % len;
+            for payload in payloads {
+                let (first, second) = payload.split_at(PAYLOAD_LEN.min(len - at));
+                octets[at..at + first.len()].copy_from_slice(first);
+                octets[..second.len()].copy_from_slice(second);
+                at = (at + PAYLOAD_LEN) % len;
+            }
         }
         // Where the next goes: until its turn comes, thousands of others have theirs.
-        cellgate_simd::prefetch(&octets, offset + PAYLOAD_LEN - 1);
+        cellgate_simd::prefetch(&octets, end + PAYLOAD_LEN - 1);
     }
 
     /// Shows `look` the `len` octets at `offset`, at the end on from the beginning. A load.
@@ -439,7 +429,9 @@ pub struct LabRegion {
     from_adapter: LabWords,
     from_client: LabWords,
     sizes: RegionSizes,
-    staging: Vec<u8>,
+    /// A vector's capacity leaves so many values unused that the compiler would look there whether
+    /// a VC is open: one more cache line for each cell.
+    staging: Box<[u8]>,
     reassembler: Option<Box<aal34::Reassembler>>,
 }
 
@@ -455,7 +447,7 @@ impl LabRegion {
             from_client: LabWords::new(TRANSMIT_BUFFER_AT + sizes.transmit_len as usize),
             buffer: LabBuffer::new(sizes.receive_buffer as usize, sizes.stable),
             // The largest PDU whose SDU fits: trailer and pad round up to whole cells.
-            staging: vec![0; (sizes.transmit_len as usize + 8).next_multiple_of(48)],
+            staging: vec![0; (sizes.transmit_len as usize + 8).next_multiple_of(48)].into(),
             reassembler: None,
         }
     }

@@ -104,24 +104,6 @@ pub(crate) enum Pdu {
     Whole(Vec<Octets>, u16),
 }
 
-/// A cell of a source.
-#[derive(Debug)]
-pub(crate) enum SourceCell {
-    /// Its payload lies among the noise.
-    Noise([u8; HEADER_LEN], &'static [u8; PAYLOAD_LEN]),
-    Made(Octets),
-}
-
-impl SourceCell {
-    #[inline]
-    pub(crate) fn as_ref(&self) -> CellRef<'_> {
-        match self {
-            Self::Noise(header, payload) => CellRef::new(header, payload),
-            Self::Made(octets) => octets.into(),
-        }
-    }
-}
-
 /// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
 /// holds the octets of all.
 #[derive(Debug, Default)]
@@ -130,6 +112,8 @@ pub(crate) struct Sealed {
     begin: u32,
     len: u16,
     cells: u16,
+    /// Cells behind the first whose payload lies among the noise.
+    noisy: u16,
     own: [u8; OWN],
     trailer: [u8; TRAILER_LEN],
     /// Of all cells but the last, and of the last.
@@ -217,12 +201,34 @@ impl Pdu {
         }
     }
 
-    /// One of its cells.
+    /// One of its cells; `payload` is room for what lies nowhere.
     #[inline(always)]
-    pub(crate) fn cell(&self, content: &Content, n: u16) -> SourceCell {
+    pub(crate) fn cell<'a>(
+        &'a self,
+        content: &Content,
+        n: u16,
+        payload: &'a mut [u8; PAYLOAD_LEN],
+    ) -> CellRef<'a> {
         match self {
-            Self::Aal5(sealed) => sealed.cell(content, n),
-            Self::Whole(cells, _) => SourceCell::Made(cells[usize::from(n)]),
+            Self::Aal5(sealed) => sealed.cell(content, n, payload),
+            Self::Whole(cells, _) => (&cells[usize::from(n)]).into(),
+        }
+    }
+
+    /// The header of the cells from this one on, as long as they have one and their payloads lie
+    /// one behind the other, and these.
+    pub(crate) fn alike(
+        &self,
+        content: &Content,
+        n: u16,
+    ) -> Option<([u8; HEADER_LEN], &'static [[u8; PAYLOAD_LEN]])> {
+        match self {
+            Self::Aal5(sealed) if sealed.is_noisy(n) => {
+                let (from, end) = (sealed.begin_of(n), sealed.begin_of(sealed.noisy + 1));
+                let (payloads, _) = content.noise[from..end].as_chunks();
+                Some((sealed.headers[0], payloads))
+            }
+            Self::Aal5(_) | Self::Whole(..) => None,
         }
     }
 
@@ -254,6 +260,7 @@ impl Sealed {
             begin: Content::begin(sender.connection, number) as u32,
             len,
             cells,
+            noisy: (len / PAYLOAD_LEN as u16).saturating_sub(1),
             own,
             trailer: staging.last_chunk().copied().unwrap_or_default(),
             headers: [false, true].map(|last| {
@@ -266,18 +273,31 @@ impl Sealed {
     }
 
     #[inline(always)]
-    fn cell(&self, content: &Content, n: u16) -> SourceCell {
-        let is_last = n + 1 == self.cells;
-        let header = self.headers[usize::from(is_last)];
-        let (from, len) = (usize::from(n) * PAYLOAD_LEN, usize::from(self.len));
-        let noise = &content.noise[self.begin as usize..];
-        if n > 0
-            && from + PAYLOAD_LEN <= len
-            && let Some(payload) = noise[from - OWN..].first_chunk()
+    fn cell<'a>(
+        &'a self,
+        content: &Content,
+        n: u16,
+        payload: &'a mut [u8; PAYLOAD_LEN],
+    ) -> CellRef<'a> {
+        if self.is_noisy(n)
+            && let Some(payload) = content.noise[self.begin_of(n)..].first_chunk()
         {
-            return SourceCell::Noise(header, payload);
+            return CellRef::new(&self.headers[0], payload);
         }
-        SourceCell::Made(CellRef::new(&header, &self.edge(noise, n)).octets())
+        *payload = self.edge(&content.noise[self.begin as usize..], n);
+        CellRef::new(&self.headers[usize::from(n + 1 == self.cells)], payload)
+    }
+
+    /// Whether the payload of a cell lies among the noise: never that of the last.
+    #[inline(always)]
+    fn is_noisy(&self, n: u16) -> bool {
+        (1..=self.noisy).contains(&n)
+    }
+
+    /// Where that begins there.
+    #[inline(always)]
+    fn begin_of(&self, n: u16) -> usize {
+        self.begin as usize + usize::from(n) * PAYLOAD_LEN - OWN
     }
 
     /// The payload of the first cell, or of one behind the last that is full.
@@ -347,9 +367,22 @@ mod tests {
             });
             let mut segmenter = sealed.expect("it fits");
             segmenter.emit_cells(&staging, CellFormat::WithHec, &mut expected);
-            let cells = (0..pdu.cells()).map(|n| pdu.cell(&content, n).as_ref().octets());
+            let mut room = [0; PAYLOAD_LEN];
+            let cells = (0..pdu.cells()).map(|n| pdu.cell(&content, n, &mut room).octets());
             let cells: Vec<Octets> = cells.collect();
             assert_eq!(cells.as_flattened(), expected, "{len} octets");
+            for n in 0..pdu.cells() {
+                let alike = pdu.alike(&content, n);
+                let alike = alike.iter().flat_map(|(header, payloads)| {
+                    let payloads = payloads.iter();
+                    payloads.map(|payload| CellRef::new(header, payload).octets())
+                });
+                let from = &cells[usize::from(n)..];
+                assert!(
+                    alike.zip(from).all(|(one, other)| one == *other),
+                    "{len} octets"
+                );
+            }
         }
     }
 

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
-use cellgate_core::wire::VpiVci;
+use cellgate_core::wire::{CELL_LEN, VpiVci};
 
 use super::ahead::Ahead;
 use super::build::Options;
 use super::canary::Canary;
-use super::content::{Content, SourceCell};
+use super::content::Content;
 use super::endpoint::tells_of_pdus;
 use super::error::ScenarioError;
 use super::incident::{Change, Incident};
 use super::scenario::Scenario;
 use super::service::{Gate, Service, ServiceEvent};
-use super::source::Source;
+use super::source::{Alike, Source};
 use super::station::Station;
-use super::switch::Switch;
+use super::switch::{Output, Switch};
 use super::tally::Tally;
 use super::tape::Watch;
 use super::topology::Place;
@@ -85,18 +85,64 @@ impl Train {
     }
 }
 
-/// The cell that a source sends at `at`.
+/// A source takes the cell that it sends at `at`.
 #[inline(always)]
-fn sent(source: &mut Source, at: Ps, to: &mut Content, of: &mut [Connection]) -> SourceCell {
+fn take(source: &mut Source, at: Ps, content: &mut Content, of: &mut [Connection]) {
     let pdus = source.sent;
-    let cell = source.take_cell(to);
+    source.take_cell(content);
     if source.sent > pdus {
         let connection = &mut of[source.connection as usize];
         if connection.is_open {
             connection.tally.sent(pdus, at);
         }
     }
-    cell
+}
+
+/// Cells go where the one before them has gone, whose source feeds the first line alone: as many as
+/// may, up to one that comes onto an empty line; how many. Calls `lost` when one is discarded.
+fn follow(
+    [before, behind]: [&mut Line; 2],
+    (output, flow): (&mut Output, u32),
+    cells: &mut Alike,
+    train: &mut Train,
+    mut lost: impl FnMut(Ps),
+) -> u16 {
+    let mut went = 0;
+    for payload in cells.payloads.iter().take(train.left) {
+        if behind.in_flight() == 0 {
+            break;
+        }
+        let Some(at) = before.carry(cells.due.at(), train.barrier) else {
+            break;
+        };
+        let cell = CellRef::new(&cells.header, payload);
+        if !output.offer(at, flow, cell, behind) {
+            lost(at);
+        }
+        cells.due.advance(cells.gap);
+        went += 1;
+    }
+    train.left -= usize::from(went);
+    went
+}
+
+/// A cell goes onto a line.
+fn send(line: &mut Line, ready: Ps, cell: CellRef<'_>, bug: Option<Canary>) {
+    let Some(bug) = bug else {
+        line.send(ready, cell);
+        return;
+    };
+    let mut cell = cell.octets();
+    let strikes = line.counts().sent % 300 == 299;
+    match bug {
+        Canary::LineLoses if strikes => return line.lose(),
+        Canary::LineDamages if strikes => cell[20] ^= 4,
+        _ => {}
+    }
+    line.send(ready, &cell);
+    if bug == Canary::LineRepeats && strikes {
+        line.repeat();
+    }
 }
 
 /// A connection in a run.
@@ -323,31 +369,44 @@ impl World {
         turns: &mut Turns,
         train: &mut Train,
     ) -> Option<usize> {
-        let (lines, connections) = (&mut self.lines, &mut self.connections);
-        let switch = &mut self.switches[switch];
+        let (lines, connections) = (&mut self.lines[..], &mut self.connections[..]);
+        let (sources, switch) = (&mut self.sources[..], &mut self.switches[switch]);
+        let mut room = [0; CELL_LEN];
         while let Some((at, n)) = train.turn() {
             // Where thousands have their turns, they do not fit the nearest cache.
             if let Some(later) = turns.later() {
-                cellgate_simd::prefetch(&self.sources, later as usize);
+                cellgate_simd::prefetch(sources, later as usize);
             }
-            let source = &mut self.sources[n as usize];
-            let cell = sent(source, at, &mut self.content, connections);
+            let source = &mut sources[n as usize];
+            take(source, at, &mut self.content, connections);
             train.next = turns.after(n, source.due());
+            let cell = source.cell(&self.content, &mut room);
             let Some(at) = lines[line].carry(at, train.barrier) else {
-                lines[line].send(at, cell.as_ref());
+                lines[line].send(at, cell);
                 continue;
             };
-            let Some(route) = switch.route(input, cell.as_ref()) else {
+            let Some(route) = switch.route(input, cell) else {
                 continue;
             };
             let behind = route.line as usize;
             let was_empty = lines[behind].in_flight() == 0;
             let output = switch.output(route.output);
-            if !output.offer(at, route.flow, cell.as_ref(), &mut lines[behind]) {
+            if !output.offer(at, route.flow, cell, &mut lines[behind]) {
                 connections[route.flow as usize].discarded += 1;
                 self.hash = mixed(self.hash, at, u64::from(route.flow));
             } else if was_empty {
                 return Some(behind);
+            }
+            if turns.is_empty()
+                && let Ok(lines) = lines.get_disjoint_mut([line, behind])
+                && let Some(mut alike) = source.alike(&self.content)
+            {
+                let went = follow(lines, (output, route.flow), &mut alike, train, |at| {
+                    connections[route.flow as usize].discarded += 1;
+                    self.hash = mixed(self.hash, at, u64::from(route.flow));
+                });
+                source.took(went, alike.due);
+                train.next = source.due().map(|due| (due, n));
             }
         }
         None
@@ -358,30 +417,13 @@ impl World {
     fn take_cell(&mut self, n: usize, at: Ps) -> bool {
         let source = &mut self.sources[n];
         let line = source.line;
-        let cell = sent(source, at, &mut self.content, &mut self.connections);
-        let was_empty = self.lines[line].in_flight() == 0;
-        self.send(line, at, cell.as_ref());
-        was_empty
-    }
-
-    /// A cell goes onto a line.
-    fn send(&mut self, line: usize, ready: Ps, cell: CellRef<'_>) {
-        let Some(bug) = self.options.canary else {
-            self.lines[line].send(ready, cell);
-            return;
-        };
+        take(source, at, &mut self.content, &mut self.connections);
+        let mut room = [0; CELL_LEN];
+        let cell = source.cell(&self.content, &mut room);
         let line = &mut self.lines[line];
-        let mut cell = cell.octets();
-        let strikes = line.counts().sent % 300 == 299;
-        match bug {
-            Canary::LineLoses if strikes => return line.lose(),
-            Canary::LineDamages if strikes => cell[20] ^= 4,
-            _ => {}
-        }
-        line.send(ready, &cell);
-        if bug == Canary::LineRepeats && strikes {
-            line.repeat();
-        }
+        let was_empty = line.in_flight() == 0;
+        send(line, at, cell, self.options.canary);
+        was_empty
     }
 
     /// Cells were put on a line: whoever waits at its end is told.

@@ -3,9 +3,10 @@
 use std::mem::offset_of;
 
 use cellgate_core::contract::{Aal, CellRate};
-use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
+use cellgate_core::wire::{CELL_LEN, Header, PAYLOAD_LEN, Pti, VpiVci, hec};
 
-use super::content::{Content, Pdu, Sender, SourceCell, cells_of};
+use super::cell::{CellRef, HEADER_LEN};
+use super::content::{Content, Pdu, Sender, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
@@ -40,6 +41,16 @@ pub(crate) struct Source {
 }
 
 const _: () = assert!(offset_of!(Source, sender) <= 128);
+
+/// Cells in a row with one header.
+#[derive(Debug)]
+pub(crate) struct Alike {
+    pub(crate) header: [u8; HEADER_LEN],
+    pub(crate) payloads: &'static [[u8; PAYLOAD_LEN]],
+    /// When the first is due, and what lies between two.
+    pub(crate) due: Pace,
+    pub(crate) gap: Interval,
+}
 
 /// What lies between two cells.
 #[derive(Debug)]
@@ -220,45 +231,72 @@ impl Source {
 
     /// Takes the cell that is due.
     #[inline(always)]
-    pub(crate) fn take_cell(&mut self, content: &mut Content) -> SourceCell {
+    pub(crate) fn take_cell(&mut self, content: &mut Content) {
         self.cells_sent += 1;
         match &mut self.gaps {
-            Gaps::Scan(gap) => {
-                self.due.advance(*gap);
-                // Every address of a UNI in turn, with a stride that is prime to their number.
-                let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
-                SourceCell::Made(empty_cell(VpiVci::from_bits(bits)))
-            }
+            Gaps::Scan(gap) => self.due.advance(*gap),
             Gaps::Recorded(cells) => {
                 let turn = self.cells_sent as usize;
                 self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
-                SourceCell::Made(cells[turn - 1].1)
             }
             Gaps::Even(gap) => {
-                let gap = *gap;
-                let cell = self.take_cell_of_pdu(content);
-                self.due.advance(gap);
-                cell
+                self.due.advance(*gap);
+                self.take_cell_of_pdu(content);
             }
             Gaps::OnOff(_) => {
-                let cell = self.take_cell_of_pdu(content);
+                self.take_cell_of_pdu(content);
                 self.advance(1);
-                cell
             }
         }
     }
 
     /// The next cell of the PDU, or the first of the next.
     #[inline(always)]
-    fn take_cell_of_pdu(&mut self, content: &mut Content) -> SourceCell {
+    fn take_cell_of_pdu(&mut self, content: &mut Content) {
         if self.next == self.pdu.cells() {
             self.make(content);
             self.next = 0;
         }
-        let cell = self.pdu.cell(content, self.next);
         self.next += 1;
         self.sent += u64::from(self.pdu.ends_with(self.next));
-        cell
+    }
+
+    /// The cell that was taken last; `room` is for what lies nowhere.
+    #[inline(always)]
+    pub(crate) fn cell<'a>(&'a self, content: &Content, room: &'a mut Octets) -> CellRef<'a> {
+        match &self.gaps {
+            Gaps::Scan(_) => {
+                // Every address of a UNI in turn, with a stride that is prime to their number.
+                let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
+                *room = empty_cell(VpiVci::from_bits(bits));
+                (&*room).into()
+            }
+            Gaps::Recorded(cells) => (&cells[self.cells_sent as usize - 1].1).into(),
+            Gaps::Even(_) | Gaps::OnOff(_) => {
+                let payload = room[HEADER_LEN..].first_chunk_mut();
+                let payload = payload.expect("a cell ends so");
+                self.pdu.cell(content, self.next - 1, payload)
+            }
+        }
+    }
+
+    /// The next cells, if they have one header.
+    pub(crate) fn alike(&self, content: &Content) -> Option<Alike> {
+        let gap = self.steady()?;
+        let (header, payloads) = self.pdu.alike(content, self.next)?;
+        Some(Alike {
+            header,
+            payloads,
+            due: self.due,
+            gap,
+        })
+    }
+
+    /// The first of these were taken, so many.
+    pub(crate) fn took(&mut self, cells: u16, due: Pace) {
+        self.cells_sent += u64::from(cells);
+        self.next += cells;
+        self.due = due;
     }
 
     /// The next PDU, or as many as it sends at once.

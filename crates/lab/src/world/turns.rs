@@ -16,13 +16,16 @@ const LATER: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     row: VecDeque<Turn>,
+    /// The last that was put there.
+    last: Turn,
     rest: BinaryHeap<Reverse<Turn>>,
 }
 
 impl Turns {
     /// A source is due.
     pub(crate) fn push(&mut self, turn: Turn) {
-        if self.row.back().is_none_or(|last| *last <= turn) {
+        if self.last <= turn || self.row.is_empty() {
+            self.last = turn;
             self.row.push_back(turn);
         } else {
             self.rest.push(Reverse(turn));
@@ -42,13 +45,15 @@ impl Turns {
     #[inline]
     pub(crate) fn exchange(&mut self, turn: Turn) -> Turn {
         if self.rest.is_empty() {
-            let Some(first) = self.row.front().copied().filter(|first| *first < turn) else {
-                return turn;
-            };
-            if self.row.back().is_some_and(|last| *last <= turn) {
-                self.row.pop_front();
-                self.row.push_back(turn);
-                return first;
+            match self.row.front().copied() {
+                Some(first) if self.last <= turn => {
+                    self.row.pop_front();
+                    self.row.push_back(turn);
+                    self.last = turn;
+                    return first;
+                }
+                Some(first) if first < turn => {}
+                _ => return turn,
             }
         }
         self.push(turn);
@@ -62,6 +67,12 @@ impl Turns {
             Some(due) => Some(self.exchange((due, number))),
             None => self.pop(),
         }
+    }
+
+    /// Whether nobody is due.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.row.is_empty() && self.rest.is_empty()
     }
 
     /// Who is due some turns later, if that is known.
