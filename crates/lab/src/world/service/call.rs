@@ -713,12 +713,14 @@ impl World {
         }
     }
 
-    /// A host's clock has gone forward: what its shapers held back they send at once, which can be
-    /// more than a reader takes.
+    /// A host's clock has gone forward: what its shapers held back they send at once, as if they
+    /// had just begun. What that takes of a tolerance stays taken while the sender sends at its
+    /// full rate.
     pub(in crate::world) fn clock_has_stepped(&mut self, host: usize) {
         for (connection, promise) in &mut self.service.promises {
             if self.connections[*connection as usize].from == host {
                 promise.is_broken(self.now);
+                promise.is_sent_anew();
             }
         }
     }
