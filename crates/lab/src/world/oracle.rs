@@ -58,7 +58,7 @@ pub(super) struct Goodput {
 }
 
 /// What became of a connection of which no switch has discarded a cell: nobody knows whose it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     /// PDUs, cells and octets read, PDUs lost, repeated and strange, and what adapters hold against
     /// their clients.
