@@ -14,7 +14,7 @@ use crate::judge::Judge;
 use crate::memory::{LabAttachment, LabRegion, LabWords, TRANSMIT_BUFFER_AT};
 
 /// Octets of a cell's header in an AAL0 SDU.
-const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 
 /// Entries of a doorbell ring.
 pub(crate) const DOORBELL_SLOTS: u32 = 256;
@@ -187,7 +187,8 @@ impl Endpoint {
 
     /// Whether there is room for an SDU.
     pub(crate) fn has_room(&mut self, len: u16) -> bool {
-        let space = self.transmit.reserve(&self.from_adapter, len.into());
+        let len = self.header + usize::from(len);
+        let space = self.transmit.reserve(&self.from_adapter, len as u32);
         space.is_some()
     }
 

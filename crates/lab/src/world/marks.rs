@@ -4,14 +4,14 @@
 use cellgate_core::adapter::{
     AdapterStats, Attachment, Discard, EventKind, Excess, Notification, VcStats,
 };
-use cellgate_core::contract::Aal;
+use cellgate_core::contract::{Aal, Excess as Beyond, Police, TrafficContract};
 use cellgate_core::ring::{Words, layout::attachment};
 use serde::Serialize;
 
 use super::LineCounts;
 use super::endpoint::DOORBELL_SLOTS;
 use super::fault::{FaultSpec, Whose};
-use super::run::World;
+use super::run::{Connection, World};
 use super::scenario::Scenario;
 use super::station::{Station, StationCounts};
 
@@ -25,6 +25,9 @@ pub struct Mark {
     /// How often it was reached.
     pub count: u64,
 }
+
+/// Contracts of a kind.
+type Kind = (&'static str, fn(&TrafficContract) -> bool);
 
 /// All marks of a run, those never reached too: of servers if it has any, else of a world without.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -106,8 +109,39 @@ impl Marks {
     fn beside(&mut self, world: &World, scenario: &Scenario) {
         self.strangers("beside", world);
         self.push("beside", "lent", vcs(world, |stats| stats.pdus_lent));
+        self.push("beside", "tagged", vcs(world, |stats| stats.pdus_tagged));
         let told = |name: &str| ["spurious_wake_up", "clock_step"].contains(&name);
         self.planned("beside", scenario, told);
+        self.kept(world);
+    }
+
+    /// PDUs that servers at both ends have promised, and that have come.
+    fn kept(&mut self, world: &World) {
+        let count = |is: &dyn Fn(&Connection) -> bool| -> u64 {
+            let all = world.connections.iter().enumerate();
+            let of = all.filter(|(_, connection)| is(connection));
+            of.map(|(n, _)| world.service.kept(n as u32)).sum()
+        };
+        let of_contracts: [Kind; 6] = [
+            ("aal0", |contract| contract.aal == Some(Aal::Aal0)),
+            ("aal34", |contract| contract.aal == Some(Aal::Aal34)),
+            ("tag", |contract| contract.excess == Beyond::Tag),
+            ("when_idle", |contract| contract.excess == Beyond::WhenIdle),
+            ("police_buffer", |contract| {
+                contract.police == Some(Police::Buffer)
+            }),
+            ("police_cell", |contract| {
+                contract.police == Some(Police::Cell)
+            }),
+        ];
+        for (name, is) in of_contracts {
+            self.push("kept", name, count(&|connection| is(&connection.contract)));
+        }
+        let bursts = |connection: &Connection| {
+            let sender = connection.sender.and_then(|n| world.sources.get(n));
+            sender.is_some_and(|sender| sender.steady().is_none())
+        };
+        self.push("kept", "bursts", count(&bursts));
     }
 
     fn faults(&mut self, world: &World, scenario: &Scenario) {

@@ -14,6 +14,7 @@ use cellgate_core::wire::VpiVci;
 use super::credit::{Ledger, is_of_rate};
 use super::scenario::ApplicationSpec;
 use crate::world::content::cells_of;
+use crate::world::endpoint::HEADER;
 use crate::world::scenario::ConnectionSpec;
 use crate::world::{Interval, Ps};
 
@@ -42,6 +43,16 @@ pub(crate) struct Held {
     usage: Option<UsageControl>,
     /// What it has handed over by its present credit.
     ledger: Option<Ledger>,
+}
+
+impl Held {
+    /// What is handed over of an SDU of a source: of AAL0 a header, too.
+    fn handed_over(&self, len: u16) -> u16 {
+        match self.contract.aal {
+            Some(Aal::Aal0) => HEADER as u16 + len,
+            _ => len,
+        }
+    }
 }
 
 /// An application in a run.
@@ -289,6 +300,7 @@ impl Application {
         let Some(held) = self.held.as_mut().filter(|held| held.in_use) else {
             return Gate::Shut;
         };
+        let len = held.handed_over(len);
         let Some(usage) = held.usage.as_mut().filter(|_| len <= held.max_sdu) else {
             return Gate::Shut;
         };
@@ -320,8 +332,11 @@ impl Application {
 
     /// An SDU was handed over.
     pub(crate) fn sent(&mut self, now: Time, octets: u16) {
-        let held = self.held.as_mut();
-        if let Some(ledger) = held.and_then(|held| held.ledger.as_mut()) {
+        let Some(held) = &mut self.held else {
+            return;
+        };
+        let octets = held.handed_over(octets);
+        if let Some(ledger) = &mut held.ledger {
             ledger.sent(now, octets);
         }
     }

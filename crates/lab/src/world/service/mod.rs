@@ -102,6 +102,13 @@ impl Service {
         }
     }
 
+    /// PDUs of a connection that were promised, and have arrived.
+    pub(crate) fn kept(&self, connection: u32) -> u64 {
+        self.promises
+            .get(&connection)
+            .map_or(0, |promise| promise.kept)
+    }
+
     fn has(&self, bug: ServerBug) -> bool {
         self.bug == Some(bug)
     }
