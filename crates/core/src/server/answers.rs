@@ -337,6 +337,7 @@ impl<B: Bugs> Server<B> {
             return;
         };
         connection.applied = share;
+        connection.share_untold = false;
         let credit = connection
             .plan
             .credit(super::Direction::Transmit, share.transmit);

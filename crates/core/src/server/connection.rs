@@ -181,6 +181,8 @@ pub(super) struct Connection {
     pub(super) applied: Share,
     /// The adapter did not take the share; it is asked again after the next report.
     pub(super) share_refused: bool,
+    /// The adapter has it from the server before this one, who may not have told the application.
+    pub(super) share_untold: bool,
     /// It is to be closed, whoever uses it.
     pub(super) ending: Option<EndReason>,
     /// Why it could not be opened again, if it is permanent.
@@ -232,6 +234,7 @@ impl Connection {
             share: Share::default(),
             applied: Share::default(),
             share_refused: false,
+            share_untold: false,
             ending: None,
             lost: None,
             opener: None,
@@ -272,11 +275,13 @@ impl Connection {
             (None, None) if self.user.is_some() => Step::Attach,
             (None, None) => Step::OpenAtHome,
             (None, Some(attached)) => Step::Open(attached.index),
-            (Some(open), _) if self.share != self.applied && !self.share_refused => {
-                Step::Share(open.vc)
-            }
+            (Some(open), _) if self.has_other_share() => Step::Share(open.vc),
             _ => Step::Rest,
         }
+    }
+
+    fn has_other_share(&self) -> bool {
+        (self.share != self.applied || self.share_untold) && !self.share_refused
     }
 
     pub(super) fn is_resting(&self) -> bool {

@@ -60,5 +60,17 @@ planted! {
         NumbersAgain,
         /// The successor leaves what is nobody's at the adapter.
         OrphansStay,
+        /// An address stays taken when its connection has gone.
+        AddressKept,
+        /// A change needs room beside what it replaces.
+        ChangeAddedUp,
+        /// All weights are the same.
+        WeightForgotten,
+        /// What a connection that has gone leaves is not divided anew.
+        NotDividedAnew,
+        /// The adapter does not hear of a share.
+        ShareNotAsked,
+        /// The successor does not say what share there is.
+        ShareNotTold,
     }
 }

@@ -224,7 +224,8 @@ impl<B: Bugs> Server<B> {
             ..
         } = connection;
         let request = plan.request(address.vc, *port, at, share);
-        if request == plan.request(address.vc, *port, at, connection.applied) {
+        let is_known = request == plan.request(address.vc, *port, at, connection.applied);
+        if is_known || self.bugs.planted(Planted::ShareNotAsked) {
             self.has_share(number, share);
             self.work.settle.insert(number);
             return;
@@ -243,13 +244,17 @@ impl<B: Bugs> Server<B> {
             return;
         };
         let port = connection.port;
-        self.addresses.remove(&(port, connection.address.vc));
+        if !self.bugs.planted(Planted::AddressKept) {
+            self.addresses.remove(&(port, connection.address.vc));
+        }
         if let Some(grant) = connection.grant.take()
             && !self.bugs.planted(Planted::GrantKept)
         {
             self.admission.release(grant);
         }
-        self.work.divide.insert(port);
+        if !self.bugs.planted(Planted::NotDividedAnew) {
+            self.work.divide.insert(port);
+        }
         self.work.freed = true;
         if connection.announced {
             let info = connection.info();
@@ -271,7 +276,13 @@ impl<B: Bugs> Server<B> {
     pub(super) fn divide_rest(&mut self, port: PortIndex) {
         for direction in [Direction::Transmit, Direction::Receive] {
             let on_port = self.connections.values_mut().filter(|c| c.port == port);
-            let claiming = on_port.filter_map(|c| c.plan.claim(direction).map(|claim| (claim, c)));
+            let claiming = on_port.filter_map(|c| {
+                let mut claim = c.plan.claim(direction)?;
+                if self.bugs.planted(Planted::WeightForgotten) {
+                    claim.weight = 1;
+                }
+                Some((claim, c))
+            });
             let (claims, claiming): (Vec<Claim>, Vec<&mut Connection>) = claiming.unzip();
             let rest = self.admission.rest(port, direction);
             for (connection, cell_s) in claiming.into_iter().zip(divide(rest, &claims)) {

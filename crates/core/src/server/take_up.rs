@@ -153,6 +153,8 @@ impl<B: Bugs> Server<B> {
         let receive = taken.request.receive.and_then(|receive| receive.rate);
         let mut connection = Connection::new(number, found.address, port, open, plan);
         connection.applied = Share::of_taken(&connection.plan, receive);
+        connection.share_untold =
+            !connection.plan.is_guaranteed() && !self.bugs.planted(Planted::ShareNotTold);
         connection.grant = Some(self.admission.take(uid, port, granted));
         connection.permanent = permanent;
         connection.uid = uid;

@@ -511,6 +511,26 @@ fn a_change_of_contract_takes_and_gives_back_the_difference() {
     );
 }
 
+/// Best effort keeps a cell/s for each of its connections: one that gives a whole line up for that
+/// needs none beside what it has.
+#[test]
+fn who_has_a_whole_line_may_become_best_effort() {
+    let mut config = config();
+    config.admission.best_effort_percent = 0;
+    let (mut world, _) = World::with_wan(config);
+    let client = world.opened(ROOT, 100, &format!("cbr:pcr={LINE},max_sdu=1500,tx:none"));
+    let other = world.hello(ROOT);
+    let refused = shortage(world.open(other, 101, "ubr:max_sdu=1500,tx:none"));
+    assert_eq!((refused.needed, refused.free), (1, 0));
+    let contract = "ubr:max_sdu=1500,tx:none".to_owned();
+    let modified = world.done(client, Request::Modify { contract });
+    assert!(
+        matches!(modified, Ok(Confirm::Modified { .. })),
+        "{modified:?}"
+    );
+    assert!(world.open(other, 101, "ubr:max_sdu=1500,tx:none").is_ok());
+}
+
 #[test]
 fn a_new_configuration_keeps_what_is_promised() {
     let (mut world, _) = World::with_wan(config());

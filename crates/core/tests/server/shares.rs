@@ -1,6 +1,6 @@
 //! Best effort divides the rest.
 
-use cellgate_core::server::{Claim, Confirm, Indication, Request, divide};
+use cellgate_core::server::{AdapterAsk, Claim, Confirm, Indication, Request, divide};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -99,4 +99,32 @@ fn best_effort_adapts_as_guaranteed_connections_come_and_go() {
     world.hang_up(b);
     world.finish();
     assert_eq!(told(&mut world, a), Some((rest, rest)));
+}
+
+/// The adapter has taken a share, and its server has died before it could say so.
+#[test]
+fn a_successor_tells_the_share_that_the_adapter_has() {
+    let (mut world, _) = World::with_wan(config());
+    let reader = world.opened(user(1), 100, "ubr:max_sdu=1500,tx:none");
+    let guaranteed = world.opened(user(2), 101, "cbr:pcr=100000,max_sdu=1500,tx:none");
+    let heard = |world: &mut World| {
+        let told = world.indications(reader).into_iter();
+        let mut shares = told.filter_map(|(_, one)| match one {
+            Indication::Share { receive, .. } => receive.map(|rate| rate.cell_s()),
+            _ => None,
+        });
+        shares.next_back()
+    };
+    assert_eq!(heard(&mut world), Some(LINE - 100_000));
+    world.send(guaranteed, Request::Close);
+    let shares = |ask: &AdapterAsk| matches!(ask, AdapterAsk::Modify { .. });
+    while !world.asks.iter().any(|(_, ask)| shares(ask)) {
+        world.answer(0);
+    }
+    while !shares(&world.asks[0].1) {
+        world.answer(0);
+    }
+    world.restart(1);
+    world.finish();
+    assert_eq!(heard(&mut world), Some(LINE));
 }

@@ -194,6 +194,7 @@ impl Application {
     /// Uses the connection that was opened; what is wrong with it, if anything.
     pub(crate) fn holds(&mut self, now: Time, opened: &Opened, memory: u64) -> Result<(), String> {
         self.flushing = None;
+        self.share = [None; 2];
         self.lets_go(now)?;
         self.renews(now, opened, Some(memory))
     }

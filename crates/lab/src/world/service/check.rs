@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{PortIndex, VcId};
-use cellgate_core::contract::TrafficContract;
+use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::server::{
     AdapterAsk, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened, Output,
     Refused, Request, Resource,
@@ -13,7 +13,7 @@ use super::ServerBug;
 use super::application::{Application, Waiting};
 use super::daemon::{Books, Offered, Parcel, Served, ServerOutcome, to_server};
 use super::process::KeptVc;
-use super::setup::{SERVER_UID, interface_name};
+use super::setup::{SERVER_UID, address_at, interface_name};
 use crate::world::Violation;
 use crate::world::run::World;
 use crate::world::scenario::Scenario;
@@ -122,7 +122,10 @@ impl Served {
                 return Some(text);
             }
         }
-        self.unbalanced(&list, &sums)
+        let rates = self.interfaces.iter().filter_map(|one| one.line_rate);
+        let lines: Vec<u64> = rates.map(|rate| rate.cell_s().into()).collect();
+        let unbalanced = self.unbalanced(&list, &sums);
+        unbalanced.or_else(|| self.shared_wrong(&list, &lines))
     }
 
     /// Whether a connection that is in use is used by nobody.
@@ -276,6 +279,13 @@ impl World {
             let text = format!("{request:?} was refused and left a trace: {refused}");
             return self.breaks("I15", host, &text);
         }
+        if let (Refused::AddressInUse, Request::Open(open) | Request::Add(open)) =
+            (refused, request)
+            && self.service.hosts[&host].is_free(&open.address)
+        {
+            let text = format!("{} is refused as taken, and is not", open.address);
+            return self.breaks("I15", host, &text);
+        }
         let Refused::Admission(shortage) = refused else {
             return;
         };
@@ -284,6 +294,10 @@ impl World {
             Request::Modify { contract } => (contract, true),
             _ => return,
         };
+        if changes && self.asks_no_more(host, client, text, shortage.resource) {
+            let text = format!("{text} asks for no more than there was: {shortage}");
+            return self.breaks("I15", host, &text);
+        }
         let canonical = |text: &str| {
             let contract = text.parse::<TrafficContract>().ok();
             contract.map(|contract| contract.to_string())
@@ -309,6 +323,34 @@ impl World {
         if is_broken {
             let text = format!("it offered {text} and refuses it: {shortage}");
             self.breaks("I15", host, &text);
+        }
+    }
+
+    /// Whether a change keeps to what its connection is guaranteed of a line already.
+    fn asks_no_more(&self, host: usize, client: ClientId, text: &str, of: Resource) -> bool {
+        let served = &self.service.hosts[&host];
+        let Some(application) = served.clients.get(&client) else {
+            return false;
+        };
+        let Application { port, address, .. } = self.service.applications[*application];
+        let address = address_at(port, address);
+        let server = served.server.as_ref();
+        let mut all = server.into_iter().flat_map(|server| server.connections());
+        let Some(info) = all.find(|info| info.address == address && info.guaranteed) else {
+            return false;
+        };
+        let Ok(asked) = text.parse::<TrafficContract>() else {
+            return false;
+        };
+        let (asked, has) = match of {
+            Resource::TransmitBandwidth => (asked.transmit, info.transmit),
+            Resource::ReceiveBandwidth => (asked.receive, info.receive),
+            _ => return false,
+        };
+        let line = CellRate::new(served.line_of(PortIndex(port as u8)) as u32);
+        match (asked, has, line) {
+            (Some(asked), Some(has), Some(line)) => asked.sustained(line) <= has,
+            _ => false,
         }
     }
 
@@ -394,7 +436,13 @@ impl World {
             }
         }
         let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
-        hosts.iter().for_each(|host| self.audit_at_rest(*host));
+        for host in hosts {
+            self.audit_at_rest(host);
+            let served = &self.service.hosts[&host];
+            if let Some(text) = served.shares_unheard(&self.service.applications) {
+                self.breaks("I15", host, &text);
+            }
+        }
         for n in 0..self.service.applications.len() {
             let one = &self.service.applications[n];
             let key = (one.host, one.connection);

@@ -26,6 +26,7 @@ mod promise;
 mod run;
 pub(super) mod scenario;
 mod setup;
+mod shares;
 mod spoil;
 
 use std::collections::BTreeMap;
