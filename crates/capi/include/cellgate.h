@@ -41,7 +41,8 @@ enum {
     CG_PANIC = -19,           /* a bug in this library; the connection is not to be used again */
     CG_LATE = -20,            /* PDUs of the stream were released before they were read */
     CG_NO_STREAM = -21,       /* no stream is open */
-    CG_NO_SHORTAGE = -22      /* the last error was no shortage that admission found */
+    CG_NO_SHORTAGE = -22,     /* the last error was no shortage that admission found */
+    CG_NOT_A_CELL = -23       /* an SDU of AAL0 is a cell of 52 octets */
 };
 
 /* PDUs that a connection can hold at once, itself and its stream. */

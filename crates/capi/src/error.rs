@@ -34,10 +34,11 @@ pub(crate) enum Code {
     Late = -20,
     NoStream = -21,
     NoShortage = -22,
+    NotACell = -23,
 }
 
 /// Name in the header, code, and what it means.
-pub(crate) const CODES: [(&str, Code, &CStr); 22] = [
+pub(crate) const CODES: [(&str, Code, &CStr); 23] = [
     (
         "CG_NO_SERVER",
         Code::NoServer,
@@ -120,6 +121,11 @@ pub(crate) const CODES: [(&str, Code, &CStr); 22] = [
         Code::NoShortage,
         c"the last error was no shortage that admission found",
     ),
+    (
+        "CG_NOT_A_CELL",
+        Code::NotACell,
+        c"an SDU of AAL0 is a cell of 52 octets",
+    ),
 ];
 
 impl From<Error> for Code {
@@ -135,6 +141,7 @@ impl From<Error> for Code {
             Error::Ended(_) => Self::Ended,
             Error::Closed => Self::Closed,
             Error::TooLong { .. } => Self::TooLong,
+            Error::NotACell { .. } => Self::NotACell,
             Error::Empty => Self::Empty,
             Error::DoesNotSend | Error::DoesNotReceive => Self::WrongDirection,
             Error::SpaceBorrowed => Self::SpaceBorrowed,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use cellgate_capture::{Direction, Item, Recorder};
-use cellgate_core::wire::{Cell, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci};
+use cellgate_core::wire::{Cell, Loopback, Oam, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci};
 use serde_json::{Value, json};
 
 const CELLS: &str = "\
@@ -360,6 +360,30 @@ fn many_vcs(name: &str, vcs: u32, payloads: &[[u8; 48]]) -> Temporary {
     }
     recorder.finish().unwrap();
     file
+}
+
+/// A request on the F4 flow of a path is answered, and of no VC: the counters add up.
+#[test]
+fn an_f4_request_that_is_answered_is_counted() {
+    let file = Temporary::new("f4.pcapng");
+    let out = std::io::BufWriter::new(std::fs::File::create(file.path()).unwrap());
+    let mut recorder = Recorder::new(out, "a test").unwrap();
+    let address = |vci| VpiVci::new(0, vci).unwrap();
+    let request = Oam::Loopback(Loopback::request(7)).emit();
+    let cells = [
+        Cell::user(address(60), true, [0; 48]),
+        Cell::user(address(4), false, request),
+    ];
+    for cell in &cells {
+        let (way, item) = (Direction::Receive, Item::Cell(cell));
+        recorder.record(0, way, item, None).unwrap();
+    }
+    recorder.finish().unwrap();
+    let outcome = replay_file(file.path(), &[]);
+    assert_eq!(
+        (&outcome["cells_answered"], &outcome["conserved"]),
+        (&json!(1), &json!(true))
+    );
 }
 
 #[test]

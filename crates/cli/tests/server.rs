@@ -235,6 +235,33 @@ fn lines_arrive_as_lines() {
 }
 
 #[test]
+fn on_aal0_cells_are_sent_and_nothing_else() {
+    let daemon = daemon();
+    let contract = "ubr,aal0";
+    let recv = [
+        "recv",
+        "--vc",
+        "b.0.41",
+        "--count",
+        "2",
+        "--contract",
+        contract,
+    ];
+    let receiver = daemon.begin(&recv, "receiving");
+    let send = ["send", "--vc", "a.0.41", "--contract", contract];
+    let cells: Vec<u8> = (0..104).collect();
+    daemon.feed(&send, &cells);
+    let received = receiver.stdout();
+    assert_eq!(received.len(), 104);
+    assert_eq!(&received[4..52], &cells[4..52], "a header, and the payload");
+    assert_eq!(&received[56..], &cells[56..]);
+    let said = daemon.feed_fails(&send, &cells[..100]);
+    assert!(said.contains("a cell of 52 octets"), "{said}");
+    let said = daemon.fails(2, &[&send[..], &["--verify"]].concat());
+    assert!(said.contains("--verify"), "{said}");
+}
+
+#[test]
 fn pdus_that_are_missing_are_named() {
     let daemon = daemon();
     let slow = "cbr,aal5:pcr=4Mbps,max_sdu=8192";

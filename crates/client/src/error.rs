@@ -10,11 +10,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody answers at the control socket.
-    #[error(
-        "no cellgate server at {}: {cause}. Start one with `cellgate serve`, or name its socket \
-         in CELLGATE_SOCKET",
-        path.display()
-    )]
+    #[error("no cellgate server at {}: {cause}. {}", path.display(), way_out(cause))]
     NoServer {
         /// The socket that was tried.
         path: PathBuf,
@@ -56,6 +52,13 @@ pub enum Error {
         len: usize,
         /// Octets.
         max: u16,
+    },
+    /// An SDU of AAL0 is a cell without its HEC: the header, whose address is the connection's, and
+    /// the payload.
+    #[error("an SDU of AAL0 is a cell of 52 octets, header and payload: {len} are none")]
+    NotACell {
+        /// Octets.
+        len: usize,
     },
     /// An SDU of 0 octets cannot be sent: in AAL5 it is the sign of an aborted PDU.
     #[error("an SDU of 0 octets cannot be sent")]
@@ -132,12 +135,25 @@ impl From<Error> for io::Error {
             Error::WouldBlock(_) => io::ErrorKind::WouldBlock,
             Error::TimedOut | Error::Silent { .. } => io::ErrorKind::TimedOut,
             Error::Ended(_) | Error::Closed => io::ErrorKind::ConnectionAborted,
-            Error::TooLong { .. } | Error::Empty | Error::Address(_) => io::ErrorKind::InvalidInput,
+            Error::TooLong { .. } | Error::NotACell { .. } | Error::Empty | Error::Address(_) => {
+                io::ErrorKind::InvalidInput
+            }
             Error::DoesNotSend | Error::DoesNotReceive => io::ErrorKind::Unsupported,
             Error::Kernel(cause) => cause.kind(),
             _ => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
+    }
+}
+
+/// What one can do who finds no server.
+fn way_out(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "This user may not reach it: `socket_group` and `socket_mode` of the server's \
+             configuration say who may"
+        }
+        _ => "Start one with `cellgate serve`, or name its socket in CELLGATE_SOCKET",
     }
 }
 

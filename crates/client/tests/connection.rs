@@ -194,6 +194,15 @@ fn bad_sdus_are_errors_and_send_nothing() {
         let refused = a.send(&vec![0; len]);
         assert!(matches!(refused, Err(Error::TooLong { len: l, max: 100 }) if l == len));
     }
+    let cells = fake.open("a.0.101", "cbr,aal0:tx:pcr=1000,rx:none");
+    for len in [1, 48, 51] {
+        let refused = cells.send(&vec![0; len]);
+        assert!(matches!(refused, Err(Error::NotACell { len: l }) if l == len));
+        let mut space = cells.reserve(52).unwrap();
+        space.truncate(len);
+        assert!(matches!(space.submit(), Err(Error::NotACell { len: l }) if l == len));
+    }
+    cells.send(&[0; 52]).unwrap();
     assert!(matches!(a.recv(&mut [0; 10]), Err(Error::DoesNotReceive)));
     assert!(matches!(a.next_pdu(), Err(Error::DoesNotReceive)));
     assert_eq!(

@@ -165,7 +165,7 @@ impl Connection {
             receive,
             capability,
         } = memory;
-        let mut transmit = Transmitter::new(transmit, &opened);
+        let mut transmit = Transmitter::new(transmit, &opened, contract.aal);
         // Whoever had the connection before may not have come to this.
         if transmit.unsent() > 0 {
             attached.ring(opened.vc);

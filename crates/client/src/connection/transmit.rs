@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
-use cellgate_core::contract::{Credit, Remainder, UsageControl, UsageDecision};
+use cellgate_core::contract::{Aal, Credit, Remainder, UsageControl, UsageDecision};
 use cellgate_core::ring::{self, SduOptions};
 use cellgate_core::server::Opened;
+use cellgate_core::wire::CELL_LEN_NO_HEC;
 use cellgate_shm::ClientTransmit;
 
 use super::{Connection, Interest};
@@ -21,6 +22,8 @@ pub(super) struct Transmitter {
     memory: ClientTransmit,
     vc: VcId,
     max_sdu: Option<u16>,
+    /// SDUs are cells of AAL0.
+    is_cells: bool,
     /// None: the adapter's share is the only pace.
     pace: Option<UsageControl>,
     /// Until when the writer has no credit.
@@ -50,11 +53,12 @@ impl Renewal {
 }
 
 impl Transmitter {
-    pub(super) fn new(memory: ClientTransmit, opened: &Opened) -> Self {
+    pub(super) fn new(memory: ClientTransmit, opened: &Opened, aal: Option<Aal>) -> Self {
         Self {
             memory,
             vc: opened.vc,
             max_sdu: opened.transmit_max_sdu,
+            is_cells: aal == Some(Aal::Aal0),
             pace: opened.transmit_credit.map(|credit| paced(now(), credit)),
             suspended_until: None,
         }
@@ -88,6 +92,7 @@ impl Transmitter {
             Ok(fits) if fits <= max => u32::from(fits),
             _ => return Err(Error::TooLong { len, max }),
         };
+        self.is_whole(len as usize)?;
         let space = self.memory.reserve(len);
         let space = space.ok_or(Error::WouldBlock(Wait::Room))?;
         let Some(pace) = &mut self.pace else {
@@ -105,6 +110,14 @@ impl Transmitter {
                 let after = Duration::from_nanos(until.since_ns(now));
                 Err(Error::WouldBlock(Wait::Credit(after)))
             }
+        }
+    }
+
+    /// Whether an SDU can have so many octets: of AAL0 just those of a cell.
+    fn is_whole(&self, len: usize) -> Result<(), Error> {
+        match self.is_cells && len != CELL_LEN_NO_HEC {
+            true => Err(Error::NotACell { len }),
+            false => Ok(()),
         }
     }
 
@@ -177,8 +190,8 @@ impl Space<'_> {
     /// Hands the SDU to the adapter.
     ///
     /// # Errors
-    /// Nothing is left of it ([`Error::Empty`]); the connection got new memory meanwhile
-    /// ([`Error::SpaceLost`]).
+    /// Nothing is left of it ([`Error::Empty`]), or of AAL0 no cell ([`Error::NotACell`]); the
+    /// connection got new memory meanwhile ([`Error::SpaceLost`]).
     pub fn submit(self) -> Result<(), Error> {
         self.submit_with(SduOptions::default())
     }
@@ -197,6 +210,7 @@ impl Space<'_> {
         if space.len() == 0 {
             return Err(Error::Empty);
         }
+        transmit.is_whole(space.len())?;
         let replaced = connection.renewal.borrow().memory.is_some();
         if replaced || !transmit.memory.submit(space, options) {
             return Err(Error::SpaceLost);
@@ -216,7 +230,7 @@ impl Connection {
     /// ([`Connection::flush`]).
     ///
     /// # Errors
-    /// The SDU is empty or too long; the connection does not send, or has ended.
+    /// The SDU is empty, too long or on AAL0 no cell; the connection does not send, or has ended.
     pub fn send(&self, sdu: &[u8]) -> Result<(), Error> {
         self.send_with(sdu, SduOptions::default())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cellgate::Connection;
+use cellgate_core::contract::{Aal, TrafficContract};
 use serde_json::json;
 
 use super::Misuse;
@@ -48,6 +49,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let max_sdu = connection.transmit_max_sdu();
     let max_sdu = usize::from(max_sdu.ok_or(cellgate::Error::DoesNotSend)?);
     let framer = args.verify.then(|| Framer::new(transfer_number()));
+    let contract = connection.contract().parse::<TrafficContract>()?;
+    if args.verify && contract.aal == Some(Aal::Aal0) {
+        let text =
+            "--verify: an SDU of AAL0 begins with its cell's header, not with what is checked";
+        return Err(Misuse(text.to_owned()).into());
+    }
     let room = max_sdu.saturating_sub(if args.verify { HEADER } else { 0 });
     let block = match args.block {
         _ if room == 0 => Err(format!(
