@@ -132,7 +132,7 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
     type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 86] = [
+    let cases: [(&str, Spoil); 88] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -142,6 +142,9 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("hosts: at most", |s| {
             s.hosts = many(&s.hosts, limits::NODES_MAX + 1)
         }),
+        ("budget is 1 to 1,024", |s| s.hosts[0].budget = 0),
+        ("budget is 1 to 1,024", |s| s.hosts[0].budget = 1_025),
+        ("clump_cells is at least 1", |s| s.hosts[0].clump_cells = 0),
         ("switches: at most", |s| {
             s.switches = many(&s.switches, limits::NODES_MAX + 1)
         }),
@@ -174,7 +177,6 @@ fn scenarios_beyond_their_bounds_are_told() {
         ("wake_up_ns", |s| s.hosts[1].wake_up_ns = u64::MAX),
         ("gap_max_ns", |s| s.hosts[1].gap_max_ns = u64::MAX),
         ("clock_ns", |s| s.hosts[1].clock_ns = u64::MAX),
-        ("host \"b\"", |s| s.hosts[1].budget = 0),
         ("host \"b\"", |s| s.hosts[1].spare_vcs = u16::MAX),
         ("queue_cells", |s| s.switches[0].queue_cells = u32::MAX),
         ("queue_cells", |s| s.switches[1].queue_cells = 0),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::Effect;
+use cellgate_core::adapter::Config;
 
 use super::ScenarioError;
 use super::fault::FaultSpec;
@@ -137,6 +138,9 @@ fn host(spec: &HostSpec) -> Checked {
     let bound = |ok, what| bound(ok, &spec.name, what);
     let steps = 1..=STEP_MAX_NS;
     bound(steps.contains(&spec.step_ns), "step_ns is 1 to 10^9")?;
+    let budgets = 1..=Config::BUDGET_MAX;
+    bound(budgets.contains(&spec.budget), "budget is 1 to 1,024")?;
+    bound(spec.clump_cells >= 1, "clump_cells is at least 1")?;
     let slots = spec.event_slots;
     let whole = slots.is_power_of_two() && slots <= EVENT_SLOTS_MAX;
     bound(whole, "event_slots is a power of two, at most 65,536")?;
