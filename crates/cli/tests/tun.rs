@@ -524,11 +524,11 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
     };
     let encap = ["encap", "ipoa-llcsnap"];
     let with = |more: &[&'static str]| [&encap[..], more].concat();
-    // One cell a PDU.
-    let why = refused(&with(&["contract", "cbr,aal5:pcr=20000cps,max_sdu=40"]), 3);
+    // One cell a PDU: too many on any machine, and below so few that none is too slow for them.
+    let why = refused(&with(&["contract", "cbr,aal5:pcr=100000cps,max_sdu=40"]), 3);
     assert!(why.contains("CPU time of the workers"), "{why}");
     // 5: no room for what goes in front of a packet.
-    for contract in ["cbr,aal5:pcr=1000cps,max_sdu=20", "ubr,aal5:max_sdu=5"] {
+    for contract in ["cbr,aal5:pcr=1cps,max_sdu=20", "ubr,aal5:max_sdu=5"] {
         let why = refused(&with(&["contract", contract]), 1);
         assert!(why.contains("too short"), "{why}");
     }
@@ -545,7 +545,7 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
     refused(&with(&["take"]), 1);
     let admin = || Admin::at(daemon.socket()).unwrap();
     assert_eq!(admin().list().unwrap(), []);
-    let contract = ["contract", "cbr,aal5:pcr=5000cps,max_sdu=1508"];
+    let contract = ["contract", "cbr,aal5:pcr=100cps,max_sdu=1508"];
     begin(&daemon, &namespace, 0, &[&encap[..], &contract].concat());
     let one = reserved().expect("workers").0;
     assert!(one > 0);
