@@ -89,6 +89,7 @@ impl World {
     /// Runs to the end, closes everything, and looks whether all was right. `Err`: it was not.
     pub fn judge(&mut self, scenario: &Scenario, watch: &mut Watch<'_>) -> Result<(), Violation> {
         self.run_watched(scenario.duration_ns, watch);
+        self.servers_look_again();
         self.first_violation()?;
         self.nothing_waits()?;
         self.cells_are_conserved()?;

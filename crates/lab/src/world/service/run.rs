@@ -710,6 +710,21 @@ impl World {
         self.serve_any(host, |server, now| server.handle_deadline(now));
     }
 
+    /// Servers look once more when nothing happens any more: what an adapter has refused they ask
+    /// again only then, and may be refused again.
+    pub(in crate::world) fn servers_look_again(&mut self) {
+        let hosts = self.service.hosts.iter();
+        let refused: Vec<_> = hosts
+            .map(|(host, served)| (*host, served.spec.refused.len()))
+            .collect();
+        for (host, times) in refused {
+            for _ in 0..times {
+                self.server_looks(host);
+                self.run();
+            }
+        }
+    }
+
     /// The counters of VCs, and how the adapter does.
     fn server_looks(&mut self, host: usize) {
         let Some(served) = self.service.hosts.get(&host) else {

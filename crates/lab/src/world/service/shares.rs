@@ -146,7 +146,10 @@ impl Served {
         let server = self.server.as_ref();
         let is_listed =
             server.is_some_and(|server| server.connections().any(|info| info.address == *address));
-        !is_open && !is_listed && self.asked.is_empty() && self.process.waiting() == 0
+        // While there is no adapter, what it was asked to open waits for the next one.
+        let is_there = self.is_adapter_up && self.known_adapter == self.adapter_life;
+        let is_quiet = self.asked.is_empty() && self.process.waiting() == 0;
+        is_there && is_quiet && !is_open && !is_listed
     }
 }
 
