@@ -220,6 +220,10 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
         ahead.cells, ahead.events, single.events
     );
     assert!(ahead.cells > 5_000 && 4 * ahead.events < single.events);
+    // Those of the adapter that has died, too.
+    let judged = run(&scenario, judged_options());
+    let received = judged.hosts.iter().map(|host| host.received_cells);
+    assert_eq!(judged.judged_cells, received.sum::<u64>());
 }
 
 /// Counts cells, and looks whether they come in the order of time and lines.

@@ -161,6 +161,7 @@ impl Station {
         self.board = board(&self.config, self.options);
         self.watch = self.watch.of_next();
         let time = self.time(now);
+        self.judged = self.judged_cells();
         self.judge = (self.options.reference).then(|| Judge::new(&self.config, time));
         let event_slots = self.spec.event_slots;
         for client in &mut self.clients {

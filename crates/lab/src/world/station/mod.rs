@@ -136,6 +136,8 @@ pub(crate) struct Station {
     past: Vec<AdapterStats>,
     board: LabBoard,
     pub(crate) judge: Option<Judge>,
+    /// Cells that those before this one have compared.
+    judged: u64,
     pub(crate) violation: Option<Violation>,
     watch: Watch,
     /// The scenario's, then those of applications of the server.
@@ -245,6 +247,7 @@ impl Station {
             past: Vec::new(),
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
+            judged: 0,
             violation: None,
             watch: Watch::new(ports.len(), spec.budget),
             clients: (0..clients)
@@ -554,6 +557,7 @@ impl Station {
 
     /// Nobody judges it from here on but the world: one of its clients writes where it likes.
     pub(crate) fn let_go(&mut self) {
+        self.judged = self.judged_cells();
         self.judge = None;
         self.options.reference = false;
         self.board.be_terse();
@@ -579,7 +583,7 @@ impl Station {
 
     /// Cells that the reference has compared.
     pub(crate) fn judged_cells(&self) -> u64 {
-        self.judge.as_ref().map_or(0, Judge::cells)
+        self.judged + self.judge.as_ref().map_or(0, Judge::cells)
     }
 
     /// A client is about to take its events.
