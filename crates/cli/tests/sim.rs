@@ -344,11 +344,15 @@ fn a_scenario_that_is_read_is_not_written_over() {
         assert_eq!(std::fs::read_to_string(&plan).expect("a file"), PLAN);
     }
     let one = folder.join("both.toml");
+    let _ = std::fs::remove_file(&one);
     let one = one.to_str().expect("UTF-8");
     let both = sim(&["run", "--plan", file, "--save", one, "--trace", one]);
     let told = String::from_utf8_lossy(&both.stderr);
     assert!(told.contains("--save and --trace"), "{both:?}");
+    assert!(!Path::new(one).exists(), "nothing is written");
     // Any other file is replaced.
+    let saved_as = sim(&["run", "--plan", file, "--save", one]);
+    assert_eq!(saved_as.status.code(), Some(0));
     let saved = std::fs::read_to_string(one).expect("a scenario");
     std::fs::write(one, "old").expect("a file");
     assert_eq!(

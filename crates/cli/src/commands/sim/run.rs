@@ -55,9 +55,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         return exit(&failure);
     }
     if let Some(path) = &args.save {
+        let is_trace = |trace: &PathBuf| trace == path || same_file(trace, path);
+        let apart = || {
+            let both = args.trace.iter().any(is_trace);
+            ensure!(!both, "{}: --save and --trace lead to it", path.display());
+            anyhow::Ok(())
+        };
+        apart()?;
         write(path, &scenario)?;
-        let both = args.trace.iter().any(|trace| same_file(trace, path));
-        ensure!(!both, "{}: --save and --trace lead to it", path.display());
+        // What it leads to may be there only now.
+        apart()?;
     }
     let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
