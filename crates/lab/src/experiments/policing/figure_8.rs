@@ -268,7 +268,7 @@ fn checks(points: &[Point], closed: &Load, per_pdu_us: Rational) -> Vec<Check> {
         ),
     ];
     for (name, worst) in worst {
-        let what = format!("{name}: off the hyperbola R/8S x t, worst size");
+        let what = format!("{name}: off the hyperbola R/8S x t, worst size that arrives");
         let claim = shape(&what, "falls");
         let worst = Value::ratio(worst, 2, "%");
         checks.push(claim.number(dec("2"), Tolerance::AtMost, &worst));
