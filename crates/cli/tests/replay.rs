@@ -167,6 +167,18 @@ fn pseudowires_and_bare_sdus_need_a_vc() {
 }
 
 #[test]
+fn a_pseudowire_has_12_bits_of_vpi() {
+    let vpis = |args: &[&str]| {
+        let wires = replay("mplsudp.pcap", args);
+        let vcs = wires["vcs"].as_array().unwrap().iter();
+        vcs.map(|vc| vc["vpi"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let pw = ["--pw", "1003=vcc@300.103", "--pw", "1005=aal5-sdu@44.103"];
+    assert_eq!(vpis(&pw), [1, 44, 300]);
+}
+
+#[test]
 fn writes_what_arrived_and_says_what_did_not() {
     let out = Temporary::new("out.pcapng");
     replay("all.erf", &["--out", out.path()]);

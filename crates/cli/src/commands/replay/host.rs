@@ -13,12 +13,12 @@ use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
 use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes,
 };
-use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, PAYLOAD_LEN, VpiVci};
+use cellgate_core::wire::{CELL_LEN, CellFormat, PAYLOAD_LEN, VpiVci};
 use cellgate_shm::{AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory};
 
 use super::board::ReplayBoard;
 use super::contract::{Contracts, Terms};
-use super::survey::Survey;
+use super::survey::{FORM, Survey};
 
 /// Cells of one step: as many PDUs can be complete before the host looks.
 const BUDGET: u16 = Config::BUDGET_MAX;
@@ -78,17 +78,13 @@ pub(super) struct Host {
 
 impl Host {
     /// An adapter with the VCs of `survey` open.
-    pub(super) fn new(
-        form: HeaderForm,
-        survey: &Survey,
-        contracts: &Contracts,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn new(survey: &Survey, contracts: &Contracts) -> anyhow::Result<Self> {
         let vcs = survey.vcs();
         let vcs = vcs.map(|(address, look)| (address, contracts.of(address, look)));
         let vcs: Vec<_> = vcs.collect();
         check_buffers(vcs.iter().map(|(_, terms)| terms))?;
         let config = Config {
-            form,
+            form: FORM,
             vcs: vcs.len().max(1) as u16,
             leaves: survey.blocks().max(1) as u16,
             attachments: 1,

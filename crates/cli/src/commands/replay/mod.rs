@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Which way the cells went
     #[arg(long, value_enum, default_value_t = Way::Both)]
     way: Way,
-    /// Cells have 12 bits of VPI and no GFC
+    /// Cells have 12 bits of VPI and no GFC [default: 8 bits, but in pseudowires]
     #[arg(long)]
     nni: bool,
     /// What a pseudowire carries: n1, n1-cw, vcc, vpc, aal5-sdu or aal5-pdu [default: a guess]
@@ -83,9 +83,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Err(anyhow!("{}: this is the capture itself", out.display()));
     }
     let capture = Twice::new(&source)?;
-    let shunter = || Shunter::new(args.way, args.address, Labels::new(&args.pw));
-    let survey = survey(&capture, form, shunter())?;
-    let mut host = Host::new(form, &survey, &contracts)?;
+    let shunter = || Shunter::new(args.way, form, args.address, Labels::new(&args.pw));
+    let survey = survey(&capture, shunter())?;
+    let mut host = Host::new(&survey, &contracts)?;
     let mut recording = args.out.as_deref().map(Recording::create).transpose()?;
     let (shunter, broken) = replay(&capture, shunter(), &mut host, &mut recording)?;
     if let Some(recording) = recording {
@@ -104,8 +104,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The VCs of the capture.
-fn survey(capture: &Twice, form: HeaderForm, mut shunter: Shunter) -> anyhow::Result<Survey> {
-    let mut survey = Survey::new(form);
+fn survey(capture: &Twice, mut shunter: Shunter) -> anyhow::Result<Survey> {
+    let mut survey = Survey::default();
     for record in capture.open()?.flatten() {
         shunter.shunt(&record);
         survey.look(shunter.cells(), record.time_ns);

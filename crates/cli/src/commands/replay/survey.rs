@@ -7,6 +7,8 @@ use cellgate_core::wire::{
     HecVerdict, PAYLOAD_LEN, Pti, SAR_PAYLOAD_LEN, SarPdu, SegmentType, VpiVci,
 };
 
+/// Whatever a line is, the shunter makes cells of this form.
+pub(super) const FORM: HeaderForm = HeaderForm::Nni;
 /// VCIs that name no VC: 0, and the OAM flows of the path (I.361).
 const NO_VC: [u16; 3] = [0, 3, 4];
 /// VCs that are opened: so much memory is bounded, whatever a file says.
@@ -67,23 +69,14 @@ fn mid_of(payload: &[u8; PAYLOAD_LEN]) -> Option<u16> {
 }
 
 /// The VCs of a capture.
+#[derive(Default)]
 pub(super) struct Survey {
-    form: HeaderForm,
     vcs: BTreeMap<VpiVci, Look>,
     beyond: BTreeSet<VpiVci>,
     start_ns: Option<u64>,
 }
 
 impl Survey {
-    pub(super) fn new(form: HeaderForm) -> Self {
-        Self {
-            form,
-            vcs: BTreeMap::new(),
-            beyond: BTreeSet::new(),
-            start_ns: None,
-        }
-    }
-
     /// Looks at the cells of one record. A damaged header names no VC.
     pub(super) fn look(&mut self, cells: &[[u8; CELL_LEN]], time_ns: Option<u64>) {
         self.start_ns = self.start_ns.or(time_ns);
@@ -93,8 +86,8 @@ impl Survey {
             else {
                 continue;
             };
-            let address = cell.header.address(self.form);
-            let assigned = cell.header.kind(self.form) == HeaderKind::Assigned;
+            let address = cell.header.address(FORM);
+            let assigned = cell.header.kind(FORM) == HeaderKind::Assigned;
             if !assigned || NO_VC.contains(&address.vci()) {
                 continue;
             }

@@ -4,7 +4,8 @@ use cellgate_capture::{Content, Direction, Record};
 use cellgate_core::aal::aal5::Segmenter;
 use cellgate_core::wire::pseudowire::PacketContent;
 use cellgate_core::wire::{
-    CELL_LEN, Cell, CellFormat, Header, MplsFrame, PAYLOAD_LEN, Pti, VpiVci,
+    CELL_LEN, Cell, CellFormat, Header, HeaderForm, HecReceiver, MplsFrame, PAYLOAD_LEN, Pti,
+    VpiVci,
 };
 use cellgate_simd::{Fold, Kernel, with_features};
 use serde::Serialize;
@@ -50,9 +51,11 @@ pub(crate) struct Skipped {
     pub(super) no_pseudowire: u64,
 }
 
-/// Makes cells of one record after the other.
+/// Makes cells of one record after the other: those of an NNI, as pseudowires carry VPIs of 12 bits.
 pub(crate) struct Shunter {
     way: Way,
+    /// Of what came from elsewhere.
+    form: HeaderForm,
     address: Option<VpiVci>,
     labels: Labels,
     /// The cells of the last record.
@@ -63,9 +66,10 @@ pub(crate) struct Shunter {
 }
 
 impl Shunter {
-    pub(crate) fn new(way: Way, address: Option<VpiVci>, labels: Labels) -> Self {
+    pub(crate) fn new(way: Way, form: HeaderForm, address: Option<VpiVci>, labels: Labels) -> Self {
         Self {
             way,
+            form,
             address,
             labels,
             cells: Vec::new(),
@@ -94,12 +98,12 @@ impl Shunter {
             return;
         }
         match &record.content {
-            Content::CellWithHec(octets) => self.cells.push(*octets),
-            Content::Cell(octets) => {
-                self.cells
-                    .push(Cell::parse_without_hec(octets).emit_with_hec());
+            Content::CellWithHec(octets) => self.cell(*octets),
+            Content::Cell(octets) => self.cell(Cell::parse_without_hec(octets).emit_with_hec()),
+            Content::Aal5Pdu { header, pdu } => {
+                let header = Header::from_word(header.word() & !self.gfc_of(*header));
+                self.pdu(header, pdu, true);
             }
-            Content::Aal5Pdu { header, pdu } => self.pdu(*header, pdu, true),
             Content::Aal2Packet { .. } => skipped.aal2 += 1,
             Content::Sdu { address, sdu, .. } => match address.or(self.address) {
                 Some(address) => self.sdu(Header::new(address, USER, false), sdu),
@@ -111,6 +115,29 @@ impl Shunter {
                 Err(NoCells::Pseudowire) => self.skipped.no_pseudowire += 1,
             },
         }
+    }
+
+    /// The bits of a header that are the GFC's.
+    fn gfc_of(&self, header: Header) -> u32 {
+        match self.form {
+            HeaderForm::Uni => header.word() & GFC,
+            HeaderForm::Nni => 0,
+        }
+    }
+
+    /// A cell of a line, without its GFC. A damaged header stays as damaged as it was.
+    fn cell(&mut self, mut octets: [u8; CELL_LEN]) {
+        if let (_, Some(cell)) = Cell::parse_with_hec(&octets, &mut HecReceiver::new()) {
+            let gfc = self.gfc_of(cell.header);
+            // The HEC of a sum is the sum of the HECs.
+            for word in [gfc, 0] {
+                let header = Header::from_word(word);
+                let sealed = Cell { header, ..cell }.emit_with_hec();
+                let header = octets.iter_mut().zip(&sealed[..HEADER_LEN]);
+                header.for_each(|(octet, of_gfc)| *octet ^= of_gfc);
+            }
+        }
+        self.cells.push(octets);
     }
 
     /// Cuts a PDU, or whole payloads of one, into cells with `header`; the last says so if `ends`.
@@ -211,6 +238,11 @@ impl Shunter {
     }
 }
 
+/// The bits of a header's word that are GFC at the UNI, and of the VPI at the NNI.
+const GFC: u32 = 0xf000_0000;
+/// Octets of a header and its HEC.
+const HEADER_LEN: usize = CELL_LEN - PAYLOAD_LEN;
+
 const USER: Pti = Pti::User {
     congested: false,
     last: false,
@@ -220,4 +252,38 @@ const USER: Pti = Pti::User {
 enum NoCells {
     Address,
     Pseudowire,
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::wire::HecVerdict;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_loses_its_gfc_and_keeps_its_damage() {
+        let vc = Header::new(VpiVci::from_bits(3 << 16 | 77), USER, true);
+        let with = |form, damage: u64| {
+            let header = Header::from_word(vc.word() | 0x9000_0000);
+            let payload = [7; PAYLOAD_LEN];
+            let mut octets = Cell { header, payload }.emit_with_hec();
+            for (octet, bits) in octets.iter_mut().zip(&damage.to_be_bytes()[3..]) {
+                *octet ^= bits;
+            }
+            let mut shunter = Shunter::new(Way::Both, form, None, Labels::new(&[]));
+            shunter.cell(octets);
+            let (verdict, cell) = Cell::parse_with_hec(&shunter.cells[0], &mut HecReceiver::new());
+            (verdict, cell.map(|cell| cell.header.word()))
+        };
+        for bit in 0..40 {
+            let (verdict, word) = with(HeaderForm::Uni, 1 << (39 - bit));
+            let corrected = HecVerdict::Corrected { bit };
+            assert_eq!((verdict, word), (corrected, Some(vc.word())));
+        }
+        let (verdict, word) = with(HeaderForm::Uni, 0);
+        assert_eq!((verdict, word), (HecVerdict::Valid, Some(vc.word())));
+        assert_eq!(with(HeaderForm::Uni, 0b11 << 20).0, HecVerdict::Discard);
+        let (_, word) = with(HeaderForm::Nni, 0);
+        assert_eq!(word, Some(vc.word() | 0x9000_0000));
+    }
 }

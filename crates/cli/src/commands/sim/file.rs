@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use cellgate_capture::{Content, InterfaceId, Recorder};
-use cellgate_core::wire::Cell;
+use cellgate_core::wire::{Cell, HeaderForm};
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
 use cellgate_lab::world::{Flying, Tape, scenario_of};
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn take_captures(value: &mut Value) -> anyhow::Result<Vec<Named>> {
 /// several interfaces have cells, these may be the same ones at several places: one must be chosen.
 fn captured(path: &Path, interface: Option<u32>, room: usize) -> anyhow::Result<Vec<TimedCell>> {
     let name = path.display();
-    let mut shunter = Shunter::new(Way::Both, None, Labels::new(&[]));
+    let mut shunter = Shunter::new(Way::Both, HeaderForm::Nni, None, Labels::new(&[]));
     let mut cells = Vec::new();
     let (mut first, mut last) = (None, 0);
     let mut cells_on = None;
