@@ -51,7 +51,7 @@ pub(crate) struct Skipped {
     pub(super) no_pseudowire: u64,
 }
 
-/// Makes cells of one record after the other: those of an NNI, as pseudowires carry VPIs of 12 bits.
+/// Makes cells of one record after the other: those of an NNI, as pseudowires carry 12 bits of VPI.
 pub(crate) struct Shunter {
     way: Way,
     /// Of what came from elsewhere.
