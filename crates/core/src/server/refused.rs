@@ -126,6 +126,10 @@ pub enum Refused {
     /// No such connection, or not for this user.
     #[error("no such connection, or not this user's")]
     NotFound,
+    /// The connection is an application's own: it is neither taken, set nor deleted, and goes with
+    /// its application.
+    #[error("the connection is not permanent: it is its application's own, and goes with that")]
+    NotPermanent,
     /// Another application uses the permanent connection.
     #[error("another application uses the connection")]
     InUse,

@@ -388,7 +388,7 @@ impl<B: Bugs> Server<B> {
             return Err(Refused::Occupied);
         }
         if !connection.permanent {
-            return Err(Refused::NotFound);
+            return Err(Refused::NotPermanent);
         }
         if connection.user.is_some() {
             return Err(Refused::InUse);
@@ -430,7 +430,7 @@ impl<B: Bugs> Server<B> {
         let open = connection.vc.ok_or(Refused::AdapterAway)?;
         let held = connection.grant.as_ref().ok_or(Refused::NotFound)?;
         if set && !connection.permanent {
-            return Err(Refused::NotFound);
+            return Err(Refused::NotPermanent);
         }
         if set && connection.user.is_some() {
             return Err(Refused::InUse);
@@ -517,7 +517,7 @@ impl<B: Bugs> Server<B> {
     fn delete(&mut self, asker: Asker, number: u32) -> Outcome {
         let connection = self.connections.get_mut(&number).ok_or(Refused::NotFound)?;
         if !connection.permanent {
-            return Err(Refused::NotFound);
+            return Err(Refused::NotPermanent);
         }
         connection.ending = Some(EndReason::Deleted);
         connection.owed.push(Owed {

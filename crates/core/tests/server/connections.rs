@@ -240,6 +240,30 @@ fn a_refusal_of_the_adapter_is_passed_on_and_leaves_nothing() {
 }
 
 #[test]
+fn a_connection_that_is_an_applications_own_is_no_permanent_one() {
+    let (mut world, root) = World::with_wan(config());
+    let owner = world.hello(user(1));
+    assert!(world.done(owner, Request::Open(open(100, CBR))).is_ok());
+    let other = world.hello(user(1));
+    let take = Request::Take {
+        address: address(100),
+    };
+    assert_eq!(world.done(other, take), Err(Refused::NotPermanent));
+    let set = Request::Set {
+        address: address(100),
+        contract: CBR.to_owned(),
+    };
+    assert_eq!(world.done(root, set), Err(Refused::NotPermanent));
+    let delete = || Request::Delete {
+        address: address(100),
+    };
+    assert_eq!(world.done(root, delete()), Err(Refused::NotPermanent));
+    // A stranger does not even hear that there is one.
+    let stranger = world.hello(user(2));
+    assert_eq!(world.done(stranger, delete()), Err(Refused::NotFound));
+}
+
+#[test]
 fn a_permanent_connection_is_taken_and_given_back() {
     let (mut world, root) = World::with_wan(config());
     let owner = world.hello(user(1));

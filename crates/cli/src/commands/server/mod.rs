@@ -117,7 +117,9 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
         Refused::NotFound | Refused::InterfaceInUse { .. } => {
             Some("`cellgate vc show` lists connections and their users")
         }
-        Refused::InUse => Some("`cellgate vc show ADDRESS` tells who uses it"),
+        Refused::InUse | Refused::NotPermanent => {
+            Some("`cellgate vc show ADDRESS` tells who uses it")
+        }
         Refused::AddressInUse => Some(
             "`cellgate vc show ADDRESS` tells who uses it; two programs that are to talk use one \
              interface each, joined (`cellgate itf add a type memory peer b`, and b with peer a)",

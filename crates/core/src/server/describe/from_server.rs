@@ -248,6 +248,7 @@ examples! { Refused:
     "occupied", Self::Occupied, r#""occupied""#;
     "no_connection", Self::NoConnection, r#""no_connection""#;
     "not_found", Self::NotFound, r#""not_found""#;
+    "not_permanent", Self::NotPermanent, r#""not_permanent""#;
     "in_use", Self::InUse, r#""in_use""#;
     "not_permitted", Self::NotPermitted, r#""not_permitted""#;
     "no_interface", Self::NoInterface, r#""no_interface""#;

@@ -365,6 +365,7 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::Occupied => "occupied",
         Refused::NoConnection => "no_connection",
         Refused::NotFound => "not_found",
+        Refused::NotPermanent => "not_permanent",
         Refused::InUse => "in_use",
         Refused::NotPermitted => "not_permitted",
         Refused::NoInterface => "no_interface",
