@@ -30,6 +30,9 @@ pub enum AddressError {
     /// No VCI.
     #[error("the VCI is not a number of 0 to 65535")]
     Vci,
+    /// No VC (I.361).
+    #[error("0.0 is no VC: unassigned cells have it")]
+    Unassigned,
 }
 
 impl Address {
@@ -58,10 +61,11 @@ impl FromStr for Address {
         let vci = vci.parse().ok().filter(|_| digits(vci));
         let vci = vci.ok_or(AddressError::Vci)?;
         let vc = vpi.and_then(|vpi| VpiVci::new(vpi, vci));
-        Ok(Self {
-            interface,
-            vc: vc.ok_or(AddressError::Vpi)?,
-        })
+        let vc = vc.ok_or(AddressError::Vpi)?;
+        match vc.bits() {
+            0 => Err(AddressError::Unassigned),
+            _ => Ok(Self { interface, vc }),
+        }
     }
 }
 
@@ -120,6 +124,8 @@ mod tests {
             ("1.65536", Vci),
             ("1.+1", Vci),
             ("1.", Vci),
+            ("0.0", Unassigned),
+            ("wan.0.0", Unassigned),
         ] {
             assert_eq!(text.parse::<Address>(), Err(error), "{text:?}");
         }

@@ -264,7 +264,7 @@ fn no_user_has_more_than_a_quarter_of_the_blocks_of_addresses() {
         let client = world.hello(user(uid));
         let open = Open {
             address: format!("wan.{at}").parse().expect("an address"),
-            ..open(0, "ubr:max_sdu=40")
+            ..open(32, "ubr:max_sdu=40")
         };
         world.done(client, Request::Open(open)).map(|_| client)
     };
