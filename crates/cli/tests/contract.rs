@@ -169,8 +169,30 @@ fn json_names_its_units() {
             "buffer_pdus": 31,
             "buffer_octets": 1984,
         },
+        "refused": null,
     });
     assert_eq!(printed, expected);
+}
+
+#[test]
+fn says_what_no_server_opens() {
+    for (text, why) in [
+        ("cbr", "states its rate"),
+        ("abr:pcr=1000", "no rate feedback"),
+        ("vbr:pcr=1000,scr=100", "needs scr= and mbs="),
+        ("cbr:pcr=353208", "transmit bandwidth"),
+        ("cbr,aal5:police=cell,pcr=100", "police=cell is for aal0"),
+    ] {
+        let output = contract(&[text]);
+        let shown = String::from_utf8(output.stdout).expect("UTF-8");
+        let last = shown.lines().last().expect("a line");
+        assert!(last.starts_with("a server refuses it: "), "{shown}");
+        assert!(last.contains(why), "{shown}");
+        let output = contract(&[text, "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(json["refused"].as_str().expect("why").contains(why));
+        assert_eq!(output.status.code(), Some(0), "{text} is a contract");
+    }
 }
 
 #[test]

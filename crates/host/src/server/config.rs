@@ -378,6 +378,27 @@ mod tests {
                 &format!("[server]\nstate_dir = \"/{}\"\n", "x".repeat(256)),
                 &["server.state_dir", "256 octets"],
             ),
+            (
+                &format!("[server]\nstate_dir = \"/{}\"\n", "x".repeat(94)),
+                &["line 2", "server.state_dir", "94 octets"],
+            ),
+            (
+                &format!("[server]\nsocket = \"/{}\"\n", "x".repeat(107)),
+                &["line 2", "server.socket", "107 octets"],
+            ),
+            (
+                "[server]\nstate_dir = \"\"\n",
+                &["server.state_dir", "empty"],
+            ),
+            (
+                "[[connection]]\naddress = \"lo.0.0\"\ncontract = \"ubr\"\n",
+                &["line 2", "0.0 is no VC"],
+            ),
+            (
+                "[[connection]]\naddress = \"lo.0.32\"\ncontract = \"ubr\"\n\
+                 [[connection]]\naddress = \"0.32\"\ncontract = \"ubr\"\n",
+                &["line 5", "connection 0.32: twice"],
+            ),
             (&long, &["line 1", "256 octets"]),
             (&twice, &["interface lo: twice"]),
             (

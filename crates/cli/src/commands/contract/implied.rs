@@ -3,6 +3,7 @@ use cellgate_core::contract::{
     Aal, CellRate, Excess, Increment, Jitter, Lateness, PduStream, Peak, Police, ServiceCategory,
     TrafficContract, TrafficDescriptor,
 };
+use cellgate_host::server::Config;
 use serde::Serialize;
 
 use super::Mistake;
@@ -36,6 +37,8 @@ pub(super) struct Implied {
     wake_up_ns: u64,
     transmit: Option<Transmit>,
     receive: Option<Receive>,
+    /// Why no server with default settings opens it, whatever machine it is on.
+    refused: Option<String>,
 }
 
 /// What both directions have.
@@ -95,6 +98,9 @@ impl Implied {
             descriptor,
             assumptions,
         };
+        let refused = Config::default()
+            .could_open(assumptions.line, contract)
+            .err();
         Ok(Self {
             contract: contract.to_string(),
             libatm: contract.libatm_text(),
@@ -107,10 +113,12 @@ impl Implied {
             wake_up_ns: assumptions.wake_up_ns,
             transmit: contract.transmit.map(|d| in_context(d).transmit()),
             receive: contract.receive.map(|d| in_context(d).receive()),
+            refused: refused.map(|refused| refused.to_string()),
         })
     }
 
-    /// The canonical form, an empty line, and a table with a column for each direction.
+    /// The canonical form, an empty line, a table with a column for each direction, and whether it
+    /// is for nothing.
     pub(super) fn to_text(&self) -> String {
         let mut rows = vec![["", "transmit", "receive"].map(str::to_string)];
         let rates = |of: fn(&Rates) -> Option<u64>| {
@@ -177,7 +185,10 @@ impl Implied {
             "receive buffer, octets",
             [None, receive.and_then(|r| r.buffer_octets)],
         );
-        format!("{}\n\n{}", self.contract, table(&rows))
+        let refused = self.refused.as_ref();
+        let refused = refused.map(|why| format!("\na server refuses it: {why}\n"));
+        let (contract, refused) = (&self.contract, refused.unwrap_or_default());
+        format!("{contract}\n\n{}{refused}", table(&rows))
     }
 }
 

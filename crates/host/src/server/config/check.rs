@@ -3,14 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
-use cellgate_core::contract::CellRate;
+use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{Address, CpuLaw, InterfaceSpec, Link, Open, Possible, Refused};
+use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
 
 use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
 use crate::server::links::udp_options;
 use crate::server::privileges::{group, user};
+
+/// Octets of a socket's name (`sun_path`, with the 0 at its end: 108).
+const SOCKET_LEN_MAX: usize = 107;
+/// The longest name of a socket in the state directory.
+const LONGEST_SOCKET: &str = "/control.sock";
+
+/// A VC like any other.
+const ANY_VC: VpiVci = VpiVci::from_bits(32);
 
 /// What is wrong with the value at `key`: names and numbers from the file's top, between dots.
 #[derive(Debug)]
@@ -124,6 +133,22 @@ impl Config {
             if text.is_some_and(|text| text.len() > TEXT_LEN_MAX) {
                 return wrong(key, &format!("at most {TEXT_LEN_MAX} octets"));
             }
+            if text.is_some_and(str::is_empty) {
+                return wrong(key, "empty; without the key the default is taken");
+            }
+        }
+        for (key, text, len_max) in [
+            ("server.socket", &server.socket, SOCKET_LEN_MAX),
+            (
+                "server.state_dir",
+                &server.state_dir,
+                SOCKET_LEN_MAX - LONGEST_SOCKET.len(),
+            ),
+        ] {
+            if text.as_ref().is_some_and(|text| text.len() > len_max) {
+                let text = format!("at most {len_max} octets, as names of sockets are short");
+                return wrong(key, &text);
+            }
         }
         Ok(())
     }
@@ -173,7 +198,9 @@ impl Config {
             if let Some(carried) = interface.and_then(|one| one.link.bars(address.vc)) {
                 return wrong(&Refused::NotCarried { carried }.to_string());
             }
-            if !addresses.insert(address) {
+            // With and without its interface's name an address is the same.
+            let name = interface.map(|one| &*one.name);
+            if !addresses.insert((name.or(address.interface.as_deref()), address.vc)) {
                 return wrong("twice");
             }
         }
@@ -193,13 +220,7 @@ impl Config {
             return wrong("server.socket_group", &error.to_string());
         }
         self.check_peers()?;
-        // No machine is as fast.
-        let laws = Laws {
-            adapter: CpuLaw::default(),
-            worker: CpuLaw::default(),
-            worker_ppm: 0,
-        };
-        let mut possible = Possible::new(self.server_config(laws));
+        let mut possible = self.possible();
         let mut lines = BTreeMap::new();
         for (interface, port) in self.interfaces.iter().zip((0..).map(PortIndex)) {
             let line = interface.line_rate.unwrap_or(CellRate::OC3);
@@ -222,6 +243,38 @@ impl Config {
             admitted.map_err(|refused| wrong("contract", refused))?;
         }
         Ok(())
+    }
+
+    /// What this promises where cells cost no time: no machine is as fast.
+    fn possible(&self) -> Possible {
+        let laws = Laws {
+            adapter: CpuLaw::default(),
+            worker: CpuLaw::default(),
+            worker_ppm: 0,
+        };
+        Possible::new(self.server_config(laws))
+    }
+
+    /// Whether a server of this configuration could ever open a connection with this contract, on
+    /// an interface of the rate `line` that has no other.
+    ///
+    /// # Errors
+    /// As a server refuses it; nothing is offered instead.
+    pub fn could_open(&self, line: CellRate, contract: &TrafficContract) -> Result<(), Refused> {
+        let open = Open {
+            address: Address {
+                interface: None,
+                vc: ANY_VC,
+            },
+            contract: contract.to_string(),
+            notification: None,
+            transmit_pdus: None,
+            receive_pdus: None,
+            completions: false,
+        };
+        let mut possible = self.possible();
+        possible.add_line(PortIndex(0), line);
+        possible.admit(PortIndex(0), line, &open)
     }
 
     /// Memory links have two ends.
