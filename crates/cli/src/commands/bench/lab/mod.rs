@@ -21,7 +21,7 @@ const CELLS: u64 = 96_000;
 const BESIDE: u64 = 4;
 /// At least, where there are many hosts or sources.
 const CELLS_A_HOST: u64 = 9_600;
-const CELLS_A_SOURCE: u64 = 960;
+const CELLS_A_SOURCE: u64 = 3_840;
 
 /// The simulated world beside ns-3, NeXosim and SimPy, and how its cost grows
 #[derive(clap::Args)]
