@@ -487,6 +487,25 @@ fn the_command_that_a_failure_names_fails_the_same_way() {
 }
 
 #[test]
+fn a_failure_names_the_commit_that_was_built() {
+    let failed = sim(&["run", "--seed", "4", "--plant", "world:RunPanics"]);
+    let told = text(&failed);
+    let (_, named) = told.split_once(" commit=").expect(&told);
+    let (named, _) = named.split_once(' ').expect(&told);
+    let mut git = Command::new("git");
+    git.current_dir(env!("CARGO_MANIFEST_DIR"));
+    let head = git.args(["rev-parse", "--short=12", "HEAD"]).output();
+    match head.ok().filter(|head| head.status.success()) {
+        Some(head) => {
+            let head = String::from_utf8(head.stdout).expect("UTF-8");
+            assert_eq!(named.trim_end_matches('+'), head.trim());
+        }
+        // As a package, not a checkout.
+        None => assert_eq!(named, "unknown"),
+    }
+}
+
+#[test]
 fn a_mark_that_was_never_reached_fails_if_that_is_asked_for() {
     let told = sim(&["sweep", "--seeds", "1"]);
     assert_eq!(told.status.code(), Some(0), "{told:?}");

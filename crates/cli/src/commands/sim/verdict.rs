@@ -63,8 +63,8 @@ impl Compared {
 /// One line that says what failed and how to see it again: `source` names the scenario, `how` the
 /// other options of `sim run`, each with a space before it.
 pub(super) fn line(failure: &Failure, source: &str, how: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let made = format!("version={version} generator={GENERATOR}");
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("CELLGATE_COMMIT"));
+    let made = format!("version={version} commit={commit} generator={GENERATOR}");
     match failure {
         Failure::Scenario(error) => format!("FAIL {source} {made}: {error}"),
         Failure::Violation(violation) => format!(
