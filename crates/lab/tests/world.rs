@@ -399,7 +399,7 @@ fn first_wrong(bug: &str, seed: u64, judge: Judge, reference: bool) -> String {
 #[test]
 fn every_invariant_is_what_some_bug_is_found_by() {
     const S: u64 = WITH_SERVERS;
-    let cases: [(&str, &str, u64, Judge, bool); 34] = [
+    let cases: [(&str, &str, u64, Judge, bool); 35] = [
         ("I1", "world: LineLoses", 0, Judge::Run, false),
         ("I1", "world: LineRepeats", 0, Judge::Run, false),
         ("I2", "world: FifoLoses", 0, Judge::Run, false),
@@ -410,6 +410,7 @@ fn every_invariant_is_what_some_bug_is_found_by() {
         ("I6", "TailNotReread", 0, Judge::Run, false),
         ("I7", "world: LineLong", 0, Judge::Run, false),
         ("I7", "world: WakeUpLate", 0, Judge::Run, false),
+        ("I7", "world: StallLasts", 48, Judge::Run, false),
         ("I8", "world: SourceYields", 3, Judge::Isolation, false),
         ("I8", "world: YieldsToStalls", 33, Judge::Isolation, false),
         ("I8", "world: SourceSlows", 0, Judge::Isolation, false),

@@ -58,6 +58,8 @@ canaries! {
     WriteSpills,
     /// A client runs 0.3 ms later than it should.
     WakeUpLate,
+    /// A host whose clients are not run keeps them from running for 3 ms longer than it was told.
+    StallLasts,
     /// Faults go on after the healing.
     HealForgotten,
     /// A host forgets commands that find the adapter's queue full.

@@ -15,6 +15,9 @@ use super::{Ps, Violation};
 /// So long after the healing everything that conforms arrives.
 pub(crate) const SETTLED: Ps = Ps::from_ns(5_000_000);
 
+/// Of [`Canary::StallLasts`].
+const STALL_LASTS: Ps = Ps::from_ns(3_000_000);
+
 /// Something that happens to hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Incident {
@@ -120,8 +123,11 @@ impl World {
             Incident::HostStall(host, span) => {
                 let until = &mut self.host_stalls[host as usize];
                 *until = (*until).max(self.now.plus(span));
-                let until = *until;
-                self.host_is_disturbed(host as usize, until);
+                let told = *until;
+                if self.options.canary == Some(Canary::StallLasts) {
+                    *until = until.plus(STALL_LASTS);
+                }
+                self.host_is_disturbed(host as usize, told);
             }
             Incident::InterruptsLost(host, span) => {
                 let until = self.now.plus(span);

@@ -15,6 +15,17 @@ const CROWD: u64 = 256;
 /// first cell: the one that is due, and one that was left out and is made up for.
 const STEPS: u64 = 2;
 
+/// For how long in all the clients of a host are not run.
+pub(super) fn stood_idle(scenario: &Scenario, host: &str) -> Ps {
+    let stalls = scenario.faults.iter().map(|fault| match fault {
+        FaultSpec::HostStall {
+            host: at, for_ns, ..
+        } if at == host => *for_ns,
+        _ => 0,
+    });
+    Ps::from_ns(stalls.fold(0, u64::saturating_add))
+}
+
 impl World {
     /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
     /// receiver: from its last cell's being sent, or, where an adapter sends it, from when the

@@ -7,7 +7,7 @@ use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
 use super::incident::{Change, SETTLED};
 use super::keeps::is_shaped_at_once;
-use super::latency::Crowds;
+use super::latency::{Crowds, stood_idle};
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::source::Source;
@@ -422,19 +422,24 @@ impl World {
         let of_host = |sender: usize| self.sources[sender].is_by_adapter();
         let is_sent = connection.sender.is_none_or(of_host);
         let touched = |host: &String| host == to || host == from && is_sent;
-        standing.disturbed = station.stood_still() > Ps::from_ns(station.spec.gap_max_ns);
+        // The buffer has room for what comes while the adapter or its client stands still, as long
+        // as that is no more than the longest gap.
+        let stood_still = station.stood_still().plus(stood_idle(scenario, to));
+        standing.disturbed = stood_still > Ps::from_ns(station.spec.gap_max_ns);
         let lawless = |station: &Station| station.is_lawless(n as u32);
         standing.cut = station.cut.contains(&(n as u32));
         standing.lawless = lawless(station) || lawless(&self.stations[connection.from]);
         for (n, fault) in (0..).zip(&scenario.faults) {
             match fault {
                 // At the receiver it matters how long it stood still in all.
-                FaultSpec::AdapterStall { host, .. } | FaultSpec::ClockStep { host, .. } => {
+                FaultSpec::AdapterStall { host, .. }
+                | FaultSpec::HostStall { host, .. }
+                | FaultSpec::ClockStep { host, .. } => {
                     standing.disturbed |= host == from && is_sent;
                 }
-                FaultSpec::HostStall { host, .. }
-                | FaultSpec::AdapterCrash { host, .. }
-                | FaultSpec::InterruptsLost { host, .. } => standing.disturbed |= touched(host),
+                FaultSpec::AdapterCrash { host, .. } | FaultSpec::InterruptsLost { host, .. } => {
+                    standing.disturbed |= touched(host)
+                }
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;
                 }
@@ -592,7 +597,8 @@ impl World {
     ) -> Result<(), Violation> {
         let Connection { name, tally, .. } = &self.connections[n];
         let source = &self.sources[sender];
-        let mut bound = self.delay_bound(scenario, crowds, n);
+        let bound = self.delay_bound(scenario, crowds, n);
+        let mut bound = bound.plus(stood_idle(scenario, &scenario.connections[n].to));
         if source.is_by_adapter() {
             if !crowds.lets_pass(source.line) || !self.is_shaped_at_once(scenario, n, sender) {
                 return Ok(());
