@@ -29,6 +29,10 @@ th{background:#f6f6f6}td.n{text-align:right;font-variant-numeric:tabular-nums}\
 figure{margin:1rem 0}figure svg{width:100%;max-width:45rem;height:auto;border:1px solid #eee}\
 .pass{color:#00664b;font-weight:600}.fail{color:#b00020;font-weight:700}\
 nav a{display:inline-block;margin:.1rem .8rem .1rem 0}\
+@media(max-width:40rem){.checks thead,.checks td:empty{display:none}\
+.checks tr{display:block;padding:.4rem 0;border-bottom:1px solid #ddd}\
+.checks td{display:block;padding:0;border:0}\
+.checks td:not(:last-child):before{content:attr(data-of) \": \";color:#666}}\
 ";
 
 /// The page of these experiments.
@@ -97,25 +101,28 @@ fn put_checks(body: &mut String, checks: &[Check]) {
     if checks.is_empty() {
         return;
     }
-    put_head(body, "The paper and ours", HEADINGS.iter().copied());
+    let head = HEADINGS.iter().copied();
+    put_head(body, ("The paper and ours", "wide checks"), head);
     for check in checks {
         body.push_str("<tr>");
-        let [fields @ .., _] = check.fields();
-        for field in fields {
-            put(body, format_args!("<td>{}</td>", escaped(&field)));
-        }
-        let shown = match check.class {
-            Class::Lost => "-",
-            _ => verdict(check.pass),
+        let mut fields = check.fields().map(|field| escaped(&field));
+        fields[HEADINGS.len() - 1] = match check.class {
+            Class::Lost => "-".to_owned(),
+            _ => verdict(check.pass).to_owned(),
         };
-        put(body, format_args!("<td>{shown}</td></tr>\n"));
+        // On a phone each row is a list, which says of what each entry is.
+        for (heading, field) in HEADINGS.iter().zip(fields) {
+            put(body, format_args!("<td data-of=\"{heading}\">{field}</td>"));
+        }
+        body.push_str("</tr>\n");
     }
     body.push_str("</tbody></table></div>\n");
 }
 
 fn put_table(body: &mut String, table: &Table) {
     let (headings, rows) = table.shown();
-    put_head(body, &table.title, headings.iter().map(String::as_str));
+    let head = headings.iter().map(String::as_str);
+    put_head(body, (&table.title, "wide"), head);
     for (row, entries) in rows.iter().zip(&table.rows) {
         body.push_str("<tr>");
         for (text, entry) in row.iter().zip(entries) {
@@ -130,11 +137,15 @@ fn put_table(body: &mut String, table: &Table) {
     body.push_str("</tbody></table></div>\n");
 }
 
-fn put_head<'a>(body: &mut String, title: &str, headings: impl Iterator<Item = &'a str>) {
+fn put_head<'a>(
+    body: &mut String,
+    (title, class): (&str, &str),
+    headings: impl Iterator<Item = &'a str>,
+) {
     put(
         body,
         format_args!(
-            "<h3>{}</h3>\n<div class=\"wide\"><table><thead><tr>",
+            "<h3>{}</h3>\n<div class=\"{class}\"><table><thead><tr>",
             escaped(title)
         ),
     );
@@ -173,6 +184,7 @@ mod tests {
             "FAIL",
             "Rates &lt;all&gt;",
             "width=device-width",
+            "<td data-of=\"ours\">",
         ] {
             assert!(page.contains(part), "{part}");
         }
