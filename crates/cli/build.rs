@@ -11,8 +11,8 @@ fn main() {
     println!("cargo::rustc-env=CELLGATE_COMMIT={commit}");
 }
 
-/// Its hash, with a + if something has changed since. None: this is no checkout of its own, or there
-/// is no git.
+/// Its hash, with a + if something has changed since. None: this is no checkout of its own, or
+/// there is no git.
 fn commit() -> Option<String> {
     let head = Path::new(ROOT).join(git(&["rev-parse", "--git-path", "HEAD"])?);
     let top = Path::new(&git(&["rev-parse", "--show-toplevel"])?).canonicalize();
