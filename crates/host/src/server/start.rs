@@ -25,6 +25,9 @@ use crate::sys::{
     take_duty,
 };
 
+/// The control socket's name in the state directory; the adapter's is shorter.
+pub(super) const CONTROL_SOCKET: &str = "control.sock";
+
 /// How long an adapter may take to start.
 const START: Duration = Duration::from_secs(20);
 
@@ -130,7 +133,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
         .filter(|_| section.state_dir.is_none())
         .map(PathBuf::from);
     let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
-    let socket = socket.unwrap_or_else(|| directory.join("control.sock"));
+    let socket = socket.unwrap_or_else(|| directory.join(CONTROL_SOCKET));
     let (listener, made) = match activated_socket() {
         Some(listener) => {
             check_kind(&listener).map_err(ServeError::of("LISTEN_FDS"))?;

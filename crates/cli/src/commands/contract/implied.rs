@@ -117,8 +117,8 @@ impl Implied {
         })
     }
 
-    /// The canonical form, an empty line, a table with a column for each direction, and whether it
-    /// is for nothing.
+    /// The canonical form, an empty line, a table with a column for each direction, and why a
+    /// server refuses it, if one does.
     pub(super) fn to_text(&self) -> String {
         let mut rows = vec![["", "transmit", "receive"].map(str::to_string)];
         let rates = |of: fn(&Rates) -> Option<u64>| {

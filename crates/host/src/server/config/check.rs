@@ -12,11 +12,10 @@ use toml::de::{DeTable, DeValue};
 use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
 use crate::server::links::udp_options;
 use crate::server::privileges::{group, user};
+use crate::server::start::CONTROL_SOCKET;
 
 /// Octets of a socket's name (`sun_path`, with the 0 at its end: 108).
 const SOCKET_LEN_MAX: usize = 107;
-/// The longest name of a socket in the state directory.
-const LONGEST_SOCKET: &str = "/control.sock";
 
 /// A VC like any other.
 const ANY_VC: VpiVci = VpiVci::from_bits(32);
@@ -142,7 +141,7 @@ impl Config {
             (
                 "server.state_dir",
                 &server.state_dir,
-                SOCKET_LEN_MAX - LONGEST_SOCKET.len(),
+                SOCKET_LEN_MAX - "/".len() - CONTROL_SOCKET.len(),
             ),
         ] {
             if text.as_ref().is_some_and(|text| text.len() > len_max) {
