@@ -434,12 +434,13 @@ impl Station {
                     }
                 }
                 Trace::Posted(index, event) => {
-                    // Who lies about what he has given back can be told again and again.
-                    let reader = self.endpoints.get(&event.vc);
-                    let lies = reader.is_some_and(|reader| reader.is_lawless)
-                        || self.liars_vcs.contains(&event.vc);
                     let told = self.watch.told.posted(*index, event);
-                    let told = told.filter(|_| !lies);
+                    // Who lies about what he has given back can be told again and again.
+                    let told = told.filter(|_| {
+                        let reader = self.endpoints.get(&event.vc);
+                        let lies = reader.is_some_and(|reader| reader.is_lawless);
+                        !lies && !self.liars_vcs.contains(&event.vc)
+                    });
                     Self::note(&mut self.violation, &self.spec, ("I10", now), told);
                 }
                 Trace::Transmitted { port, cells, .. } => {

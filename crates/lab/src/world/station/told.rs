@@ -2,8 +2,6 @@
 //! else: no event of a cell of nobody's or of a PDU that was refused, but one that says so each
 //! time that its reader has given something back, and no interrupt without an event.
 
-use std::collections::BTreeMap;
-
 use cellgate_core::adapter::{
     AttachmentIndex, Discard, Event, EventKind, Notification, Outcome, VcId, VcInfo,
 };
@@ -24,16 +22,25 @@ struct Of {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     /// By the slot of the VC.
-    vcs: BTreeMap<u16, Of>,
+    vcs: Vec<Of>,
     /// Events of each client since it was interrupted.
-    since: BTreeMap<u16, u64>,
+    since: Vec<u64>,
+}
+
+/// The one of this number.
+fn of<T: Default>(all: &mut Vec<T>, number: u16) -> &mut T {
+    let number = usize::from(number);
+    if number >= all.len() {
+        all.resize_with(number + 1, T::default);
+    }
+    &mut all[number]
 }
 
 impl Told {
     /// What is wrong with an event, if anything.
     pub(super) fn posted(&mut self, index: AttachmentIndex, event: &Event) -> Option<String> {
-        *self.since.entry(index.0).or_default() += 1;
-        let of = self.vcs.entry(event.vc.index.0).or_default();
+        *of(&mut self.since, index.0) += 1;
+        let of = of(&mut self.vcs, event.vc.index.0);
         match event.kind {
             EventKind::PduReceived => of.received += 1,
             EventKind::ReceiveQueueFull => of.full += 1,
@@ -46,12 +53,12 @@ impl Told {
 
     /// What is wrong with an interrupt, if anything.
     pub(super) fn interrupted(&mut self, index: AttachmentIndex) -> Option<String> {
-        let since = self.since.insert(index.0, 0);
-        (since.unwrap_or(0) == 0).then(|| format!("{index:?} is interrupted without an event"))
+        let since = std::mem::take(of(&mut self.since, index.0));
+        (since == 0).then(|| format!("{index:?} is interrupted without an event"))
     }
 
     fn gives_back(&mut self, vc: VcId) {
-        self.vcs.entry(vc.index.0).or_default().full = 0;
+        of(&mut self.vcs, vc.index.0).full = 0;
     }
 
     /// What was wrong with the events of a VC, if anything, once that is closed.
@@ -62,7 +69,7 @@ impl Told {
                 None
             }
             Ok(Outcome::Closed(info)) => {
-                let of = self.vcs.remove(&info.vc.index.0).unwrap_or_default();
+                let of = std::mem::take(of(&mut self.vcs, info.vc.index.0));
                 of.beyond(info)
             }
             _ => None,
