@@ -7,7 +7,9 @@ use cellgate_core::adapter::{Aal, Attachment, AttachmentIndex, EVENT_LEN, Region
 use cellgate_core::ring::Words;
 use cellgate_core::ring::layout::{self, attachment, connection};
 
-use crate::memory::{Journal, LabAttachment, LabRegion, LabWords, RegionSizes, TRANSMIT_BUFFER_AT};
+use crate::memory::{
+    Journal, LabAttachment, LabRegion, LabView, LabWords, RegionSizes, TRANSMIT_BUFFER_AT,
+};
 use crate::reference::{Clients, ExpectedPdu, Submission};
 
 /// The memory of a connection, seen by its client.
@@ -16,7 +18,7 @@ struct Connection {
     sizes: RegionSizes,
     from_adapter: LabWords,
     from_client: LabWords,
-    view: LabWords,
+    view: LabView,
     /// Descriptors released, and the tail that stands in memory, which may be a lie.
     released: u64,
     written: u64,

@@ -8,10 +8,11 @@ use cellgate_core::ring::{
     Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
 };
 use cellgate_core::ring::{Words, layout};
+use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::content::Content;
 use crate::judge::Judge;
-use crate::memory::{LabAttachment, LabRegion, LabWords, TRANSMIT_BUFFER_AT};
+use crate::memory::{LabAttachment, LabRegion, LabView, LabWords, TRANSMIT_BUFFER_AT};
 
 /// Octets of a cell's header in an AAL0 SDU.
 pub(crate) const HEADER: usize = 4;
@@ -131,7 +132,7 @@ pub(crate) struct Endpoint {
     pub(crate) memory: u64,
     from_adapter: LabWords,
     pub(crate) from_client: LabWords,
-    view: LabWords,
+    view: LabView,
     receive: ReceiveQueue,
     transmit: TransmitQueue,
     /// Of the receive and the transmit queue.
@@ -235,6 +236,11 @@ impl Endpoint {
 
     /// Gives a PDU back.
     pub(crate) fn release(&mut self, found: Found) -> bool {
+        // PDUs of several MIDs lie among each other; who lies gives back what it has not.
+        if self.aal == Aal::Aal5 && !self.is_lawless {
+            let (offset, octets) = (found.pdu.offset(), found.cells as usize * PAYLOAD_LEN);
+            self.view.give_back(offset, octets);
+        }
         self.receive.release(&self.from_client, found.pdu)
     }
 
@@ -295,7 +301,7 @@ pub(crate) struct Handles {
     sizes: crate::memory::RegionSizes,
     from_adapter: LabWords,
     from_client: LabWords,
-    view: LabWords,
+    view: LabView,
 }
 
 impl Handles {
