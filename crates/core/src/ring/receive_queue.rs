@@ -170,15 +170,16 @@ impl ReceiveQueue {
 
     fn give_back<C: Words>(&mut self, from_client: &C, index: u64) -> bool {
         let ahead = index.wrapping_sub(self.queue.tail());
-        if ahead >= u64::from(self.outstanding) || self.flip(index, true) {
+        if ahead >= u64::from(self.outstanding) {
             return false;
         }
-        let mut n = 0;
-        while n < self.outstanding {
-            if !self.flip(self.queue.tail().wrapping_add(u64::from(n)), false) {
-                break;
+        // Of one alone there is nothing to keep in mind.
+        let mut n = 1;
+        if self.outstanding > 1 {
+            if self.flip(index, true) {
+                return false;
             }
-            n += 1;
+            n = self.reclaimable();
         }
         if from_client.planted(Planted::GivenBackShort) {
             n = n.saturating_sub(1);
@@ -188,6 +189,16 @@ impl ReceiveQueue {
             self.queue.release(from_client, n);
         }
         true
+    }
+
+    /// How many were given back one after the other from the tail on, and no longer need bits.
+    fn reclaimable(&mut self) -> u32 {
+        let mut n = 0;
+        while n < self.outstanding && self.flip(self.queue.tail().wrapping_add(u64::from(n)), false)
+        {
+            n += 1;
+        }
+        n
     }
 
     /// Sets the bit of a slot; what it was.

@@ -48,8 +48,8 @@ fn queue_len(slots: u32, slot_len: usize) -> usize {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct LabRegion {
-    buffer: LabBuffer,
     from_adapter: LabWords,
+    buffer: LabBuffer,
     from_client: LabWords,
     sizes: RegionSizes,
     /// A vector's capacity leaves so many values unused that the compiler would look there whether

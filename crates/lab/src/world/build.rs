@@ -1,6 +1,7 @@
 //! A scenario becomes a world.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use cellgate_core::adapter::{
     Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms, Unserved,
@@ -543,6 +544,7 @@ impl Builder<'_> {
         keeps::check(self.scenario, of_sources, &self.lines)?;
         let mut sources = Vec::new();
         let mut sending = BTreeSet::new();
+        let mut sdus: Rc<[u16]> = Rc::default();
         for (spec, connection) in self.scenario.sources.iter().zip(connections) {
             let name = &spec.connection;
             let to = &mut self.connections[connection];
@@ -560,8 +562,12 @@ impl Builder<'_> {
             let address = self.scenario.connections[connection].address;
             let line = to.path[0];
             let aal = self.connections[connection].contract.aal;
+            // Where thousands send the like, the list of their SDUs is near, too.
+            if *sdus != *spec.sdus {
+                sdus = spec.sdus.as_slice().into();
+            }
             sources.push(Source::new(
-                spec,
+                (spec, Rc::clone(&sdus)),
                 (connection as u32, address, aal.unwrap_or(Aal::Aal5)),
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),

@@ -1,6 +1,7 @@
 //! What is in SDUs: whose it is and which, and octets that follow from that, so that a reader can
 //! check every one of them.
 
+use std::mem::offset_of;
 use std::sync::LazyLock;
 
 use cellgate_core::aal::aal5::Segmenter;
@@ -12,14 +13,17 @@ use super::cell::{CellRef, HEADER_LEN, Octets};
 use super::scenario::SourceSpec;
 use crate::reference::{cells_of_aal34, payloads};
 
-/// Begins of noise that an SDU can have; and beyond the last, as much as the longest SDU.
-const BEGINS: usize = 1 << 16;
+/// Begins of noise that an SDU can have: so few that the noise of SDUs of the usual length stays in
+/// the nearest cache.
+const BEGINS: usize = 1 << 12;
+/// As much as the longest SDU behind the last of them.
+const NOISE_LEN: usize = BEGINS + (1 << 16);
 const OWN: usize = SourceSpec::SDU_MIN as usize;
 
 /// Noise, the same in every run.
 static NOISE: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     let mut state = 0x1995_u64;
-    let noise = (0..2 * BEGINS).map(|_| {
+    let noise = (0..NOISE_LEN).map(|_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -49,7 +53,7 @@ impl Content {
     /// Where the noise of an SDU begins.
     fn begin(connection: u32, number: u64) -> usize {
         let place = (number ^ u64::from(connection) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (place >> 48) as usize
+        (place >> (u64::BITS - BEGINS.ilog2())) as usize
     }
 
     fn noise(&self, connection: u32, number: u64, len: usize) -> &[u8] {
@@ -96,29 +100,44 @@ pub(crate) fn cells_of(aal: Aal, len: u16) -> u32 {
     }
 }
 
-/// What goes onto a line: a PDU, or some of AAL3/4 at once.
+/// What goes onto a line: a PDU, or some of AAL3/4 at once; and how far it has gone. What every
+/// cell of AAL5 touches comes first.
 #[derive(Debug)]
+#[repr(u16)]
 pub(crate) enum Pdu {
     Aal5(Sealed),
-    /// The cells, and of how many PDUs they are: the last cells of all come last, in order.
-    Whole(Vec<Octets>, u16),
+    Whole(Whole),
+}
+
+/// Cells that are there.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    next: u16,
+    /// Of how many PDUs they are: the last cells of all come last, in order.
+    pdus: u16,
+    cells: Vec<Octets>,
 }
 
 /// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
 /// holds the octets of all.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Sealed {
+    next: u16,
     /// Of the SDU's noise.
-    begin: u32,
-    len: u16,
-    cells: u16,
+    begin: u16,
     /// Cells behind the first whose payload lies among the noise.
     noisy: u16,
-    own: [u8; OWN],
-    trailer: [u8; TRAILER_LEN],
+    cells: u16,
     /// Of all cells but the last, and of the last.
     headers: [[u8; HEADER_LEN]; 2],
+    len: u16,
+    own: [u8; OWN],
+    trailer: [u8; TRAILER_LEN],
 }
+
+/// Octets of a PDU that every cell of AAL5 touches.
+pub(crate) const TOUCHED: usize = 2 + offset_of!(Sealed, headers) + HEADER_LEN;
 
 impl Default for Pdu {
     fn default() -> Self {
@@ -152,7 +171,11 @@ impl Pdu {
         }
         let mut payload = [0; PAYLOAD_LEN];
         content.fill(sender.connection, number, &mut payload);
-        *self = Self::Whole(vec![cell(sender.address, true, &payload)], 1);
+        *self = Self::Whole(Whole {
+            next: 0,
+            pdus: 1,
+            cells: vec![cell(sender.address, true, &payload)],
+        });
     }
 
     /// Makes SDUs of AAL3/4 from `first` on into cells, each under a MID of its own: in turn but
@@ -176,7 +199,7 @@ impl Pdu {
             ends.extend(cells.pop());
             bodies.push(cells.into_iter());
         }
-        let count = ends.len() as u16;
+        let pdus = ends.len() as u16;
         let mut payloads = Vec::new();
         loop {
             let turn = payloads.len();
@@ -190,53 +213,74 @@ impl Pdu {
         // To AAL3/4 this bit says nothing: switches that look for it find the end.
         let cells = payloads.iter().enumerate();
         let cells = cells.map(|(n, payload)| cell(sender.address, n == last, payload));
-        *self = Self::Whole(cells.collect(), count);
+        *self = Self::Whole(Whole {
+            next: 0,
+            pdus,
+            cells: cells.collect(),
+        });
     }
 
-    /// How many cells it has: of four PDUs, fewer than 6,000.
-    pub(crate) fn cells(&self) -> u16 {
+    /// Whether all its cells have gone.
+    #[inline(always)]
+    pub(crate) fn has_gone(&self) -> bool {
         match self {
-            Self::Aal5(sealed) => sealed.cells,
-            Self::Whole(cells, _) => cells.len() as u16,
+            Self::Aal5(sealed) => sealed.next == sealed.cells,
+            Self::Whole(whole) => usize::from(whole.next) == whole.cells.len(),
         }
     }
 
-    /// One of its cells; `payload` is room for what lies nowhere.
+    /// The next cell goes; whether it ends a PDU.
+    #[inline(always)]
+    pub(crate) fn go(&mut self) -> bool {
+        match self {
+            Self::Aal5(sealed) => {
+                sealed.next += 1;
+                sealed.next == sealed.cells
+            }
+            Self::Whole(whole) => {
+                whole.next += 1;
+                usize::from(whole.next + whole.pdus) > whole.cells.len()
+            }
+        }
+    }
+
+    /// The cell that went last; `payload` is room for what lies nowhere.
     #[inline(always)]
     pub(crate) fn cell<'a>(
         &'a self,
         content: &Content,
-        n: u16,
         payload: &'a mut [u8; PAYLOAD_LEN],
     ) -> CellRef<'a> {
         match self {
-            Self::Aal5(sealed) => sealed.cell(content, n, payload),
-            Self::Whole(cells, _) => (&cells[usize::from(n)]).into(),
+            Self::Aal5(sealed) => sealed.cell(content, sealed.next - 1, payload),
+            Self::Whole(whole) => (&whole.cells[usize::from(whole.next) - 1]).into(),
         }
     }
 
-    /// The header of the cells from this one on, as long as they have one and their payloads lie
-    /// one behind the other, and these.
+    /// The header of the cells to come, as long as they have one and their payloads lie one behind
+    /// the other, and these.
     pub(crate) fn alike(
         &self,
         content: &Content,
-        n: u16,
     ) -> Option<([u8; HEADER_LEN], &'static [[u8; PAYLOAD_LEN]])> {
         match self {
-            Self::Aal5(sealed) if sealed.is_noisy(n) => {
-                let (from, end) = (sealed.begin_of(n), sealed.begin_of(sealed.noisy + 1));
+            Self::Aal5(sealed) if sealed.is_noisy(sealed.next) => {
+                let (from, end) = (
+                    sealed.begin_of(sealed.next),
+                    sealed.begin_of(sealed.noisy + 1),
+                );
                 let (payloads, _) = content.noise[from..end].as_chunks();
                 Some((sealed.headers[0], payloads))
             }
-            Self::Aal5(_) | Self::Whole(..) => None,
+            Self::Aal5(_) | Self::Whole(_) => None,
         }
     }
 
-    /// Whether a PDU is complete with so many cells, and was not with one less.
-    pub(crate) fn ends_with(&self, cells: u16) -> bool {
+    /// So many of these have gone.
+    pub(crate) fn went(&mut self, cells: u16) {
         match self {
-            Self::Aal5(sealed) => cells == sealed.cells,
-            Self::Whole(all, count) => usize::from(cells + count) > all.len(),
+            Self::Aal5(sealed) => sealed.next += cells,
+            Self::Whole(whole) => whole.next += cells,
         }
     }
 }
@@ -257,7 +301,8 @@ impl Sealed {
         let mut own = [0; OWN];
         own.copy_from_slice(&staging[..OWN]);
         let pdu = Self {
-            begin: Content::begin(sender.connection, number) as u32,
+            next: 0,
+            begin: Content::begin(sender.connection, number) as u16,
             len,
             cells,
             noisy: (len / PAYLOAD_LEN as u16).saturating_sub(1),
@@ -356,9 +401,10 @@ mod tests {
                 aal: Aal::Aal5,
             };
             pdu.make(&mut content, sender, 9, len);
-            let mut staging = vec![0; usize::from(pdu.cells()) * PAYLOAD_LEN];
+            let count = aal5_cells(len.into()) as usize;
+            let mut staging = vec![0; count * PAYLOAD_LEN];
             content.fill(5, 9, &mut staging[..usize::from(len)]);
-            let mut expected = vec![0; usize::from(pdu.cells()) * CELL_LEN];
+            let mut expected = vec![0; count * CELL_LEN];
             let sealed = with_features(Seal {
                 staging: &mut staging,
                 len,
@@ -367,19 +413,22 @@ mod tests {
             });
             let mut segmenter = sealed.expect("it fits");
             segmenter.emit_cells(&staging, CellFormat::WithHec, &mut expected);
-            let mut room = [0; PAYLOAD_LEN];
-            let cells = (0..pdu.cells()).map(|n| pdu.cell(&content, n, &mut room).octets());
-            let cells: Vec<Octets> = cells.collect();
+            let (mut cells, mut room) = (Vec::new(), [0; PAYLOAD_LEN]);
+            let mut rows = Vec::new();
+            while !pdu.has_gone() {
+                rows.push(pdu.alike(&content));
+                let is_last = pdu.go();
+                cells.push(pdu.cell(&content, &mut room).octets());
+                assert_eq!(is_last, cells.len() == count, "{len} octets");
+            }
             assert_eq!(cells.as_flattened(), expected, "{len} octets");
-            for n in 0..pdu.cells() {
-                let alike = pdu.alike(&content, n);
-                let alike = alike.iter().flat_map(|(header, payloads)| {
+            for (n, row) in rows.iter().enumerate() {
+                let alike = row.iter().flat_map(|(header, payloads)| {
                     let payloads = payloads.iter();
                     payloads.map(|payload| CellRef::new(header, payload).octets())
                 });
-                let from = &cells[usize::from(n)..];
                 assert!(
-                    alike.zip(from).all(|(one, other)| one == *other),
+                    alike.zip(&cells[n..]).all(|(one, other)| one == *other),
                     "{len} octets"
                 );
             }

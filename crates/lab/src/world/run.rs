@@ -88,12 +88,10 @@ impl Train {
 /// A source takes the cell that it sends at `at`.
 #[inline(always)]
 fn take(source: &mut Source, at: Ps, content: &mut Content, of: &mut [Connection]) {
-    let pdus = source.sent;
-    source.take_cell(content);
-    if source.sent > pdus {
+    if source.take_cell(content) {
         let connection = &mut of[source.connection as usize];
         if connection.is_open {
-            connection.tally.sent(pdus, at);
+            connection.tally.sent(source.sent - 1, at);
         }
     }
 }

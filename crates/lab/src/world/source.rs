@@ -1,45 +1,48 @@
 //! Sources: which cell or SDU is due, and when.
 
 use std::mem::offset_of;
+use std::rc::Rc;
 
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::wire::{CELL_LEN, Header, PAYLOAD_LEN, Pti, VpiVci, hec};
 
 use super::cell::{CellRef, HEADER_LEN};
-use super::content::{Content, Pdu, Sender, cells_of};
+use super::content::{Content, Pdu, Sender, TOUCHED, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
-/// A source in a run. What every cell touches stands first, on two cache lines: thousands have
+/// A source in a run. What every cell touches stands first, on one cache line: thousands have
 /// their turns.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Source {
     /// When the next cell, or with an adapter the next SDU, is due.
     due: Pace,
+    gaps: Gaps,
     pub(crate) cells_sent: u64,
+    pdu: Pdu,
+    // What every PDU touches, on the next.
     /// PDUs of which the last cell was sent.
     pub(crate) sent: u64,
+    /// PDUs begun.
+    pub(crate) begun: u64,
+    stop: Ps,
     pub(crate) connection: u32,
     by_adapter: bool,
     /// It waits for credit.
     is_suspended: bool,
-    next: u16,
-    pdu: Pdu,
-    gaps: Gaps,
-    pub(crate) line: usize,
+    // What only makes the next PDU, or less.
     sender: Sender,
+    sdus: Rc<[u16]>,
+    pub(crate) line: usize,
     /// PDUs that it sends at once.
     at_once: u64,
-    sdus: Vec<u16>,
     pub(crate) start: Ps,
-    stop: Ps,
-    /// PDUs begun.
-    pub(crate) begun: u64,
     /// SDUs that had to wait for room at the adapter.
     pub(crate) waited: u64,
 }
 
+const _: () = assert!(offset_of!(Source, pdu) + TOUCHED <= 64);
 const _: () = assert!(offset_of!(Source, sender) <= 128);
 
 /// Cells in a row with one header.
@@ -56,7 +59,13 @@ pub(crate) struct Alike {
 #[derive(Debug)]
 enum Gaps {
     Even(Interval),
-    OnOff(Box<OnOff>),
+    Uneven(Box<Uneven>),
+}
+
+/// Where that is not all.
+#[derive(Debug)]
+enum Uneven {
+    OnOff(OnOff),
     Scan(Interval),
     Recorded(Vec<(Ps, Octets)>),
 }
@@ -79,11 +88,12 @@ impl Source {
     /// A source that is due first at `start` and begins nothing from `stop` on, before a `line`
     /// that needs `cell` for each cell.
     pub(crate) fn new(
-        spec: &SourceSpec,
+        (spec, sdus): (&SourceSpec, Rc<[u16]>),
         (connection, address, aal): (u32, VpiVci, Aal),
         (start, stop): (Ps, Ps),
         (line, cell): (usize, Interval),
     ) -> Self {
+        let uneven = |uneven| Gaps::Uneven(Box::new(uneven));
         let gaps = match &spec.traffic {
             Traffic::Paced { cell_s } => Gaps::Even(interval(*cell_s)),
             Traffic::Greedy => Gaps::Even(cell),
@@ -91,22 +101,22 @@ impl Source {
                 cell_s,
                 on_ns,
                 off_ns,
-            } => Gaps::OnOff(Box::new(OnOff {
+            } => uneven(Uneven::OnOff(OnOff {
                 cell: interval(*cell_s),
                 on: Ps::from_ns(*on_ns),
                 off: Ps::from_ns(*off_ns),
                 until: start.plus(Ps::from_ns(*on_ns)),
             })),
-            Traffic::Scan { cell_s } => Gaps::Scan(interval(*cell_s)),
-            Traffic::Cells(cells) => Gaps::Recorded(
+            Traffic::Scan { cell_s } => uneven(Uneven::Scan(interval(*cell_s))),
+            Traffic::Cells(cells) => uneven(Uneven::Recorded(
                 cells
                     .iter()
                     .map(|cell| (start.plus(Ps::from_ns(cell.at_ns)), with_hec(&cell.octets)))
                     .collect(),
-            ),
+            )),
         };
-        let first = match &gaps {
-            Gaps::Recorded(cells) => cells.first().map_or(Ps::MAX, |(at, _)| *at),
+        let first = match gaps.uneven() {
+            Some(Uneven::Recorded(cells)) => cells.first().map_or(Ps::MAX, |(at, _)| *at),
             _ => start,
         };
         Self {
@@ -122,7 +132,7 @@ impl Source {
                 Aal::Aal0 | Aal::Aal5 => 1,
             },
             gaps,
-            sdus: spec.sdus.clone(),
+            sdus,
             due: Pace::from(first),
             start,
             stop,
@@ -133,29 +143,20 @@ impl Source {
             cells_sent: 0,
             waited: 0,
             pdu: Pdu::default(),
-            next: 0,
         }
     }
 
     /// It sends twice as fast as it was told.
     pub(crate) fn hurry(&mut self) {
-        if let Some(gap) = self.gap_mut() {
+        if let Some(gap) = self.gaps.in_bursts_mut() {
             *gap = gap.halved();
         }
     }
 
     /// It sends half as fast as it was told.
     pub(crate) fn slow_down(&mut self) {
-        if let Some(gap) = self.gap_mut() {
+        if let Some(gap) = self.gaps.in_bursts_mut() {
             *gap = gap.doubled();
-        }
-    }
-
-    fn gap_mut(&mut self) -> Option<&mut Interval> {
-        match &mut self.gaps {
-            Gaps::Even(gap) => Some(gap),
-            Gaps::OnOff(bursts) => Some(&mut bursts.cell),
-            Gaps::Scan(_) | Gaps::Recorded(_) => None,
         }
     }
 
@@ -163,7 +164,7 @@ impl Source {
     pub(crate) fn steady(&self) -> Option<Interval> {
         match self.gaps {
             Gaps::Even(gap) => Some(gap),
-            _ => None,
+            Gaps::Uneven(_) => None,
         }
     }
 
@@ -175,10 +176,8 @@ impl Source {
 
     /// PDUs that it begins in `span`, at most.
     pub(crate) fn begins_in(&self, span: Ps) -> u64 {
-        let gap = match &self.gaps {
-            Gaps::Even(gap) | Gaps::Scan(gap) => *gap,
-            Gaps::OnOff(bursts) => bursts.cell,
-            Gaps::Recorded(_) => return 0,
+        let Some(gap) = self.gaps.shortest() else {
+            return 0;
         };
         gap.begun_in(span).div_ceil(self.shortest_pdu())
     }
@@ -198,8 +197,10 @@ impl Source {
     pub(crate) fn shaping(&self) -> Ps {
         let gap = match &self.gaps {
             Gaps::Even(gap) => *gap,
-            Gaps::OnOff(bursts) => bursts.cell,
-            Gaps::Scan(_) | Gaps::Recorded(_) => return Ps::ZERO,
+            Gaps::Uneven(uneven) => match &**uneven {
+                Uneven::OnOff(bursts) => bursts.cell,
+                Uneven::Scan(_) | Uneven::Recorded(_) => return Ps::ZERO,
+            },
         };
         gap.times(self.longest_pdu())
     }
@@ -225,57 +226,67 @@ impl Source {
     }
 
     /// Whether it is in the middle of a PDU.
+    #[inline(always)]
     fn is_inside(&self) -> bool {
-        self.next < self.pdu.cells()
+        !self.pdu.has_gone()
     }
 
-    /// Takes the cell that is due.
+    /// Takes the cell that is due; whether it ends a PDU.
     #[inline(always)]
-    pub(crate) fn take_cell(&mut self, content: &mut Content) {
+    pub(crate) fn take_cell(&mut self, content: &mut Content) -> bool {
         self.cells_sent += 1;
         match &mut self.gaps {
-            Gaps::Scan(gap) => self.due.advance(*gap),
-            Gaps::Recorded(cells) => {
-                let turn = self.cells_sent as usize;
-                self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
-            }
             Gaps::Even(gap) => {
                 self.due.advance(*gap);
-                self.take_cell_of_pdu(content);
+                self.take_cell_of_pdu(content)
             }
-            Gaps::OnOff(_) => {
-                self.take_cell_of_pdu(content);
-                self.advance(1);
-            }
+            Gaps::Uneven(uneven) => match &mut **uneven {
+                Uneven::Scan(gap) => {
+                    self.due.advance(*gap);
+                    false
+                }
+                Uneven::Recorded(cells) => {
+                    let turn = self.cells_sent as usize;
+                    self.due = Pace::from(cells.get(turn).map_or(Ps::MAX, |(at, _)| *at));
+                    false
+                }
+                Uneven::OnOff(_) => {
+                    let ends = self.take_cell_of_pdu(content);
+                    self.advance(1);
+                    ends
+                }
+            },
         }
     }
 
     /// The next cell of the PDU, or the first of the next.
     #[inline(always)]
-    fn take_cell_of_pdu(&mut self, content: &mut Content) {
-        if self.next == self.pdu.cells() {
+    fn take_cell_of_pdu(&mut self, content: &mut Content) -> bool {
+        if self.pdu.has_gone() {
             self.make(content);
-            self.next = 0;
         }
-        self.next += 1;
-        self.sent += u64::from(self.pdu.ends_with(self.next));
+        let ends = self.pdu.go();
+        if ends {
+            self.sent += 1;
+        }
+        ends
     }
 
     /// The cell that was taken last; `room` is for what lies nowhere.
     #[inline(always)]
     pub(crate) fn cell<'a>(&'a self, content: &Content, room: &'a mut Octets) -> CellRef<'a> {
-        match &self.gaps {
-            Gaps::Scan(_) => {
+        match self.gaps.uneven() {
+            Some(Uneven::Scan(_)) => {
                 // Every address of a UNI in turn, with a stride that is prime to their number.
                 let bits = (self.cells_sent as u32).wrapping_mul(0x9e_3779) & 0x00ff_ffff;
                 *room = empty_cell(VpiVci::from_bits(bits));
                 (&*room).into()
             }
-            Gaps::Recorded(cells) => (&cells[self.cells_sent as usize - 1].1).into(),
-            Gaps::Even(_) | Gaps::OnOff(_) => {
+            Some(Uneven::Recorded(cells)) => (&cells[self.cells_sent as usize - 1].1).into(),
+            Some(Uneven::OnOff(_)) | None => {
                 let payload = room[HEADER_LEN..].first_chunk_mut();
                 let payload = payload.expect("a cell ends so");
-                self.pdu.cell(content, self.next - 1, payload)
+                self.pdu.cell(content, payload)
             }
         }
     }
@@ -283,7 +294,7 @@ impl Source {
     /// The next cells, if they have one header.
     pub(crate) fn alike(&self, content: &Content) -> Option<Alike> {
         let gap = self.steady()?;
-        let (header, payloads) = self.pdu.alike(content, self.next)?;
+        let (header, payloads) = self.pdu.alike(content)?;
         Some(Alike {
             header,
             payloads,
@@ -295,7 +306,7 @@ impl Source {
     /// The first of these were taken, so many.
     pub(crate) fn took(&mut self, cells: u16, due: Pace) {
         self.cells_sent += u64::from(cells);
-        self.next += cells;
+        self.pdu.went(cells);
         self.due = due;
     }
 
@@ -353,26 +364,62 @@ impl Source {
     #[inline]
     fn advance(&mut self, cells: u32) {
         match &mut self.gaps {
-            Gaps::Even(gap) | Gaps::Scan(gap) => {
-                (0..cells).for_each(|_| self.due.advance(*gap));
-            }
-            Gaps::OnOff(bursts) => {
-                let OnOff {
-                    cell,
-                    on,
-                    off,
-                    until,
-                } = &mut **bursts;
-                (0..cells).for_each(|_| self.due.advance(*cell));
-                let period = on.plus(*off);
-                if self.due.at() >= *until {
-                    let passed = self.due.at().since(*until).ps() / period.ps().max(1);
-                    let end = until.plus(Ps::new(passed.saturating_mul(period.ps())));
-                    self.due.wait_for(end.plus(*off));
-                    *until = end.plus(period);
+            Gaps::Even(gap) => (0..cells).for_each(|_| self.due.advance(*gap)),
+            Gaps::Uneven(uneven) => uneven.advance(&mut self.due, cells),
+        }
+    }
+}
+
+impl Gaps {
+    #[inline(always)]
+    fn uneven(&self) -> Option<&Uneven> {
+        match self {
+            Self::Even(_) => None,
+            Self::Uneven(uneven) => Some(uneven),
+        }
+    }
+
+    /// The shortest.
+    fn shortest(&self) -> Option<Interval> {
+        match self {
+            Self::Even(gap) => Some(*gap),
+            Self::Uneven(uneven) => match &**uneven {
+                Uneven::OnOff(bursts) => Some(bursts.cell),
+                Uneven::Scan(gap) => Some(*gap),
+                Uneven::Recorded(_) => None,
+            },
+        }
+    }
+
+    /// That between cells of one PDU.
+    fn in_bursts_mut(&mut self) -> Option<&mut Interval> {
+        match self {
+            Self::Even(gap) => Some(gap),
+            Self::Uneven(uneven) => match &mut **uneven {
+                Uneven::OnOff(bursts) => Some(&mut bursts.cell),
+                Uneven::Scan(_) | Uneven::Recorded(_) => None,
+            },
+        }
+    }
+}
+
+impl Uneven {
+    /// `due` moves on by so many cells.
+    fn advance(&mut self, due: &mut Pace, cells: u32) {
+        match self {
+            Self::Scan(gap) => (0..cells).for_each(|_| due.advance(*gap)),
+            Self::OnOff(bursts) => {
+                (0..cells).for_each(|_| due.advance(bursts.cell));
+                let period = bursts.on.plus(bursts.off);
+                if due.at() >= bursts.until {
+                    let passed = due.at().since(bursts.until).ps() / period.ps().max(1);
+                    let past = Ps::new(passed.saturating_mul(period.ps()));
+                    let end = bursts.until.plus(past);
+                    due.wait_for(end.plus(bursts.off));
+                    bursts.until = end.plus(period);
                 }
             }
-            Gaps::Recorded(_) => {}
+            Self::Recorded(_) => {}
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Virtual time: picoseconds, and sequences of instants that drift by nothing.
 
+use std::num::NonZeroU64;
+
 use cellgate_core::Time;
 use cellgate_core::contract::CellRate;
 use serde::{Deserialize, Serialize};
@@ -66,16 +68,19 @@ impl Ps {
 pub struct Interval {
     whole: u64,
     part: u64,
-    of: u64,
+    of: NonZeroU64,
 }
 
 impl Interval {
     /// `numerator / denominator` picoseconds; a denominator of 0 counts as 1.
     const fn ratio(numerator: u64, denominator: u64) -> Self {
-        let of = if denominator == 0 { 1 } else { denominator };
+        let of = match NonZeroU64::new(denominator) {
+            Some(of) => of,
+            None => NonZeroU64::MIN,
+        };
         Self {
-            whole: numerator / of,
-            part: numerator % of,
+            whole: numerator / of.get(),
+            part: numerator % of.get(),
             of,
         }
     }
@@ -92,11 +97,12 @@ impl Interval {
 
     /// At twice the rate.
     pub(crate) const fn halved(self) -> Self {
-        let part = self.part + self.whole % 2 * self.of;
+        let part = self.part + self.whole % 2 * self.of.get();
+        let of = self.of.saturating_mul(NonZeroU64::MIN.saturating_add(1));
         Self {
-            whole: self.whole / 2 + part / (2 * self.of),
-            part: part % (2 * self.of),
-            of: 2 * self.of,
+            whole: self.whole / 2 + part / of.get(),
+            part: part % of.get(),
+            of,
         }
     }
 
@@ -104,8 +110,8 @@ impl Interval {
     pub(crate) const fn doubled(self) -> Self {
         let part = 2 * self.part;
         Self {
-            whole: 2 * self.whole + part / self.of,
-            part: part % self.of,
+            whole: 2 * self.whole + part / self.of.get(),
+            part: part % self.of.get(),
             of: self.of,
         }
     }
@@ -117,7 +123,7 @@ impl Interval {
 
     /// `n` intervals, rounded down.
     pub const fn times(self, n: u64) -> Ps {
-        let part = self.part as u128 * n as u128 / self.of as u128;
+        let part = self.part as u128 * n as u128 / self.of.get() as u128;
         Ps(self.whole.saturating_mul(n).saturating_add(part as u64))
     }
 
@@ -126,8 +132,8 @@ impl Interval {
         if span.0 == 0 {
             return 0;
         }
-        let exact = self.whole as u128 * self.of as u128 + self.part as u128;
-        (span.0 as u128 * self.of as u128).div_ceil(exact) as u64
+        let exact = self.whole as u128 * self.of.get() as u128 + self.part as u128;
+        (span.0 as u128 * self.of.get() as u128).div_ceil(exact) as u64
     }
 }
 
@@ -153,8 +159,8 @@ impl Pace {
     pub const fn advance(&mut self, by: Interval) {
         self.at.0 = self.at.0.saturating_add(by.whole);
         self.part += by.part;
-        if self.part >= by.of {
-            self.part -= by.of;
+        if self.part >= by.of.get() {
+            self.part -= by.of.get();
             self.at.0 = self.at.0.saturating_add(1);
         }
     }
