@@ -20,7 +20,7 @@ const CELLS: u64 = 96_000;
 /// Passes beside peers are so many times as long: that these have had the caches is not to count.
 const BESIDE: u64 = 4;
 /// At least, where there are many hosts or sources.
-const CELLS_A_HOST: u64 = 9_600;
+const CELLS_A_HOST: u64 = 38_400;
 const CELLS_A_SOURCE: u64 = 3_840;
 
 /// The simulated world beside ns-3, NeXosim and SimPy, and how its cost grows
