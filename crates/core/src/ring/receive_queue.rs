@@ -191,7 +191,7 @@ impl ReceiveQueue {
         true
     }
 
-    /// How many were given back one after the other from the tail on, and no longer need bits.
+    /// How many were given back one after the other from the tail on: their bits are cleared.
     fn reclaimable(&mut self) -> u32 {
         let mut n = 0;
         while n < self.outstanding && self.flip(self.queue.tail().wrapping_add(u64::from(n)), false)
