@@ -45,7 +45,9 @@ const BOUNDS: [(Work, u64, u64, u64); 9] = [
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     vc: VcId,
-    is_aal5: bool,
+    aal: Aal,
+    /// In the middle of a PDU of AAL5.
+    is_inside: bool,
     /// None: best effort, as fast as it can.
     policer: Option<Policer>,
     /// Cells that it can make good at once, and one.
@@ -54,7 +56,20 @@ struct Sender {
 
 impl Sender {
     fn is_greedy(&self) -> bool {
-        self.policer.is_none() && self.is_aal5
+        self.policer.is_none() && self.aal == Aal::Aal5
+    }
+
+    /// Whether a cell of its begins a PDU.
+    fn begins(&mut self, cell: &Octets) -> bool {
+        match self.aal {
+            Aal::Aal0 => true,
+            // BOM or SSM.
+            Aal::Aal34(_) => cell[5] & 0x80 != 0,
+            Aal::Aal5 => {
+                let is_last = cell[3] & 2 != 0;
+                !std::mem::replace(&mut self.is_inside, !is_last)
+            }
+        }
     }
 }
 
@@ -71,8 +86,8 @@ struct Port {
     waiting: u32,
     /// Of a client that lies about its SDUs no PDU may be seen, and yet the step begins each.
     is_lied_to: bool,
-    /// PDUs that have ended in the last step, and its cells.
-    ended: u64,
+    /// PDUs begun in the last step, and its cells.
+    begun: u64,
     sent: u64,
     /// Steps in a row that could begin or send no more, up to the last one, and the most.
     full: u64,
@@ -83,7 +98,7 @@ impl Port {
     /// Nothing was sent, and nobody waits: what follows says nothing of the slots.
     #[inline]
     fn is_at_rest(&self) -> bool {
-        u64::from(self.waiting) | self.ended | self.sent | self.full == 0
+        u64::from(self.waiting) | self.begun | self.sent | self.full == 0
     }
 }
 
@@ -141,7 +156,8 @@ impl Watch {
         let sender = Sender {
             vc,
             late: transmit.cdvt_ns.saturating_mul(cell_s) / 1_000_000_000 + 1,
-            is_aal5: request.aal == Aal::Aal5,
+            aal: request.aal,
+            is_inside: false,
             policer: rate.map(|rate| Policer::new(rate.cell_s(), transmit.cdvt_ns.into(), 0)),
         };
         let port = &mut self.ports[usize::from(request.port.0)];
@@ -201,7 +217,7 @@ impl Watch {
         let port = &mut self.ports[port];
         port.sent += 1;
         let sender = port.senders.get_mut(&address.bits())?;
-        port.ended += u64::from(!sender.is_aal5 || cell[3] & 2 != 0);
+        port.begun += u64::from(sender.begins(cell));
         let policer = sender.policer.as_mut()?;
         if !policer.conforms(now.ns()) {
             return Some(format!("a cell of {address} leaves before its time"));
@@ -215,12 +231,12 @@ impl Watch {
     fn rest(&mut self, now: Ps, step: Ps, port: usize, line: &Line) -> Option<String> {
         let follows = self.last.plus(step) == now;
         let port = &mut self.ports[port];
-        let (ended, sent) = (port.ended, port.sent);
-        (port.ended, port.sent) = (0, 0);
+        let (begun, sent) = (port.begun, port.sent);
+        (port.begun, port.sent) = (0, 0);
         if !follows {
             port.waiting = 0;
         }
-        let has_no_more = ended + 1 >= PDUS_BEGUN || sent >= CELLS_SENT;
+        let has_no_more = begun >= PDUS_BEGUN || sent >= CELLS_SENT;
         port.full = if has_no_more { port.full + 1 } else { 0 };
         port.full_most = port.full_most.max(port.full);
         if port.waiting < HEARD || port.is_lied_to || has_no_more {
