@@ -38,7 +38,7 @@ impl Drop for Shared {
 /// A receive buffer as its client sees it. Clones are the same memory.
 ///
 /// A buffer that is given back as a whole begins anew in the memory that it had: of thousands, no
-/// more is touched than what is under way.
+/// more is touched than what is under way. Whoever reads what he has given back finds other octets.
 #[derive(Clone)]
 pub struct LabView {
     shared: Rc<Shared>,
