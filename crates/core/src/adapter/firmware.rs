@@ -46,8 +46,7 @@ pub struct Adapter<R, A> {
     gave_way: u64,
     pub(super) stats: AdapterStats,
     pub(super) now: Time,
-    /// Room for a port's budget. A snapshot does not carry it.
-    #[serde(skip)]
+    #[serde(skip, default = "receive_fifo")]
     fifo: Vec<u8>,
     #[serde(skip, default = "transmit_fifo")]
     pub(super) outgoing: Vec<u8>,
@@ -90,6 +89,10 @@ impl Port {
     }
 }
 
+fn receive_fifo() -> Vec<u8> {
+    vec![0; usize::from(Config::BUDGET_MAX) * CELL_LEN]
+}
+
 fn transmit_fifo() -> Vec<u8> {
     vec![0; TRANSMIT_BUDGET as usize * CELL_LEN]
 }
@@ -100,13 +103,6 @@ impl<R, A> Adapter<R, A> {
 }
 
 impl Config {
-    /// Octets of the cells that a step takes from one port, at most.
-    fn budget_octets(&self) -> usize {
-        let ports = self.ports.iter();
-        let budgets = ports.map(|port| usize::from(port.budget) * port.format.stride());
-        budgets.max().unwrap_or(0)
-    }
-
     fn check(&self) -> Result<(), Refusal> {
         let ports = self.ports.iter();
         let sane = (1..=Self::PORTS_MAX).contains(&self.ports.len())
@@ -163,7 +159,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             gave_way: 0,
             stats: AdapterStats::default(),
             now,
-            fifo: vec![0; config.budget_octets()],
+            fifo: receive_fifo(),
             outgoing: transmit_fifo(),
             config,
         })
@@ -291,9 +287,6 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let crossed = core::mem::take(&mut port.crossed) as usize;
         let budget = usize::from(budget);
         let room = budget.saturating_sub(crossed);
-        if self.fifo.is_empty() {
-            self.fifo = vec![0; self.config.budget_octets()];
-        }
         let fifo = &mut self.fifo[..room * stride];
         board.charge(Work::TestReceiveFifos, 1);
         let taken = board.receive(port_index, format, fifo).min(room);
