@@ -1,73 +1,56 @@
 //! Receive buffers: octets in a vector that adapter and client share.
 
-use std::cell::{Cell, OnceCell, RefCell, RefMut};
-use std::rc::Rc;
+use std::cell::{Cell, OnceCell, RefCell};
 
 use cellgate_core::aal::Memory;
 use cellgate_core::ring::layout::PDU_ALIGN;
 use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::GROWTH;
-use super::known::{Known, number};
+use super::held::{Growing, Held};
 
 // What every access touches stands on one cache line: thousands of buffers are touched in turn.
 #[repr(C, align(64))]
 struct Shared {
-    /// Those that were written, and those before them, from `base` on and around the end. Behind
-    /// them all are 0.
-    octets: RefCell<Vec<u8>>,
+    /// From `base` on and around the end.
+    octets: Growing,
     base: Cell<u32>,
     /// Where what was written last ends.
     end: Cell<u32>,
-    len: u32,
-    id: u64,
-}
-
-thread_local! {
-    static KNOWN: Known<Shared> = const { Known::new() };
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // At the end of the thread the list may be gone already.
-        let _ = KNOWN.try_with(|known| known.forget(self.id));
-    }
 }
 
 /// A receive buffer as its client sees it. Clones are the same memory.
 ///
 /// A buffer that is given back as a whole begins anew in the memory that it had: of thousands, no
 /// more is touched than what is under way. Whoever reads what he has given back finds other octets.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct LabView {
-    shared: Rc<Shared>,
+    shared: Held<Shared>,
 }
 
 impl std::fmt::Debug for LabView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LabView({}, {} octets)", self.shared.id, self.len())
+        let number = self.shared.number();
+        write!(f, "LabView({number}, {} octets)", self.len())
     }
 }
 
 impl LabView {
     /// `len` octets of zero.
     fn new(len: usize) -> Self {
-        let id = number();
-        let shared = Rc::new(Shared {
-            octets: RefCell::default(),
-            base: Cell::new(0),
-            end: Cell::new(0),
-            len: u32::try_from(len).expect("a buffer is below 4 GiB"),
-            id,
-        });
-        KNOWN.with(|known| known.add(id, &shared));
-        Self { shared }
+        Self {
+            shared: Held::new(Shared {
+                octets: Growing::new(len),
+                base: Cell::new(0),
+                end: Cell::new(0),
+            }),
+        }
     }
 
     /// Octets.
     pub fn len(&self) -> usize {
-        self.shared.len as usize
+        self.shared.octets.len()
     }
 
     /// Whether there are none.
@@ -90,7 +73,7 @@ impl LabView {
             self.copy_out(offset, &mut octets);
             return look(&octets);
         }
-        look(&self.octets_to(place + len)[place..place + len])
+        look(&self.shared.octets.used_to(place + len)[place..place + len])
     }
 
     /// `octets` octets at `offset` are free again. If nothing was written behind them, and PDUs are
@@ -115,22 +98,6 @@ impl LabView {
         }
     }
 
-    /// All octets of the vector up to `end` at least.
-    #[inline]
-    fn octets_to(&self, end: usize) -> RefMut<'_, Vec<u8>> {
-        let mut octets = self.shared.octets.borrow_mut();
-        if octets.len() < end {
-            self.grow(&mut octets, end);
-        }
-        octets
-    }
-
-    #[cold]
-    fn grow(&self, octets: &mut Vec<u8>, end: usize) {
-        assert!(end <= self.len(), "inside the buffer");
-        octets.resize(end.next_multiple_of(GROWTH).min(self.len()), 0);
-    }
-
     /// Octets have been written up to `end`.
     #[inline]
     fn written_to(&self, end: usize) {
@@ -151,7 +118,7 @@ impl LabView {
             .iter()
             .filter_map(|cell| cell.last_chunk::<PAYLOAD_LEN>());
         let mut at = self.place(offset);
-        let mut all = self.octets_to((at + octets).min(len));
+        let mut all = self.shared.octets.used_to((at + octets).min(len));
         if let Some(places) = all.get_mut(at..at + octets) {
             let (places, _) = places.as_chunks_mut();
             for (place, payload) in places.iter_mut().zip(payloads) {
@@ -179,7 +146,7 @@ impl LabView {
         );
         let at = self.place(offset);
         let (first, second) = octets.split_at(octets.len().min(len - at));
-        let mut all = self.octets_to(at + first.len());
+        let mut all = self.shared.octets.used_to(at + first.len());
         all[at..at + first.len()].copy_from_slice(first);
         all[..second.len()].copy_from_slice(second);
         self.written_to(offset + octets.len());
@@ -189,25 +156,9 @@ impl LabView {
     pub fn copy_out(&self, offset: usize, octets: &mut [u8]) {
         let at = self.place(offset);
         let (first, second) = octets.split_at_mut(octets.len().min(self.len() - at));
-        let all = self.octets_to(at + first.len());
+        let all = self.shared.octets.used_to(at + first.len());
         first.copy_from_slice(&all[at..at + first.len()]);
         second.copy_from_slice(&all[..second.len()]);
-    }
-}
-
-impl Serialize for LabView {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.shared.id.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for LabView {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let id = u64::deserialize(deserializer)?;
-        KNOWN
-            .with(|known| known.find(id))
-            .map(|shared| Self { shared })
-            .ok_or_else(|| serde::de::Error::custom("nobody holds the buffer any more"))
     }
 }
 
@@ -352,7 +303,7 @@ mod tests {
             });
             view.give_back(offset, 1_536);
         }
-        assert_eq!(view.shared.octets.borrow().len(), 1_536);
+        assert_eq!(view.shared.octets.used().len(), 1_536);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! same thread finds the memory while anybody still holds it.
 
 mod buffer;
-mod known;
+mod held;
 mod words;
 
 use cellgate_core::aal::{Memory, aal34};
@@ -16,9 +16,6 @@ use serde::{Deserialize, Serialize};
 pub use buffer::{LabBuffer, LabView};
 pub use words::{Adversary, LabWords};
 pub(crate) use words::{Journal, RingBug};
-
-/// Octets that memory grows by at least.
-const GROWTH: usize = 512;
 
 /// The sizes of a connection's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

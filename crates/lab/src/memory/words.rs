@@ -1,13 +1,12 @@
 //! Memory of words: vectors that adapter and client share, watched, counted and attacked.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use cellgate_core::ring::{Planted, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::GROWTH;
-use super::known::{Known, number};
+use super::held::{Growing, Held};
 
 /// Called before every load with the memory and the offset that is about to be read: a writer who
 /// strikes between any two accesses of the reader.
@@ -19,11 +18,8 @@ pub type Adversary = Box<dyn FnMut(&mut [u8], usize)>;
 struct Shared {
     /// There is an adversary; somebody watches.
     hooks: Cell<(bool, bool)>,
-    len: u32,
-    /// Those that were written, and those before them; behind them all are 0.
-    octets: RefCell<Vec<u8>>,
+    octets: Growing,
     loads: Cell<u64>,
-    id: u64,
     adversary: RefCell<Option<Adversary>>,
     watcher: RefCell<Option<Watcher>>,
 }
@@ -63,14 +59,6 @@ impl Watcher {
 
 thread_local! {
     static RING_BUG: Cell<Option<Planted>> = const { Cell::new(None) };
-    static KNOWN: Known<Shared> = const { Known::new() };
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // At the end of the thread the list may be gone already.
-        let _ = KNOWN.try_with(|known| known.forget(self.id));
-    }
 }
 
 /// As long as this is there, the rings in all memory of the thread have a bug, if it is given one.
@@ -90,37 +78,36 @@ impl Drop for RingBug {
 }
 
 /// Words in a vector. Clones are the same memory.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct LabWords {
-    shared: Rc<Shared>,
+    shared: Held<Shared>,
 }
 
 impl std::fmt::Debug for LabWords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LabWords({}, {} octets)", self.shared.id, self.len())
+        let number = self.shared.number();
+        write!(f, "LabWords({number}, {} octets)", self.len())
     }
 }
 
 impl LabWords {
     /// `len` octets of zero.
     pub fn new(len: usize) -> Self {
-        let id = number();
-        let shared = Rc::new(Shared {
-            hooks: Cell::new((false, false)),
-            len: u32::try_from(len).expect("a memory is below 4 GiB"),
-            octets: RefCell::default(),
-            loads: Cell::new(0),
-            id,
-            adversary: RefCell::new(None),
-            watcher: RefCell::new(None),
-        });
-        KNOWN.with(|known| known.add(id, &shared));
-        Self { shared }
+        Self {
+            shared: Held::new(Shared {
+                hooks: Cell::new((false, false)),
+                octets: Growing::new(len),
+                loads: Cell::new(0),
+                adversary: RefCell::new(None),
+                watcher: RefCell::new(None),
+            }),
+        }
     }
 
     /// Octets.
     pub fn len(&self) -> usize {
-        self.shared.len as usize
+        self.shared.octets.len()
     }
 
     /// Whether there are none.
@@ -142,7 +129,7 @@ impl LabWords {
 
     /// All octets, as they are now; no load in the sense of [`Words`].
     pub fn to_vec(&self) -> Vec<u8> {
-        self.octets_to(self.len()).to_vec()
+        self.shared.octets.used_to(self.len()).to_vec()
     }
 
     /// From here on every write is told to `journal`, under this name.
@@ -154,22 +141,6 @@ impl LabWords {
             name,
             told: Cell::new(None),
         });
-    }
-
-    /// All octets up to `end` at least.
-    #[inline]
-    fn octets_to(&self, end: usize) -> RefMut<'_, Vec<u8>> {
-        let mut octets = self.shared.octets.borrow_mut();
-        if octets.len() < end {
-            self.grow(&mut octets, end);
-        }
-        octets
-    }
-
-    #[cold]
-    fn grow(&self, octets: &mut Vec<u8>, end: usize) {
-        assert!(end <= self.len(), "inside the memory");
-        octets.resize(end.next_multiple_of(GROWTH).min(self.len()), 0);
     }
 
     #[inline]
@@ -185,7 +156,7 @@ impl LabWords {
         self.shared.loads.set(self.shared.loads.get() + 1);
         let (is_attacked, _) = self.shared.hooks.get();
         if is_attacked && let Some(adversary) = self.shared.adversary.borrow_mut().as_mut() {
-            adversary(&mut self.octets_to(self.len()), offset);
+            adversary(&mut self.shared.octets.used_to(self.len()), offset);
         }
     }
 }
@@ -195,7 +166,7 @@ impl Words for LabWords {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
         assert!(offset + 8 <= self.len(), "inside the memory");
         self.before_load(offset);
-        let octets = self.shared.octets.borrow();
+        let octets = self.shared.octets.used();
         let word = octets.get(offset..).and_then(<[u8]>::first_chunk);
         word.map_or(0, |word| u64::from_le_bytes(*word))
     }
@@ -203,7 +174,8 @@ impl Words for LabWords {
     fn store(&self, offset: usize, value: u64) {
         assert!(offset.is_multiple_of(8), "a word begins at a multiple of 8");
         self.written();
-        self.octets_to(offset + 8)[offset..offset + 8].copy_from_slice(&value.to_le_bytes());
+        self.shared.octets.used_to(offset + 8)[offset..offset + 8]
+            .copy_from_slice(&value.to_le_bytes());
     }
 
     fn fence(&self) {}
@@ -211,13 +183,13 @@ impl Words for LabWords {
     fn copy_in(&self, offset: usize, octets: &[u8]) {
         self.written();
         let end = offset + octets.len();
-        self.octets_to(end)[offset..end].copy_from_slice(octets);
+        self.shared.octets.used_to(end)[offset..end].copy_from_slice(octets);
     }
 
     fn copy_out(&self, offset: usize, octets: &mut [u8]) {
         assert!(offset + octets.len() <= self.len(), "inside the memory");
         self.before_load(offset);
-        let from = self.shared.octets.borrow();
+        let from = self.shared.octets.used();
         let from = from.get(offset..).unwrap_or(&[]);
         let (there, rest) = octets.split_at_mut(octets.len().min(from.len()));
         there.copy_from_slice(&from[..there.len()]);
@@ -227,21 +199,5 @@ impl Words for LabWords {
     #[inline]
     fn planted(&self, bug: Planted) -> bool {
         RING_BUG.get() == Some(bug)
-    }
-}
-
-impl Serialize for LabWords {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.shared.id.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for LabWords {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let id = u64::deserialize(deserializer)?;
-        KNOWN
-            .with(|known| known.find(id))
-            .map(|shared| Self { shared })
-            .ok_or_else(|| serde::de::Error::custom("nobody holds the memory any more"))
     }
 }

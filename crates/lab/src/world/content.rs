@@ -136,7 +136,7 @@ pub(crate) struct Sealed {
     trailer: [u8; TRAILER_LEN],
 }
 
-/// Octets of a PDU that every cell of AAL5 touches.
+/// Octets of a PDU that every cell of AAL5 touches, the tag before its fields among them.
 pub(crate) const TOUCHED: usize = 2 + offset_of!(Sealed, headers) + HEADER_LEN;
 
 impl Default for Pdu {
@@ -265,10 +265,7 @@ impl Pdu {
     ) -> Option<([u8; HEADER_LEN], &'static [[u8; PAYLOAD_LEN]])> {
         match self {
             Self::Aal5(sealed) if sealed.is_noisy(sealed.next) => {
-                let (from, end) = (
-                    sealed.begin_of(sealed.next),
-                    sealed.begin_of(sealed.noisy + 1),
-                );
+                let [from, end] = [sealed.next, sealed.noisy + 1].map(|n| sealed.begin_of(n));
                 let (payloads, _) = content.noise[from..end].as_chunks();
                 Some((sealed.headers[0], payloads))
             }

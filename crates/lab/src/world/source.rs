@@ -195,12 +195,8 @@ impl Source {
 
     /// How long an SDU is at the adapter that sends it at this source's rate.
     pub(crate) fn shaping(&self) -> Ps {
-        let gap = match &self.gaps {
-            Gaps::Even(gap) => *gap,
-            Gaps::Uneven(uneven) => match &**uneven {
-                Uneven::OnOff(bursts) => bursts.cell,
-                Uneven::Scan(_) | Uneven::Recorded(_) => return Ps::ZERO,
-            },
+        let Some(gap) = self.gaps.in_bursts() else {
+            return Ps::ZERO;
         };
         gap.times(self.longest_pdu())
     }
@@ -241,8 +237,8 @@ impl Source {
                 self.take_cell_of_pdu(content)
             }
             Gaps::Uneven(uneven) => match &mut **uneven {
-                Uneven::Scan(gap) => {
-                    self.due.advance(*gap);
+                Uneven::Scan(_) => {
+                    self.advance(1);
                     false
                 }
                 Uneven::Recorded(cells) => {
@@ -392,6 +388,12 @@ impl Gaps {
     }
 
     /// That between cells of one PDU.
+    fn in_bursts(&self) -> Option<Interval> {
+        let is_scan = matches!(self.uneven(), Some(Uneven::Scan(_)));
+        self.shortest().filter(|_| !is_scan)
+    }
+
+    /// The same, to be changed.
     fn in_bursts_mut(&mut self) -> Option<&mut Interval> {
         match self {
             Self::Even(gap) => Some(gap),
