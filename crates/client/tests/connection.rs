@@ -372,21 +372,42 @@ fn received_pdus_beyond_credit_and_tolerance_are_dismissed_and_counted() {
     assert!(b.dismissed() > SDUS / 2, "{}", b.dismissed());
     // Two credits of 10 PDUs, one PDU, and 30 ms at the rate: 51; the rest is the rate's.
     assert!(taken >= 51, "{taken}");
+}
 
-    // A share for which all of it is welcome.
-    fake.tell(Indication::Share {
-        transmit: None,
-        transmit_credit: None,
-        receive: cellgate::CellRate::new(1_000_000),
-    });
-    let told = b.next_indication_timeout(PATIENCE).unwrap();
-    assert!(matches!(told, Indication::Share { .. }));
-    let before = b.dismissed();
-    for i in 0..50 {
-        a.send(&sdu(i, 40)).unwrap();
-        assert_eq!(recv(&b), sdu(i, 40));
-    }
-    assert_eq!(b.dismissed(), before);
+/// Sends `sdus` SDUs from `a`, has something change, and then reads all of them at `b`.
+fn all_is_read_after(change: impl FnOnce(&Fake, &Connection), contract: &str) {
+    const SDUS: usize = 2_000;
+    let fake = Fake::start();
+    let a = fake.open("a.0.100", "ubr,aal5:tx:max_sdu=40,rx:none");
+    let b = fake.builder("b.0.100", contract).receive_pdus(4_000);
+    let b = b.open().unwrap();
+    (0..SDUS).for_each(|i| a.send(&sdu(i, 40)).unwrap());
+    a.flush(PATIENCE).unwrap();
+    change(&fake, &b);
+    (0..SDUS).for_each(|i| assert_eq!(recv(&b), sdu(i, 40)));
+    assert_eq!(b.dismissed(), 0);
+}
+
+#[test]
+fn what_was_sent_under_a_larger_share_is_read_after_it_has_shrunk() {
+    let shrinks = |fake: &Fake, b: &Connection| {
+        fake.tell(Indication::Share {
+            transmit: None,
+            transmit_credit: None,
+            receive: cellgate::CellRate::new(1),
+        });
+        let told = b.next_indication_timeout(PATIENCE).unwrap();
+        assert!(matches!(told, Indication::Share { .. }));
+    };
+    all_is_read_after(shrinks, "ubr,aal5:tx:none,rx:max_sdu=40");
+}
+
+#[test]
+fn what_arrived_under_a_contract_is_read_under_the_next() {
+    let contract = "cbr,aal5:police=buffer,tx:none,rx:pcr=300000,max_sdu=40";
+    let shrinks =
+        |_: &Fake, b: &Connection| b.set_contract(&contract.replace("300000", "10")).unwrap();
+    all_is_read_after(shrinks, contract);
 }
 
 #[test]

@@ -386,6 +386,50 @@ fn opens_and_closes_of_others_leave_an_idle_connection_alone() {
     assert_eq!(told, idle.info().unwrap().transmit);
 }
 
+/// A sender of best effort fills its window as its credit lets it, while others halve its share
+/// again and again, on its own interface and on its reader's.
+#[test]
+fn best_effort_that_keeps_its_credit_loses_nothing_as_shares_shrink() {
+    const BEST_EFFORT: &str = "ubr,aal5:max_sdu=1500";
+    const SDUS: u64 = 20_000;
+    let daemon = Daemon::start("shrinks");
+    let window = |at| {
+        let of = daemon.builder(at, BEST_EFFORT).completions(false);
+        let of = of.notification(Notification::Polled);
+        of.transmit_pdus(200).receive_pdus(2_000).open().unwrap()
+    };
+    let (a, b) = (window("a.0.100"), window("b.0.100"));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let others = ["a.0.101", "b.0.101", "a.0.102", "b.0.102", "b.0.103"];
+                let others = others.map(|at| daemon.builder(at, BEST_EFFORT).open().unwrap());
+                std::thread::sleep(Duration::from_millis(20));
+                drop(others);
+            }
+        });
+        let (mut sdu, mut buffer) = ([0; 1_500], [0; 1_500]);
+        let (mut sent, mut received) = (0_u64, 0_u64);
+        let mut last = Instant::now();
+        while received < SDUS && last.elapsed() < Duration::from_secs(5) {
+            if sent < SDUS && sent - received < 200 {
+                sdu[..8].copy_from_slice(&sent.to_be_bytes());
+                sent += u64::from(a.try_send(&sdu).is_ok());
+            }
+            if b.try_recv(&mut buffer).is_ok() {
+                if buffer[..8] != received.to_be_bytes() {
+                    break;
+                }
+                (received, last) = (received + 1, Instant::now());
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        let discarded = b.stats().unwrap().pdus_discarded;
+        assert_eq!((received, b.dismissed()), (SDUS, 0), "{discarded:?}");
+    });
+}
+
 #[test]
 fn memory_is_short_in_the_books_before_it_is_at_the_adapter() {
     let daemon = Daemon::start_with("memory", "memory_max = 4000000", "");

@@ -127,15 +127,8 @@ impl Connection {
             Indication::Reopened(_) if self.has_memory(&fds) => return Ok(()),
             Indication::Reopened(opened) => self.reopened(opened.clone(), fds)?,
             Indication::Share {
-                transmit_credit,
-                receive,
-                ..
-            } => {
-                self.renewal.borrow_mut().credit = Some(*transmit_credit);
-                let facts = self.facts.borrow();
-                let mut receiver = self.receive.borrow_mut();
-                receiver.share(now(), *receive, &facts.contract);
-            }
+                transmit_credit, ..
+            } => self.renewal.borrow_mut().credit = Some(*transmit_credit),
             Indication::CanGrow { .. } => self.facts.borrow_mut().offer = Some(id),
             Indication::AtRisk { .. }
             | Indication::Restarted

@@ -43,8 +43,9 @@ pub use wait::Interest;
 /// to wait elsewhere.
 ///
 /// What is sent is paced by credit: a writer that has used up the credit of an interval is
-/// suspended until the next. What is received beyond credit and tolerance is dismissed, and
-/// counted.
+/// suspended until the next. The adapter polices what is received; where the contract has it do no
+/// more than look at the buffer (`police=buffer`), what is beyond credit and tolerance is dismissed
+/// here, and counted.
 ///
 /// What the server tells of its own accord is acted on within these calls, and kept for
 /// [`Connection::next_indication`].

@@ -6,10 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::aal::aal34;
-use cellgate_core::contract::{
-    Aal, CellRate, Credit, Excess, PduStream, TrafficContract, aal5_cells,
-};
+use cellgate_core::contract::{Excess, Police, ServiceCategory, TrafficContract};
 use cellgate_core::ring::ReceivedPdu;
 use cellgate_core::server::Opened;
 use cellgate_core::wire::PAYLOAD_LEN;
@@ -29,9 +26,9 @@ pub(super) struct Receiver {
     /// The present memory is the last; those before it are read until they are empty. Never empty.
     memories: VecDeque<ClientReceive>,
     max_sdu: Option<u16>,
-    /// What the adapter lets come early, in nanoseconds.
-    early_ns: u64,
+    /// What may be taken of what arrives from `judged_from` on; none: the adapter judges it.
     allowance: Option<Allowance>,
+    judged_from: Time,
     /// PDUs of low priority are beyond the contract, and delivered all the same.
     tags: bool,
     pub(super) counters: ConnectionCounters,
@@ -42,8 +39,8 @@ impl Receiver {
         let mut receiver = Self {
             memories: VecDeque::from([memory]),
             max_sdu: None,
-            early_ns: 0,
             allowance: None,
+            judged_from: Time::ZERO,
             tags: false,
             counters: ConnectionCounters::default(),
         };
@@ -51,37 +48,18 @@ impl Receiver {
         receiver
     }
 
-    /// Another contract.
+    /// Another contract. What has arrived under the one before is not judged by it.
     pub(super) fn renew(&mut self, now: Time, opened: &Opened, contract: &TrafficContract) {
         self.max_sdu = opened.receive_max_sdu;
-        self.early_ns = opened.receive_early_ns;
         self.tags = contract.excess == Excess::Tag;
-        self.police(now, opened.receive_credit, contract);
-    }
-
-    /// Another share of what nobody has reserved.
-    pub(super) fn share(&mut self, now: Time, rate: Option<CellRate>, contract: &TrafficContract) {
-        let credit = rate.zip(self.max_sdu).map(|(rate, max_sdu)| {
-            let stream = PduStream {
-                peak: rate,
-                sustained: rate,
-                sdu: max_sdu.into(),
-                cells: match contract.aal {
-                    Some(Aal::Aal0) => 1,
-                    Some(Aal::Aal34) => aal34::cells(max_sdu).into(),
-                    Some(Aal::Aal5) | None => aal5_cells(max_sdu.into()),
-                },
-                dvt_ns: 0,
-            };
-            stream.credit(contract.jitter)
-        });
-        self.police(now, credit, contract);
-    }
-
-    fn police(&mut self, now: Time, credit: Option<Credit>, contract: &TrafficContract) {
+        self.judged_from = now;
+        // All other contracts the adapter has policed. Nothing limits a share of best effort.
+        let is_judged =
+            contract.policing() == Police::Buffer && contract.category != ServiceCategory::Ubr;
+        let credit = opened.receive_credit.filter(|_| is_judged);
         let tolerated = contract.receive.unwrap_or_default();
         let late_ns = tolerated.dvt_ns.unwrap_or(0);
-        let late_ns = late_ns.saturating_add(self.early_ns);
+        let late_ns = late_ns.saturating_add(opened.receive_early_ns);
         let burst_cells = tolerated.mbs.map_or(0, NonZeroU32::get);
         let burst = u64::from(burst_cells) * PAYLOAD_LEN as u64;
         self.allowance = credit.zip(self.max_sdu).map(|(credit, max_sdu)| {
@@ -115,8 +93,9 @@ impl Receiver {
                 break;
             };
             let descriptor = pdu.descriptor();
-            let favour = descriptor.lent || self.tags && descriptor.clp;
-            let allowed = favour
+            let is_favour = descriptor.lent || self.tags && descriptor.clp;
+            let allowed = is_favour
+                || descriptor.time < self.judged_from
                 || self
                     .allowance
                     .as_mut()

@@ -130,13 +130,6 @@ impl<B: Bugs> Server<B> {
                 Err(refusal) => self.fail_open(number, refused(refusal)),
             },
             Stage::Modifying(change) => self.has_modified(number, *change, opened(answer)),
-            Stage::Sharing(share) => match opened(answer) {
-                Ok(open) => {
-                    connection.vc = Some(open);
-                    self.has_share(number, share);
-                }
-                Err(_) => connection.share_refused = true,
-            },
             Stage::Joining(asker) => match attached(answer) {
                 Ok(attached) => self.has_joined(number, asker, attached),
                 Err(refusal) => self.confirm(asker, Err(refused(refusal))),
@@ -304,7 +297,7 @@ impl<B: Bugs> Server<B> {
         }
         if plan.is_guaranteed() {
             connection.share = Share::default();
-            connection.applied = Share::default();
+            connection.told = None;
         }
         connection.vc = Some(open);
         if !self.bugs.planted(Planted::ChangeNotNoted) {
@@ -329,26 +322,6 @@ impl<B: Bugs> Server<B> {
             _ => self.confirm(asker, Ok(Confirm::Done)),
         }
         self.announce(number, super::Change::Changed);
-    }
-
-    /// The adapter and the application know the share.
-    pub(super) fn has_share(&mut self, number: u32, share: Share) {
-        let Some(connection) = self.connections.get_mut(&number) else {
-            return;
-        };
-        connection.applied = share;
-        connection.share_untold = false;
-        let credit = connection
-            .plan
-            .credit(super::Direction::Transmit, share.transmit);
-        if let Some(user) = connection.user {
-            let indication = Indication::Share {
-                transmit: share.transmit,
-                transmit_credit: credit,
-                receive: share.receive,
-            };
-            self.tell(user.client, indication, Enclosed::Nothing);
-        }
     }
 
     fn has_joined(&mut self, number: u32, asker: Asker, attached: Attached) {

@@ -66,7 +66,7 @@ pub(super) struct Change {
 /// What the adapter was asked for a connection and has not answered.
 ///
 /// ```text
-///           Attaching --> Opening --.          .--> Modifying, Sharing --.
+///           Attaching --> Opening --.          .------> Modifying -------.
 ///  (new,     (not for a permanent   |          |                         |
 ///  reopened)  one nobody uses)      v          |                         v
 ///  ------------------------------> Resting ----+--> Joining --> Moving --> Resting
@@ -86,8 +86,6 @@ pub(super) enum Stage {
     Opening,
     /// A change of contract.
     Modifying(Box<Change>),
-    /// What best effort may receive.
-    Sharing(Share),
     /// An attachment for another application.
     Joining(Asker),
     /// The VC to be handed to that application.
@@ -121,8 +119,8 @@ pub(super) enum Step {
     Open(AttachmentIndex),
     /// Open its VC at the server's own attachment.
     OpenAtHome,
-    /// Have it receive its share.
-    Share(VcId),
+    /// Tell its application what share it has.
+    Share,
     /// It is open.
     Rest,
 }
@@ -177,12 +175,8 @@ pub(super) struct Connection {
     pub(super) giving_back: GivingBack,
     /// What the interface has for it.
     pub(super) share: Share,
-    /// What the adapter and the application were told.
-    pub(super) applied: Share,
-    /// The adapter did not take the share; it is asked again after the next report.
-    pub(super) share_refused: bool,
-    /// The adapter has it from the server before this one, who may not have told the application.
-    pub(super) share_untold: bool,
+    /// What its application knows of that; none: what a server before has told it.
+    pub(super) told: Option<Share>,
     /// It is to be closed, whoever uses it.
     pub(super) ending: Option<EndReason>,
     /// Why it could not be opened again, if it is permanent.
@@ -232,9 +226,7 @@ impl Connection {
             attachment: None,
             giving_back: GivingBack::Begun,
             share: Share::default(),
-            applied: Share::default(),
-            share_refused: false,
-            share_untold: false,
+            told: None,
             ending: None,
             lost: None,
             opener: None,
@@ -275,13 +267,13 @@ impl Connection {
             (None, None) if self.user.is_some() => Step::Attach,
             (None, None) => Step::OpenAtHome,
             (None, Some(attached)) => Step::Open(attached.index),
-            (Some(open), _) if self.has_other_share() => Step::Share(open.vc),
+            (Some(_), _) if self.has_other_share() => Step::Share,
             _ => Step::Rest,
         }
     }
 
     fn has_other_share(&self) -> bool {
-        (self.share != self.applied || self.share_untold) && !self.share_refused
+        !self.plan.is_guaranteed() && self.told != Some(self.share)
     }
 
     pub(super) fn is_resting(&self) -> bool {
@@ -315,6 +307,7 @@ impl Connection {
     /// As its application needs it; none: it is not open there.
     pub(super) fn opened(&self) -> Option<Opened> {
         let (open, attached) = (self.vc?, self.attachment?);
+        let told = self.told.unwrap_or_default();
         Some(Opened {
             address: self.address.clone(),
             contract: self.open.contract.clone(),
@@ -328,8 +321,8 @@ impl Connection {
             completions: self.open.completions,
             transmit_max_sdu: self.plan.max_sdu(Direction::Transmit),
             receive_max_sdu: self.plan.max_sdu(Direction::Receive),
-            transmit_credit: self.plan.credit(Direction::Transmit, self.applied.transmit),
-            receive_credit: self.plan.credit(Direction::Receive, self.applied.receive),
+            transmit_credit: self.plan.credit(Direction::Transmit, told.transmit),
+            receive_credit: self.plan.credit(Direction::Receive, told.receive),
             receive_early_ns: self.plan.receive_early_ns(),
         })
     }

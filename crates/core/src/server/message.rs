@@ -382,7 +382,7 @@ pub enum Indication {
         transmit: Option<CellRate>,
         /// Its credit, likewise.
         transmit_credit: Option<Credit>,
-        /// Cells/s that it may receive.
+        /// Cells/s that the others leave it of what arrives. No PDU is refused for exceeding it.
         receive: Option<CellRate>,
     },
     /// The guarantee of this connection cannot be kept for the time being.

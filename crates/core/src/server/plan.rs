@@ -6,14 +6,11 @@ use crate::adapter::{
     Aal, Assumptions, AttachmentIndex, Notification, OpenRequest, PortIndex, Terms,
 };
 use crate::contract::{
-    CellRate, Credit, PduStream, Peak, Police, ServiceCategory, TrafficContract, TrafficDescriptor,
+    CellRate, Credit, PduStream, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
     aal5_cells,
 };
 use crate::ring::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
-
-/// The longest credit interval that best effort is let make good at once when it is received.
-const CREDIT_NS_MAX: u64 = 1_000_000_000;
 
 /// What the rest of an interface gives a best-effort connection, in cells/s; none: the direction
 /// is not there, or guaranteed.
@@ -322,24 +319,16 @@ impl Plan {
         })
     }
 
-    /// The adapter's request, best effort received at no more than its share.
+    /// The adapter's request. Best effort is policed by the peak rate of its contract, if that has
+    /// one, and never by its share: what its sender was allowed to send is still on its way when
+    /// the share shrinks.
     pub(super) fn request(
         &self,
         address: VpiVci,
         port: PortIndex,
         attachment: AttachmentIndex,
-        share: Share,
     ) -> OpenRequest {
-        let mut request = self.terms.request(address, port, attachment);
-        let shares = self.contract.policing() != Police::Buffer && !self.is_guaranteed();
-        if let (Some(receive), true) = (&mut request.receive, shares) {
-            receive.rate = share.receive.or(CellRate::new(1));
-            // Its sender is paced by credits: one may leave at once, at whatever the line has free.
-            let credit = self.credit(Direction::Receive, share.receive);
-            let interval_ns = credit.map_or(0, |credit| credit.interval_ns());
-            receive.cdvt_ns = receive.cdvt_ns.max(interval_ns.min(CREDIT_NS_MAX));
-        }
-        request
+        self.terms.request(address, port, attachment)
     }
 
     /// The pace of a direction: of what is guaranteed, or of a share.

@@ -68,8 +68,8 @@ planted! {
         WeightForgotten,
         /// What a connection that has gone leaves is not divided anew.
         NotDividedAnew,
-        /// The adapter does not hear of a share.
-        ShareNotAsked,
+        /// The adapter polices best effort by a part of the share that it had when it was opened.
+        SharePoliced,
         /// The successor does not say what share there is.
         ShareNotTold,
     }

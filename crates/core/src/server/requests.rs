@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
-use super::plan::{Circumstances, Plan, Share};
+use super::plan::{Circumstances, Plan};
 use super::{
     AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
     LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage, descriptions,
@@ -478,14 +478,9 @@ impl<B: Bugs> Server<B> {
             .map(|attached| attached.index)
             .or(home);
         let at = at.unwrap_or(crate::adapter::AttachmentIndex(0));
-        // Best effort that was guaranteed has no share yet: it gets one when it is.
-        let share = match plan.is_guaranteed() {
-            true => Share::default(),
-            false => connection.applied,
-        };
         let ask = AdapterAsk::Modify {
             vc: open.vc,
-            request: plan.request(connection.address.vc, connection.port, at, share),
+            request: plan.request(connection.address.vc, connection.port, at),
             sizes: memory.then_some(plan.sizes),
             record: connection.record(&plan, connection.user, done),
         };

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, GivingBack, Stage, Step, User};
 use super::machine::{Home, Pending, Server};
-use super::plan::{Plan, Share};
+use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Change, Direction, Done, Enclosed, Health,
@@ -31,7 +31,7 @@ impl<B: Bugs> Server<B> {
             return;
         }
         let step = connection.step();
-        if matches!(step, Step::OpenAtHome | Step::Share(_) | Step::Rest) {
+        if matches!(step, Step::OpenAtHome | Step::Share | Step::Rest) {
             self.settle_owed(number);
         }
         match step {
@@ -54,7 +54,7 @@ impl<B: Bugs> Server<B> {
             }
             Step::Open(attachment) => self.open_at(number, attachment),
             Step::OpenAtHome => self.open_at_home(number),
-            Step::Share(_) => self.share(number),
+            Step::Share => self.tell_share(number),
             Step::Rest => self.resume_waiting(number),
         }
     }
@@ -133,10 +133,10 @@ impl<B: Bugs> Server<B> {
             return;
         };
         let plan = &connection.plan;
-        let (at, applied) = (connection.address.vc, connection.applied);
+        let at = connection.address.vc;
         let ask = AdapterAsk::Modify {
             vc,
-            request: plan.request(at, connection.port, attached.index, applied),
+            request: plan.request(at, connection.port, attached.index),
             sizes: Some(plan.sizes),
             record: connection.record(plan, Some(User::GONE), None),
         };
@@ -180,8 +180,7 @@ impl<B: Bugs> Server<B> {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
-        connection.applied = connection.share;
-        connection.share_refused = false;
+        connection.told = Some(connection.share);
         let done = connection.opener.map(|asker| Done {
             id: asker.id,
             modified: None,
@@ -189,54 +188,38 @@ impl<B: Bugs> Server<B> {
         let plan = &connection.plan;
         let mut record = connection.record(plan, connection.user, done.or(connection.done));
         record.reopened = connection.opener.is_none() && connection.user.is_some();
+        let mut request = plan.request(connection.address.vc, connection.port, attachment);
+        if let (Some(receive), Some(share)) = (&mut request.receive, connection.share.receive)
+            && self.bugs.planted(Planted::SharePoliced)
+        {
+            receive.rate = receive.rate.or(CellRate::new(share.cell_s() / 4));
+        }
         let ask = AdapterAsk::Open {
-            request: plan.request(
-                connection.address.vc,
-                connection.port,
-                attachment,
-                connection.share,
-            ),
+            request,
             sizes: plan.sizes,
             record,
         };
         self.begin(number, Stage::Opening, ask);
     }
 
-    /// Best effort receives its share by the adapter's policer; what it sends the adapter divides
-    /// by itself.
-    fn share(&mut self, number: u32) {
-        let home = self.home_attachment();
+    /// Tells an application its share of best effort. It paces what the application sends by it;
+    /// the adapter divides its lines by itself.
+    fn tell_share(&mut self, number: u32) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         let share = connection.share;
-        let at = connection
-            .attachment
-            .map(|attached| attached.index)
-            .or(home);
-        let (Some(open), Some(at)) = (connection.vc, at) else {
-            return;
-        };
-        let Connection {
-            plan,
-            address,
-            port,
-            ..
-        } = connection;
-        let request = plan.request(address.vc, *port, at, share);
-        let is_known = request == plan.request(address.vc, *port, at, connection.applied);
-        if is_known || self.bugs.planted(Planted::ShareNotAsked) {
-            self.has_share(number, share);
-            self.work.settle.insert(number);
-            return;
+        connection.told = Some(share);
+        self.work.settle.insert(number);
+        let is_heard = connection.repeatable && self.bugs.planted(Planted::ShareNotTold);
+        if let (Some(user), false) = (connection.user, is_heard) {
+            let indication = Indication::Share {
+                transmit: share.transmit,
+                transmit_credit: connection.plan.credit(Direction::Transmit, share.transmit),
+                receive: share.receive,
+            };
+            self.tell(user.client, indication, Enclosed::Nothing);
         }
-        let ask = AdapterAsk::Modify {
-            vc: open.vc,
-            request,
-            sizes: None,
-            record: connection.record(&connection.plan, connection.user, connection.done),
-        };
-        self.begin(number, Stage::Sharing(share), ask);
     }
 
     fn remove(&mut self, number: u32) {
@@ -291,7 +274,7 @@ impl<B: Bugs> Server<B> {
                     Direction::Transmit => connection.share.transmit = share,
                     Direction::Receive => connection.share.receive = share,
                 }
-                if connection.share != connection.applied {
+                if connection.told != Some(connection.share) {
                     self.work.settle.insert(connection.number);
                 }
             }
@@ -338,9 +321,6 @@ impl<B: Bugs> Server<B> {
             let info = state.vcs.iter().find(|info| Some(info.vc) == vc);
             if let Some(info) = info {
                 connection.stats = info.stats;
-            }
-            if core::mem::take(&mut connection.share_refused) {
-                self.work.settle.insert(connection.number);
             }
         }
     }
@@ -441,19 +421,5 @@ impl<B: Bugs> Server<B> {
         self.home = Some(Home::None);
         self.find_links();
         self.work.settle.extend(self.connections.keys());
-    }
-}
-
-/// What a connection had when it was taken up.
-impl Share {
-    pub(super) fn of_taken(plan: &Plan, receive: Option<CellRate>) -> Self {
-        let share = match plan.is_guaranteed() {
-            true => None,
-            false => receive,
-        };
-        Self {
-            transmit: None,
-            receive: share,
-        }
     }
 }

@@ -6,7 +6,6 @@ use std::collections::btree_map::Entry;
 use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Home, Pending, Server};
-use super::plan::Share;
 use super::{
     AdapterAsk, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Planted, Record,
     TakenInterface, TakenUp, TakenVc,
@@ -150,11 +149,7 @@ impl<B: Bugs> Server<B> {
             true => super::Demand::default(),
             false => demand,
         };
-        let receive = taken.request.receive.and_then(|receive| receive.rate);
         let mut connection = Connection::new(number, found.address, port, open, plan);
-        connection.applied = Share::of_taken(&connection.plan, receive);
-        connection.share_untold =
-            !connection.plan.is_guaranteed() && !self.bugs.planted(Planted::ShareNotTold);
         connection.grant = Some(self.admission.take(uid, port, granted));
         connection.permanent = permanent;
         connection.uid = uid;

@@ -142,6 +142,8 @@ impl Marks {
             sender.is_some_and(|sender| sender.steady().is_none())
         };
         self.push("kept", "bursts", count(&bursts));
+        let best_effort = world.service.kept_as_best_effort();
+        self.push("kept", "best_effort", best_effort);
     }
 
     fn faults(&mut self, world: &World, scenario: &Scenario) {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use cellgate_core::Time;
 use cellgate_core::adapter::{Notification, VcId};
 use cellgate_core::contract::{
-    Aal, CellRate, Credit, Remainder, ServiceCategory, TrafficContract, UsageControl, UsageDecision,
+    Aal, CellRate, Credit, Peak, Remainder, ServiceCategory, TrafficContract, UsageControl,
+    UsageDecision,
 };
 use cellgate_core::server::{ClientId, Opened, Peer, Request};
 
@@ -282,15 +283,26 @@ impl Application {
 
     /// Cells per second that its direction keeps up; none: best effort, or nothing.
     pub(crate) fn guaranteed(&self) -> Option<CellRate> {
+        let held = self.held.as_ref()?;
+        self.most()
+            .filter(|_| held.contract.category != ServiceCategory::Ubr)
+    }
+
+    /// The rate that bounds what it sends, or what it may receive: guaranteed, or the peak rate of
+    /// best effort. None: a line's alone.
+    pub(crate) fn most(&self) -> Option<CellRate> {
         let held = self.held.as_ref().filter(|held| held.in_use)?;
-        if held.contract.category == ServiceCategory::Ubr {
-            return None;
-        }
         let descriptor = match self.sends {
             true => held.contract.transmit,
             false => held.contract.receive,
-        };
-        Some(descriptor?.sustained(self.line))
+        }?;
+        if held.contract.category != ServiceCategory::Ubr {
+            return Some(descriptor.sustained(self.line));
+        }
+        match descriptor.pcr.or(descriptor.max_pcr)? {
+            Peak::Rate(rate) => Some(rate),
+            Peak::Max => None,
+        }
     }
 
     /// Whether an SDU that there is room for may be handed over; if so, its credit is taken.

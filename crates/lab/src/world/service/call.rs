@@ -27,8 +27,11 @@ const SWITCHES_NS: u64 = 1_000_000;
 /// What is promised of an SDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// It must arrive.
-    Promised,
+    /// It must arrive; `timely`: in time, too; `policed`: of a reader that has a rate of its own.
+    Promised {
+        timely: bool,
+        policed: bool,
+    },
     /// Its sender sends more than its reader is promised.
     Exceeds,
     Unpromised,
@@ -637,34 +640,39 @@ impl World {
         };
         promise.is_handed_over(self.now);
         match standing {
-            Standing::Promised => promise.makes(self.now, number, leaves),
+            Standing::Promised { timely, policed } => {
+                let leaves = timely.then_some(leaves);
+                promise.makes(self.now, number, leaves, policed);
+            }
             Standing::Exceeds => promise.is_exceeded_by_sender(self.now),
             Standing::Unpromised => {}
         }
     }
 
-    /// Whether both ends of a connection were admitted, with as much at the one as at the other.
+    /// Whether both ends of a connection were admitted, and the one lets pass what the other sends.
     fn standing_of(&self, sender: usize, len: u16) -> Standing {
         let sender = &self.service.applications[sender];
         let to = self.connections[sender.connection as usize].to;
-        if sender.guaranteed().is_none() {
-            return Standing::Exceeds;
-        }
         let reader = self.service.holders.get(&(to, sender.connection));
-        let Some(reader) = reader.map(|n| &self.service.applications[*n]) else {
-            return Standing::Unpromised;
+        let reader = reader.map(|n| &self.service.applications[*n]);
+        let Some((reader, held)) = reader.and_then(|one| Some((one, one.held.as_ref()?))) else {
+            return match sender.guaranteed() {
+                Some(_) => Standing::Unpromised,
+                None => Standing::Exceeds,
+            };
         };
-        let Some(held) = &reader.held else {
-            return Standing::Unpromised;
+        let passes = match (sender.most(), reader.most()) {
+            (_, None) => true,
+            (Some(rate), Some(bound)) => rate <= bound,
+            (None, Some(_)) => false,
         };
-        match (sender.guaranteed(), reader.guaranteed()) {
-            (Some(rate), Some(policed)) if rate <= policed && len <= held.max_sdu => {
-                match reader.is_changing() {
-                    true => Standing::Unpromised,
-                    false => Standing::Promised,
-                }
-            }
-            _ => Standing::Exceeds,
+        match reader.is_changing() {
+            _ if !passes || len > held.max_sdu => Standing::Exceeds,
+            true => Standing::Unpromised,
+            false => Standing::Promised {
+                timely: sender.guaranteed().is_some() && reader.guaranteed().is_some(),
+                policed: reader.most().is_some(),
+            },
         }
     }
 

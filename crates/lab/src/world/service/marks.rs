@@ -15,14 +15,13 @@ use super::application::Waiting;
 use super::process::{KeptVc, Process};
 
 /// What a connection can be in the middle of, as the commands say that are not answered.
-const STAGES: [&str; 14] = [
+const STAGES: [&str; 13] = [
     "attach",
     "open",
     "open_again",
     "open_permanent",
     "modify",
     "new_memory",
-    "share",
     "renew",
     "hand_over",
     "give_back",
@@ -53,7 +52,6 @@ const MARKS: &[Group] = &[
             "open_permanent",
             "modify",
             "new_memory",
-            "share",
             "renew",
             "hand_over",
             "give_back",
@@ -323,7 +321,7 @@ impl Service {
 }
 
 /// What a command is for.
-pub(super) fn stage(ask: &AdapterAsk, process: &Process) -> &'static str {
+pub(super) fn stage(ask: &AdapterAsk) -> &'static str {
     match ask {
         AdapterAsk::Attach { .. } => "attach",
         AdapterAsk::Detach { .. } => "detach",
@@ -335,14 +333,7 @@ pub(super) fn stage(ask: &AdapterAsk, process: &Process) -> &'static str {
         // Whoever gave it back is no process.
         AdapterAsk::Modify { record, .. } if record.pid == Some(0) => "renew",
         AdapterAsk::Modify { sizes: Some(_), .. } => "new_memory",
-        AdapterAsk::Modify { vc, record, .. } => {
-            let kept = process.vcs.get(vc);
-            // Nobody has asked for a share.
-            match kept.is_some_and(|kept| kept.record.done == record.done) {
-                true => "share",
-                false => "modify",
-            }
-        }
+        AdapterAsk::Modify { .. } => "modify",
         AdapterAsk::Reattach { record, .. } if record.pid.is_none() => "give_back",
         AdapterAsk::Reattach { .. } => "hand_over",
         AdapterAsk::Close { .. } => "close",

@@ -110,6 +110,12 @@ impl Service {
             .map_or(0, |promise| promise.kept)
     }
 
+    /// PDUs of best effort that were promised, and have arrived.
+    pub(crate) fn kept_as_best_effort(&self) -> u64 {
+        let promises = self.promises.values();
+        promises.map(|promise| promise.kept_as_best_effort).sum()
+    }
+
     fn has(&self, bug: ServerBug) -> bool {
         self.bug == Some(bug)
     }

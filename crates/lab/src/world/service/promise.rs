@@ -8,8 +8,8 @@ use crate::world::incident::SETTLED;
 /// PDUs of one connection that must arrive.
 #[derive(Debug, Default)]
 pub(super) struct Promise {
-    /// And when a shaper is to have sent each.
-    due: BTreeMap<u64, Ps>,
+    /// And when a shaper is to have sent each; none: it was sent as best effort.
+    due: BTreeMap<u64, Option<Ps>>,
     /// Nothing is promised of what is handed over before.
     from: Ps,
     /// Whatever was cut short takes the next PDU with it.
@@ -24,6 +24,8 @@ pub(super) struct Promise {
     exceeding: Option<Ps>,
     /// PDUs that were promised, and have arrived.
     pub(super) kept: u64,
+    /// Of these, sent as best effort.
+    pub(super) kept_as_best_effort: u64,
     /// The longest that one of them has taken from when it was to be sent.
     pub(super) longest: Ps,
 }
@@ -42,9 +44,11 @@ impl Promise {
         self.handed_over = Some(now);
     }
 
-    /// PDU `number`, which is handed over and is to be sent by `leaves`, must arrive.
-    pub(super) fn makes(&mut self, now: Ps, number: u64, leaves: Ps) {
-        if now >= self.from && !std::mem::take(&mut self.passes_over) && !self.is_exceeded {
+    /// PDU `number`, which is handed over and is to be sent by `leaves`, must arrive. A reader that
+    /// is not `policed` has no contract that what was sent before can have exceeded.
+    pub(super) fn makes(&mut self, now: Ps, number: u64, leaves: Option<Ps>, policed: bool) {
+        let is_exceeded = self.is_exceeded && policed;
+        if now >= self.from && !std::mem::take(&mut self.passes_over) && !is_exceeded {
             self.due.insert(number, leaves);
         }
     }
@@ -80,7 +84,9 @@ impl Promise {
     pub(super) fn keeps(&mut self, now: Ps, number: u64) {
         if let Some(leaves) = self.due.remove(&number) {
             self.kept += 1;
-            self.longest = self.longest.max(now.since(leaves));
+            self.kept_as_best_effort += u64::from(leaves.is_none());
+            let took = leaves.map_or(Ps::ZERO, |leaves| now.since(leaves));
+            self.longest = self.longest.max(took);
         }
     }
 

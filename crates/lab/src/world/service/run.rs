@@ -390,7 +390,7 @@ impl World {
             };
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        let stage = marks::stage(&ask, &served.process);
+        let stage = marks::stage(&ask);
         served.asked.insert(ticket, stage);
         self.service.seen.note("asked", stage);
         let parcel = Parcel::Ask {

@@ -1,8 +1,8 @@
-//! I15, of best effort: what nobody has reserved is divided by weight, adapters go by it, and
-//! applications hear of it.
+//! I15, of best effort: what nobody has reserved is divided by weight, and applications hear of
+//! it.
 
 use cellgate_core::adapter::PortIndex;
-use cellgate_core::contract::{Police, TrafficContract};
+use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{ConnectionInfo, Direction};
 
 use super::application::Application;
@@ -93,8 +93,8 @@ impl Served {
         None
     }
 
-    /// Whether an adapter or an application goes by another share than there is, when nothing
-    /// happens any more. What is wrong, if anything.
+    /// Whether an application goes by another share than there is, when nothing happens any more.
+    /// What is wrong, if anything.
     pub(super) fn shares_unheard(&self, applications: &[Application]) -> Option<String> {
         let server = self.server.as_ref()?;
         for info in server.connections().filter(|info| !info.guaranteed) {
@@ -104,20 +104,9 @@ impl Served {
                 let port = interface_name(usize::from(kept.request.port.0));
                 kept.request.address == address.vc && address.interface == Some(port)
             });
-            let Some((vc, kept)) = found else {
+            let Some((vc, _)) = found else {
                 continue;
             };
-            let contract = info.contract.parse::<TrafficContract>().ok()?;
-            let polices = contract.police != Some(Police::Buffer);
-            if let (Some(receive), true) = (kept.request.receive, polices) {
-                let has = receive.rate.map_or(0, |rate| rate.cell_s());
-                let due = info.receive.map_or(1, |rate| rate.cell_s());
-                if has != due {
-                    return Some(format!(
-                        "{address}: the adapter polices {has} cells/s of {due}"
-                    ));
-                }
-            }
             let uses = |n: &&usize| {
                 let held = applications[**n].held.as_ref();
                 held.is_some_and(|held| held.vc == *vc && held.in_use)
