@@ -27,6 +27,7 @@ pub mod control;
 pub mod gap;
 mod given;
 pub mod link;
+mod meter;
 mod on_way;
 pub mod server;
 pub mod sys;

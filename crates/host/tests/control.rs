@@ -106,6 +106,7 @@ fn random_octets_and_mutated_requests_do_no_harm() {
             id: 2,
             ask: Ask::Attach {
                 sizes: attachment_sizes(),
+                user: 0,
                 keep: true,
             },
         }),

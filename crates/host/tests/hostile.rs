@@ -49,6 +49,7 @@ fn files(control: &mut Control) -> (Vec<OwnedFd>, Vec<OwnedFd>, Vec<OwnedFd>) {
     let (mut theirs, mut mine, mut rest) = (Vec::new(), Vec::new(), Vec::new());
     let ask = Ask::Attach {
         sizes: attachment_sizes(),
+        user: 0,
         keep: false,
     };
     let (answer, fds) = control.ask(ask, &[]).unwrap();
@@ -259,7 +260,11 @@ fn what_a_client_leaves_takes_nothing_from_who_comes_next() {
             answer(socket, 1).unwrap();
         }
         let sizes = attachment_sizes();
-        let attach = Ask::Attach { sizes, keep: false };
+        let attach = Ask::Attach {
+            sizes,
+            user: 0,
+            keep: false,
+        };
         shout(&leaver, 2, attach.clone());
         let Answer::Attached { attachment, .. } = answer(&leaver, 2).unwrap() else {
             panic!("attached");

@@ -105,6 +105,7 @@ fn own() {
 fn open(control: &mut Control, vci: u16) -> (Parts, Vec<OwnedFd>) {
     let attach = Ask::Attach {
         sizes: attachment_sizes(),
+        user: 0,
         keep: true,
     };
     let (answer, of_attachment) = control.ask(attach, &[]).unwrap();
@@ -361,7 +362,11 @@ fn what_was_kept_goes_with_its_attachment() {
     assert!(hears_the_end(&third, &mut buffer));
     // An attachment that goes with its connection keeps nothing.
     let sizes = attachment_sizes();
-    let attach = Ask::Attach { sizes, keep: false };
+    let attach = Ask::Attach {
+        sizes,
+        user: 0,
+        keep: false,
+    };
     let (answer, _fds) = starter.ask(attach, &[]).unwrap();
     let Answer::Attached { attachment, .. } = answer else {
         panic!("{answer:?}");

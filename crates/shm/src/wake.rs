@@ -5,7 +5,7 @@ use std::time::Duration;
 use cellgate_core::ring::layout::{PAGE_LEN, attachment};
 use cellgate_core::ring::{AttachmentGeometry, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 
 use crate::ShmError;
 use crate::map::{Access, Map};
@@ -88,22 +88,17 @@ impl Sleeper {
     }
 }
 
-/// The side that wakes a client.
+/// Tells the side that wakes a client when it is to be woken.
 #[derive(Debug)]
 pub struct Waker {
-    eventfd: OwnedFd,
     /// The first page of the client's file: the word that says whether it sleeps.
     words: Map,
     wake: Wake,
 }
 
 impl Waker {
-    /// Wakes the client of an attachment by `eventfd`, the waker's end of [`wake_descriptors`].
-    pub fn new(
-        eventfd: OwnedFd,
-        files: &Files,
-        geometry: &AttachmentGeometry,
-    ) -> Result<Self, ShmError> {
+    /// For the client of an attachment.
+    pub fn new(files: &Files, geometry: &AttachmentGeometry) -> Result<Self, ShmError> {
         let file = files.from_client.as_fd();
         verify(
             file,
@@ -111,21 +106,15 @@ impl Waker {
             Length::Exactly(geometry.from_client_len()),
         )?;
         Ok(Self {
-            eventfd,
             words: Map::file(file, PAGE_LEN, Access::ReadOnly)?,
             wake: Wake::default(),
         })
     }
 
-    /// Wakes the client if it sleeps and was not woken for this sleep; whether it did. Call it
-    /// after what it shall see was published.
-    pub fn wake(&mut self) -> bool {
-        if !self.wake.is_due(self.words.words(), attachment::ASLEEP) {
-            return false;
-        }
-        // EAGAIN means that 2^64 - 2 wake-ups were made: it wakes even then. Nothing else can fail
-        // on an eventfd that this process made and that no other has.
-        let _ = write(&self.eventfd, &1u64.to_ne_bytes());
-        true
+    /// Whether the client sleeps and is to be woken for this sleep. Call it after what it shall
+    /// see was published; who hears `true` rings the waker's end of [`wake_descriptors`].
+    #[must_use = "the client sleeps until somebody wakes it"]
+    pub fn is_due(&mut self) -> bool {
+        self.wake.is_due(self.words.words(), attachment::ASLEEP)
     }
 }

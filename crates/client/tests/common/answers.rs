@@ -182,7 +182,14 @@ impl Server {
             doorbell_slots: 16,
         };
         let (answer, attachment_fds) = control
-            .ask(Ask::Attach { sizes, keep: false }, &[])
+            .ask(
+                Ask::Attach {
+                    sizes,
+                    user: 0,
+                    keep: false,
+                },
+                &[],
+            )
             .unwrap();
         let Answer::Attached {
             attachment,

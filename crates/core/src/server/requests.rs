@@ -417,10 +417,13 @@ impl<B: Bugs> Server<B> {
 
     fn join(&mut self, asker: Asker, number: u32) -> Outcome {
         let sizes = self.config.attachment;
+        let client = self.clients.get(&asker.client);
+        let user = client.map_or(self.config.uid, |client| client.peer.uid);
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = Stage::Joining(asker);
         }
-        self.ask(Pending::Connection(number), AdapterAsk::Attach { sizes });
+        let ask = AdapterAsk::Attach { sizes, user };
+        self.ask(Pending::Connection(number), ask);
         Ok(None)
     }
 

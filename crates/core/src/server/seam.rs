@@ -32,6 +32,8 @@ pub enum AdapterAsk {
     Attach {
         /// Its memory.
         sizes: AttachmentSizes,
+        /// The user that it is of.
+        user: u32,
     },
     /// Removes one. Answered by [`AdapterAnswer::Done`].
     Detach {

@@ -50,13 +50,25 @@ impl<B: Bugs> Server<B> {
             }
             Step::Attach => {
                 let sizes = self.config.attachment;
-                self.begin(number, Stage::Attaching, AdapterAsk::Attach { sizes });
+                let user = self.user_of(number);
+                let ask = AdapterAsk::Attach { sizes, user };
+                self.begin(number, Stage::Attaching, ask);
             }
             Step::Open(attachment) => self.open_at(number, attachment),
             Step::OpenAtHome => self.open_at_home(number),
             Step::Share => self.tell_share(number),
             Step::Rest => self.resume_waiting(number),
         }
+    }
+
+    /// The user that a connection is attached for: whoever uses it, else whose it is.
+    fn user_of(&self, number: u32) -> u32 {
+        let connection = self.connections.get(&number);
+        let user = connection.and_then(|connection| connection.user);
+        let client = user.and_then(|user| self.clients.get(&user.client));
+        let uid = client.map(|client| client.peer.uid);
+        uid.or(connection.map(|connection| connection.uid))
+            .unwrap_or(self.config.uid)
     }
 
     fn begin(&mut self, number: u32, stage: Stage, ask: AdapterAsk) {
@@ -118,7 +130,8 @@ impl<B: Bugs> Server<B> {
         if self.home == Some(Home::None) {
             self.home = Some(Home::Asked);
             let sizes = self.config.attachment;
-            self.ask(Pending::Home, AdapterAsk::Attach { sizes });
+            let user = self.config.uid;
+            self.ask(Pending::Home, AdapterAsk::Attach { sizes, user });
         }
     }
 

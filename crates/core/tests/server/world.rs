@@ -146,7 +146,7 @@ impl FakeAdapter {
 
     pub(crate) fn carry_out(&mut self, ask: AdapterAsk) -> Result<AdapterAnswer, AdapterRefusal> {
         match ask {
-            AdapterAsk::Attach { sizes } => {
+            AdapterAsk::Attach { sizes, .. } => {
                 let index = (0..).map(AttachmentIndex);
                 let attachment = index
                     .into_iter()

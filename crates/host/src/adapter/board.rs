@@ -8,24 +8,24 @@ use cellgate_core::adapter::{
     AttachmentIndex, Board, Command, Completion, Config, Outcome, PortIndex,
 };
 use cellgate_core::wire::CellFormat;
-use cellgate_shm::Waker;
 
 use super::memory::{HostAttachment, HostRegion};
 use super::wake::ring;
+use super::wakers::{Call, FirmwareCpu};
 use crate::link::{PortFaults, QueueCounters, ReceiveEnd, TransmitEnd};
 
 /// What the service thread asks of the firmware thread.
 pub(super) enum HostCommand {
     /// Something for the adapter.
     Adapter(Command<HostRegion, HostAttachment>),
-    /// A new client, and how to wake it.
+    /// A new client, and how it is woken.
     Attach {
         /// The ticket.
         ticket: u64,
         /// The client's memory.
         attachment: HostAttachment,
         /// Wakes the client.
-        bell: Waker,
+        bell: Call,
     },
     /// A port receives from, or transmits into, something else from now on.
     Port {
@@ -67,7 +67,7 @@ pub(super) enum PortEnd {
 )]
 pub(super) enum HostCompletion {
     /// The adapter's.
-    Adapter(Completion<HostRegion, HostAttachment>, Option<Waker>),
+    Adapter(Completion<HostRegion, HostAttachment>, Option<Call>),
     /// Of a port's new ends: those used before.
     Port {
         /// The command's.
@@ -155,7 +155,7 @@ impl BoardPort {
 
 /// A bell whose client the adapter adds or removes just now.
 enum Changing {
-    Attach(u64, Waker),
+    Attach(u64, Call),
     Detach(u64, AttachmentIndex),
 }
 
@@ -167,7 +167,7 @@ pub(super) struct HostBoard {
     ports: Vec<BoardPort>,
     /// Ports from this one on have never been connected to anything.
     connected: usize,
-    bells: Vec<Option<Waker>>,
+    bells: Vec<Option<Call>>,
     /// Clients to wake at the end of the step, and whether each is among them.
     due: Vec<AttachmentIndex>,
     is_due: Vec<bool>,
@@ -177,6 +177,7 @@ pub(super) struct HostBoard {
     taken: u64,
     completions: SyncSender<HostCompletion>,
     service: Arc<OwnedFd>,
+    cpu: Arc<FirmwareCpu>,
 }
 
 /// The firmware's ends of the channels to the service thread.
@@ -189,6 +190,8 @@ pub(super) struct BoardChannels {
     pub(super) completions: SyncSender<HostCompletion>,
     /// Wakes the service thread.
     pub(super) service: Arc<OwnedFd>,
+    /// Where the firmware thread runs.
+    pub(super) cpu: Arc<FirmwareCpu>,
 }
 
 impl HostBoard {
@@ -223,6 +226,7 @@ impl HostBoard {
             taken: 0,
             completions: channels.completions,
             service: channels.service,
+            cpu: channels.cpu,
         }
     }
 
@@ -254,6 +258,7 @@ impl HostBoard {
         }
         self.steps = self.steps.wrapping_add(1);
         if self.steps.is_multiple_of(Self::PUBLISH_EVERY) {
+            self.cpu.note();
             for port in &mut self.ports {
                 port.publish(self.now);
             }
@@ -261,8 +266,7 @@ impl HostBoard {
         self.work
     }
 
-    /// Wakes each client that the step interrupted once: one that keeps saying that it sleeps again
-    /// costs a step no more than one system call.
+    /// Has each client woken that the step interrupted: a system call for each user at most.
     #[inline(always)]
     fn wake_due(&mut self) {
         for index in self.due.drain(..) {
@@ -285,7 +289,7 @@ impl HostBoard {
         }
     }
 
-    fn settle(&mut self, completion: &Completion<HostRegion, HostAttachment>) -> Option<Waker> {
+    fn settle(&mut self, completion: &Completion<HostRegion, HostAttachment>) -> Option<Call> {
         match self.changing.take() {
             Some(Changing::Attach(ticket, bell)) if ticket == completion.ticket => match completion
                 .result
@@ -553,6 +557,7 @@ mod tests {
             posted: Arc::default(),
             completions: completions.0,
             service: Arc::new(wake_descriptor().unwrap()),
+            cpu: Arc::new(FirmwareCpu::unknown()),
         };
         let lines = (0..ports).map(|_| Arc::default()).collect();
         HostBoard::new(&config, lines, channels)

@@ -24,6 +24,7 @@ impl Service {
                     completion.attachment,
                 ));
                 drop(bell);
+                self.wakers.forget_absent();
                 if let Some(pending) = self.settle(ticket) {
                     self.conclude(pending, result);
                 }

@@ -36,7 +36,10 @@ impl From<ShmError> for ControlError {
 /// A client's memory, all three views of it.
 pub(super) struct MadeAttachment {
     pub(super) attachment: HostAttachment,
-    pub(super) bell: Waker,
+    /// When the client is to be woken.
+    pub(super) asleep: Waker,
+    /// What wakes it.
+    pub(super) bell: OwnedFd,
     pub(super) files: Arc<Files>,
     pub(super) watch: Arc<OwnedFd>,
 }
@@ -50,7 +53,8 @@ pub(super) fn make_attachment(
     let (bell, watch) = wake_descriptors()?;
     Ok(MadeAttachment {
         attachment,
-        bell: Waker::new(bell, &files, geometry)?,
+        asleep: Waker::new(&files, geometry)?,
+        bell,
         files: Arc::new(files),
         watch: Arc::new(watch),
     })

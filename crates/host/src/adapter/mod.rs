@@ -7,13 +7,14 @@
 //! <---------------- replies <- completions <--channel--- HostBoard::complete
 //!                                                        ports, event queues, doorbells:
 //! clients, senders <------------ shared memory --------> nothing of it passes the service thread
+//! clients <-- their eventfds -- a thread for each user <-- its bell
 //! ```
 //!
 //! The firmware thread never allocates, never waits, and makes no system call but writes to
-//! eventfds and, for ports with a pseudowire, `recvmmsg` and `sendmsg` that do not wait
-//! ([`udp`](crate::link::udp) says when). Memory is made, populated and freed by the service
-//! thread, sockets are opened and closed by it; what came from others is closed by threads that
-//! nobody waits for (`given`).
+//! eventfds that only threads of this process wait at and, for ports with a pseudowire, `recvmmsg`
+//! and `sendmsg` that do not wait ([`udp`](crate::link::udp) says when). Memory is made, populated
+//! and freed by the service thread, sockets are opened and closed by it; what came from others is
+//! closed by threads that nobody waits for (`given`).
 
 mod board;
 mod completions;
@@ -26,6 +27,7 @@ mod service;
 mod start;
 mod take_up;
 pub(crate) mod wake;
+mod wakers;
 mod wires;
 
 use std::path::PathBuf;

@@ -66,7 +66,7 @@ impl Service {
         match ask {
             Ask::Hello { .. } => self.hello(asker),
             Ask::Connect => self.connect(asker)?,
-            Ask::Attach { sizes, keep } => self.attach(asker, sizes, keep)?,
+            Ask::Attach { sizes, user, keep } => self.attach(asker, sizes, user, keep)?,
             Ask::Detach { attachment } => self.detach(asker, attachment)?,
             Ask::Open {
                 request,
@@ -181,13 +181,15 @@ impl Service {
         Ok(())
     }
 
-    fn attach(&mut self, asker: Asker, sizes: AttachmentSizes, keep: bool) -> Handled {
+    fn attach(&mut self, asker: Asker, sizes: AttachmentSizes, user: u32, keep: bool) -> Handled {
         let geometry = AttachmentGeometry::new(sizes)
             .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
         let octets = geometry.from_adapter_len() + geometry.from_client_len();
         let charge = self.budget.charge(octets as u64)?;
         let files_generation = self.generation();
         let made = make_attachment(&geometry, files_generation)?;
+        let bell = self.wakers.client(user, made.bell, made.asleep);
+        let bell = bell.map_err(|error| ControlError::Kernel(error.to_string()))?;
         let pending = Pending::Attach {
             asker,
             keep,
@@ -197,7 +199,7 @@ impl Service {
             watch: made.watch,
             charge,
         };
-        let (attachment, bell) = (made.attachment, made.bell);
+        let attachment = made.attachment;
         self.post(pending, |ticket| HostCommand::Attach {
             ticket,
             attachment,

@@ -17,6 +17,7 @@ use super::records::{
     PortRecord, VcRecord,
 };
 use super::wake::silence;
+use super::wakers::Wakers;
 use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive};
 use crate::gap::Gaps;
 use crate::given::{Given, given};
@@ -58,6 +59,7 @@ pub(super) struct Service {
     pub(super) chores: VecDeque<Chore>,
     pub(super) stopping: bool,
     channels: ServiceChannels,
+    pub(super) wakers: Wakers,
     pending: BTreeMap<u64, Pending>,
     listener: Option<OwnedFd>,
     next_connection: ConnectionId,
@@ -81,6 +83,7 @@ impl Service {
         scheduling: Scheduling,
         gaps: Arc<Gaps>,
         channels: ServiceChannels,
+        wakers: Wakers,
         ports: Vec<PortRecord>,
         listener: Option<OwnedFd>,
     ) -> Self {
@@ -95,6 +98,7 @@ impl Service {
             chores: VecDeque::new(),
             stopping: false,
             channels,
+            wakers,
             pending: BTreeMap::new(),
             listener,
             next_connection: 0,

@@ -12,6 +12,7 @@ use super::firmware::{self, Firmware};
 use super::records::PortRecord;
 use super::service::{COMMANDS_MAX, Service, ServiceChannels};
 use super::wake::ring;
+use super::wakers::{FirmwareCpu, Wakers};
 use super::{AdapterError, AdapterOptions};
 use crate::clock::MonotonicClock;
 use crate::gap::Gaps;
@@ -32,6 +33,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let (completion_sender, completions) = sync_channel(COMMANDS_MAX);
     let posted = Arc::new(AtomicU64::new(0));
     let wake = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
+    let cpu = Arc::new(FirmwareCpu::unknown());
     let gaps = Arc::new(Gaps::new(options.gap_threshold_ns));
     let stop = Arc::new(AtomicBool::new(false));
     let ports: Vec<PortRecord> = options
@@ -49,6 +51,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         posted: Arc::clone(&posted),
         completions: completion_sender,
         service: Arc::clone(&wake),
+        cpu: Arc::clone(&cpu),
     };
     let (thread, scheduling) = start_firmware(
         &options,
@@ -66,7 +69,8 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         completions,
         wake,
     };
-    let mut service = Service::new(options, scheduling, gaps, channels, ports, listener);
+    let wakers = Wakers::new(cpu, scheduling.pinned);
+    let mut service = Service::new(options, scheduling, gaps, channels, wakers, ports, listener);
     // The first connection always finds room.
     let _ = service.adopt(control.into(), true);
     let served = service.run(|| thread.is_finished());

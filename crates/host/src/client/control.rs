@@ -114,7 +114,10 @@ impl Control {
     /// # Errors
     /// As [`Control::ask`].
     pub fn attach(&mut self, sizes: AttachmentSizes, keep: bool) -> Result<Attached, ClientError> {
-        let (answer, fds) = self.ask(Ask::Attach { sizes, keep }, &[])?;
+        let (answer, fds) = {
+            let user = rustix::process::getuid().as_raw();
+            self.ask(Ask::Attach { sizes, user, keep }, &[])?
+        };
         let Answer::Attached {
             attachment,
             sizes,

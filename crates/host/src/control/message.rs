@@ -55,6 +55,8 @@ pub enum Ask {
     Attach {
         /// Its memory.
         sizes: AttachmentSizes,
+        /// Whose it is: clients of one user are woken by one thread.
+        user: u32,
         /// When this connection ends, the VCs of the attachment stay open.
         keep: bool,
     },

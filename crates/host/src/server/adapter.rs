@@ -547,7 +547,11 @@ fn refusal(error: ControlError) -> AdapterRefusal {
 
 fn control_ask(ask: AdapterAsk) -> Ask {
     match ask {
-        AdapterAsk::Attach { sizes } => Ask::Attach { sizes, keep: true },
+        AdapterAsk::Attach { sizes, user } => Ask::Attach {
+            sizes,
+            user,
+            keep: true,
+        },
         AdapterAsk::Detach { attachment } => Ask::Detach { attachment },
         AdapterAsk::Open {
             request,

@@ -202,7 +202,7 @@ impl Terminal {
 impl Book {
     fn answer(&mut self, ask: AdapterAsk) -> AdapterAnswer {
         match ask {
-            AdapterAsk::Attach { sizes } => {
+            AdapterAsk::Attach { sizes, .. } => {
                 self.made += 1;
                 AdapterAnswer::Attached {
                     // A server keeps fewer than 65,536.

@@ -200,7 +200,7 @@ impl Process {
     ) -> Result<AdapterAnswer, AdapterRefusal> {
         let none = || AdapterRefusal::Refused(Refusal::StaleVc);
         match (ask, outcome) {
-            (AdapterAsk::Attach { sizes }, Outcome::Attached(attachment)) => {
+            (AdapterAsk::Attach { sizes, .. }, Outcome::Attached(attachment)) => {
                 self.made += 1;
                 let files_generation = self.made;
                 let one = KeptAttachment {
