@@ -11,8 +11,8 @@ use crate::gap::{GapDetector, Gaps};
 pub(super) type Firmware = (Adapter<HostRegion, HostAttachment>, HostBoard);
 
 /// Runs the firmware until `stop`. It allocates nothing, waits for nothing, and makes no system
-/// call but writes to eventfds of this process alone, those of pseudowires, the clock's if the kernel has no vDSO for it,
-/// and, with `yields`, giving the CPU away after an idle step.
+/// call but writes to eventfds of this process alone, those of pseudowires, the clock's if the
+/// kernel has no vDSO for it, and, with `yields`, giving the CPU away after an idle step.
 ///
 /// What it ran comes back, so that its memory is freed by another thread.
 pub(super) fn run(firmware: Firmware, gaps: &Gaps, stop: &AtomicBool, yields: bool) -> Firmware {
