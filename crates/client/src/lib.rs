@@ -59,7 +59,7 @@ pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Change, ConnectionInfo,
     CounterRecord, CounterSnapshot, Description, DeviceCounts, DeviceInfo, DeviceSpec, EndReason,
     InAtmArpCounts, Indication, InterfaceInfo, InterfaceSpec, Link, MessageKind, Open, PingFlow,
-    Quota, Refused, Resource, ResourceInfo, ServerSection, Settings, Shortage, UserQuota,
+    Quota, Refused, Reserve, Resource, ResourceInfo, ServerSection, Settings, Shortage, UserQuota,
     UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;

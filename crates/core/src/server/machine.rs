@@ -99,6 +99,8 @@ pub(super) struct Work {
 pub(super) struct Client {
     pub(super) peer: Peer,
     pub(super) worker: bool,
+    /// Groups of its process, as far as anything depends on them.
+    groups: Vec<u32>,
     /// When it is hung up; none: it has said hello.
     greeting_until: Option<Time>,
     pub(super) connection: Option<u32>,
@@ -123,6 +125,7 @@ impl Client {
         Self {
             peer,
             worker: false,
+            groups: Vec::new(),
             greeting_until: None,
             connection: None,
             in_turn: false,
@@ -374,6 +377,20 @@ impl<B: Bugs> Server<B> {
     pub fn greeted(&self, client: ClientId) -> Option<Peer> {
         let client = self.clients.get(&client)?;
         client.greeting_until.is_none().then_some(client.peer)
+    }
+
+    /// The process at the other end of a control socket is in these groups, and in no other that
+    /// [`ServerConfig::reserves`] names.
+    pub fn handle_groups(&mut self, client: ClientId, groups: Vec<u32>) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.groups = groups;
+        }
+    }
+
+    /// What [`handle_groups`](Self::handle_groups) told of a client.
+    pub fn groups_of(&self, client: ClientId) -> &[u32] {
+        let client = self.clients.get(&client);
+        client.map_or(&[], |client| &client.groups)
     }
 
     /// The number of the connection that a client has.

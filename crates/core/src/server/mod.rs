@@ -29,6 +29,7 @@ mod planted;
 mod possible;
 mod refused;
 mod requests;
+mod reserve;
 mod seam;
 mod settings;
 mod settle;
@@ -56,6 +57,7 @@ pub use planted::{Bugs, Planted, Sound};
 pub use possible::Possible;
 pub use refused::{Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
+pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
 };

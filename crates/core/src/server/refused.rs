@@ -80,6 +80,15 @@ fn quota_of(user: Option<u32>) -> String {
     user.map_or_else(String::new, |uid| format!(" in the quota of user {uid}"))
 }
 
+fn who(users: &[u32], groups: &[u32]) -> String {
+    let users = users.iter().map(|uid| match uid {
+        0 => "root".to_owned(),
+        uid => format!("user {uid}"),
+    });
+    let groups = groups.iter().map(|gid| format!("group {gid}"));
+    users.chain(groups).collect::<Vec<_>>().join(", ")
+}
+
 fn offered(offer: Option<&str>) -> String {
     offer.map_or_else(String::new, |offer| format!("; this would fit: {offer}"))
 }
@@ -163,6 +172,18 @@ pub enum Refused {
     /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
+    /// The address is for governors, and for those whom the configuration names.
+    #[error(
+        "the address is reserved: only {} may open it (VCIs below 32 are for signalling, ILMI and \
+         OAM flows; the configuration may reserve others, and name who has them)",
+        who(users, groups)
+    )]
+    Reserved {
+        /// The users who may open it.
+        users: Vec<u32>,
+        /// The groups whose members may.
+        groups: Vec<u32>,
+    },
     /// Its user has connections in as many blocks of 16,384 addresses as one user may.
     #[error(
         "this user has connections in {most} blocks of 16,384 addresses (VPI and the upper 2 bits \

@@ -7,8 +7,9 @@ use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan, Share};
 use super::{
-    AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
-    LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage, descriptions,
+    AdapterAsk, AdapterInfo, Address, Bugs, ClientId, Confirm, ConnectionInfo, Enclosed, EndReason,
+    Grant, LIST_MAX, OWN_VCI_MIN, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
+    descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -285,6 +286,7 @@ impl<B: Bugs> Server<B> {
             return Err(Refused::AdapterAway);
         }
         let Found { address, port } = self.find_interface(&open.address)?;
+        self.check_reserved(asker.client, peer.uid, &address)?;
         let contract: TrafficContract = open.contract.parse()?;
         let open = Open {
             address: address.clone(),
@@ -340,6 +342,31 @@ impl<B: Bugs> Server<B> {
         }
         self.insert(connection);
         Ok(None)
+    }
+
+    /// Some addresses are for governors, and for whom the configuration names.
+    fn check_reserved(&self, client: ClientId, uid: u32, at: &Address) -> Result<(), Refused> {
+        if self.is_governor(uid) {
+            return Ok(());
+        }
+        let covering = self.config.reserves.iter();
+        let covering = covering.filter(|one| one.covers(at.interface.as_deref(), at.vc));
+        let (mut users, mut groups) = (BTreeSet::new(), BTreeSet::new());
+        let mut reserved = at.vc.vci() < OWN_VCI_MIN;
+        for reserve in covering {
+            users.extend(&reserve.users);
+            groups.extend(&reserve.groups);
+            reserved = true;
+        }
+        let mut mine = self.groups_of(client).iter();
+        if !reserved || users.contains(&uid) || mine.any(|group| groups.contains(group)) {
+            return Ok(());
+        }
+        users.extend([0, self.config.uid]);
+        Err(Refused::Reserved {
+            users: users.into_iter().collect(),
+            groups: groups.into_iter().collect(),
+        })
     }
 
     /// Each block of addresses in use costs the adapter a part of its lookup.

@@ -5,6 +5,7 @@ mod connections;
 mod describe;
 mod law;
 mod quota;
+mod reserves;
 mod restart;
 mod shares;
 mod storm;

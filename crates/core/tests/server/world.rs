@@ -86,6 +86,7 @@ pub(crate) fn config() -> ServerConfig {
             interfaces: 4,
             hello_ns: 1_000_000_000,
         },
+        reserves: Vec::new(),
     }
 }
 

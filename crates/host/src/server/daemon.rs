@@ -1,6 +1,7 @@
 mod devices;
 mod settings;
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -332,6 +333,7 @@ impl Daemon {
                 Ok(socket) => {
                     if let Ok((client, peer)) = self.applications.adopt(socket.into()) {
                         self.server.handle_connect(self.now, client, peer);
+                        self.tell_groups(client);
                         self.settle();
                     }
                 }
@@ -342,6 +344,18 @@ impl Daemon {
                     return;
                 }
             }
+        }
+    }
+
+    /// Tells in which groups a process is, of those that something depends on.
+    fn tell_groups(&mut self, client: ClientId) {
+        let reserves = &self.options.config.reserves;
+        let groups = reserves.iter().flat_map(|reserve| &reserve.groups);
+        let groups: BTreeSet<u32> = groups.copied().collect();
+        // A worker's socket is this process's own: it was told who asked for it.
+        if !self.workers.is_one(client) {
+            let groups = self.applications.groups(client, &groups);
+            self.server.handle_groups(client, groups);
         }
     }
 
@@ -397,6 +411,10 @@ impl Daemon {
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
                 self.taken_up = Some(hello);
+                let clients = self.applications.clients();
+                clients
+                    .into_iter()
+                    .for_each(|client| self.tell_groups(client));
                 self.settle();
                 self.resume_workers();
             }
@@ -573,6 +591,10 @@ impl Daemon {
         if let Some(hello) = adapter {
             fit(&mut next, &self.notes, hello);
         }
+        let clients = self.applications.clients();
+        clients
+            .into_iter()
+            .for_each(|client| self.tell_groups(client));
         self.server.handle_config(self.now, next);
         self.operator.change(config);
     }

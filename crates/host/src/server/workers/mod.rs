@@ -292,6 +292,12 @@ impl Workers {
         Some((number, uid, address, vc))
     }
 
+    /// Whether a worker is behind a control socket.
+    pub(super) fn is_one(&self, client: ClientId) -> bool {
+        let mut workers = self.workers.values();
+        workers.any(|worker| worker.client == Some(client))
+    }
+
     /// What the adapter is to keep for the worker behind a control socket, under `attachment`.
     pub(super) fn keep(
         &mut self,

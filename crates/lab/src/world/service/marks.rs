@@ -374,6 +374,7 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::Interface(_) => "interface",
         Refused::InterfaceInUse { .. } => "interface_in_use",
         Refused::AddressInUse => "address_in_use",
+        Refused::Reserved { .. } => "reserved",
         Refused::AddressBlocks { .. } => "address_blocks",
         Refused::Adapter(_) => "adapter",
         Refused::AdapterAway => "adapter_away",
