@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::awaiting::Awaiting;
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
@@ -49,6 +50,10 @@ pub struct Server<B = Sound> {
     pub(super) last_number: u32,
     last_indication: u64,
     pub(super) work: Work,
+    /// In the order in which they came.
+    pub(super) awaiting: Vec<Awaiting>,
+    /// Of the input that is being handled.
+    pub(super) now: Time,
 }
 
 /// From one time that links are asked for again to the next, in nanoseconds.
@@ -114,6 +119,8 @@ pub(super) struct Client {
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
     pub(super) wanted: Option<(Address, TrafficContract)>,
+    /// How long its request in turn waits for what is on its way back, once it does.
+    pub(super) patience: Option<Time>,
     /// It was taken up, and has not said yet that it has heard so: the Indication's number. What it
     /// has said to servers before is left unread: one may have confirmed it.
     unheard: Option<u64>,
@@ -134,6 +141,7 @@ impl Client {
             monitors: false,
             may_have_closed: false,
             wanted: None,
+            patience: None,
             unheard: None,
         }
     }
@@ -174,10 +182,12 @@ impl<B: Bugs> Server<B> {
             last_number: 0,
             last_indication: 0,
             work: Work::default(),
+            awaiting: Vec::new(),
+            now: Time::ZERO,
         }
     }
 
-    /// What is promised.
+    /// What is taken: what is promised, and what is on its way back.
     pub const fn admission(&self) -> &Admission<B> {
         &self.admission
     }
@@ -340,9 +350,11 @@ impl<B: Bugs> Server<B> {
         self.run(now);
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello.
+    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello, or a
+    /// request has waited long enough.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.clients.values().filter_map(|c| c.greeting_until).min()
+        let greetings = self.clients.values().filter_map(|c| c.greeting_until);
+        greetings.chain(self.patience_ends()).min()
     }
 
     /// What is to be done next, in this order.
@@ -352,6 +364,8 @@ impl<B: Bugs> Server<B> {
 
     /// Does what an input has made due, until nothing is.
     fn run(&mut self, now: Time) {
+        self.now = now;
+        self.work.freed |= self.patience_ends().is_some_and(|until| until <= now);
         let silent = |client: &Client| client.greeting_until.is_some_and(|until| until <= now);
         let silent = self.clients.iter().filter(|(_, client)| silent(client));
         for client in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -366,6 +380,7 @@ impl<B: Bugs> Server<B> {
             } else if let Some(client) = self.work.turn.pop_first() {
                 self.next_in_turn(client);
             } else if core::mem::take(&mut self.work.freed) {
+                self.resume_awaiting();
                 self.offer_growth();
             } else {
                 break;
@@ -411,7 +426,7 @@ impl<B: Bugs> Server<B> {
     /// Whether a connection is there only until it is closed.
     pub fn is_closing(&self, number: u32) -> bool {
         let connection = self.connections.get(&number);
-        connection.is_some_and(|connection| connection.user.is_none() && !connection.permanent)
+        connection.is_some_and(|connection| !connection.is_wanted())
     }
 
     /// Whether this user may do what concerns everybody.
@@ -544,6 +559,7 @@ impl<B: Bugs> Server<B> {
         let Some(state) = self.clients.remove(&client) else {
             return;
         };
+        self.awaiting.retain(|one| !one.is_of(client));
         if let Some(number) = state.connection
             && !self.bugs.planted(Planted::HungUpStays)
         {
@@ -576,6 +592,7 @@ impl<B: Bugs> Server<B> {
         state.unconfirmed = state.unconfirmed.saturating_sub(1);
         if in_turn {
             state.in_turn = false;
+            state.patience = None;
             self.work.turn.insert(client);
         }
         self.say(client, FromServer::Confirm { id, result }, enclosed);

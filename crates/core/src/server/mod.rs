@@ -13,6 +13,7 @@
 mod address;
 mod admission;
 mod answers;
+mod awaiting;
 mod config;
 mod connection;
 mod counters;

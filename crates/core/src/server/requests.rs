@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::awaiting::Lacking;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
@@ -296,33 +297,56 @@ impl<B: Bugs> Server<B> {
         let plan = self.circumstances(&open, port, worker).plan(&contract)?;
         let ignored = self.bugs.planted(Planted::AddressNotLooked);
         let there = self.addresses.get(&(port, address.vc)).copied();
-        if let Some(number) = there.filter(|_| !ignored) {
-            if self.is_closing(number) {
-                let request = match permanent {
-                    true => Request::Add(open),
-                    false => Request::Open(open),
-                };
-                self.wait_for(number, (asker, request, None));
-                return Ok(None);
-            }
+        let there = there.filter(|_| !ignored);
+        let closing = there.is_some_and(|number| self.is_closing(number));
+        if let (Some(number), false) = (there, closing) {
             let contract = open.contract;
             return match permanent && self.is_added_by(number, asker, peer) {
                 true => Ok(Some(Confirm::Added { contract })),
                 false => Err(Refused::AddressInUse),
             };
         }
-        self.check_block(peer.uid, port, address.vc)?;
+        if self.is_awaited(port, address.vc) && !ignored {
+            return Err(Refused::AddressInUse);
+        }
+        self.check_block(peer.uid, port, address.vc, Connection::is_wanted)?;
         let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
-        let grant = match self.admission.admit(peer.uid, port, plan.demand) {
+        let promised = self.promised();
+        if let Err(shortage) = promised.check(peer.uid, port, &plan.demand) {
+            let fits = |plan: Plan| promised.check(peer.uid, port, &plan.demand).is_ok();
+            let circumstances = self.circumstances(&open, port, worker);
+            let offer = circumstances.offer(&contract, &shortage, fits);
+            if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
+                client.wanted = Some((address, contract));
+            }
+            return Err(with_offer(shortage, offer));
+        }
+        let granted = match closing {
+            true => Err(Refused::AddressInUse),
+            false => self
+                .check_block(peer.uid, port, address.vc, |_| true)
+                .and_then(|()| {
+                    let granted = self.admission.admit(peer.uid, port, plan.demand);
+                    granted.map_err(Refused::Admission)
+                }),
+        };
+        let grant = match granted {
             Ok(grant) => grant,
-            Err(shortage) => {
-                let fits = |plan: Plan| self.admission.check(peer.uid, port, &plan.demand).is_ok();
-                let circumstances = self.circumstances(&open, port, worker);
-                let offer = circumstances.offer(&contract, &shortage, fits);
-                if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-                    client.wanted = Some((address, contract));
-                }
-                return Err(with_offer(shortage, offer));
+            Err(refused) => {
+                let request = match permanent {
+                    true => Request::Add(open),
+                    false => Request::Open(open),
+                };
+                let lacking = Lacking {
+                    uid: peer.uid,
+                    port,
+                    demand: plan.demand,
+                    opens: Some(address.vc),
+                };
+                return match self.awaits(asker, request, lacking, None) {
+                    true => Ok(None),
+                    false => Err(refused),
+                };
             }
         };
         self.last_number = number;
@@ -370,9 +394,16 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Each block of addresses in use costs the adapter a part of its lookup.
-    fn check_block(&self, uid: u32, port: PortIndex, vc: VpiVci) -> Result<(), Refused> {
+    fn check_block(
+        &self,
+        uid: u32,
+        port: PortIndex,
+        vc: VpiVci,
+        counts: impl Fn(&Connection) -> bool,
+    ) -> Result<(), Refused> {
         let block = |port, vc: VpiVci| (port, vc.bits() >> Config::BLOCK_BITS);
-        let of_user = self.connections.values().filter(|one| one.uid == uid);
+        let of_user = self.connections.values();
+        let of_user = of_user.filter(|one| one.uid == uid && counts(one));
         let blocks: BTreeSet<_> = of_user.map(|one| block(one.port, one.address.vc)).collect();
         let most = self.config.limits.blocks.div_ceil(4);
         let has = blocks.len() as u64 >= most.into() && !blocks.contains(&block(port, vc));
@@ -470,16 +501,30 @@ impl<B: Bugs> Server<B> {
             circumstances.keep_memory(plan, open.sizes)
         };
         let plan = plan(&contract)?;
-        if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
+        let promised = self.promised();
+        if let Err(shortage) = promised.check_change(held, &plan.demand) {
             let fits = |plan: Plan| {
                 let plan = circumstances.keep_memory(plan, open.sizes);
-                plan.is_ok_and(|plan| self.admission.check_change(held, &plan.demand).is_ok())
+                plan.is_ok_and(|plan| promised.check_change(held, &plan.demand).is_ok())
             };
             let offer = circumstances.offer(&contract, &shortage, fits);
             if let (Some(connection), false) = (self.connections.get_mut(&number), set) {
                 connection.wanted = Some(contract);
             }
             return Err(with_offer(shortage, offer));
+        }
+        if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
+            let lacking = Lacking {
+                uid: connection.uid,
+                port,
+                demand: plan.demand.beyond(held.demand()),
+                opens: None,
+            };
+            let request = change_request(connection, text, set);
+            return match self.awaits(asker, request, lacking, None) {
+                true => Ok(None),
+                false => Err(Refused::Admission(shortage)),
+            };
         }
         let more = self.admission.take_more(held, &plan.demand);
         self.ask_modify(asker, number, plan, more, set);
@@ -616,6 +661,18 @@ impl<B: Bugs> Server<B> {
         };
         self.ask(Pending::Loopback(asker, uid), ask);
         Ok(None)
+    }
+}
+
+/// What asks for a change of contract.
+pub(super) fn change_request(connection: &Connection, contract: &str, set: bool) -> Request {
+    let contract = contract.to_owned();
+    match set {
+        true => Request::Set {
+            address: connection.address.clone(),
+            contract,
+        },
+        false => Request::Modify { contract },
     }
 }
 

@@ -1,6 +1,7 @@
 //! The protocol server: what applications hear, what the adapter is asked, what stays promised.
 
 mod admission;
+mod awaiting;
 mod connections;
 mod describe;
 mod law;
