@@ -5,8 +5,9 @@ use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bugs, ClientId,
-    Confirm, Enclosed, FromClient, FromServer, Health, Indication, Output, Peer, Planted, Refused,
-    Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket, VERSION,
+    Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output, Peer,
+    Planted, Refused, Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket,
+    VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -205,15 +206,11 @@ impl<B: Bugs> Server<B> {
     }
 
     fn connect(&mut self, now: Time, client: ClientId, peer: Peer, worker: bool) {
-        let limits = &self.config.limits;
-        let of_user = self.clients.values().filter(|c| c.peer.uid == peer.uid);
-        let crowded = self.clients.len() as u64 >= limits.clients.into()
-            || !self.is_governor(peer.uid)
-                && of_user.count() as u64 >= limits.clients_per_user.into();
-        if crowded {
+        let limits = self.config.limits;
+        if let Err(refused) = self.check_crowd(peer.uid) {
             let message = FromServer::Confirm {
                 id: 0,
-                result: Err(Refused::TooMany),
+                result: Err(refused),
             };
             self.say(client, message, Enclosed::Nothing);
             self.outputs.push_back(Output::HangUp { client });
@@ -226,6 +223,31 @@ impl<B: Bugs> Server<B> {
             self.clients.insert(client, client_state);
         }
         self.run(now);
+    }
+
+    /// Whether there is room for another control socket of this user. A sixteenth is kept for those
+    /// who govern: they must be able to end what others have.
+    fn check_crowd(&self, uid: u32) -> Result<(), Refused> {
+        let Limits {
+            clients,
+            clients_per_user,
+            ..
+        } = self.config.limits;
+        let governs = self.is_governor(uid);
+        let users = self.clients.values().map(|client| client.peer.uid);
+        let of_user = users.clone().filter(|other| *other == uid).count() as u64;
+        if !governs && of_user >= clients_per_user.into() {
+            let most = clients_per_user;
+            return Err(Refused::full_of_user(Crowd::ControlSockets, most, uid));
+        }
+        let most = match governs {
+            true => clients,
+            false => clients - clients / 16,
+        };
+        match self.clients.len() as u64 >= most.into() {
+            true => Err(Refused::full(Crowd::ControlSockets, most, users)),
+            false => Ok(()),
+        }
     }
 
     /// A message came. `capability` is the VC that the descriptor which came along belongs to: the
@@ -442,7 +464,12 @@ impl<B: Bugs> Server<B> {
         if state.unconfirmed >= limit {
             let message = FromServer::Confirm {
                 id,
-                result: Err(Refused::TooMany),
+                result: Err(Refused::Full {
+                    of: Crowd::Requests,
+                    most: limit,
+                    quota: None,
+                    holder: None,
+                }),
             };
             return self.say(client, message, Enclosed::Nothing);
         }

@@ -56,7 +56,7 @@ pub use message::{
 };
 pub use planted::{Bugs, Planted, Sound};
 pub use possible::Possible;
-pub use refused::{Refused, Resource, Shortage};
+pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use seam::{

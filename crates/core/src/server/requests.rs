@@ -8,9 +8,9 @@ use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan, Share};
 use super::{
-    AdapterAsk, AdapterInfo, Address, Bugs, ClientId, Confirm, ConnectionInfo, Enclosed, EndReason,
-    Grant, LIST_MAX, OWN_VCI_MIN, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
-    descriptions,
+    AdapterAsk, AdapterInfo, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed,
+    EndReason, Grant, LIST_MAX, OWN_VCI_MIN, Open, Peer, PingFlow, Planted, Refused, Request,
+    Shortage, descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -231,8 +231,15 @@ impl<B: Bugs> Server<B> {
         let others = self.clients.iter();
         let others = others.filter(|(id, one)| one.monitors && **id != asker.client);
         let mine = others.clone().filter(|(_, one)| Some(one.peer.uid) == uid);
-        if others.count() as u64 >= of_all || mine.count() as u64 >= of_user {
-            return Err(Refused::TooMany);
+        let most = |most: u64| u32::try_from(most).unwrap_or(u32::MAX);
+        if let Some(uid) = uid.filter(|uid| !self.is_governor(*uid))
+            && mine.count() as u64 >= of_user
+        {
+            return Err(Refused::full_of_user(Crowd::Monitors, most(of_user), uid));
+        }
+        if others.clone().count() as u64 >= of_all {
+            let users = others.map(|(_, one)| one.peer.uid);
+            return Err(Refused::full(Crowd::Monitors, most(of_all), users));
         }
         if let Some(client) = self.clients.get_mut(&asker.client) {
             client.monitors = true;
@@ -651,7 +658,8 @@ impl<B: Bugs> Server<B> {
         let mine = |pending: &&Pending| matches!(pending, Pending::Loopback(_, of) if *of == uid);
         let out = self.tickets.values().filter(mine).count();
         if out >= LOOPBACKS_PER_USER && !self.is_governor(uid) {
-            return Err(Refused::TooMany);
+            let most = LOOPBACKS_PER_USER as u32;
+            return Err(Refused::full_of_user(Crowd::LoopbackCells, most, uid));
         }
         let ask = AdapterAsk::Ping {
             port: found.port,

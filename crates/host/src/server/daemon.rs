@@ -22,6 +22,7 @@ use sd_notify::NotifyState;
 use super::adapter::{AdapterSide, Told};
 use super::applications::{Applications, Heard as Word, MESSAGES_PER_TURN, is_hung_up};
 use super::config::Laws;
+use super::descriptors::Descriptors;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
 use super::take_up::Left;
@@ -656,6 +657,7 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
         .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
     config.admission.memory = hello.memory_max.saturating_sub(own as u64);
     config.admission.connections = hello.config.vcs.into();
+    Descriptors::of_process().bound(config);
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;
 }

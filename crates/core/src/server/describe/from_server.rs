@@ -265,6 +265,8 @@ examples! { Refused:
     "adapter_away", Self::AdapterAway, r#""adapter_away""#;
     "kernel", Self::Kernel(_), r#"{"kernel":"Too many open files in system (os error 23)"}"#;
     "no_return", Self::NoReturn, r#""no_return""#;
+    "full", Self::Full { .. },
+        r#"{"full":{"of":"control_sockets","most":1024,"quota":1001,"holder":null}}"#;
     "too_many", Self::TooMany, r#""too_many""#;
 }
 

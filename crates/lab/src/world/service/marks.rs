@@ -380,6 +380,7 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::AdapterAway => "adapter_away",
         Refused::Kernel(_) => "kernel",
         Refused::NoReturn => "no_return",
+        Refused::Full { .. } => "full",
         Refused::TooMany => "too_many",
     }
 }
