@@ -239,6 +239,26 @@ fn a_caret_stands_under_a_mistake() {
 }
 
 #[test]
+fn strict_says_where_numbers_wrap() {
+    for (contract_text, printed, told) in [
+        (
+            "cbr:pcr=4.3Gbps",
+            "cbr:pcr=13106",
+            "else cbr:pcr=11197916\n",
+        ),
+        ("cbr:sdu=4294967297", "cbr:max_sdu=1", "at octet 8)\n"),
+        ("cbr:pcr=7", "cbr:pcr=7", ""),
+    ] {
+        let output = contract(&[contract_text, "--strict"]);
+        assert_eq!(output.status.code(), Some(0), "of {contract_text}");
+        assert_eq!(text(&output.stdout).lines().next(), Some(printed));
+        let errors = text(&output.stderr);
+        assert!(errors.ends_with(told), "{contract_text}: {errors}");
+        assert_eq!(errors.is_empty(), told.is_empty(), "{errors}");
+    }
+}
+
+#[test]
 fn json_tells_the_place_of_a_mistake() {
     let output = contract(&["ubr,", "--json"]);
     assert_eq!(output.status.code(), Some(2));

@@ -225,15 +225,22 @@ impl Admin {
     /// # Errors
     /// The server is gone.
     pub fn settings(&mut self) -> Result<Settings, Error> {
-        let mut users = Vec::new();
+        let (mut users, mut reserves) = (Vec::new(), Vec::new());
         let mut from = 0;
         loop {
             match self.ask(Request::Settings { from })? {
                 Confirm::Settings(mut settings) => {
                     users.append(&mut settings.users);
+                    reserves.append(&mut settings.reserves);
                     match settings.next.take() {
                         Some(next) if next > from => from = next,
-                        _ => return Ok(Settings { users, ..*settings }),
+                        _ => {
+                            return Ok(Settings {
+                                users,
+                                reserves,
+                                ..*settings
+                            });
+                        }
                     }
                 }
                 other => return Err(unexpected(&other)),

@@ -203,7 +203,8 @@ impl Control {
         fds: &[BorrowedFd<'_>],
     ) -> Result<Confirmed, Error> {
         let deadline = self.deadline();
-        self.say(message, fds, deadline)?;
+        let said = self.say(message, fds, deadline);
+        said.map_err(|error| self.last_word(error))?;
         loop {
             match self.receive()? {
                 Some((FromServer::Confirm { id: of, result }, fds)) if of == id || of == 0 => {
@@ -232,6 +233,20 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Why the server has hung up, if it said so before: what it said stands.
+    fn last_word(&mut self, error: Error) -> Error {
+        while let (Error::Closed, Ok(Some((message, _)))) = (&error, self.receive()) {
+            if let FromServer::Confirm {
+                id: 0,
+                result: Err(refused),
+            } = message
+            {
+                return refused.into();
+            }
+        }
+        error
     }
 
     /// A confirm has come that nobody waits for any more: one of a change is kept.
@@ -269,7 +284,13 @@ impl Control {
     }
 
     fn receive(&mut self) -> Result<Option<(FromServer, Vec<OwnedFd>)>, Error> {
-        match receive(&self.socket, &mut self.buffer, false) {
+        let mut receive = || receive(&self.socket, &mut self.buffer, false);
+        let received = match receive() {
+            // It left something unread: what it had said before comes after this.
+            Err(Errno::CONNRESET) => receive(),
+            received => received,
+        };
+        match received {
             Ok(Received::Message(len, fds)) => {
                 let message = self.buffer.get(..len).unwrap_or_default();
                 let message = serde_json::from_slice(message).map_err(bad_message)?;
@@ -327,4 +348,46 @@ pub(crate) fn unexpected(confirm: &Confirm) -> Error {
     let mut text = format!("{confirm:?}");
     text.truncate(text.floor_char_boundary(200));
     Error::BadMessage(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use cellgate_core::server::Crowd;
+    use cellgate_shm::socket::pair;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_said_before_it_hung_up_stands() {
+        let refused = Refused::full_of_user(Crowd::ControlSockets, 16, 1_001);
+        let last = FromServer::Confirm {
+            id: 0,
+            result: Err(refused.clone()),
+        };
+        let last = serde_json::to_vec(&last).unwrap();
+        // Before hello is sent, and before it is read.
+        for waits in [false, true] {
+            let (mine, theirs) = pair().unwrap();
+            let last = last.clone();
+            let server = move || {
+                if waits {
+                    wait_for(theirs.as_fd(), PollFlags::IN, None).unwrap();
+                }
+                send(&theirs, &last, &[], true).unwrap();
+            };
+            let server = std::thread::spawn(server);
+            if !waits {
+                server.join().unwrap();
+            }
+            let told = Control::over(mine, Duration::from_secs(10)).err().unwrap();
+            assert!(
+                matches!(told, Error::Refused(why) if why == refused),
+                "{waits}"
+            );
+        }
+        let (mine, theirs) = pair().unwrap();
+        drop(theirs);
+        let told = Control::over(mine, Duration::from_secs(10)).err();
+        assert!(matches!(told, Some(Error::Closed)));
+    }
 }

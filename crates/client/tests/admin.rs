@@ -75,6 +75,7 @@ fn the_server_is_asked_for_all_it_knows() {
     let settings = admin.settings().unwrap();
     let users: Vec<_> = settings.users.iter().map(|user| user.uid).collect();
     assert_eq!((users, settings.next), (vec![0, 1, 2], None));
+    assert_eq!(settings.reserves.len(), 1);
     let spec = admin.interfaces().unwrap().remove(0).spec;
     admin.add_interface(spec.clone()).unwrap();
     let other = cellgate::InterfaceSpec {

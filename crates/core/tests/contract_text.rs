@@ -3,8 +3,8 @@
 use core::num::NonZeroU32;
 
 use cellgate_core::contract::{
-    Aal, CellRate, ContractErrorKind as Kind, Excess, Jitter, Peak, Police, ServiceCategory,
-    Strictness, TrafficContract, TrafficDescriptor,
+    Aal, CellRate, ContractError, ContractErrorKind as Kind, Excess, Jitter, Peak, Police,
+    ServiceCategory, Strictness, TrafficContract, TrafficDescriptor,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -93,10 +93,7 @@ fn reads_numbers_as_strtoul_does() {
             "cbr:tx:max_pcr=64,pcr=max",
         ),
         ("cbr:pcr=+7", "cbr:pcr=7"),
-        ("cbr:pcr=-4294967295", "cbr:pcr=1"),
-        ("cbr:sdu=4294967297", "cbr:max_sdu=1"),
         ("cbr:pcr=4294967295bps", "cbr:pcr=11184810"),
-        ("cbr:min_pcr=4294967295bps", "cbr"),
         ("cbr:pcr=1.12345678", "cbr:pcr=1"),
         ("cbr:pcr=1.,sdu=1", "cbr:pcr=1,max_sdu=1"),
         ("ubr:tx:rx:none", "ubr:rx:none"),
@@ -116,27 +113,223 @@ fn reads_numbers_as_strtoul_does() {
 }
 
 #[test]
+fn numbers_wrap_in_strict_alone() {
+    // What libatm makes of a text, and what is written there, if it fits.
+    for (text, libatm, written) in [
+        (
+            "cbr:pcr=4.3Gbps",
+            Some("cbr:pcr=13106"),
+            Ok("cbr:pcr=11197916"),
+        ),
+        ("cbr:pcr=10Gbps", None, Ok("cbr:pcr=26041666")),
+        ("cbr:pcr=10000Mbps", None, Ok("cbr:pcr=26041666")),
+        ("cbr:pcr=4294968kbps", None, Ok("cbr:pcr=11184812")),
+        (
+            "cbr:pcr=4294967.9kbps",
+            Some("cbr:pcr=1"),
+            Ok("cbr:pcr=11184812"),
+        ),
+        ("cbr:pcr=1.123456789Mbps", None, Ok("cbr:pcr=2925")),
+        (
+            "cbr:pcr=1.12345678Mbps",
+            Some("cbr:pcr=2925"),
+            Ok("cbr:pcr=2925"),
+        ),
+        ("cbr:pcr=0.0000000000000000001Gbps", None, Ok("cbr")),
+        ("cbr:pcr=1.9999999999999999999cps", None, Ok("cbr:pcr=1")),
+        ("cbr:pcr=.5Mbps", Some("cbr:pcr=1302"), Ok("cbr:pcr=1302")),
+        (
+            "cbr:pcr=000000000000000000000000000007",
+            Some("cbr:pcr=7"),
+            Ok("cbr:pcr=7"),
+        ),
+        (
+            "cbr:pcr=0000000000000000000000000.384kbps",
+            Some("cbr:pcr=1"),
+            Ok("cbr:pcr=1"),
+        ),
+        (
+            "cbr:pcr=824633720831bps",
+            Some("cbr:pcr=11184810"),
+            Ok("cbr:pcr=2147483647"),
+        ),
+        ("cbr:pcr=824633720832bps", Some("cbr"), Err(8)),
+        ("cbr:pcr=2.147483647Gcps", None, Ok("cbr:pcr=2147483647")),
+        ("cbr:pcr=2.147483648Gcps", None, Err(8)),
+        ("cbr:pcr=4294967297", Some("cbr:pcr=1"), Err(8)),
+        ("cbr:pcr=18446744073709551616", None, Err(8)),
+        ("cbr:pcr=18446744073709551616Gbps", None, Err(8)),
+        (
+            "cbr:pcr=99999999999999999999999999999bps",
+            Some("cbr:pcr=11184810"),
+            Err(8),
+        ),
+        ("cbr:pcr=-4294967295", Some("cbr:pcr=1"), Err(8)),
+        ("cbr:max_pcr=-1bps", Some("cbr:max_pcr=11184810"), Err(12)),
+        ("cbr:pcr=-0", Some("cbr"), Ok("cbr")),
+        (
+            "cbr:min_pcr=4294967295bps",
+            Some("cbr"),
+            Ok("cbr:min_pcr=11184811"),
+        ),
+        (
+            "cbr:min_pcr=4.3Gbps",
+            Some("cbr:min_pcr=13106"),
+            Ok("cbr:min_pcr=11197917"),
+        ),
+        ("cbr:tx:pcr=1,rx:pcr=4294967297", Some("cbr:pcr=1"), Err(20)),
+        ("cbr:sdu=4294967297", Some("cbr:max_sdu=1"), Err(8)),
+        ("cbr:sdu=2147483648", None, Err(8)),
+        (
+            "cbr:sdu=2147483647",
+            Some("cbr:max_sdu=2147483647"),
+            Ok("cbr:max_sdu=2147483647"),
+        ),
+        ("cbr:sdu=18446744073709551617", None, Err(8)),
+        ("cbr:max_sdu=-4294967295", Some("cbr:max_sdu=1"), Err(12)),
+    ] {
+        let strict = TrafficContract::parse(text, Strictness::Strict).ok();
+        assert_eq!(
+            strict.map(|contract| contract.to_string()).as_deref(),
+            libatm,
+            "{text}"
+        );
+        let read = TrafficContract::parse(text, Strictness::Extended);
+        let read = read.map(|contract| contract.to_string());
+        let read = read.as_deref().map_err(|error| error.at);
+        assert_eq!(read, written, "{text}");
+    }
+}
+
+#[test]
+fn numbers_of_our_own_words_are_what_is_written() {
+    for (text, written) in [
+        ("scr=824633720831bps", Ok("scr=2147483647")),
+        ("scr=824633720832bps", Err(8)),
+        ("scr=4.3Gbps", Ok("scr=11197916")),
+        ("scr=-1", Err(8)),
+        ("scr=0.5cps", Err(8)),
+        ("scr=1e6", Err(9)),
+        ("mbs=4294967295", Ok("mbs=4294967295")),
+        ("mbs=4294967296", Err(8)),
+        ("mbs=18446744073709551617", Err(8)),
+        ("mbs=0000000000000000000000001", Ok("mbs=1")),
+        ("mbs=-1", Err(8)),
+        ("mbs=1.5", Err(9)),
+        ("mbs=1k", Err(9)),
+        (
+            "cdvt=18446744073709551615ns",
+            Ok("cdvt=18446744073709551615ns"),
+        ),
+        (
+            "cdvt=18446744073.709551615s",
+            Ok("cdvt=18446744073709551615ns"),
+        ),
+        ("cdvt=18446744073.709551616s", Err(9)),
+        ("cdvt=18446744073709551616ns", Err(9)),
+        ("cdvt=1.0000000000000s", Ok("cdvt=1s")),
+        ("cdvt=1.0000000001s", Err(9)),
+        ("cdvt=0.0000001us", Err(9)),
+        ("cdvt=1.5000ms", Ok("cdvt=1500us")),
+        ("cdvt=00000000000000000000000250us", Ok("cdvt=250us")),
+        ("cdvt=1e3ns", Err(10)),
+        ("cdvt=+1ms", Err(9)),
+        ("cdvt=-1ms", Err(9)),
+        ("dvt=1.ms", Ok("dvt=1ms")),
+        ("dvt=.1ms", Err(8)),
+    ] {
+        let read = format!("vbr:{text}").parse::<TrafficContract>();
+        let read = read.map(|contract| contract.to_string());
+        let read = read.map_err(|error| error.at);
+        let written = written.map(|written| format!("vbr:{written}"));
+        assert_eq!(read, written, "{text}");
+    }
+}
+
+#[test]
+fn mistakes_tell_all_that_can_be_typed() {
+    for strictness in BOTH {
+        for (before, wrong) in [
+            ("", "gfr"),
+            ("aal5,", "gfr"),
+            ("cbr:", "foo=3"),
+            ("cbr:pcr=3,", "foo=3"),
+            ("cbr:", ""),
+            ("cbr:tx:", ""),
+            ("cbr:tx:pcr=3,", "foo=3"),
+            ("cbr:rx:", ""),
+            ("cbr:rx:pcr=3,", "foo=3"),
+            ("cbr:tx:none,", "foo=3"),
+        ] {
+            let error = |word: &str| {
+                let text = format!("{before}{word}");
+                let parsed = TrafficContract::parse(&text, strictness);
+                parsed.err().filter(|error| error.at <= before.len())
+            };
+            let told = error(wrong).unwrap().kind.to_string();
+            let words = [
+                "ubr",
+                "cbr",
+                "abr",
+                "vbr",
+                "rt-vbr",
+                "nrt-vbr",
+                "aal0",
+                "aal34",
+                "aal5",
+                "pcr=1",
+                "max_pcr=1",
+                "min_pcr=1",
+                "scr=1",
+                "mbs=1",
+                "max_sdu=1",
+                "sdu=1",
+                "cdvt=1ms",
+                "dvt=1ms",
+                "jitter=low",
+                "police=cell",
+                "excess=tag",
+                "tx:pcr=1",
+                "rx:pcr=1",
+            ];
+            for word in words {
+                let can_stand = error(word).is_none();
+                let name = word.find(['=', ':']).map_or(word, |at| &word[..=at]);
+                let tells = told.split([' ', ',', ';']).any(|told| told == name);
+                assert_eq!(tells, can_stand, "{before}{word} in {strictness:?}: {told}");
+            }
+        }
+    }
+}
+
+/// The place and the kind, whatever words it tells.
+fn assert_mistake(error: ContractError, at: usize, kind: Kind, text: &str) {
+    let kinds = [error.kind, kind].map(|kind| std::mem::discriminant(&kind));
+    assert!(kinds[0] == kinds[1] && error.at == at, "{text:?}: {error}");
+}
+
+#[test]
 fn points_at_the_mistake() {
     use Kind::*;
     for (text, at, kind) in [
-        ("", 0, ExpectedCategory),
-        ("none", 0, ExpectedCategory),
-        ("aal5", 4, NoCategory),
-        ("ubr,", 4, ExpectedCategory),
-        ("cbr,,aal5", 4, ExpectedCategory),
-        ("ubr,aal3", 4, ExpectedCategory),
+        ("", 0, ExpectedCategory("")),
+        ("none", 0, ExpectedCategory("")),
+        ("aal5", 4, NoCategory("")),
+        ("ubr,", 4, ExpectedCategory("")),
+        ("cbr,,aal5", 4, ExpectedCategory("")),
+        ("ubr,aal3", 4, ExpectedCategory("")),
         ("cbr : pcr=3", 3, ExpectedColon),
-        ("ubr:", 4, ExpectedParameter),
-        ("ubr:tx:pcr=5,", 13, ExpectedParameter),
-        ("cbr:rate=3", 4, UnknownParameter),
-        ("cbr:pcr=3,rate=3", 10, UnknownParameter),
-        ("cbr:tx:pcr=3,rate=3", 13, ExpectedReceive),
-        ("cbr:rx:pcr=3,rate=3", 13, UnknownParameter),
+        ("ubr:", 4, ExpectedParameter("")),
+        ("ubr:tx:pcr=5,", 13, ExpectedParameter("")),
+        ("cbr:rate=3", 4, UnknownParameter("")),
+        ("cbr:pcr=3,rate=3", 10, UnknownParameter("")),
+        ("cbr:tx:pcr=3,rate=3", 13, UnknownParameter("")),
+        ("cbr:tx:none,pcr=3", 12, ExpectedReceive),
+        ("cbr:rx:pcr=3,rate=3", 13, UnknownParameter("")),
         ("cbr:pcr=1.5k", 12, NoUnit),
         ("cbr:pcr=10M,sdu=4", 11, NoUnit),
         ("cbr:pcr=10kbit", 11, NoUnit),
         ("cbr:pcr=10bit", 10, ExpectedComma),
-        ("cbr:pcr=1.123456789", 18, ExpectedComma),
         ("cbr:pcr=2147483648", 8, RateRange),
         ("cbr:pcr=4294967295", 8, RateRange),
         ("cbr:pcr=MAX", 9, NoUnit),
@@ -154,18 +347,19 @@ fn points_at_the_mistake() {
     ] {
         for strictness in BOTH {
             let error = TrafficContract::parse(text, strictness).unwrap_err();
-            assert_eq!((error.at, error.kind), (at, kind), "{text:?}");
+            assert_mistake(error, at, kind, text);
         }
     }
     for (text, at, kind) in [
         ("vbr:scr=3", 0, VbrInStrict),
         ("aal5,nrt-vbr", 5, VbrInStrict),
-        ("cbr,aal34", 4, ExpectedCategory),
-        ("cbr:pcr=4,scr=3", 10, UnknownParameter),
-        ("cbr:jitter=low", 4, UnknownParameter),
+        ("cbr,aal34", 4, ExpectedCategory("")),
+        ("cbr:pcr=4,scr=3", 10, UnknownParameter("")),
+        ("cbr:jitter=low", 4, UnknownParameter("")),
+        ("cbr:pcr=1.123456789", 18, ExpectedComma),
     ] {
         let error = TrafficContract::parse(text, Strictness::Strict).unwrap_err();
-        assert_eq!((error.at, error.kind), (at, kind), "{text:?}");
+        assert_mistake(error, at, kind, text);
         assert!(TrafficContract::parse(text, Strictness::Extended).is_ok());
     }
     for (text, at, kind) in [
@@ -179,15 +373,15 @@ fn points_at_the_mistake() {
         ("vbr:cdvt=5min", 10, ExpectedTime),
         ("vbr:cdvt=ms", 9, ExpectedTime),
         ("vbr:cdvt=-5ms", 9, ExpectedTime),
-        ("vbr:cdvt=0.5ns", 9, ExpectedTime),
-        ("vbr:dvt=18446744073709551616ns", 8, ExpectedTime),
-        ("vbr:dvt=99999999999s", 8, ExpectedTime),
+        ("vbr:cdvt=0.5ns", 9, TimeRange),
+        ("vbr:dvt=18446744073709551616ns", 8, TimeRange),
+        ("vbr:dvt=99999999999s", 8, TimeRange),
         ("vbr:jitter=medium", 11, ExpectedWord("low, default, high")),
         ("vbr:tx:jitter=low", 7, NotInDirection),
         ("vbr:rx:excess=tag", 7, NotInDirection),
     ] {
         let error = TrafficContract::parse(text, Strictness::Extended).unwrap_err();
-        assert_eq!((error.at, error.kind), (at, kind), "{text:?}");
+        assert_mistake(error, at, kind, text);
     }
 }
 
@@ -345,6 +539,12 @@ fn canonical_texts_parse_back() {
     }
 }
 
+/// Whether a number may be beyond 32 bits.
+fn may_wrap(text: &str) -> bool {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    text.contains('-') || text.contains(['g', 'G']) || numbers.any(|digits| digits.len() > 3)
+}
+
 #[test]
 fn what_libatm_takes_means_the_same_in_extended() {
     const PIECES: [&str; 30] = [
@@ -392,7 +592,9 @@ fn what_libatm_takes_means_the_same_in_extended() {
         match TrafficContract::parse(&text, Strictness::Strict) {
             Ok(contract) => {
                 accepted += 1;
-                assert_eq!(extended(&text), contract, "{text}");
+                if !may_wrap(&text) {
+                    assert_eq!(extended(&text), contract, "{text}");
+                }
                 if let Some(canonical) = contract.libatm_text() {
                     assert_eq!(strict(&canonical), contract, "{text}");
                 }

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate::{
     AdapterInfo, AdapterSection, Address, AdmissionSection, Change, ConnectionInfo, EndReason,
-    Indication, InterfaceInfo, InterfaceSpec, Link, Quota, Refused, Resource, ResourceInfo,
-    Settings, Shortage, UserQuota, UserSettings,
+    Indication, InterfaceInfo, InterfaceSpec, Link, Quota, Refused, Reserve, Resource,
+    ResourceInfo, Settings, Shortage, UserQuota, UserSettings,
 };
 use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex, Terms};
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
@@ -31,6 +31,10 @@ fn settings(from: u32) -> Settings {
         admission: AdmissionSection::default(),
         quota: Quota::NONE,
         users: vec![user],
+        reserves: match from {
+            0 => vec![Reserve::default()],
+            _ => Vec::new(),
+        },
         next: Some(from + 1).filter(|next| *next < 3),
     }
 }

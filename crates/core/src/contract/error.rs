@@ -11,31 +11,32 @@ pub struct ContractError {
 /// What is wrong at the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContractErrorKind {
-    /// No service category or AAL where one must be.
-    #[error("expected a service category (ubr, cbr, abr) or an AAL (aal0, aal5)")]
-    ExpectedCategory,
+    /// No service category or AAL where one must be. Here, as below, the words that can stand at
+    /// the place.
+    #[error("expected a service category or an AAL: {0}")]
+    ExpectedCategory(&'static str),
     /// libatm knows the word and refuses it.
     #[error("vbr is not part of libatm's contracts")]
     VbrInStrict,
     /// The text names an AAL only.
-    #[error("a service category (ubr, cbr, abr) is missing")]
-    NoCategory,
+    #[error("a service category is missing: {0}")]
+    NoCategory(&'static str),
     /// Something other than `:` follows the word before.
     #[error("expected ':'")]
     ExpectedColon,
     /// The text ends where a parameter should be.
-    #[error("expected a parameter such as pcr=, max_pcr=, min_pcr= or max_sdu=")]
-    ExpectedParameter,
-    /// Neither a parameter that exists nor a direction.
-    #[error("no such parameter here; expected pcr=, max_pcr=, min_pcr=, max_sdu=, tx: or rx:")]
-    UnknownParameter,
+    #[error("expected a parameter: {0}")]
+    ExpectedParameter(&'static str),
+    /// Neither a parameter that can stand here nor a direction.
+    #[error("no such parameter here; expected {0}")]
+    UnknownParameter(&'static str),
     /// Something follows a value.
     #[error("expected ',' or the end")]
     ExpectedComma,
     /// `tx:` after `rx:`.
     #[error("tx: must come before rx:")]
     TransmitAfterReceive,
-    /// Something other than `rx:` follows the transmit list.
+    /// Something other than `rx:` follows `tx:none`.
     #[error("expected rx:")]
     ExpectedReceive,
     /// A multiplier without unit: cells or bits?
@@ -51,14 +52,17 @@ pub enum ContractErrorKind {
     #[error("the SDU size is out of range (0 to 2147483647 octets)")]
     SduRange,
     /// Not a number of cells from 1 to 2^32 - 1.
-    #[error("expected a number of cells, at least 1")]
+    #[error("expected a number of cells, 1 to 4294967295")]
     ExpectedCells,
     /// A sustainable rate of less than one cell/s.
     #[error("the rate is less than one cell/s")]
     NoRate,
-    /// Not a time, finer than a nanosecond, or longer than 2^64 - 1 of them.
+    /// Not a time.
     #[error("expected a time with its unit, such as 250us (units: ns, us, ms, s)")]
     ExpectedTime,
+    /// A time that is finer than a nanosecond, or longer than 2^64 - 1 of them.
+    #[error("the time is out of range (whole nanoseconds, 0 to 18446744073709551615)")]
+    TimeRange,
     /// A word that the parameter does not have.
     #[error("expected one of: {0}")]
     ExpectedWord(&'static str),

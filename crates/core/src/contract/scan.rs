@@ -17,6 +17,35 @@ pub(super) enum RawRate {
     Max,
 }
 
+const BITS_PER_CELL: u32 = 384;
+const BILLION: u128 = 1_000_000_000;
+
+/// What is added to bit/s before they become cells/s.
+fn rounding(up: bool) -> u32 {
+    if up { BITS_PER_CELL - 1 } else { 0 }
+}
+
+/// What is counted in a second.
+enum Unit {
+    Cells,
+    Bits,
+}
+
+/// What follows a point.
+#[derive(Clone, Copy, Default)]
+struct Fraction {
+    billionths: u32,
+    /// There is more than those.
+    finer: bool,
+}
+
+impl Fraction {
+    /// Times 1000 to this power, which is at most 3; what is left behind the point is dropped.
+    fn thousandfold(self, power: u32) -> u32 {
+        self.billionths / 1000u32.pow(3 - power)
+    }
+}
+
 impl RawRate {
     pub(super) fn peak(self) -> Option<Peak> {
         match self {
@@ -85,71 +114,118 @@ impl<'a> Scanner<'a> {
         Some(found)
     }
 
-    /// A rate, in arithmetic modulo 2^32 as libatm's.
-    pub(super) fn rate(&mut self, up: bool) -> Result<RawRate, ContractError> {
-        const BITS_PER_CELL: u32 = 384;
+    /// A rate as libatm reads it: in arithmetic modulo 2^32.
+    pub(super) fn libatm_rate(&mut self, up: bool) -> Result<RawRate, ContractError> {
         let start = self.at;
-        // Unlike the other words, these are lower case only.
-        if self.rest().starts_with(b"max") {
-            self.at += 3;
+        if self.max() {
             return Ok(RawRate::Max);
         }
         let mut rate = self.strtoul() as u32;
-        let (fraction, digits) = self.fraction();
-        let thousands = match self.peek() {
-            Some(b'k' | b'K') => 1,
-            Some(b'm' | b'M') => 2,
-            Some(b'g' | b'G') => 3,
-            _ => 0,
-        };
+        let fraction = self.libatm_fraction();
+        let thousands = self.thousands();
         for _ in 0..thousands {
             if rate > u32::MAX / 1000 {
                 return self.error_at(start, Kind::RateRange);
             }
             rate *= 1000;
         }
-        self.at += usize::from(thousands > 0);
-        // At most nine digits, scaled to at most 10^9.
-        let fraction = if digits > 3 * thousands {
-            fraction / 10u32.pow(digits - 3 * thousands)
-        } else {
-            fraction * 10u32.pow(3 * thousands - digits)
+        rate = rate.wrapping_add(fraction.thousandfold(thousands));
+        rate = match self.unit(thousands)? {
+            Unit::Cells => rate,
+            Unit::Bits => rate.wrapping_add(rounding(up)) / BITS_PER_CELL,
         };
-        rate = rate.wrapping_add(fraction);
-        if self.rest().starts_with(b"cps") {
-            self.at += 3;
-        } else if self.rest().starts_with(b"bps") {
-            let rounding = if up { BITS_PER_CELL - 1 } else { 0 };
-            rate = rate.wrapping_add(rounding) / BITS_PER_CELL;
-            self.at += 3;
-        } else if thousands > 0 {
-            return self.error(Kind::NoUnit);
-        }
         if rate > i32::MAX as u32 {
             return self.error_at(start, Kind::RateRange);
         }
         Ok(RawRate::Cells(rate))
     }
 
-    /// A point and digits: their value and number. libatm stops *at* the ninth digit, so that nine
-    /// digits are never right: the digit that is left is no unit and no comma.
-    fn fraction(&mut self) -> (u32, u32) {
-        let (mut value, mut digits) = (0, 0);
-        if !self.take(b'.') {
-            return (0, 0);
+    /// A rate as it is written: what does not fit is an error. What is less than a bit/s or a
+    /// cell/s is dropped, as libatm does.
+    pub(super) fn rate(&mut self, up: bool) -> Result<RawRate, ContractError> {
+        let start = self.at;
+        if self.max() {
+            return Ok(RawRate::Max);
         }
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
-            value = value * 10 + u32::from(digit - b'0');
-            digits += 1;
-            if digits == 9 {
-                break;
-            }
-            self.at += 1;
+        let whole = self.natural();
+        let fraction = self.fraction();
+        let thousands = self.thousands();
+        let unit = self.unit(thousands)?;
+        let Some(whole) = whole else {
+            return self.error_at(start, Kind::RateRange);
+        };
+        // Below 2^64 * 10^9 + 10^9.
+        let rate = u128::from(whole) * 1000u128.pow(thousands)
+            + u128::from(fraction.thousandfold(thousands));
+        let cell_s = match unit {
+            Unit::Cells => rate,
+            Unit::Bits => (rate + u128::from(rounding(up))) / u128::from(BITS_PER_CELL),
+        };
+        match i32::try_from(cell_s) {
+            Ok(cell_s) => Ok(RawRate::Cells(cell_s.unsigned_abs())),
+            Err(_) => self.error_at(start, Kind::RateRange),
         }
-        (value, digits)
     }
 
-    pub(super) fn sdu(&mut self) -> Result<u32, ContractError> {
+    /// `max`: unlike the other words, this and units are lower case only.
+    fn max(&mut self) -> bool {
+        let max = self.rest().starts_with(b"max");
+        self.at += if max { 3 } else { 0 };
+        max
+    }
+
+    /// How often a multiplier multiplies by 1000.
+    fn thousands(&mut self) -> u32 {
+        let thousands = match self.peek() {
+            Some(b'k' | b'K') => 1,
+            Some(b'm' | b'M') => 2,
+            Some(b'g' | b'G') => 3,
+            _ => 0,
+        };
+        self.at += usize::from(thousands > 0);
+        thousands
+    }
+
+    fn unit(&mut self, thousands: u32) -> Result<Unit, ContractError> {
+        if self.rest().starts_with(b"bps") {
+            self.at += 3;
+            return Ok(Unit::Bits);
+        }
+        if self.rest().starts_with(b"cps") {
+            self.at += 3;
+        } else if thousands > 0 {
+            return self.error(Kind::NoUnit);
+        }
+        Ok(Unit::Cells)
+    }
+
+    /// A point and digits. libatm stops *at* the ninth digit, so that nine digits are never right:
+    /// the digit that is left is no unit and no comma.
+    fn libatm_fraction(&mut self) -> Fraction {
+        let from = self.at;
+        let fraction = self.fraction();
+        self.at = self.at.min(from + ".12345678".len());
+        fraction
+    }
+
+    /// A point and digits, as many as there are.
+    fn fraction(&mut self) -> Fraction {
+        let mut fraction = Fraction::default();
+        if !self.take(b'.') {
+            return fraction;
+        }
+        let mut place = 100_000_000;
+        while let Some(digit @ b'0'..=b'9') = self.peek() {
+            fraction.billionths += u32::from(digit - b'0') * place;
+            fraction.finer |= place == 0 && digit != b'0';
+            place /= 10;
+            self.at += 1;
+        }
+        fraction
+    }
+
+    /// An SDU size as libatm reads it: the low 32 bits of a `long`.
+    pub(super) fn libatm_sdu(&mut self) -> Result<u32, ContractError> {
         let start = self.at;
         let (negative, magnitude) = self.strto();
         let long = match (negative, magnitude) {
@@ -158,8 +234,24 @@ impl<'a> Scanner<'a> {
             (false, None) => i64::MAX,
             (true, None) => i64::MIN,
         };
-        // libatm keeps the low 32 bits.
         u32::try_from(long as i32).or_else(|_| self.error_at(start, Kind::SduRange))
+    }
+
+    /// An SDU size as it is written.
+    pub(super) fn sdu(&mut self) -> Result<u32, ContractError> {
+        let start = self.at;
+        let octets = self.natural().and_then(|octets| i32::try_from(octets).ok());
+        match octets {
+            Some(octets) => Ok(octets.unsigned_abs()),
+            None => self.error_at(start, Kind::SduRange),
+        }
+    }
+
+    /// White space, a sign, digits, as libatm takes them; none for what is below 0 or needs more
+    /// than 64 bits.
+    fn natural(&mut self) -> Option<u64> {
+        let (negative, magnitude) = self.strto();
+        magnitude.filter(|magnitude| !negative || *magnitude == 0)
     }
 
     /// As strtoul with base 10 and 64-bit `unsigned long`.
@@ -213,25 +305,23 @@ impl<'a> Scanner<'a> {
     /// Digits, perhaps a fraction, and a unit: nanoseconds, exactly.
     pub(super) fn time_ns(&mut self) -> Result<u64, ContractError> {
         const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
-        const NS: [u128; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
+        const NS: [u128; 4] = [1, 1_000, 1_000_000, BILLION];
         let start = self.at;
         let whole = self.digits();
-        let digits = self.at - start;
-        let (fraction, places) = self.fraction();
-        // The ninth place is left standing, see there.
-        self.at += usize::from(places == 9);
-        let (Some(whole), true) = (whole, digits > 0) else {
-            return self.error_at(start, Kind::ExpectedTime);
-        };
+        if self.at == start {
+            return self.error(Kind::ExpectedTime);
+        }
+        let fraction = self.fraction();
         let Some(unit) = self.take_word(&UNITS) else {
             return self.error(Kind::ExpectedTime);
         };
-        let scale = 10u128.pow(places);
-        let scaled = (u128::from(whole) * scale + u128::from(fraction)) * NS[unit];
-        let ns = u64::try_from(scaled / scale).ok();
-        match ns.filter(|_| scaled.is_multiple_of(scale)) {
-            Some(ns) => Ok(ns),
-            None => self.error_at(start, Kind::ExpectedTime),
-        }
+        let whole = whole.filter(|_| !fraction.finer);
+        let ns = whole.and_then(|whole| {
+            let billionths = u128::from(whole) * BILLION + u128::from(fraction.billionths);
+            let scaled = billionths * NS[unit];
+            let ns = scaled.is_multiple_of(BILLION).then_some(scaled / BILLION)?;
+            u64::try_from(ns).ok()
+        });
+        ns.map_or_else(|| self.error_at(start, Kind::TimeRange), Ok)
     }
 }

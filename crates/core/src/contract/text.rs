@@ -3,7 +3,8 @@
 //! libatm's grammar is what its parser accepts, which is more than its manual says: numbers as of
 //! strtoul (white space and signs before them), a list that may be empty before `rx:`, an optional
 //! comma after `tx:none`. All of that is kept, because a text that a program of the linux-atm suite
-//! takes must mean the same here.
+//! takes must mean the same here. What is not kept, but in [`Strictness::Strict`], is that numbers
+//! wrap: libatm reads `4.3Gbps` as 13,106 cells/s.
 
 use core::num::NonZeroU32;
 use core::str::FromStr;
@@ -18,9 +19,10 @@ use super::{
 /// Which texts are contracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Those that libatm 2.5.1 takes, and no other.
+    /// Those that libatm 2.5.1 takes, and no other. Numbers wrap as its do.
     Strict,
-    /// Those, with the same meaning, and the words that libatm does not have.
+    /// Those, and the words that libatm does not have. A number means what is written, or is an
+    /// error where it does not fit.
     Extended,
 }
 
@@ -43,6 +45,10 @@ impl TrafficContract {
         let mut parser = Parser {
             scan: Scanner::new(text),
             extended: strictness == Strictness::Extended,
+            words: match strictness {
+                Strictness::Strict => &LIBATM,
+                Strictness::Extended => &OURS,
+            },
         };
         parser.contract()
     }
@@ -60,6 +66,43 @@ impl FromStr for TrafficContract {
 struct Parser<'a> {
     scan: Scanner<'a>,
     extended: bool,
+    words: &'static Expected,
+}
+
+/// What mistakes tell: the words that can stand at a place.
+struct Expected {
+    categories: &'static str,
+    categories_and_aals: &'static str,
+    in_common: &'static str,
+    in_transmit: &'static str,
+    in_receive: &'static str,
+}
+
+const LIBATM: Expected = Expected {
+    categories: "ubr, cbr or abr",
+    categories_and_aals: "ubr, cbr, abr; aal0, aal5",
+    in_common: "pcr=, max_pcr=, min_pcr=, max_sdu=, sdu=, tx: or rx:",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, max_sdu=, sdu= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, max_sdu= or sdu=",
+};
+
+const OURS: Expected = Expected {
+    categories: "cbr, vbr, rt-vbr, nrt-vbr, ubr or abr",
+    categories_and_aals: "cbr, vbr, rt-vbr, nrt-vbr, ubr, abr; aal0, aal34, aal5",
+    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt=, dvt=, jitter=, \
+                police=, excess=, tx: or rx:",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt=, dvt= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt= or dvt=",
+};
+
+impl Expected {
+    fn parameters(&self, list: List) -> &'static str {
+        match list {
+            List::Common => self.in_common,
+            List::Transmit => self.in_transmit,
+            List::Receive => self.in_receive,
+        }
+    }
 }
 
 /// The lists that a parameter is written to.
@@ -103,6 +146,7 @@ impl Parser<'_> {
         const WORDS: [&str; 9] = [
             "ubr", "cbr", "abr", "aal0", "aal5", "vbr", "rt-vbr", "nrt-vbr", "aal34",
         ];
+        let expected = Kind::ExpectedCategory(self.words.categories_and_aals);
         let mut category = None;
         let mut aal = None;
         loop {
@@ -114,18 +158,18 @@ impl Parser<'_> {
                 Some(3) => aal = Some(Aal::Aal0),
                 Some(4) => aal = Some(Aal::Aal5),
                 Some(8) if self.extended => aal = Some(Aal::Aal34),
-                Some(8) => return self.scan.error_at(start, Kind::ExpectedCategory),
+                Some(8) => return self.scan.error_at(start, expected),
                 Some(_) if !self.extended => return self.scan.error_at(start, Kind::VbrInStrict),
                 Some(5 | 6) => category = Some(ServiceCategory::RtVbr),
                 Some(_) => category = Some(ServiceCategory::NrtVbr),
-                None => return self.scan.error(Kind::ExpectedCategory),
+                None => return self.scan.error(expected),
             }
             if !self.scan.take(b',') {
                 break;
             }
         }
         let Some(category) = category else {
-            return self.scan.error(Kind::NoCategory);
+            return self.scan.error(Kind::NoCategory(self.words.categories));
         };
         Ok(TrafficContract {
             aal,
@@ -139,21 +183,25 @@ impl Parser<'_> {
         if self.scan.at_end() {
             return Ok((true, true));
         }
+        let mut before_receive = Kind::UnknownParameter(self.words.in_transmit);
         if self.scan.take_word(&["tx"]).is_some() {
             if self.scan.take_word(&[":none"]).is_some() {
                 transmits = false;
+                before_receive = Kind::ExpectedReceive;
                 self.scan.take(b',');
             } else {
                 self.list(lists, List::Transmit)?;
             }
         } else if !self.scan.starts_with("rx") {
-            return self.scan.error(Kind::UnknownParameter);
+            return self
+                .scan
+                .error(Kind::UnknownParameter(self.words.in_common));
         }
         if self.scan.at_end() {
             return Ok((transmits, true));
         }
         if self.scan.take_word(&["rx"]).is_none() {
-            return self.scan.error(Kind::ExpectedReceive);
+            return self.scan.error(before_receive);
         }
         let receives = self.scan.take_word(&[":none"]).is_none();
         if receives {
@@ -165,7 +213,7 @@ impl Parser<'_> {
         if !self.scan.at_end() {
             let after_comma = self.scan.last() == Some(b',');
             return self.scan.error(if after_comma {
-                Kind::UnknownParameter
+                Kind::UnknownParameter(self.words.in_receive)
             } else {
                 Kind::ExpectedComma
             });
@@ -185,7 +233,9 @@ impl Parser<'_> {
         };
         loop {
             if self.scan.at_end() {
-                return self.scan.error(Kind::ExpectedParameter);
+                return self
+                    .scan
+                    .error(Kind::ExpectedParameter(self.words.parameters(list)));
             }
             let start = self.scan.at();
             let Some(parameter) = self.scan.take_word(&PARAMETERS[..known]) else {
@@ -243,10 +293,10 @@ impl Parser<'_> {
 
     fn parameter(&mut self, parameter: usize) -> Result<Set, ContractError> {
         Ok(match parameter {
-            0 => Set::MaxPcr(self.scan.rate(false)?.peak()),
-            1 => Set::Pcr(self.scan.rate(false)?.peak()),
+            0 => Set::MaxPcr(self.rate(false)?.peak()),
+            1 => Set::Pcr(self.rate(false)?.peak()),
             2 => Set::MinPcr(CellRate::new(self.finite_rate(true)?)),
-            3 | 4 => Set::MaxSdu(NonZeroU32::new(self.scan.sdu()?)),
+            3 | 4 => Set::MaxSdu(NonZeroU32::new(self.sdu()?)),
             5 => {
                 let start = self.scan.at();
                 match CellRate::new(self.finite_rate(false)?) {
@@ -260,11 +310,25 @@ impl Parser<'_> {
         })
     }
 
+    fn rate(&mut self, up: bool) -> Result<RawRate, ContractError> {
+        match self.extended {
+            true => self.scan.rate(up),
+            false => self.scan.libatm_rate(up),
+        }
+    }
+
     fn finite_rate(&mut self, up: bool) -> Result<u32, ContractError> {
         let start = self.scan.at();
-        match self.scan.rate(up)? {
+        match self.rate(up)? {
             RawRate::Cells(cell_s) => Ok(cell_s),
             RawRate::Max => self.scan.error_at(start, Kind::MaxRate),
+        }
+    }
+
+    fn sdu(&mut self) -> Result<u32, ContractError> {
+        match self.extended {
+            true => self.scan.sdu(),
+            false => self.scan.libatm_sdu(),
         }
     }
 }

@@ -70,12 +70,12 @@ impl Demand {
         }
     }
 
-    fn plus(&self, other: &Self) -> Self {
+    pub(super) fn plus(&self, other: &Self) -> Self {
         self.each(other, u64::saturating_add)
     }
 
     /// What this has more of than `other`.
-    fn beyond(&self, other: &Self) -> Self {
+    pub(super) fn beyond(&self, other: &Self) -> Self {
         self.each(other, u64::saturating_sub)
     }
 
@@ -328,6 +328,11 @@ impl<B: Bugs> Admission<B> {
     /// Gives back what was taken.
     pub fn release(&mut self, grant: Grant) {
         let Grant { user, port, demand } = grant;
+        self.release_part(user, port, demand);
+    }
+
+    /// Gives back a part of what was taken.
+    pub(super) fn release_part(&mut self, user: u32, port: PortIndex, demand: Demand) {
         self.total = self.total.beyond(&demand);
         let stays = self.bugs.planted(Planted::UserNotReleased);
         if let Some(has) = self.users.get_mut(&user).filter(|_| !stays) {

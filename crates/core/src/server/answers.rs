@@ -1,11 +1,13 @@
 //! What follows from the adapter's answers.
 
+use super::awaiting::Lacking;
 use super::connection::{Asker, Attached, Change, GivingBack, OpenVc, Owed, Stage, User};
 use super::machine::{Home, Pending, Server};
 use super::plan::Share;
+use super::requests::change_request;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Bugs, Confirm, ConnectionInfo, Done, Enclosed,
-    EndReason, Indication, Planted, Refused, Shortage,
+    EndReason, Indication, Planted, Refused, Request, Shortage,
 };
 use crate::adapter::AttachmentIndex;
 
@@ -67,8 +69,9 @@ impl<B: Bugs> Server<B> {
         match pending {
             Pending::Connection(number) => self.connection_answered(number, answer),
             Pending::Home => self.home_answered(answer),
-            Pending::Leftover => {}
+            Pending::Leftover => self.work.freed = true,
             Pending::Orphan(attachment) => {
+                self.work.freed = true;
                 let mut others = self.tickets.values();
                 if !others.any(|other| matches!(other, Pending::Orphan(a) if *a == attachment)) {
                     self.detach_leftover(attachment);
@@ -163,6 +166,7 @@ impl<B: Bugs> Server<B> {
                 }
             }
             Stage::Detaching => {
+                self.work.freed = true;
                 connection.attachment = None;
                 connection.giving_back = GivingBack::Begun;
             }
@@ -193,8 +197,25 @@ impl<B: Bugs> Server<B> {
         };
         connection.ending.get_or_insert(EndReason::NotReopened);
         if let Some(asker) = connection.opener.take() {
-            let result = Err(refused);
-            connection.owed.push(Owed { asker, result });
+            let request = match connection.permanent {
+                true => Request::Add(connection.open.clone()),
+                false => Request::Open(connection.open.clone()),
+            };
+            let lacking = Lacking {
+                uid: connection.uid,
+                port: connection.port,
+                demand: connection.plan.demand,
+                opens: Some(connection.address.vc),
+            };
+            let waits = refused != Refused::AdapterAway
+                && self.awaits(asker, request, lacking, Some(number));
+            let Some(connection) = self.connections.get_mut(&number) else {
+                return;
+            };
+            if !waits {
+                let result = Err(refused);
+                connection.owed.push(Owed { asker, result });
+            }
             // It hears a Confirm, and no Indication.
             if let Some(user) = connection.user.take() {
                 self.unlink(user);
@@ -286,8 +307,19 @@ impl<B: Bugs> Server<B> {
         let open = match answer {
             Ok(open) => open,
             Err(refusal) => {
+                let lacking = Lacking {
+                    uid: connection.uid,
+                    port: connection.port,
+                    demand: *more.demand(),
+                    opens: None,
+                };
+                let request = change_request(connection, &plan.contract.to_string(), set);
                 if !self.bugs.planted(Planted::RefusedChangeKept) {
                     self.admission.release(more);
+                }
+                let away = refusal == AdapterRefusal::Away;
+                if !away && self.awaits(asker, request, lacking, Some(number)) {
+                    return;
                 }
                 return self.confirm(asker, Err(refused(refusal)));
             }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::CpuLaw;
+use super::{CpuLaw, Reserve};
 use crate::adapter::Interleaving;
 use crate::ring::AttachmentSizes;
 
@@ -29,6 +29,10 @@ pub struct ServerConfig {
     pub admission: AdmissionConfig,
     /// What applications can occupy besides.
     pub limits: Limits,
+    /// Addresses that not everybody may open, beside those of VCIs below [`OWN_VCI_MIN`].
+    ///
+    /// [`OWN_VCI_MIN`]: super::OWN_VCI_MIN
+    pub reserves: Vec<Reserve>,
 }
 
 /// What connections depend on beside their contract

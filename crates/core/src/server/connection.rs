@@ -251,9 +251,14 @@ impl Connection {
         lost.filter(|_| self.ending == Some(EndReason::NotReopened) && !deleted)
     }
 
+    /// Whether it is to be there.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.ending.is_none() && (self.permanent || self.user.is_some())
+    }
+
     /// What is next, if nothing is under way.
     pub(super) fn step(&self) -> Step {
-        let is_wanted = self.ending.is_none() && (self.permanent || self.user.is_some());
+        let is_wanted = self.is_wanted();
         let given_back = self.user.is_none() && self.attachment.is_some();
         match (self.vc, self.attachment) {
             (Some(open), _) if !is_wanted => Step::Close(open.vc),

@@ -1,11 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::awaiting::Awaiting;
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bugs, ClientId,
-    Confirm, Enclosed, FromClient, FromServer, Health, Indication, Output, Peer, Planted, Refused,
-    Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket, VERSION,
+    Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output, Peer,
+    Planted, Refused, Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket,
+    VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -49,6 +51,10 @@ pub struct Server<B = Sound> {
     pub(super) last_number: u32,
     last_indication: u64,
     pub(super) work: Work,
+    /// In the order in which they came.
+    pub(super) awaiting: Vec<Awaiting>,
+    /// Of the input that is being handled.
+    pub(super) now: Time,
 }
 
 /// From one time that links are asked for again to the next, in nanoseconds.
@@ -99,6 +105,8 @@ pub(super) struct Work {
 pub(super) struct Client {
     pub(super) peer: Peer,
     pub(super) worker: bool,
+    /// Groups of its process, as far as anything depends on them.
+    groups: Vec<u32>,
     /// When it is hung up; none: it has said hello.
     greeting_until: Option<Time>,
     pub(super) connection: Option<u32>,
@@ -112,6 +120,8 @@ pub(super) struct Client {
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
     pub(super) wanted: Option<(Address, TrafficContract)>,
+    /// How long its request in turn waits for what is on its way back, once it does.
+    pub(super) patience: Option<Time>,
     /// It was taken up, and has not said yet that it has heard so: the Indication's number. What it
     /// has said to servers before is left unread: one may have confirmed it.
     unheard: Option<u64>,
@@ -123,6 +133,7 @@ impl Client {
         Self {
             peer,
             worker: false,
+            groups: Vec::new(),
             greeting_until: None,
             connection: None,
             in_turn: false,
@@ -131,6 +142,7 @@ impl Client {
             monitors: false,
             may_have_closed: false,
             wanted: None,
+            patience: None,
             unheard: None,
         }
     }
@@ -171,10 +183,12 @@ impl<B: Bugs> Server<B> {
             last_number: 0,
             last_indication: 0,
             work: Work::default(),
+            awaiting: Vec::new(),
+            now: Time::ZERO,
         }
     }
 
-    /// What is promised.
+    /// What is taken: what is promised, and what is on its way back.
     pub const fn admission(&self) -> &Admission<B> {
         &self.admission
     }
@@ -192,15 +206,11 @@ impl<B: Bugs> Server<B> {
     }
 
     fn connect(&mut self, now: Time, client: ClientId, peer: Peer, worker: bool) {
-        let limits = &self.config.limits;
-        let of_user = self.clients.values().filter(|c| c.peer.uid == peer.uid);
-        let crowded = self.clients.len() as u64 >= limits.clients.into()
-            || !self.is_governor(peer.uid)
-                && of_user.count() as u64 >= limits.clients_per_user.into();
-        if crowded {
+        let limits = self.config.limits;
+        if let Err(refused) = self.check_crowd(peer.uid) {
             let message = FromServer::Confirm {
                 id: 0,
-                result: Err(Refused::TooMany),
+                result: Err(refused),
             };
             self.say(client, message, Enclosed::Nothing);
             self.outputs.push_back(Output::HangUp { client });
@@ -213,6 +223,31 @@ impl<B: Bugs> Server<B> {
             self.clients.insert(client, client_state);
         }
         self.run(now);
+    }
+
+    /// Whether there is room for another control socket of this user. A sixteenth is kept for those
+    /// who govern: they must be able to end what others have.
+    fn check_crowd(&self, uid: u32) -> Result<(), Refused> {
+        let Limits {
+            clients,
+            clients_per_user,
+            ..
+        } = self.config.limits;
+        let governs = self.is_governor(uid);
+        let users = self.clients.values().map(|client| client.peer.uid);
+        let of_user = users.clone().filter(|other| *other == uid).count() as u64;
+        if !governs && of_user >= clients_per_user.into() {
+            let most = clients_per_user;
+            return Err(Refused::full_of_user(Crowd::ControlSockets, most, uid));
+        }
+        let most = match governs {
+            true => clients,
+            false => clients - clients / 16,
+        };
+        match self.clients.len() as u64 >= most.into() {
+            true => Err(Refused::full(Crowd::ControlSockets, most, users)),
+            false => Ok(()),
+        }
     }
 
     /// A message came. `capability` is the VC that the descriptor which came along belongs to: the
@@ -337,9 +372,11 @@ impl<B: Bugs> Server<B> {
         self.run(now);
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello.
+    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello, or a
+    /// request has waited long enough.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.clients.values().filter_map(|c| c.greeting_until).min()
+        let greetings = self.clients.values().filter_map(|c| c.greeting_until);
+        greetings.chain(self.patience_ends()).min()
     }
 
     /// What is to be done next, in this order.
@@ -349,6 +386,8 @@ impl<B: Bugs> Server<B> {
 
     /// Does what an input has made due, until nothing is.
     fn run(&mut self, now: Time) {
+        self.now = now;
+        self.work.freed |= self.patience_ends().is_some_and(|until| until <= now);
         let silent = |client: &Client| client.greeting_until.is_some_and(|until| until <= now);
         let silent = self.clients.iter().filter(|(_, client)| silent(client));
         for client in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -363,6 +402,7 @@ impl<B: Bugs> Server<B> {
             } else if let Some(client) = self.work.turn.pop_first() {
                 self.next_in_turn(client);
             } else if core::mem::take(&mut self.work.freed) {
+                self.resume_awaiting();
                 self.offer_growth();
             } else {
                 break;
@@ -374,6 +414,20 @@ impl<B: Bugs> Server<B> {
     pub fn greeted(&self, client: ClientId) -> Option<Peer> {
         let client = self.clients.get(&client)?;
         client.greeting_until.is_none().then_some(client.peer)
+    }
+
+    /// The process at the other end of a control socket is in these groups, and in no other that
+    /// [`ServerConfig::reserves`] names.
+    pub fn handle_groups(&mut self, client: ClientId, groups: Vec<u32>) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.groups = groups;
+        }
+    }
+
+    /// What [`handle_groups`](Self::handle_groups) told of a client.
+    pub fn groups_of(&self, client: ClientId) -> &[u32] {
+        let client = self.clients.get(&client);
+        client.map_or(&[], |client| &client.groups)
     }
 
     /// The number of the connection that a client has.
@@ -394,7 +448,7 @@ impl<B: Bugs> Server<B> {
     /// Whether a connection is there only until it is closed.
     pub fn is_closing(&self, number: u32) -> bool {
         let connection = self.connections.get(&number);
-        connection.is_some_and(|connection| connection.user.is_none() && !connection.permanent)
+        connection.is_some_and(|connection| !connection.is_wanted())
     }
 
     /// Whether this user may do what concerns everybody.
@@ -410,7 +464,12 @@ impl<B: Bugs> Server<B> {
         if state.unconfirmed >= limit {
             let message = FromServer::Confirm {
                 id,
-                result: Err(Refused::TooMany),
+                result: Err(Refused::Full {
+                    of: Crowd::Requests,
+                    most: limit,
+                    quota: None,
+                    holder: None,
+                }),
             };
             return self.say(client, message, Enclosed::Nothing);
         }
@@ -527,6 +586,7 @@ impl<B: Bugs> Server<B> {
         let Some(state) = self.clients.remove(&client) else {
             return;
         };
+        self.awaiting.retain(|one| !one.is_of(client));
         if let Some(number) = state.connection
             && !self.bugs.planted(Planted::HungUpStays)
         {
@@ -559,6 +619,7 @@ impl<B: Bugs> Server<B> {
         state.unconfirmed = state.unconfirmed.saturating_sub(1);
         if in_turn {
             state.in_turn = false;
+            state.patience = None;
             self.work.turn.insert(client);
         }
         self.say(client, FromServer::Confirm { id, result }, enclosed);

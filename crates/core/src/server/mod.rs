@@ -13,6 +13,7 @@
 mod address;
 mod admission;
 mod answers;
+mod awaiting;
 mod config;
 mod connection;
 mod counters;
@@ -29,6 +30,7 @@ mod planted;
 mod possible;
 mod refused;
 mod requests;
+mod reserve;
 mod seam;
 mod settings;
 mod settle;
@@ -54,8 +56,9 @@ pub use message::{
 };
 pub use planted::{Bugs, Planted, Sound};
 pub use possible::Possible;
-pub use refused::{Refused, Resource, Shortage};
+pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
+pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
 };

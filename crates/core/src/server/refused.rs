@@ -1,4 +1,5 @@
 use core::fmt;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,15 @@ pub struct Shortage {
 
 fn quota_of(user: Option<u32>) -> String {
     user.map_or_else(String::new, |uid| format!(" in the quota of user {uid}"))
+}
+
+fn who(users: &[u32], groups: &[u32]) -> String {
+    let users = users.iter().map(|uid| match uid {
+        0 => "root".to_owned(),
+        uid => format!("user {uid}"),
+    });
+    let groups = groups.iter().map(|gid| format!("group {gid}"));
+    users.chain(groups).collect::<Vec<_>>().join(", ")
 }
 
 fn offered(offer: Option<&str>) -> String {
@@ -163,6 +173,18 @@ pub enum Refused {
     /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
+    /// The address is for governors, and for those whom the configuration names.
+    #[error(
+        "the address is reserved: only {} may open it (VCIs below 32 are for signalling, ILMI and \
+         OAM flows; the configuration may reserve others, and name who has them)",
+        who(users, groups)
+    )]
+    Reserved {
+        /// The users who may open it.
+        users: Vec<u32>,
+        /// The groups whose members may.
+        groups: Vec<u32>,
+    },
     /// Its user has connections in as many blocks of 16,384 addresses as one user may.
     #[error(
         "this user has connections in {most} blocks of 16,384 addresses (VPI and the upper 2 bits \
@@ -184,10 +206,92 @@ pub enum Refused {
     /// The loopback cell did not come back in time.
     #[error("no loopback cell came back in time")]
     NoReturn,
-    /// There are as many as there may be at once: of a socket's waiting requests, or of a user's or
-    /// everybody's control sockets, monitors, loopback cells or network devices.
-    #[error("there are as many already as there may be at once; try again later")]
+    /// There are as many as there may be at once.
+    #[error("{}", full(*of, *most, *quota, *holder))]
+    Full {
+        /// Of what.
+        of: Crowd,
+        /// How many.
+        most: u32,
+        /// The user whose part is the bound; none: the whole is.
+        quota: Option<u32>,
+        /// Who has most of the whole, and how many.
+        holder: Option<(u32, u32)>,
+    },
+    /// All numbers have been given out.
+    #[error("the server has no number left for it; restart it")]
     TooMany,
+}
+
+/// What there are only so many of at once, beside what admission hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Crowd {
+    /// Control sockets.
+    ControlSockets,
+    /// Requests of one control socket without a confirm.
+    Requests,
+    /// Control sockets that monitor.
+    Monitors,
+    /// Loopback cells on their way.
+    LoopbackCells,
+    /// Network devices.
+    NetworkDevices,
+    /// Requests for the end of one network device.
+    Removals,
+}
+
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ControlSockets => "control sockets",
+            Self::Requests => "requests of this socket",
+            Self::Monitors => "monitors",
+            Self::LoopbackCells => "loopback cells on their way",
+            Self::NetworkDevices => "network devices",
+            Self::Removals => "requests for the end of this network device",
+        })
+    }
+}
+
+fn full(of: Crowd, most: u32, quota: Option<u32>, holder: Option<(u32, u32)>) -> String {
+    match (quota, holder) {
+        (Some(uid), _) => {
+            format!("user {uid} has {most} {of}, as many as one user may have; end some first")
+        }
+        (None, Some((uid, has))) => format!(
+            "there are {most} {of}, as many as there may be, {has} of them of user {uid}; try \
+             again when some have ended"
+        ),
+        (None, None) => format!("there are {most} {of}, as many as there may be; wait for some"),
+    }
+}
+
+impl Refused {
+    /// There are `most` of all; each is of one of these users.
+    pub fn full(of: Crowd, most: u32, users: impl Iterator<Item = u32>) -> Self {
+        let mut counts = BTreeMap::new();
+        for uid in users {
+            *counts.entry(uid).or_insert(0) += 1;
+        }
+        let holder = counts.into_iter().max_by_key(|(_, count)| *count);
+        Self::Full {
+            of,
+            most,
+            quota: None,
+            holder,
+        }
+    }
+
+    /// This user has `most`.
+    pub fn full_of_user(of: Crowd, most: u32, uid: u32) -> Self {
+        Self::Full {
+            of,
+            most,
+            quota: Some(uid),
+            holder: None,
+        }
+    }
 }
 
 impl From<ContractError> for Refused {

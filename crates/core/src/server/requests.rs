@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use super::awaiting::Lacking;
 use super::connection::{Asker, Change, Connection, Owed, OwedConfirm, Stage, User};
 use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
-    AdapterAsk, AdapterInfo, Address, Bugs, Confirm, ConnectionInfo, Enclosed, EndReason, Grant,
-    LIST_MAX, Open, Peer, PingFlow, Planted, Refused, Request, Shortage, descriptions,
+    AdapterAsk, AdapterInfo, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed,
+    EndReason, Grant, LIST_MAX, OWN_VCI_MIN, Open, Peer, PingFlow, Planted, Refused, Request,
+    Shortage, descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -229,8 +231,15 @@ impl<B: Bugs> Server<B> {
         let others = self.clients.iter();
         let others = others.filter(|(id, one)| one.monitors && **id != asker.client);
         let mine = others.clone().filter(|(_, one)| Some(one.peer.uid) == uid);
-        if others.count() as u64 >= of_all || mine.count() as u64 >= of_user {
-            return Err(Refused::TooMany);
+        let most = |most: u64| u32::try_from(most).unwrap_or(u32::MAX);
+        if let Some(uid) = uid.filter(|uid| !self.is_governor(*uid))
+            && mine.count() as u64 >= of_user
+        {
+            return Err(Refused::full_of_user(Crowd::Monitors, most(of_user), uid));
+        }
+        if others.clone().count() as u64 >= of_all {
+            let users = others.map(|(_, one)| one.peer.uid);
+            return Err(Refused::full(Crowd::Monitors, most(of_all), users));
         }
         if let Some(client) = self.clients.get_mut(&asker.client) {
             client.monitors = true;
@@ -285,6 +294,7 @@ impl<B: Bugs> Server<B> {
             return Err(Refused::AdapterAway);
         }
         let Found { address, port } = self.find_interface(&open.address)?;
+        self.check_reserved(asker.client, peer.uid, &address)?;
         let contract: TrafficContract = open.contract.parse()?;
         let open = Open {
             address: address.clone(),
@@ -294,33 +304,56 @@ impl<B: Bugs> Server<B> {
         let plan = self.circumstances(&open, port, worker).plan(&contract)?;
         let ignored = self.bugs.planted(Planted::AddressNotLooked);
         let there = self.addresses.get(&(port, address.vc)).copied();
-        if let Some(number) = there.filter(|_| !ignored) {
-            if self.is_closing(number) {
-                let request = match permanent {
-                    true => Request::Add(open),
-                    false => Request::Open(open),
-                };
-                self.wait_for(number, (asker, request, None));
-                return Ok(None);
-            }
+        let there = there.filter(|_| !ignored);
+        let closing = there.is_some_and(|number| self.is_closing(number));
+        if let (Some(number), false) = (there, closing) {
             let contract = open.contract;
             return match permanent && self.is_added_by(number, asker, peer) {
                 true => Ok(Some(Confirm::Added { contract })),
                 false => Err(Refused::AddressInUse),
             };
         }
-        self.check_block(peer.uid, port, address.vc)?;
+        if self.is_awaited(port, address.vc) && !ignored {
+            return Err(Refused::AddressInUse);
+        }
+        self.check_block(peer.uid, port, address.vc, Connection::is_wanted)?;
         let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
-        let grant = match self.admission.admit(peer.uid, port, plan.demand) {
+        let promised = self.promised();
+        if let Err(shortage) = promised.check(peer.uid, port, &plan.demand) {
+            let fits = |plan: Plan| promised.check(peer.uid, port, &plan.demand).is_ok();
+            let circumstances = self.circumstances(&open, port, worker);
+            let offer = circumstances.offer(&contract, &shortage, fits);
+            if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
+                client.wanted = Some((address, contract));
+            }
+            return Err(with_offer(shortage, offer));
+        }
+        let granted = match closing {
+            true => Err(Refused::AddressInUse),
+            false => self
+                .check_block(peer.uid, port, address.vc, |_| true)
+                .and_then(|()| {
+                    let granted = self.admission.admit(peer.uid, port, plan.demand);
+                    granted.map_err(Refused::Admission)
+                }),
+        };
+        let grant = match granted {
             Ok(grant) => grant,
-            Err(shortage) => {
-                let fits = |plan: Plan| self.admission.check(peer.uid, port, &plan.demand).is_ok();
-                let circumstances = self.circumstances(&open, port, worker);
-                let offer = circumstances.offer(&contract, &shortage, fits);
-                if let (Some(client), false) = (self.clients.get_mut(&asker.client), permanent) {
-                    client.wanted = Some((address, contract));
-                }
-                return Err(with_offer(shortage, offer));
+            Err(refused) => {
+                let request = match permanent {
+                    true => Request::Add(open),
+                    false => Request::Open(open),
+                };
+                let lacking = Lacking {
+                    uid: peer.uid,
+                    port,
+                    demand: plan.demand,
+                    opens: Some(address.vc),
+                };
+                return match self.awaits(asker, request, lacking, None) {
+                    true => Ok(None),
+                    false => Err(refused),
+                };
             }
         };
         self.last_number = number;
@@ -342,10 +375,42 @@ impl<B: Bugs> Server<B> {
         Ok(None)
     }
 
+    /// Some addresses are for governors, and for whom the configuration names.
+    fn check_reserved(&self, client: ClientId, uid: u32, at: &Address) -> Result<(), Refused> {
+        if self.is_governor(uid) {
+            return Ok(());
+        }
+        let covering = self.config.reserves.iter();
+        let covering = covering.filter(|one| one.covers(at.interface.as_deref(), at.vc));
+        let (mut users, mut groups) = (BTreeSet::new(), BTreeSet::new());
+        let mut reserved = at.vc.vci() < OWN_VCI_MIN;
+        for reserve in covering {
+            users.extend(&reserve.users);
+            groups.extend(&reserve.groups);
+            reserved = true;
+        }
+        let mut mine = self.groups_of(client).iter();
+        if !reserved || users.contains(&uid) || mine.any(|group| groups.contains(group)) {
+            return Ok(());
+        }
+        users.extend([0, self.config.uid]);
+        Err(Refused::Reserved {
+            users: users.into_iter().collect(),
+            groups: groups.into_iter().collect(),
+        })
+    }
+
     /// Each block of addresses in use costs the adapter a part of its lookup.
-    fn check_block(&self, uid: u32, port: PortIndex, vc: VpiVci) -> Result<(), Refused> {
+    fn check_block(
+        &self,
+        uid: u32,
+        port: PortIndex,
+        vc: VpiVci,
+        counts: impl Fn(&Connection) -> bool,
+    ) -> Result<(), Refused> {
         let block = |port, vc: VpiVci| (port, vc.bits() >> Config::BLOCK_BITS);
-        let of_user = self.connections.values().filter(|one| one.uid == uid);
+        let of_user = self.connections.values();
+        let of_user = of_user.filter(|one| one.uid == uid && counts(one));
         let blocks: BTreeSet<_> = of_user.map(|one| block(one.port, one.address.vc)).collect();
         let most = self.config.limits.blocks.div_ceil(4);
         let has = blocks.len() as u64 >= most.into() && !blocks.contains(&block(port, vc));
@@ -446,16 +511,30 @@ impl<B: Bugs> Server<B> {
             circumstances.keep_memory(plan, open.sizes)
         };
         let plan = plan(&contract)?;
-        if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
+        let promised = self.promised();
+        if let Err(shortage) = promised.check_change(held, &plan.demand) {
             let fits = |plan: Plan| {
                 let plan = circumstances.keep_memory(plan, open.sizes);
-                plan.is_ok_and(|plan| self.admission.check_change(held, &plan.demand).is_ok())
+                plan.is_ok_and(|plan| promised.check_change(held, &plan.demand).is_ok())
             };
             let offer = circumstances.offer(&contract, &shortage, fits);
             if let (Some(connection), false) = (self.connections.get_mut(&number), set) {
                 connection.wanted = Some(contract);
             }
             return Err(with_offer(shortage, offer));
+        }
+        if let Err(shortage) = self.admission.check_change(held, &plan.demand) {
+            let lacking = Lacking {
+                uid: connection.uid,
+                port,
+                demand: plan.demand.beyond(held.demand()),
+                opens: None,
+            };
+            let request = change_request(connection, text, set);
+            return match self.awaits(asker, request, lacking, None) {
+                true => Ok(None),
+                false => Err(Refused::Admission(shortage)),
+            };
         }
         let more = self.admission.take_more(held, &plan.demand);
         self.ask_modify(asker, number, plan, more, set);
@@ -577,7 +656,8 @@ impl<B: Bugs> Server<B> {
         let mine = |pending: &&Pending| matches!(pending, Pending::Loopback(_, of) if *of == uid);
         let out = self.tickets.values().filter(mine).count();
         if out >= LOOPBACKS_PER_USER && !self.is_governor(uid) {
-            return Err(Refused::TooMany);
+            let most = LOOPBACKS_PER_USER as u32;
+            return Err(Refused::full_of_user(Crowd::LoopbackCells, most, uid));
         }
         let ask = AdapterAsk::Ping {
             port: found.port,
@@ -587,6 +667,18 @@ impl<B: Bugs> Server<B> {
         };
         self.ask(Pending::Loopback(asker, uid), ask);
         Ok(None)
+    }
+}
+
+/// What asks for a change of contract.
+pub(super) fn change_request(connection: &Connection, contract: &str, set: bool) -> Request {
+    let contract = contract.to_owned();
+    match set {
+        true => Request::Set {
+            address: connection.address.clone(),
+            contract,
+        },
+        false => Request::Modify { contract },
     }
 }
 

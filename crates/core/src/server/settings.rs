@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Quota;
+use super::{Quota, Reserve};
 
 /// What the daemon runs with, beside interfaces and connections, which have lists of their own: a
 /// part of it, where many users have quotas of their own.
@@ -20,6 +20,9 @@ pub struct Settings {
     pub quota: Quota,
     /// Those with one, by number: all for the server's own user and root, for others their own.
     pub users: Vec<UserSettings>,
+    /// Addresses that not everybody may open: with the first part alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reserves: Vec<Reserve>,
     /// The user that the next part begins with, if there is one.
     pub next: Option<u32>,
 }

@@ -297,6 +297,10 @@ impl<B: Bugs> Server<B> {
     /// Offers the contracts that were refused where they would fit.
     pub(super) fn offer_growth(&mut self) {
         let mut fitting = Vec::new();
+        if self.connections.values().all(|one| one.wanted.is_none()) {
+            return;
+        }
+        let promised = self.promised();
         for connection in self.connections.values() {
             let Connection {
                 wanted,
@@ -313,7 +317,10 @@ impl<B: Bugs> Server<B> {
             let with = self.circumstances(&connection.open, port, connection.worker);
             let plan = with.plan(contract);
             let plan = plan.and_then(|plan| with.keep_memory(plan, open.sizes));
-            let fits = |plan: Plan| self.admission.check_change(held, &plan.demand).is_ok();
+            let fits = |plan: Plan| {
+                let mut books = [&self.admission, &promised].into_iter();
+                books.all(|books| books.check_change(held, &plan.demand).is_ok())
+            };
             if connection.is_resting() && plan.is_ok_and(fits) {
                 fitting.push((connection.number, user.client, *contract));
             }
@@ -400,6 +407,7 @@ impl<B: Bugs> Server<B> {
             }
         }
         self.lose_links();
+        self.work.freed = true;
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.lose_connection(number);
         }

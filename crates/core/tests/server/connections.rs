@@ -5,8 +5,9 @@ use cellgate_core::adapter::{
     AdapterState, AdapterStats, PortIndex, Refusal, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::server::{
-    AdapterInfo, AdapterRefusal, Change, Confirm, Enclosed, EndReason, FromClient, Health,
-    Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request, Response, VERSION,
+    AdapterInfo, AdapterRefusal, Change, Confirm, Crowd, Enclosed, EndReason, FromClient,
+    FromServer, Health, Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request,
+    Response, VERSION,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -80,7 +81,13 @@ fn sockets_waiting_requests_and_monitors_are_bounded() {
         world.send(client, Request::Close);
     }
     let over = world.send(client, Request::Resources);
-    assert_eq!(world.confirmed(client, over), Err(Refused::TooMany));
+    let full = Refused::Full {
+        of: Crowd::Requests,
+        most: 4,
+        quota: None,
+        holder: None,
+    };
+    assert_eq!(world.confirmed(client, over), Err(full));
     world.finish();
     assert!(world.unconfirmed[&client].is_empty());
 
@@ -88,11 +95,42 @@ fn sockets_waiting_requests_and_monitors_are_bounded() {
     assert_eq!(world.done(clients[2], Request::Monitor), Ok(Confirm::Done));
     assert_eq!(world.done(clients[2], Request::Monitor), Ok(Confirm::Done));
     let third = world.done(clients[3], Request::Monitor);
-    assert_eq!(third, Err(Refused::TooMany));
+    assert_eq!(third, Err(Refused::full_of_user(Crowd::Monitors, 2, 1)));
     for root in &roots[..6] {
         assert_eq!(world.done(*root, Request::Monitor), Ok(Confirm::Done));
     }
-    assert_eq!(world.done(root, Request::Monitor), Err(Refused::TooMany));
+    let users = [0; 6].into_iter().chain([1; 2]);
+    let full = Refused::full(Crowd::Monitors, 8, users);
+    assert!(
+        full.to_string()
+            .contains("8 monitors, as many as there may be, 6 of them of user 0")
+    );
+    assert_eq!(world.done(root, Request::Monitor), Err(full));
+}
+
+#[test]
+fn users_leave_a_socket_to_those_who_govern() {
+    let (mut world, _) = World::with_wan(config());
+    for uid in [1, 2] {
+        for _ in 0..11 {
+            world.hello(user(uid));
+        }
+    }
+    // With root's there are 23 of 24.
+    let crowded = world.connect(user(3));
+    let refused = Refused::Full {
+        of: Crowd::ControlSockets,
+        most: 23,
+        quota: None,
+        holder: Some((2, 11)),
+    };
+    assert!(world.hung_up.contains(&crowded));
+    let told = world.heard[&crowded]
+        .back()
+        .map(|(message, _)| message.clone());
+    let result = Err(refused);
+    assert_eq!(told, Some(FromServer::Confirm { id: 0, result }));
+    world.hello(ROOT);
 }
 
 #[test]
@@ -580,7 +618,8 @@ fn pings_and_leases_are_passed_on_within_bounds() {
     }
     world.hang_up(gone);
     let third = world.send(client, ping(100, f5, 1));
-    assert_eq!(world.confirmed(client, third), Err(Refused::TooMany));
+    let full = Refused::full_of_user(Crowd::LoopbackCells, 2, 1);
+    assert_eq!(world.confirmed(client, third), Err(full));
     assert_eq!(world.done(other, ping(102, f5, 1)), back);
     assert_eq!(world.done(client, ping(100, f5, 1)), back);
     let lease = |expires_in_ns| Request::Lease {

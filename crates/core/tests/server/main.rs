@@ -1,10 +1,12 @@
 //! The protocol server: what applications hear, what the adapter is asked, what stays promised.
 
 mod admission;
+mod awaiting;
 mod connections;
 mod describe;
 mod law;
 mod quota;
+mod reserves;
 mod restart;
 mod shares;
 mod storm;

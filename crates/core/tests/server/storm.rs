@@ -2,8 +2,8 @@
 
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::server::{
-    AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link, PingFlow,
-    PortHealth, Request, Response, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link,
+    PingFlow, PortHealth, Request, Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -15,6 +15,10 @@ struct Storm {
     random: Pcg64Mcg,
     away: bool,
     refusals: bool,
+    /// Everybody asks for much.
+    crowded: bool,
+    /// Refusals beside somebody who gave of the same back.
+    beside: u32,
 }
 
 impl Storm {
@@ -31,6 +35,10 @@ impl Storm {
     fn contract(&mut self) -> String {
         let sdu = [40, 1_500, 9_180, 0, 70_000][self.below(5) as usize];
         let rate = 1 << self.below(19);
+        if self.crowded {
+            let rate = 60_000 + self.below(100_000);
+            return format!("cbr:pcr={rate},max_sdu={}", sdu.clamp(40, 9_180));
+        }
         match self.below(10) {
             0..4 => format!("cbr:pcr={rate},max_sdu={sdu}"),
             4 => format!("vbr:pcr={rate},scr={},mbs=10,max_sdu={sdu}", 1 + rate / 3),
@@ -53,7 +61,12 @@ impl Storm {
         let capability = here.next().map(|(vc, _)| *vc);
         let capability = capability.filter(|_| !self.random.next_u32().is_multiple_of(8));
         let name = ["wan", "lan", "loop", "!"][self.below(4) as usize];
-        let request = match self.below(26) {
+        // Where all is short: Open, Modify and Close.
+        let kind = match self.crowded {
+            true => [2, 2, 2, 12, 15][self.below(5) as usize],
+            false => self.below(26),
+        };
+        let request = match kind {
             0 => Request::Hello {
                 version: self.below(2),
             },
@@ -89,7 +102,14 @@ impl Storm {
     }
 
     fn step(&mut self) {
-        match self.below(40) {
+        let what = match (self.crowded, self.below(40)) {
+            (true, 0..3) if self.world.clients.len() > 5 => 3,
+            // Few are on their way at once.
+            (true, 20..) if !self.world.asks.is_empty() => 40,
+            (true, 22..25) => 25,
+            (_, what) => what,
+        };
+        match what {
             0..3 => {
                 let peer = [ROOT, user(1), user(2)][self.below(3) as usize];
                 let client = self.world.connect(peer);
@@ -140,6 +160,10 @@ impl Storm {
                 );
                 self.world.drain();
             }
+            25 => {
+                let ns = [1_000_000, 11_000_000_000][self.below(2) as usize];
+                self.world.wait(ns);
+            }
             _ => {
                 let waiting = self.world.asks.len() as u32;
                 if waiting > 0 {
@@ -182,6 +206,64 @@ impl Storm {
             if self.world.clients.contains_key(&client) {
                 self.world.respond(client, id, Response::Accept);
             }
+        }
+    }
+
+    /// Who is refused for want of something is told of all that will be free: what is on its way back
+    /// is, unless others wait for it.
+    fn check_shortages(&mut self, seed: u64) {
+        let shortages = core::mem::take(&mut self.world.shortages);
+        let waits = |request: &Request| {
+            use Request::{Add, Modify, Open, Set};
+            matches!(request, Open(_) | Add(_) | Modify { .. } | Set { .. })
+        };
+        let mut unconfirmed = self.world.unconfirmed.values().flatten();
+        if shortages.is_empty() || unconfirmed.any(|(_, request, _)| waits(request)) {
+            return;
+        }
+        let books: serde_json::Value =
+            serde_json::from_str(&self.world.promised()).expect("it is JSON");
+        let admission = self.world.config.admission.clone();
+        let quota = admission.quota;
+        for shortage in shortages {
+            let uid = shortage.quota;
+            let capacity = match (shortage.resource, uid) {
+                (Resource::Memory, None) => admission.memory,
+                (Resource::Memory, Some(_)) => quota.memory,
+                // Less the 2 % for best effort.
+                (Resource::AdapterCpu, None) => u64::from(admission.adapter_ppm) * 98 / 100,
+                (Resource::TransmitBandwidth | Resource::ReceiveBandwidth, Some(_)) => quota.cell_s,
+                _ => continue,
+            };
+            let amount = |demand: &serde_json::Value| {
+                let amount = match shortage.resource {
+                    Resource::Memory => &demand["memory"],
+                    Resource::AdapterCpu => &demand["adapter_ppm"],
+                    Resource::TransmitBandwidth => &demand["transmit"]["guaranteed"],
+                    _ => &demand["receive"]["guaranteed"],
+                };
+                amount.as_u64().unwrap_or(0)
+            };
+            let closing = self.world.asks.iter().filter_map(|(_, ask)| match ask {
+                AdapterAsk::Close { vc } => self.world.adapter.vcs.get(vc),
+                _ => None,
+            });
+            let records = closing.map(|kept| &kept.record);
+            let records = records.filter(|record| uid.is_none_or(|uid| record.uid == uid));
+            let returning = records.map(|record| {
+                let demand = serde_json::to_value(record.demand).expect("it is JSON");
+                amount(&demand)
+            });
+            let returning: u64 = returning.sum();
+            let taken = amount(match uid {
+                None => &books["total"],
+                Some(uid) => &books["users"][uid.to_string()],
+            });
+            assert!(
+                shortage.free + taken >= capacity + returning,
+                "seed {seed}: {shortage}; {taken} taken, {returning} on its way back"
+            );
+            self.beside += u32::from(returning > 0);
         }
     }
 
@@ -300,12 +382,18 @@ impl Storm {
     }
 }
 
-fn storm(seed: u64, steps: u32, refusals: bool) {
+/// How often somebody was refused beside somebody who gave back.
+fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
     let _seed = Seed(seed);
     let mut config = config();
     config.admission.memory = 8 << 20;
     config.admission.adapter_ppm = 700_000;
     config.admission.quota.memory = 5 << 20;
+    if crowded {
+        config.admission.memory = 3 << 20;
+        config.admission.quota.memory = 2 << 20;
+        config.admission.quota.cell_s = 200_000;
+    }
     let (mut world, root) = World::with_wan(config);
     assert!(matches!(&wan("wan").link, Link::Memory { peer } if peer == "wan"));
     world.hang_up(root);
@@ -314,16 +402,20 @@ fn storm(seed: u64, steps: u32, refusals: bool) {
         random: Pcg64Mcg::seed_from_u64(seed),
         away: false,
         refusals,
+        crowded,
+        beside: 0,
     };
     for step in 0..steps {
         storm.step();
         storm.check(seed);
+        storm.check_shortages(seed);
         if step % 64 == 63 {
             storm.check_at_rest(seed);
         }
     }
     storm.check_at_rest(seed);
     storm.check_empty(seed);
+    storm.beside
 }
 
 /// Prints the seed of a storm that panics.
@@ -351,13 +443,19 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 #[test]
 fn whatever_happens_the_books_are_right() {
     for seed in seeds(150) {
-        storm(seed, 400, false);
+        storm(seed, 400, false, false);
     }
 }
 
 #[test]
 fn whatever_happens_and_is_refused_the_books_are_right() {
     for seed in seeds(150) {
-        storm(seed, 400, true);
+        storm(seed, 400, true, false);
     }
+}
+
+#[test]
+fn whatever_is_short_what_is_on_its_way_back_is_not() {
+    let beside: u32 = seeds(150).map(|seed| storm(seed, 400, false, true)).sum();
+    assert!(beside > 5 || seeds(2).count() < 2, "{beside} refusals");
 }

@@ -12,8 +12,8 @@ use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Address, AdmissionConfig, ClientId, Confirm,
     ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Indication,
     InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record, Refused, Request, ResourceInfo,
-    Response, Server, ServerAssumptions, ServerConfig, TakenInterface, TakenUp, TakenVc, Ticket,
-    VERSION,
+    Response, Server, ServerAssumptions, ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc,
+    Ticket, VERSION,
 };
 
 pub(crate) const ROOT: Peer = Peer { uid: 0, pid: 1 };
@@ -86,6 +86,7 @@ pub(crate) fn config() -> ServerConfig {
             interfaces: 4,
             hello_ns: 1_000_000_000,
         },
+        reserves: Vec::new(),
     }
 }
 
@@ -282,6 +283,8 @@ pub(crate) struct World {
     pub(crate) hung_up: BTreeSet<ClientId>,
     /// Permanent connections that are gone though nobody deleted them.
     pub(crate) lost: Vec<(Address, u32, Refused)>,
+    /// What the server has said there was not enough of.
+    pub(crate) shortages: Vec<Shortage>,
     next_client: u32,
     next_id: u64,
     /// The next answer to be a refusal.
@@ -304,6 +307,7 @@ impl World {
             unconfirmed: BTreeMap::new(),
             hung_up: BTreeSet::new(),
             lost: Vec::new(),
+            shortages: Vec::new(),
             next_client: 0,
             next_id: 0,
             refuse_next: None,
@@ -448,6 +452,13 @@ impl World {
             waiting.remove(at.unwrap_or_else(|| panic!("{id} is confirmed twice: {message:?}")));
         }
         crate::describe::check(&message, enclosed);
+        if let FromServer::Confirm {
+            result: Err(Refused::Admission(shortage)),
+            ..
+        } = &message
+        {
+            self.shortages.push(shortage.clone());
+        }
         match enclosed {
             Enclosed::Connection { vc, attachment } => {
                 assert_eq!(self.adapter.vcs[&vc].request.attachment, attachment);
@@ -646,6 +657,13 @@ impl World {
             Ok(Confirm::Resources(resources)) => resources,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&mut self, ns: u64) {
+        self.now = self.now.plus_ns(ns);
+        self.server.handle_deadline(self.now);
+        self.drain();
     }
 
     /// What is promised, as text.

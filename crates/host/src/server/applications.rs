@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::control::{FDS_MAX, MESSAGE_MAX, Received, receive, send};
 use crate::given::{self, Given, given};
 use crate::on_way::{OnWay, RETRY_NS};
-use crate::sys::peer_credentials;
+use crate::sys::{peer_credentials, peer_groups};
 
 /// Messages that wait for an application which does not read, beside those in its socket. They are
 /// short but for the first: while there are any, nothing is read of it that would be answered.
@@ -126,6 +126,16 @@ impl Applications {
         };
         self.sockets.insert(client, application);
         Ok((client, peer))
+    }
+
+    /// Of `groups` those that the process at the other end was in when it connected.
+    pub(super) fn groups(&self, client: ClientId, groups: &BTreeSet<u32>) -> Vec<u32> {
+        let application = self.sockets.get(&client).filter(|_| !groups.is_empty());
+        let of_peer = application.map(|application| peer_groups(&application.socket));
+        // A kernel that does not tell has nobody in any.
+        let of_peer = of_peer.and_then(Result::ok).unwrap_or_default();
+        let of_peer = of_peer.into_iter().filter(|group| groups.contains(group));
+        of_peer.collect()
     }
 
     /// A number that nobody has. Far fewer are in use at once than there are.

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
 mod check;
+mod reserve;
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +13,7 @@ use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
     AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, InterfaceSpec, Limits, Link, Open,
-    ServerAssumptions, ServerConfig, ServerSection,
+    Reserve, ServerAssumptions, ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use rustix::fs::OFlags;
@@ -22,6 +23,8 @@ use super::QuotaSection;
 use crate::adapter::AdapterOptions;
 use crate::sys::{Cpus, SchedulingRequest};
 use check::Mistake;
+#[cfg(test)]
+pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 
 /// Octets of a name or path. Sockets and users have shorter ones; with it a message can tell them.
 pub(super) const TEXT_LEN_MAX: usize = 256;
@@ -44,6 +47,9 @@ pub struct Config {
     pub admission: AdmissionSection,
     /// What users may have.
     pub quota: QuotaSection,
+    /// Addresses that not everybody may open.
+    #[serde(rename = "reserve", deserialize_with = "reserve::sections")]
+    pub reserves: Vec<Reserve>,
     /// Interfaces.
     #[serde(rename = "interface")]
     pub interfaces: Vec<InterfaceSpec>,
@@ -60,6 +66,7 @@ impl Default for Config {
             adapter: AdapterSection::default(),
             admission: AdmissionSection::default(),
             quota: QuotaSection::default(),
+            reserves: Vec::new(),
             interfaces: vec![InterfaceSpec {
                 name: "lo".to_owned(),
                 link: Link::Memory {
@@ -264,6 +271,7 @@ impl Config {
                 interfaces: adapter.ports.into(),
                 ..Limits::default()
             },
+            reserves: self.reserves.clone(),
         }
     }
 }

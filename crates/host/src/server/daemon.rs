@@ -1,6 +1,7 @@
 mod devices;
 mod settings;
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use sd_notify::NotifyState;
 use super::adapter::{AdapterSide, Told};
 use super::applications::{Applications, Heard as Word, MESSAGES_PER_TURN, is_hung_up};
 use super::config::Laws;
+use super::descriptors::Descriptors;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
 use super::take_up::Left;
@@ -332,6 +334,7 @@ impl Daemon {
                 Ok(socket) => {
                     if let Ok((client, peer)) = self.applications.adopt(socket.into()) {
                         self.server.handle_connect(self.now, client, peer);
+                        self.tell_groups(client);
                         self.settle();
                     }
                 }
@@ -342,6 +345,18 @@ impl Daemon {
                     return;
                 }
             }
+        }
+    }
+
+    /// Tells in which groups a process is, of those that something depends on.
+    fn tell_groups(&mut self, client: ClientId) {
+        let reserves = &self.options.config.reserves;
+        let groups = reserves.iter().flat_map(|reserve| &reserve.groups);
+        let groups: BTreeSet<u32> = groups.copied().collect();
+        // A worker's socket is this process's own: it was told who asked for it.
+        if !self.workers.is_one(client) {
+            let groups = self.applications.groups(client, &groups);
+            self.server.handle_groups(client, groups);
         }
     }
 
@@ -397,6 +412,10 @@ impl Daemon {
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
                 self.taken_up = Some(hello);
+                let clients = self.applications.clients();
+                clients
+                    .into_iter()
+                    .for_each(|client| self.tell_groups(client));
                 self.settle();
                 self.resume_workers();
             }
@@ -573,6 +592,10 @@ impl Daemon {
         if let Some(hello) = adapter {
             fit(&mut next, &self.notes, hello);
         }
+        let clients = self.applications.clients();
+        clients
+            .into_iter()
+            .for_each(|client| self.tell_groups(client));
         self.server.handle_config(self.now, next);
         self.operator.change(config);
     }
@@ -634,6 +657,7 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
         .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
     config.admission.memory = hello.memory_max.saturating_sub(own as u64);
     config.admission.connections = hello.config.vcs.into();
+    Descriptors::of_process().bound(config);
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;
 }

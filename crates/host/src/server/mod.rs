@@ -17,6 +17,7 @@ mod applications;
 mod calibration;
 mod config;
 mod daemon;
+mod descriptors;
 mod files;
 mod link;
 mod links;

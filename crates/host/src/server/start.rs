@@ -13,6 +13,7 @@ use super::adapter::{AdapterSide, Told};
 use super::calibration::Calibration;
 use super::config::Laws;
 use super::daemon::Daemon;
+use super::descriptors::Descriptors;
 use super::links::Links;
 use super::listener::{ensure_directory, listen_at, lock, state_dir_default};
 use super::privileges::{drop_to, group, user};
@@ -83,7 +84,10 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
         Told::Ready(hello) | Told::TakenUp(hello, ..) => hello.scheduling.pinned,
         _ => None,
     };
-    let (workers, interrupts) = Workers::start(places.cpus.clone(), cpu)?;
+    let descriptors = Descriptors::of_process();
+    (options.say)(&descriptors.to_string());
+    let devices = descriptors.devices();
+    let (workers, interrupts) = Workers::start(places.cpus.clone(), cpu, devices)?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
         (options.say)(&format!("{thread}: {scheduling}"));

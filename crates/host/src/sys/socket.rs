@@ -33,6 +33,11 @@ pub fn own_network_namespace() -> io::Result<()> {
 /// # Errors
 /// The descriptor is no Unix socket.
 pub fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32)> {
+    let credentials = credentials(socket)?;
+    Ok((credentials.uid, credentials.pid.cast_unsigned()))
+}
+
+fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut credentials = libc::ucred {
         pid: 0,
         uid: 0,
@@ -51,8 +56,43 @@ pub fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32)> {
         )
     };
     match result {
-        0 => Ok((credentials.uid, credentials.pid.cast_unsigned())),
+        0 => Ok(credentials),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The groups of the process at the other end of a Unix socket, its own first, as the kernel noted
+/// them when it was connected.
+///
+/// # Errors
+/// The descriptor is no Unix socket, or the kernel is older than Linux 4.13.
+pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
+    let mut groups = vec![credentials(&socket)?.gid];
+    let mut others: Vec<libc::gid_t> = Vec::new();
+    loop {
+        let mut len = size_of_val(&others[..]) as libc::socklen_t;
+        // SAFETY: `others` is a valid place for the `len` octets that the call writes at most, and
+        // any octets are numbers; `len` is a valid place for how many there are.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                others.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        let there = len as usize / size_of::<libc::gid_t>();
+        match result {
+            0 => {
+                others.truncate(there);
+                groups.append(&mut others);
+                return Ok(groups);
+            }
+            // Those of a connected socket do not change: the second call has room for all.
+            _ if there > others.len() => others.resize(there, 0),
+            _ => return Err(io::Error::last_os_error()),
+        }
     }
 }
 
@@ -202,6 +242,16 @@ mod tests {
         let me = rustix::process::getuid().as_raw();
         assert_eq!(peer_credentials(&a).unwrap(), (me, std::process::id()));
         assert!(peer_credentials(io::stdin()).is_err());
+    }
+
+    #[test]
+    fn tells_all_groups_of_who_is_at_the_other_end() {
+        let (a, _b) = cellgate_shm::socket::pair().unwrap();
+        let own = [rustix::process::getegid()].into_iter();
+        let mine = own.chain(rustix::process::getgroups().unwrap());
+        let mine: Vec<u32> = mine.map(rustix::process::Gid::as_raw).collect();
+        assert_eq!(peer_groups(&a).unwrap(), mine);
+        assert!(peer_groups(io::stdin()).is_err());
     }
 
     #[test]

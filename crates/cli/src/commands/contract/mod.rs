@@ -16,7 +16,7 @@ use mistake::Mistake;
 pub(crate) struct Args {
     /// The contract, such as cbr,aal5:pcr=48Mbps,max_sdu=8192
     text: String,
-    /// Take only what libatm takes
+    /// Take only what libatm takes, and read numbers as it does: beyond 32 bits they wrap
     #[arg(long)]
     strict: bool,
     /// Cells/s of the link: what `max` means [default: one way of an OC-3c]
@@ -45,7 +45,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         line: CellRate::new(args.line).unwrap_or(CellRate::OC3),
         wake_up_ns: args.wake_up,
     };
-    let implied = TrafficContract::parse(&args.text, strictness)
+    let contract = TrafficContract::parse(&args.text, strictness);
+    if let (true, Ok(contract)) = (args.strict, contract) {
+        tell_of_wrapping(&args.text, &contract);
+    }
+    let implied = contract
         .map_err(|error| Mistake::at(error.at, error.kind.to_string()))
         .and_then(|contract| Implied::of(&contract, assumptions, &args.text));
     match implied {
@@ -61,4 +65,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// That libatm reads something else than is written.
+fn tell_of_wrapping(text: &str, libatm: &TrafficContract) {
+    match TrafficContract::parse(text, Strictness::Extended) {
+        Ok(written) if written == *libatm => {}
+        Ok(written) => eprintln!("cellgate: contract: numbers wrap with --strict; else {written}"),
+        Err(error) => eprintln!("cellgate: contract: numbers wrap with --strict; else {error}"),
+    }
 }

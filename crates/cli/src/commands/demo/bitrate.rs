@@ -29,7 +29,7 @@ pub(crate) fn bit_s(text: &str) -> Result<u64, String> {
     match digits.parse::<f64>() {
         //  10^12 bit/s is beyond any memory bus.
         Ok(value) if plain && value * multiplier <= 1e12 => Ok((value * multiplier).round() as u64),
-        _ => Err("expected bit/s of SDU such as 400M".to_owned()),
+        _ => Err("expected bit/s of SDU such as 400M, at most 1000G".to_owned()),
     }
 }
 
@@ -46,11 +46,15 @@ mod tests {
             ("64k", 64_000),
             ("0", 0),
             ("12345678", 12_345_678),
+            ("0001.50000000000000000000k", 1_500),
+            ("1000G", 1_000_000_000_000),
         ] {
             assert_eq!(parse(text), Ok(Hazard::BitS(bit_s)), "{text}");
         }
         assert_eq!(parse("max"), Ok(Hazard::Max));
-        for text in ["", "M", "-5M", "fast", "1e3", "10T", "9999999G", "1.2.3"] {
+        for text in [
+            "", "M", "-5M", "fast", "1e3", "10T", "9999999G", "1000.1G", "1.2.3",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -124,6 +124,10 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<&'static str> {
             "`cellgate vc show ADDRESS` tells who uses it; two programs that are to talk use one \
              interface each, joined (`cellgate itf add a type memory peer b`, and b with peer a)",
         ),
+        Refused::Reserved { .. } => Some(
+            "take a VCI from 32 on, or have root name you in [[reserve]] of the configuration \
+             (docs/server.md)",
+        ),
         Refused::NotPermitted => Some("call it as root, or as the user who runs the server"),
         Refused::NoInterface => {
             Some("`cellgate itf show` lists interfaces, `cellgate itf add` adds one")

@@ -22,7 +22,8 @@ impl FromStr for TimeWord {
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = UNITS.iter().find(|unit| unit.0 == &text[digits.len()..]);
-        let number = digits.parse::<u64>().ok();
+        let digits = Some(digits).filter(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
+        let number = digits.and_then(|digits| digits.parse::<u64>().ok());
         let ns = number.zip(unit).and_then(|(n, unit)| n.checked_mul(unit.1));
         ns.map(Self)
             .ok_or_else(|| "expected a time, as 250us (ns, us, ms, s)".to_owned())
@@ -102,7 +103,19 @@ mod tests {
             assert_eq!(text.parse(), Ok(TimeWord(ns)));
             assert_eq!(TimeWord(ns).to_string(), text);
         }
-        for text in ["", "5", "ms", "-1ms", "1 ms", "1m", "99999999999s", "1.5ms"] {
+        for text in [
+            "",
+            "5",
+            "ms",
+            "-1ms",
+            "+1ms",
+            "1 ms",
+            "1m",
+            "1e3ns",
+            "99999999999s",
+            "18446744073709551616ns",
+            "1.5ms",
+        ] {
             assert!(text.parse::<TimeWord>().is_err(), "{text}");
         }
         let named = NAMED.map(|(name, _)| name.to_owned());

@@ -49,7 +49,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     const RANGE: std::ops::RangeInclusive<f64> = 0.001..=366.0 * 86_400.0;
     match text.parse::<f64>() {
         Ok(seconds) if RANGE.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("expected seconds, as 2 or 0.5, and 0.001 at least".to_owned()),
+        _ => Err("expected seconds, as 2 or 0.5: 0.001 to 31622400".to_owned()),
     }
 }
 

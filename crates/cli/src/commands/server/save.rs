@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use cellgate::{AdapterSection, AdmissionSection, InterfaceSpec, Open, ServerSection};
+use cellgate::{AdapterSection, AdmissionSection, InterfaceSpec, Open, Reserve, ServerSection};
 use cellgate_host::server::QuotaSection;
 use serde::Serialize;
 use serde_json::json;
@@ -50,6 +50,7 @@ pub(crate) struct Running {
     adapter: AdapterSection,
     admission: AdmissionSection,
     quota: QuotaSection,
+    reserve: Vec<Reserve>,
     interface: Vec<InterfaceSpec>,
     connection: Vec<Open>,
 }
@@ -73,6 +74,7 @@ impl Running {
             adapter: settings.adapter,
             admission: settings.admission,
             quota: QuotaSection::told(settings.quota, settings.users),
+            reserve: settings.reserves,
             interface: interfaces.collect(),
             connection: connections.collect(),
         })

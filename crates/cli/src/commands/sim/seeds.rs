@@ -155,7 +155,8 @@ pub(super) fn span(text: &str) -> anyhow::Result<Duration> {
         bail!("expected a number and one of s, m, h");
     };
     let number: u64 = digits.parse().context("a whole number")?;
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+    let seconds = number.checked_mul(seconds);
+    Ok(Duration::from_secs(seconds.context("a shorter span")?))
 }
 
 /// How a sweep ended.
@@ -258,7 +259,19 @@ mod tests {
         }
         assert_eq!(span("90s").ok(), Some(Duration::from_secs(90)));
         assert_eq!(span("10m").ok(), Some(Duration::from_secs(600)));
-        for bad in ["", "s", "10", "10d", "1.5h", "1\u{b5}", "s\u{b5}s"] {
+        for bad in [
+            "",
+            "s",
+            "10",
+            "10d",
+            "1.5h",
+            "-1s",
+            "1e3s",
+            "1\u{b5}",
+            "s\u{b5}s",
+            "18446744073709551616s",
+            "18446744073709551615m",
+        ] {
             assert!(span(bad).is_err(), "{bad}");
         }
     }

@@ -259,11 +259,14 @@ examples! { Refused:
     "interface_in_use", Self::InterfaceInUse { .. },
         r#"{"interface_in_use":{"connections":1}}"#;
     "address_in_use", Self::AddressInUse, r#""address_in_use""#;
+    "reserved", Self::Reserved { .. }, r#"{"reserved":{"users":[0,900],"groups":[44]}}"#;
     "address_blocks", Self::AddressBlocks { .. }, r#"{"address_blocks":{"most":16}}"#;
     "adapter", Self::Adapter(_), r#"{"adapter":"no_leaf"}"#;
     "adapter_away", Self::AdapterAway, r#""adapter_away""#;
     "kernel", Self::Kernel(_), r#"{"kernel":"Too many open files in system (os error 23)"}"#;
     "no_return", Self::NoReturn, r#""no_return""#;
+    "full", Self::Full { .. },
+        r#"{"full":{"of":"control_sockets","most":1024,"quota":1001,"holder":null}}"#;
     "too_many", Self::TooMany, r#""too_many""#;
 }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentGeometry;
-use cellgate_core::server::{Address, CpuLaw, InterfaceSpec, Link, Open, Possible, Refused};
+use cellgate_core::server::{Address, CpuLaw, InterfaceSpec, Link, Open, Possible, Refused, Span};
 use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
 
+use super::reserve::{NAMES_MAX, RESERVES_MAX};
 use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
 use crate::server::links::udp_options;
 use crate::server::privileges::{group, user};
@@ -16,6 +17,9 @@ use crate::server::start::CONTROL_SOCKET;
 
 /// Octets of a socket's name (`sun_path`, with the 0 at its end: 108).
 const SOCKET_LEN_MAX: usize = 107;
+
+/// The highest VPI, at an NNI.
+const VPI_MAX: u16 = 4_095;
 
 /// A VC like any other.
 const ANY_VC: VpiVci = VpiVci::from_bits(32);
@@ -79,6 +83,7 @@ impl Config {
     /// What no server can start with.
     pub(super) fn check(&self) -> Result<(), Mistake> {
         self.check_sections()?;
+        self.check_reserves()?;
         let names = self.check_interfaces()?;
         self.check_connections(&names)
     }
@@ -152,6 +157,40 @@ impl Config {
         Ok(())
     }
 
+    fn check_reserves(&self) -> Result<(), Mistake> {
+        let mut names = 0;
+        for (number, reserve) in self.reserves.iter().enumerate() {
+            let wrong = |key: &str, text: String| {
+                let key = format!("reserve.{number}.{key}");
+                Err(Mistake::new(key, text))
+            };
+            if number >= RESERVES_MAX {
+                return wrong("", format!("reserve: {RESERVES_MAX} at most"));
+            }
+            let mut interface = reserve.interface.iter();
+            if let Some(name) = interface.find(|name| !Address::is_interface_name(name)) {
+                return wrong("interface", format!("interface {name:?}: not a name"));
+            }
+            // All that there are, where the file says nothing.
+            if reserve.vpi != Span::default() && reserve.vpi.last > VPI_MAX {
+                return wrong("vpi", format!("reserve: vpi: 0 to {VPI_MAX}"));
+            }
+            names += reserve.users.len() + reserve.groups.len();
+            if names > NAMES_MAX {
+                let text = format!("reserve: {NAMES_MAX} users and groups at most, in all of them");
+                return wrong(
+                    if reserve.users.is_empty() {
+                        "groups"
+                    } else {
+                        "users"
+                    },
+                    text,
+                );
+            }
+        }
+        Ok(())
+    }
+
     fn check_interfaces(&self) -> Result<BTreeMap<&str, &InterfaceSpec>, Mistake> {
         let mut names = BTreeMap::new();
         for (number, interface) in self.interfaces.iter().enumerate() {
@@ -219,6 +258,7 @@ impl Config {
             return wrong("server.socket_group", &error.to_string());
         }
         self.check_peers()?;
+        self.check_reserved_interfaces()?;
         let mut possible = self.possible();
         let mut lines = BTreeMap::new();
         for (interface, port) in self.interfaces.iter().zip((0..).map(PortIndex)) {
@@ -274,6 +314,20 @@ impl Config {
         let mut possible = self.possible();
         possible.add_line(PortIndex(0), line);
         possible.admit(PortIndex(0), line, &open)
+    }
+
+    /// Somebody may add an interface later; a name that is mistyped is more likely.
+    fn check_reserved_interfaces(&self) -> Result<(), Mistake> {
+        for (number, reserve) in self.reserves.iter().enumerate() {
+            let mut interfaces = self.interfaces.iter();
+            if let Some(name) = &reserve.interface
+                && !interfaces.any(|interface| interface.name == *name)
+            {
+                let key = format!("reserve.{number}.interface");
+                return Err(Mistake::new(key, format!("reserve: no interface {name}")));
+            }
+        }
+        Ok(())
     }
 
     /// Memory links have two ends.

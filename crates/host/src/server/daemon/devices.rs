@@ -52,7 +52,10 @@ impl Daemon {
             _ => Err(Refused::NotFound),
         };
         match outcome {
-            Ok(Outcome::Start(start)) => self.start_worker(start),
+            Ok(Outcome::Start(start)) => {
+                let groups = self.server.groups_of(asking.0).to_vec();
+                self.start_worker(start, groups);
+            }
             Ok(Outcome::LetGo(attachment, number)) => self.adapter.let_go(attachment, number),
             Ok(Outcome::Confirm(confirm)) => self.confirm(asking, Ok(*confirm)),
             Err(refused) => self.confirm(asking, Err(refused)),
@@ -69,8 +72,9 @@ impl Daemon {
         }
     }
 
-    /// A worker is an application of the server: it gets one end of a control socket.
-    fn start_worker(&mut self, Start { number, uid, how }: Start) {
+    /// A worker is an application of the server: it gets one end of a control socket, and may do
+    /// what who asked for it may.
+    fn start_worker(&mut self, Start { number, uid, how }: Start, groups: Vec<u32>) {
         let made = pair()
             .map_err(std::io::Error::other)
             .and_then(|(mine, theirs)| {
@@ -81,6 +85,7 @@ impl Daemon {
             Ok((client, theirs)) => {
                 let peer = this_process_as(uid);
                 self.server.handle_connect_worker(self.now, client, peer);
+                self.server.handle_groups(client, groups);
                 self.workers.begin(number, client, theirs, how);
             }
             Err(error) => self.worker_ended(number, Some(Refused::Kernel(error.to_string()))),
@@ -189,7 +194,7 @@ impl Daemon {
                 continue;
             };
             let how = How::Resume(address, capability);
-            self.start_worker(Start { number, uid, how });
+            self.start_worker(Start { number, uid, how }, Vec::new());
         }
     }
 }

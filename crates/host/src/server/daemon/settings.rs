@@ -21,6 +21,10 @@ impl Daemon {
             admission: config.admission.clone(),
             quota: config.quota.of_all(),
             users,
+            reserves: match from {
+                0 => config.reserves.clone(),
+                _ => Vec::new(),
+            },
             next,
         }
     }
@@ -45,13 +49,13 @@ fn as_it_is(configured: AdapterSection, hello: &Hello) -> AdapterSection {
 #[cfg(test)]
 mod tests {
     use cellgate_core::server::{
-        AdmissionSection, Confirm, FromServer, LIST_MAX, Quota, ServerSection, UserQuota,
+        AdmissionSection, Confirm, FromServer, LIST_MAX, Quota, Reserve, ServerSection, UserQuota,
         UserSettings,
     };
 
     use super::*;
     use crate::control::MESSAGE_MAX;
-    use crate::server::config::TEXT_LEN_MAX;
+    use crate::server::config::{NAMES_MAX, RESERVES_MAX, TEXT_LEN_MAX};
 
     #[test]
     fn the_longest_settings_fit_a_message() {
@@ -79,6 +83,16 @@ mod tests {
             admission: AdmissionSection::default(),
             quota: Quota::NONE,
             users: vec![user; LIST_MAX],
+            reserves: vec![
+                Reserve {
+                    interface: Some("x".repeat(15)),
+                    vpi: "10000-65535".parse().unwrap(),
+                    vci: "10000-65535".parse().unwrap(),
+                    users: vec![u32::MAX; NAMES_MAX / RESERVES_MAX],
+                    groups: Vec::new(),
+                };
+                RESERVES_MAX
+            ],
             next: Some(u32::MAX),
         };
         let message = FromServer::Confirm {

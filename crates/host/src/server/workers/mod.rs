@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use cellgate_core::adapter::{AttachmentIndex, VcId};
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    Address, ClientId, Confirm, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
+    Address, ClientId, Confirm, Crowd, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
 };
 use cellgate_core::upper::Encapsulation;
 use cellgate_shm::wake_descriptor;
@@ -44,9 +44,6 @@ pub(super) use thread::{Event, How, Opened};
 
 /// Workers at once.
 pub(super) const WORKERS_MAX: usize = 64;
-
-/// Of these, of one user.
-const WORKERS_PER_USER: usize = WORKERS_MAX / 4;
 
 /// Who may wait for one worker's end.
 const REMOVING_MAX: usize = 4;
@@ -96,6 +93,8 @@ struct Worker {
 /// All workers.
 pub(super) struct Workers {
     workers: BTreeMap<u32, Worker>,
+    /// At once, at most [`WORKERS_MAX`]; of one user a quarter.
+    most: usize,
     last: u32,
     interrupts: Interrupts,
     cpus: Cpus,
@@ -121,6 +120,7 @@ impl Workers {
     pub(super) fn start(
         cpus: Cpus,
         adapter: Option<usize>,
+        most: usize,
     ) -> Result<(Self, ThreadScheduling), ServeError> {
         let bell = wake_descriptor().map_err(std::io::Error::other);
         let bell = Arc::new(bell.map_err(ServeError::of("pseudo-interrupts"))?);
@@ -135,6 +135,7 @@ impl Workers {
             .map_err(ServeError::of("pseudo-interrupts"))?;
         let workers = Self {
             workers: BTreeMap::new(),
+            most,
             last: 0,
             interrupts,
             cpus,
@@ -167,8 +168,13 @@ impl Workers {
         fds: Vec<Given>,
     ) -> Result<Outcome, Refused> {
         let mine = self.workers.values().filter(|worker| worker.uid == uid);
-        if mine.count() >= WORKERS_PER_USER && !governs {
-            return Err(Refused::TooMany);
+        let of_user = self.most.div_ceil(4);
+        if mine.count() >= of_user && !governs {
+            return Err(Refused::full_of_user(
+                Crowd::NetworkDevices,
+                of_user as u32,
+                uid,
+            ));
         }
         // What is kept of it is not as long as its author likes.
         if let Some(text) = &mut spec.contract {
@@ -215,7 +221,9 @@ impl Workers {
             return Err(wrong(format!("{name} is carried already")));
         }
         let free = |slot: &usize| self.workers.values().all(|worker| worker.slot != *slot);
-        let slot = (0..WORKERS_MAX).find(free).ok_or(Refused::TooMany)?;
+        let users = self.workers.values().map(|worker| worker.uid);
+        let full = || Refused::full(Crowd::NetworkDevices, self.most as u32, users);
+        let slot = (0..self.most).find(free).ok_or_else(full)?;
         self.last = self.last.checked_add(1).ok_or(Refused::TooMany)?;
         let worker = Worker {
             spec,
@@ -292,6 +300,12 @@ impl Workers {
         Some((number, uid, address, vc))
     }
 
+    /// Whether a worker is behind a control socket.
+    pub(super) fn is_one(&self, client: ClientId) -> bool {
+        let mut workers = self.workers.values();
+        workers.any(|worker| worker.client == Some(client))
+    }
+
     /// What the adapter is to keep for the worker behind a control socket, under `attachment`.
     pub(super) fn keep(
         &mut self,
@@ -327,7 +341,12 @@ impl Workers {
         let found = workers.find(|(_, worker)| worker.name == name && mine(worker));
         let (number, worker) = found.ok_or(Refused::NotFound)?;
         if worker.removing.len() >= REMOVING_MAX {
-            return Err(Refused::TooMany);
+            return Err(Refused::Full {
+                of: Crowd::Removals,
+                most: REMOVING_MAX as u32,
+                quota: None,
+                holder: None,
+            });
         }
         worker.removing.push(asking);
         Ok(Outcome::LetGo(worker.attachment, *number))
@@ -475,7 +494,7 @@ mod tests {
             println!("skipped tun_entry: {error}");
             return None;
         }
-        let (mut workers, _) = Workers::start(Cpus::present(), None).unwrap();
+        let (mut workers, _) = Workers::start(Cpus::present(), None, WORKERS_MAX).unwrap();
         let number = add(&mut workers, "cell0", contract, false)?.unwrap();
         Some((workers, number))
     }
@@ -505,7 +524,13 @@ mod tests {
             let asked = workers.remove((ClientId(1), id), (owner, false), "cell0");
             match id < REMOVING_MAX as u64 {
                 true => assert!(matches!(asked, Ok(Outcome::LetGo(None, of)) if of == number)),
-                false => assert_eq!(asked.err(), Some(Refused::TooMany)),
+                false => assert!(matches!(
+                    asked.err(),
+                    Some(Refused::Full {
+                        of: Crowd::Removals,
+                        ..
+                    })
+                )),
             }
         }
         let told = workers.ended(number, None).unwrap().confirms;
@@ -523,7 +548,9 @@ mod tests {
         for _ in 1..WORKERS_MAX / 4 {
             added(false).unwrap();
         }
-        assert_eq!(added(false), Err(Refused::TooMany));
+        let most = WORKERS_MAX as u32 / 4;
+        let full = Refused::full_of_user(Crowd::NetworkDevices, most, 1_000);
+        assert_eq!(added(false), Err(full));
         added(true).unwrap();
         println!("ran tun_entry");
     }

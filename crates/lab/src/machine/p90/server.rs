@@ -289,6 +289,7 @@ fn config(law: CpuLaw) -> ServerConfig {
             quotas: BTreeMap::new(),
         },
         limits: Limits::default(),
+        reserves: Vec::new(),
     }
 }
 

@@ -365,11 +365,13 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::Interface(_) => "interface",
         Refused::InterfaceInUse { .. } => "interface_in_use",
         Refused::AddressInUse => "address_in_use",
+        Refused::Reserved { .. } => "reserved",
         Refused::AddressBlocks { .. } => "address_blocks",
         Refused::Adapter(_) => "adapter",
         Refused::AdapterAway => "adapter_away",
         Refused::Kernel(_) => "kernel",
         Refused::NoReturn => "no_return",
+        Refused::Full { .. } => "full",
         Refused::TooMany => "too_many",
     }
 }

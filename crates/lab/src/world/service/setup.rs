@@ -262,5 +262,6 @@ fn config(
             hello_ns: HELLO.ns(),
             ..Limits::default()
         },
+        reserves: Vec::new(),
     }
 }

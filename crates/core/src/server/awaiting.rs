@@ -1,0 +1,163 @@
+//! Requests that wait for what is on its way back: nobody has it any more, and the adapter has not
+//! let go of it yet.
+//!
+//! Two books are kept apart. What is *promised* leaves out what is on its way back, and counts what
+//! is waited for; a request that does not fit there is refused at once, and hears what will be
+//! free. What is *taken* is what the adapter may hold; a request that is promised and does not fit
+//! there waits. So those who wait are never overtaken for good by who comes later.
+
+use super::connection::{Asker, Connection, Stage};
+use super::machine::{Pending, Server};
+use super::{Admission, Bugs, ClientId, Demand, Request};
+use crate::Time;
+use crate::adapter::PortIndex;
+use crate::wire::VpiVci;
+
+/// How long a request waits: an adapter that lets go of nothing for so long is taken for dead.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// Requests of one user that wait. Each costs a look whenever something comes back.
+const OF_USER_MAX: usize = 64;
+/// Those of all.
+const OF_ALL_MAX: usize = 1_024;
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Awaiting {
+    asker: Asker,
+    request: Request,
+    uid: u32,
+    port: PortIndex,
+    /// What it takes beyond what it has.
+    demand: Demand,
+    /// The address that it opens, if it opens one.
+    opens: Option<VpiVci>,
+    until: Time,
+}
+
+impl Awaiting {
+    pub(super) fn is_of(&self, client: ClientId) -> bool {
+        self.asker.client == client
+    }
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lacking {
+    pub(super) uid: u32,
+    pub(super) port: PortIndex,
+    pub(super) demand: Demand,
+    pub(super) opens: Option<VpiVci>,
+}
+
+impl Connection {
+    /// What of it is on its way back: all, or what it has beyond a contract that it changes to.
+    fn returning(&self) -> Option<Demand> {
+        let held = self.grant.as_ref()?.demand();
+        match (&self.stage, self.is_wanted()) {
+            (Stage::Modifying(change), true) => Some(held.beyond(&change.plan.demand)),
+            (Stage::Modifying(change), false) => Some(held.plus(change.more.demand())),
+            (_, true) => None,
+            (_, false) => Some(*held),
+        }
+    }
+
+    /// Whether the adapter is to let go of something.
+    fn returns(&self) -> bool {
+        let given_back = self.user.is_none() && self.attachment.is_some();
+        let nothing = Demand::default();
+        given_back || self.returning().is_some_and(|back| back != nothing)
+    }
+}
+
+impl<B: Bugs> Server<B> {
+    /// What is promised, of which [`admission`](Self::admission) may have more or less.
+    pub(super) fn promised(&self) -> Admission<B> {
+        let mut promised = self.admission.clone();
+        for connection in self.connections.values() {
+            if let Some(back) = connection.returning() {
+                promised.release_part(connection.uid, connection.port, back);
+            }
+        }
+        for one in &self.awaiting {
+            let _kept = promised.take(one.uid, one.port, one.demand);
+        }
+        promised
+    }
+
+    /// Whether the adapter is to let go of something, beside what connection `except` has.
+    fn is_returning(&self, except: Option<u32>) -> bool {
+        let mut connections = self.connections.values();
+        let nobodys = |pending: &Pending| matches!(pending, Pending::Leftover | Pending::Orphan(_));
+        connections.any(|one| Some(one.number) != except && one.returns())
+            || self.tickets.values().any(nobodys)
+    }
+
+    /// Has a request wait that a connection, `except`, was refused for; whether it does.
+    pub(super) fn awaits(
+        &mut self,
+        asker: Asker,
+        request: Request,
+        lacking: Lacking,
+        except: Option<u32>,
+    ) -> bool {
+        let Lacking {
+            uid,
+            port,
+            demand,
+            opens,
+        } = lacking;
+        let governs = self.is_governor(uid);
+        let of_user = self.awaiting.iter().filter(|one| one.uid == uid).count();
+        let crowded = self.awaiting.len() >= OF_ALL_MAX || !governs && of_user >= OF_USER_MAX;
+        if crowded || !self.is_returning(except) {
+            return false;
+        }
+        let now = self.now;
+        let Some(client) = self.clients.get_mut(&asker.client) else {
+            return false;
+        };
+        let until = *client.patience.get_or_insert(now.plus_ns(PATIENCE_NS));
+        if until <= now {
+            return false;
+        }
+        self.awaiting.push(Awaiting {
+            asker,
+            request,
+            uid,
+            port,
+            demand,
+            opens,
+            until,
+        });
+        true
+    }
+
+    /// Whether somebody waits to open this address: it will not be free.
+    pub(super) fn is_awaited(&self, port: PortIndex, vc: VpiVci) -> bool {
+        let mut awaiting = self.awaiting.iter();
+        awaiting.any(|one| one.port == port && one.opens == Some(vc))
+    }
+
+    /// Something has come back, or somebody has waited long enough: those go on who have what they
+    /// wait for, or would wait in vain.
+    pub(super) fn resume_awaiting(&mut self) {
+        if self.awaiting.is_empty() {
+            return;
+        }
+        let in_vain = self.home.is_none() || !self.is_returning(None);
+        // Each is judged by what is promised to those before it.
+        for one in core::mem::take(&mut self.awaiting) {
+            let fits = self.admission.check(one.uid, one.port, &one.demand).is_ok();
+            if in_vain || fits || one.until <= self.now {
+                self.dispatch(one.asker, one.request, None);
+            } else {
+                self.awaiting.push(one);
+            }
+        }
+    }
+
+    /// When the first of those who wait has waited long enough.
+    pub(super) fn patience_ends(&self) -> Option<Time> {
+        self.awaiting.iter().map(|one| one.until).min()
+    }
+}
