@@ -348,7 +348,7 @@ fn a_client_goes_on_where_another_has_left() {
     }
     // Handed out, and not given back.
     assert!(first.next(&from_client, &from_adapter).is_some());
-    let mut second = ReceiveQueue::resumed(8, 4_096, 3, &from_client);
+    let mut second = ReceiveQueue::resumed(8, 4_096, 3, (&from_client, &from_adapter));
     for position in 2..5 {
         let pdu = second.next(&from_client, &from_adapter).unwrap();
         assert_eq!(pdu.offset(), position * 64);
@@ -389,6 +389,23 @@ fn a_client_goes_on_where_another_has_left() {
     from_client.store(<queue::Transmit as Queue>::HEAD, 1 << 40);
     let mut third = TransmitQueue::resumed(8, 4_096, 7, (&from_client, &from_adapter));
     assert!(third.reserve(&from_adapter, 4_096).is_some());
+}
+
+#[test]
+fn who_comes_after_a_tail_that_cannot_be_hears_what_arrives_from_then_on() {
+    for lie in [7, 1 << 40, u64::MAX, 5_u64.wrapping_sub(9)] {
+        let (theirs, ours) = (File::new(SLOTS + 8 * 32), File::new(SLOTS));
+        let mut adapter = Producer::<queue::Receive>::new(8);
+        let mut put = |position| adapter.push(&theirs, &ours, &descriptor(position, 8).emit());
+        let full = if lie == 7 { 5 } else { 8 };
+        assert!((0..full).all(&mut put));
+        ours.store(connection::RECEIVE_TAIL, lie);
+        let mut second = ReceiveQueue::resumed(8, 4_096, 3, (&ours, &theirs));
+        assert_eq!(second.next(&ours, &theirs), None, "{lie}");
+        assert!(put(full), "{lie}: there is no room");
+        let pdu = second.next(&ours, &theirs);
+        assert!(pdu.is_some(), "{lie}: it is deaf");
+    }
 }
 
 #[test]

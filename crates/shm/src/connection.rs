@@ -303,7 +303,7 @@ impl ClientMemory {
         let sizes = geometry.sizes();
         let (mine, peer) = (self.from_client.words(), self.from_adapter.words());
         let (slots, len) = (sizes.receive_slots, sizes.receive_len);
-        let queue = ReceiveQueue::resumed(slots, len, generation, mine);
+        let queue = ReceiveQueue::resumed(slots, len, generation, (mine, peer));
         self.receive_queue = identified(queue);
         let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
         self.transmit_queue = TransmitQueue::resumed(slots, len, generation, (mine, peer));

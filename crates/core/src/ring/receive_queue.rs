@@ -70,14 +70,14 @@ impl ReceiveQueue {
 
     /// The client's side of a queue that another client has left: what it did not give back comes
     /// again.
-    pub fn resumed<C: Words>(
+    pub fn resumed<C: Words, A: Words>(
         slots: u32,
         buffer_len: u32,
         generation: u32,
-        from_client: &C,
+        (from_client, from_adapter): (&C, &A),
     ) -> Self {
         Self {
-            queue: Consumer::resumed(slots, from_client),
+            queue: Consumer::resumed(slots, from_client, from_adapter),
             ..Self::new(slots, buffer_len, generation)
         }
     }

@@ -211,12 +211,18 @@ impl<Q: Queue> Consumer<Q> {
     }
 
     /// The consumer of a queue that another has left, as its word tells: what was released is. A
+    /// tail that cannot be gives back all that was published, so that there is room for more. A
     /// fresh queue is as from [`Consumer::new`].
-    pub fn resumed<W: Words>(slots: u32, mine: &W) -> Self {
+    pub fn resumed<W: Words, P: Words>(slots: u32, mine: &W, peer: &P) -> Self {
         if mine.planted(Planted::ResumedFromStart) {
             return Self::new(slots);
         }
-        Self::starting_at(slots, mine.load(Q::TAIL))
+        let (tail, head) = (mine.load(Q::TAIL), peer.load(Q::HEAD));
+        if head.wrapping_sub(tail) <= u64::from(slots) {
+            return Self::starting_at(slots, tail);
+        }
+        mine.store(Q::TAIL, head);
+        Self::starting_at(slots, head)
     }
 
     /// Slots of the queue.

@@ -180,7 +180,7 @@ impl Endpoint {
         let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
         let buffer = (sizes.receive_slots, sizes.receive_buffer);
         Self {
-            receive: ReceiveQueue::resumed(buffer.0, buffer.1, generation, from.0),
+            receive: ReceiveQueue::resumed(buffer.0, buffer.1, generation, from),
             transmit: TransmitQueue::resumed(slots, len, generation, from),
             ..self
         }
