@@ -209,8 +209,8 @@ impl Storm {
         }
     }
 
-    /// Who is refused for want of something is told of all that will be free: what is on its way back
-    /// is, unless others wait for it.
+    /// Who is refused for want of something is told of all that will be free: what is on its way
+    /// back is, unless others wait for it.
     fn check_shortages(&mut self, seed: u64) {
         let shortages = core::mem::take(&mut self.world.shortages);
         let waits = |request: &Request| {
@@ -223,6 +223,7 @@ impl Storm {
         }
         let books: serde_json::Value =
             serde_json::from_str(&self.world.promised()).expect("it is JSON");
+        use Resource::{ReceiveBandwidth, TransmitBandwidth};
         let admission = self.world.config.admission.clone();
         let quota = admission.quota;
         for shortage in shortages {
@@ -232,7 +233,7 @@ impl Storm {
                 (Resource::Memory, Some(_)) => quota.memory,
                 // Less the 2 % for best effort.
                 (Resource::AdapterCpu, None) => u64::from(admission.adapter_ppm) * 98 / 100,
-                (Resource::TransmitBandwidth | Resource::ReceiveBandwidth, Some(_)) => quota.cell_s,
+                (TransmitBandwidth | ReceiveBandwidth, Some(_)) => quota.cell_s,
                 _ => continue,
             };
             let amount = |demand: &serde_json::Value| {
