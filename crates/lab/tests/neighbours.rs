@@ -316,6 +316,45 @@ fn sent_beside(mischief: fn(&mut World, &[(VcId, LabRegion)])) -> u64 {
     world.adapter.info(vc.index).unwrap().stats.pdus_transmitted
 }
 
+/// What a VC has sent and refused after one step, 64 descriptors of which say that they are of
+/// `of` generations later, and lines and clients have had all the time that they want.
+fn one_step(of: u32) -> (u64, u64, u64) {
+    let mut world = World::starting_at(1_000_000_000, 30_000_000, 1);
+    let best_effort = Transmit {
+        rate: None,
+        ..guaranteed(1, 0)
+    };
+    let (vc, region) = world.open(100, 0, None, Some(best_effort));
+    for slot in 0..TRANSMIT_SLOTS {
+        let descriptor = TransmitDescriptor {
+            offset: 0,
+            len: 40,
+            uu: 0,
+            cpi: 0,
+            clp: false,
+            mid: 0,
+            generation: vc.generation.wrapping_add(of),
+        };
+        let at = SLOTS + slot as usize * 16;
+        region.from_client().copy_in(at, &descriptor.emit());
+    }
+    refill(&region);
+    world.ring(0, vc);
+    world.now = world.now.plus_ns(10_000_000);
+    world.step();
+    let stats = world.adapter.info(vc.index).unwrap().stats;
+    let taken = region.from_adapter().load(connection::TRANSMIT_TAIL);
+    (stats.pdus_transmitted, stats.client_faults, taken)
+}
+
+#[test]
+fn a_step_begins_and_refuses_eight_pdus_and_no_more() {
+    assert_eq!(one_step(0), (8, 0, 8));
+    // Those of another generation of the VC are refused, each for its turn.
+    assert_eq!(one_step(1), (0, 8, 8));
+    assert_eq!(one_step(u32::MAX - 1), (0, 8, 8));
+}
+
 #[test]
 fn descriptors_that_name_nothing_take_no_other_vcs_turn() {
     let sent = sent_beside(|world, bad| {

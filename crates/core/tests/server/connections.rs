@@ -621,6 +621,8 @@ fn pings_and_leases_are_passed_on_within_bounds() {
     let full = Refused::full_of_user(Crowd::LoopbackCells, 2, 1);
     assert_eq!(world.confirmed(client, third), Err(full));
     assert_eq!(world.done(other, ping(102, f5, 1)), back);
+    // Nobody learns of another user's VC whether it is there.
+    assert_eq!(world.done(other, ping(100, f5, 1)), Err(Refused::NotFound));
     assert_eq!(world.done(client, ping(100, f5, 1)), back);
     let lease = |expires_in_ns| Request::Lease {
         pdus: 1,
