@@ -17,7 +17,6 @@ mod applications;
 mod calibration;
 mod config;
 mod daemon;
-mod files;
 mod link;
 mod links;
 mod listener;
@@ -26,6 +25,8 @@ mod privileges;
 mod quota;
 mod start;
 mod take_up;
+mod turns;
+mod voice;
 mod workers;
 
 use std::io;
@@ -49,7 +50,7 @@ pub struct ServerOptions {
     pub path: Option<PathBuf>,
     /// The program of the adapter's process, which calls [`crate::adapter::run_as_child`].
     pub adapter: fn() -> io::Result<Command>,
-    /// Tells people something.
+    /// Tells people something. Once the server serves, a thread of its own calls this.
     pub say: fn(&str),
 }
 
