@@ -147,6 +147,25 @@ fn two_daemons_never_govern_one_adapter() {
 }
 
 #[test]
+fn an_adapter_that_nobody_will_find_ends() {
+    let mut daemon = Daemon::start("places-orphan", LO);
+    drop(daemon.connect());
+    let adapter = daemon.adapter();
+    let path = daemon.directory.join("adapter.sock");
+    let is_there = || Path::new(&format!("/proc/{adapter}/task")).exists();
+    // While its server is there, and where nothing is in its place, it stays.
+    daemon.kill();
+    fs::remove_file(&path).unwrap();
+    eventually("it does not listen again", || dial(&path).ok());
+    assert!(is_there());
+    fs::remove_file(&path).unwrap();
+    let theirs = cellgate_shm::socket::listen(&path, 0o600).unwrap();
+    eventually("it does not end", || (!is_there()).then_some(()));
+    assert!(path.exists());
+    drop(theirs);
+}
+
+#[test]
 fn a_control_socket_that_is_removed_comes_back() {
     let mut daemon = Daemon::start("places-socket", LO);
     let path = daemon.directory.join("control.sock");

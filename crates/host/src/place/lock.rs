@@ -57,7 +57,7 @@ impl Lock {
         let _ = (&mut file).take(20).read_to_string(&mut text);
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(taken(directory, text.trim())),
+            Err(Errno::WOULDBLOCK) => return Err(taken(text.trim())),
             Err(error) => return Err(error.into()),
         }
         let identity = Identity::of(&file)?;
@@ -97,12 +97,11 @@ impl Lock {
     }
 }
 
-fn taken(directory: &Directory, holder: &str) -> io::Error {
+fn taken(holder: &str) -> io::Error {
     let who = match holder.parse::<u32>() {
         Ok(pid) => format!(", process {pid},"),
         Err(_) => String::new(),
     };
-    let shown = directory.path().display();
-    let why = format!("another server{who} has {shown}: end it, or name another state_dir");
+    let why = format!("another server{who} has it: end it, or name another state_dir");
     io::Error::new(io::ErrorKind::AddrInUse, why)
 }

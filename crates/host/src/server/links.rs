@@ -302,3 +302,108 @@ pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an adapter has kept, and which ports are joined.
+    #[derive(Default)]
+    struct Adapter {
+        kept: BTreeMap<PortIndex, InterfaceSpec>,
+        unlinked: Vec<PortIndex>,
+    }
+
+    fn links() -> Links {
+        Links::new(PortConfig {
+            format: cellgate_core::wire::CellFormat::NoHec,
+            budget: 256,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        })
+    }
+
+    fn memory(name: &str, peer: &str) -> InterfaceSpec {
+        InterfaceSpec {
+            name: name.to_owned(),
+            link: Link::Memory {
+                peer: peer.to_owned(),
+            },
+            line_rate: None,
+        }
+    }
+
+    /// Carries out what links want, `asks` at most: what the adapter has then.
+    fn carry_out(links: &mut Links, adapter: &mut Adapter, mut asks: usize) {
+        while let Some((ticket, mut next)) = links.begin() {
+            while let Next::Ask(ask, _) = next {
+                let Some(left) = asks.checked_sub(1) else {
+                    return;
+                };
+                asks = left;
+                let answer = match ask {
+                    Ask::KeepPort { port, record } => {
+                        let spec = record.map(|record| serde_json::from_str(&record).unwrap());
+                        match spec {
+                            Some(spec) => drop(adapter.kept.insert(port, spec)),
+                            None => drop(adapter.kept.remove(&port)),
+                        }
+                        Answer::Done
+                    }
+                    Ask::ReceivePort { .. } => Answer::Port {
+                        sizes: cellgate_core::ring::PortSizes {
+                            cells: 8,
+                            format: cellgate_core::wire::CellFormat::NoHec,
+                        },
+                        files_generation: 1,
+                    },
+                    Ask::Unlink { port } => {
+                        adapter.unlinked.push(port);
+                        Answer::Done
+                    }
+                    _ => Answer::Done,
+                };
+                next = links.answered(ticket, Ok(answer), Vec::new()).unwrap();
+            }
+        }
+    }
+
+    fn found(adapter: &Adapter) -> Vec<(String, bool)> {
+        let taken = links().take_up(adapter.kept.clone());
+        let found = taken.into_iter().map(|taken| (taken.spec.name, taken.up));
+        found.collect()
+    }
+
+    #[test]
+    fn a_successor_finds_no_link_that_is_half_there_whenever_a_server_dies() {
+        let [a, b] = [0, 1].map(PortIndex);
+        let both = [("a".to_owned(), true), ("b".to_owned(), true)];
+        let alone = |name: &str| vec![(name.to_owned(), false)];
+        let build = |asks| {
+            let (mut links, mut adapter) = (links(), Adapter::default());
+            links.enqueue(Ticket(1), a, Some(memory("a", "b")));
+            links.enqueue(Ticket(2), b, Some(memory("b", "a")));
+            carry_out(&mut links, &mut adapter, asks);
+            (links, adapter)
+        };
+        let mut seen = Vec::new();
+        for asks in 0..20 {
+            seen.push(found(&build(asks).1));
+        }
+        seen.dedup();
+        assert_eq!(seen, [vec![], alone("a"), both.to_vec()]);
+        let mut seen = Vec::new();
+        for asks in 0..20 {
+            let (mut links, mut adapter) = build(20);
+            links.enqueue(Ticket(3), a, None);
+            carry_out(&mut links, &mut adapter, asks);
+            let left = found(&adapter);
+            // No port is silent that a successor takes for one with a link that is up.
+            let is_silent = |port| adapter.unlinked.contains(&port);
+            assert!(!is_silent(a) || left == alone("b"), "{asks}");
+            seen.push(left);
+        }
+        seen.dedup();
+        assert_eq!(seen, [both.to_vec(), alone("b")]);
+    }
+}

@@ -17,6 +17,7 @@ mod applications;
 mod calibration;
 mod config;
 mod daemon;
+mod foresight;
 mod link;
 mod links;
 mod listener;
@@ -37,6 +38,7 @@ use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
 pub use config::{Config, ConfigError};
+pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
