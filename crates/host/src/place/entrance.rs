@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cellgate_shm::socket;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{AtFlags, FileType, Stat, chownat, fstat};
 use rustix::process::{Gid, getegid, geteuid};
 
@@ -16,8 +17,9 @@ pub(crate) struct Entrance {
     path: PathBuf,
     mode: u32,
     owner: (Option<u32>, Option<u32>),
+    /// Nothing that anybody comes by, while there is no identity.
     socket: OwnedFd,
-    identity: Identity,
+    identity: Option<Identity>,
 }
 
 /// What a look at an entrance has found.
@@ -59,7 +61,25 @@ impl Entrance {
             mode,
             owner,
             socket,
-            identity: Identity::from(&found),
+            identity: Some(Identity::from(&found)),
+        })
+    }
+
+    /// One that is to be made by a later look.
+    ///
+    /// # Errors
+    /// There are no descriptors.
+    pub(crate) fn later(
+        path: &Path,
+        mode: u32,
+        owner: (Option<u32>, Option<u32>),
+    ) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            mode,
+            owner,
+            socket: eventfd(0, EventfdFlags::CLOEXEC)?,
+            identity: None,
         })
     }
 
@@ -74,11 +94,15 @@ impl Entrance {
             other => other,
         }?;
         let found = directory.find(name)?;
-        if found.is_some_and(|found| Identity::from(&found) == self.identity) {
+        if found.is_some_and(|found| self.is(&found)) {
             return Ok(Look::Same);
         }
         *self = Self::make(&self.path, self.mode, self.owner)?;
         Ok(Look::Again)
+    }
+
+    fn is(&self, found: &Stat) -> bool {
+        self.identity == Some(Identity::from(found))
     }
 
     /// Where.
@@ -89,7 +113,7 @@ impl Entrance {
     /// Removes it, unless something else is in its place.
     pub(crate) fn remove(self) {
         let removed = split(&self.path).and_then(|(parent, name)| {
-            let own = |found: &_| Identity::from(found) == self.identity;
+            let own = |found: &Stat| self.is(found);
             let directory = Directory::open(parent)?;
             match directory.find(name)?.is_some_and(|found| own(&found)) {
                 true => directory.remove_if(name, |_, found| own(found)),

@@ -50,7 +50,12 @@ impl Lock {
     pub(crate) fn take(directory: &Directory) -> io::Result<(Self, Former)> {
         let flags = OFlags::RDWR | OFlags::CREATE;
         let is_new = directory.find(OsStr::new(NAME))?.is_none();
-        let file = directory.open_file(OsStr::new(NAME), flags, 0o600)?;
+        let name = OsStr::new(NAME);
+        let file = directory.open_file(name, flags, 0o600).or_else(|error| {
+            // A disk that takes nothing more still tells whose it is.
+            let readable = directory.open_file(name, OFlags::RDONLY, 0);
+            readable.map_err(|_| error)
+        })?;
         let mut file = File::from(file);
         let mut text = String::new();
         // Whoever has it may have written anything.

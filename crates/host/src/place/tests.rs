@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, mkdirat};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -116,6 +117,23 @@ fn a_socket_that_is_gone_is_made_again_and_anothers_left_alone() {
     entrance.remove();
     assert!(path.exists());
     drop(theirs);
+}
+
+#[test]
+fn what_could_not_be_made_at_first_is_made_by_a_later_look() {
+    let place = Place::new("later");
+    let path = place.at("gone/control.sock");
+    fs::write(place.at("gone"), "").unwrap();
+    assert!(Entrance::make(&path, 0o600, (None, None)).is_err());
+    let mut entrance = Entrance::later(&path, 0o600, (None, None)).unwrap();
+    assert!(entrance.look().is_err());
+    let mut polled = [PollFd::new(&entrance, PollFlags::IN)];
+    assert_eq!(poll(&mut polled, Some(&Timespec::default())).unwrap(), 0);
+    fs::remove_file(place.at("gone")).unwrap();
+    assert_eq!(entrance.look().unwrap(), Look::Again);
+    assert_eq!(entrance.look().unwrap(), Look::Same);
+    entrance.remove();
+    assert!(!path.exists());
 }
 
 #[test]

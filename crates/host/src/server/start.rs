@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use cellgate_core::server::{CpuLaw, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -174,7 +175,13 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), Se
                 becomes.map(|(uid, _)| uid),
                 group.or(becomes.map(|(_, gid)| gid)),
             );
-            let made = Entrance::make(&socket, mode, owner);
+            let made = Entrance::make(&socket, mode, owner).or_else(|error| {
+                // What a former server has left need not wait until the disk is mended.
+                match is_of_disk(&error) && former != Former::Ended {
+                    true => Entrance::later(&socket, mode, owner),
+                    false => Err(error),
+                }
+            });
             Listener::Made(made.map_err(ServeError::of(socket.display().to_string()))?)
         }
     };
@@ -195,6 +202,13 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), Se
         directory,
     };
     Ok((places, listener, calibration))
+}
+
+/// Whether it is the disk's fault that something cannot be made.
+fn is_of_disk(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let kinds = [QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
 
 /// Whether a socket that was passed on is one that applications can come by.
