@@ -99,7 +99,7 @@ pub(super) struct Daemon {
     /// What goes wrong in the file system.
     troubles: Vec<String>,
     /// What the service manager knows of the configuration.
-    status: String,
+    known: String,
     status_changed: bool,
 }
 
@@ -156,7 +156,7 @@ impl Daemon {
             end: None,
             notes,
             troubles: Vec::new(),
-            status: String::new(),
+            known: String::new(),
             status_changed: false,
             voice,
             options,
@@ -522,18 +522,15 @@ impl Daemon {
                 self.say(&found);
             }
             self.say("ready");
-            self.voice.notify(Notice::Ready);
+            self.look_after_news();
+            self.voice.notify(Notice::Ready(self.status()));
+        } else if self.ready {
+            self.look_after_news();
+            if self.status_changed {
+                self.voice.notify(Notice::Status(self.status()));
+            }
         }
-        if self.ready
-            && let Some(news) = self.operator.news()
-        {
-            (self.status, self.status_changed) = (news, true);
-        }
-        if self.ready && std::mem::take(&mut self.status_changed) {
-            let known = Some(&self.status).filter(|status| !status.is_empty());
-            let status: Vec<_> = known.into_iter().chain(&self.troubles).cloned().collect();
-            self.voice.notify(Notice::Status(status.join("; ")));
-        }
+        self.status_changed &= !self.ready;
         if let Some((interval, at)) = self.watchdog.filter(|(_, at)| *at <= self.now) {
             self.voice.notify(Notice::Watchdog);
             let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(LOOK_NS);

@@ -309,7 +309,7 @@ pub(super) fn start_adapter(
     like: Option<&Hello>,
     adapter: &mut AdapterSide,
 ) -> Result<(), ServeError> {
-    end_whoever_listens(&places.adapter)?;
+    end_whoever_listens(&places.adapter, like.map(|hello| hello.pid))?;
     let mut program = (options.adapter)().map_err(ServeError::of("the adapter's program"))?;
     for name in NOT_INHERITED {
         program.env_remove(name);
@@ -332,15 +332,19 @@ pub(super) fn start_adapter(
     Ok(())
 }
 
-/// An adapter that listens in this server's directory is nobody else's, unless it says so.
-fn end_whoever_listens(path: &Path) -> Result<(), ServeError> {
+/// An adapter that listens in this server's directory is nobody else's, unless it says so. What
+/// was this server's `own` is not asked: it may be silent.
+fn end_whoever_listens(path: &Path, own: Option<u32>) -> Result<(), ServeError> {
     let Ok(socket) = socket::dial(path, END) else {
         return Ok(());
     };
-    if let Some(pid) = governor_of(&socket).filter(|pid| *pid != std::process::id()) {
+    let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
+    let others = |pid: &u32| *pid != std::process::id();
+    if own != Some(pid)
+        && let Some(pid) = governor_of(&socket).filter(others)
+    {
         return Err(ServeError::Adapter(Some(ControlError::Governed { pid })));
     }
-    let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         // If it has ended meanwhile, so much the better.
         let _ = kill_process(pid, Signal::KILL);

@@ -9,7 +9,8 @@ use crate::aside::Aside;
 /// What a service manager is told.
 #[derive(Debug)]
 pub(super) enum Notice {
-    Ready,
+    /// And how things are.
+    Ready(String),
     Reloading,
     Stopping,
     Watchdog,
@@ -55,7 +56,9 @@ impl Voice {
 fn tell(notice: Notice) {
     // Nobody is there without a service manager.
     let _ = match notice {
-        Notice::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        Notice::Ready(status) => {
+            sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&status)])
+        }
         Notice::Reloading => match NotifyState::monotonic_usec_now() {
             Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
             Err(_) => Ok(()),

@@ -63,6 +63,20 @@ impl Daemon {
         self.status_changed = true;
     }
 
+    /// Asks what has become of the configuration.
+    pub(super) fn look_after_news(&mut self) {
+        if let Some(news) = self.operator.news() {
+            (self.known, self.status_changed) = (news, true);
+        }
+    }
+
+    /// How things are, for the service manager.
+    pub(super) fn status(&self) -> String {
+        let known = Some(&self.known).filter(|known| !known.is_empty());
+        let status: Vec<_> = known.into_iter().chain(&self.troubles).cloned().collect();
+        status.join("; ")
+    }
+
     /// What the adapter and this process could not have, and what goes wrong.
     pub(super) fn all_notes(&self) -> Vec<String> {
         let adapter = self.adapter.hello().or(self.taken_up.as_deref());
