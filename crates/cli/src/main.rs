@@ -7,6 +7,7 @@
 mod commands;
 mod input;
 mod output;
+mod whole;
 
 use std::process::ExitCode;
 

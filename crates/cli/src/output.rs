@@ -10,6 +10,8 @@ use anyhow::Context;
 use cellgate_lab::report::Figure;
 use serde::Serialize;
 
+use crate::whole::write_whole;
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -84,7 +86,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 
 /// Draws `figure` into the file `path`.
 pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
-    fs::write(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
+    write_whole(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
 }
 
 /// `Err` if there is no folder to write a file into: better told before the work than after it.

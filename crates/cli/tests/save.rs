@@ -139,3 +139,23 @@ fn a_daemon_started_from_what_was_saved_shows_the_same() {
         assert!(listed.contains(words), "{listed}");
     }
 }
+
+#[test]
+fn what_cannot_be_saved_whole_leaves_what_was_there() {
+    let daemon = Daemon::start("");
+    let directory = daemon.path("saved");
+    std::fs::create_dir(&directory).unwrap();
+    let file = directory.join("config.toml");
+    std::fs::write(&file, "before").unwrap();
+    // As on a full disk: no file may have an octet.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_cellgate"), "save"])
+        .arg(&file)
+        .env("CELLGATE_SOCKET", daemon.socket())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    assert_eq!(std::fs::read(&file).unwrap(), b"before");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+}

@@ -94,6 +94,41 @@ fn a_configuration_is_checked_without_a_daemon() {
 }
 
 #[test]
+fn what_a_daemon_would_meet_at_its_places_is_noted() {
+    let directory = Directory::new("places");
+    let open = directory.0.join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink("open", directory.0.join("link")).unwrap();
+    let file = directory.write("file", "");
+    let at = |name: &str| directory.path(name);
+    let cases = [
+        (at("new"), at("new/control.sock"), None),
+        (at("open"), at("x"), Some("chmod go-w")),
+        (at("link"), at("x"), Some("is a link")),
+        (file.clone(), at("x"), Some("file")),
+        (at("new"), file, Some("is no socket")),
+        (at("new"), at("no/such.sock"), Some("no such directory")),
+    ];
+    for (state, socket, part) in cases {
+        let text = format!("[server]\nstate_dir = {state:?}\nsocket = {socket:?}\n");
+        let config = directory.write("config.toml", &text);
+        let told = cellgate(&["config", "check", &config]);
+        let out = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(told.status.code(), Some(0), "{out}");
+        let notes: Vec<_> = out
+            .lines()
+            .filter(|line| line.starts_with("note: "))
+            .collect();
+        assert_eq!(notes.len(), usize::from(part.is_some()), "{out}");
+        assert!(part.is_none_or(|part| notes[0].contains(part)), "{out}");
+        let told = cellgate(&["config", "check", &config, "--json"]);
+        let out = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(out.contains("notes"), part.is_some(), "{out}");
+    }
+}
+
+#[test]
 fn a_mistake_is_told_with_its_line_and_column() {
     let directory = Directory::new("place");
     let link = "[[interface]]\nname = \"x\"\n[interface.link.udp]\nlocal = \"127.0.0.1:1\"\n\
@@ -234,7 +269,8 @@ fn a_running_daemon_shows_what_makes_it_again() {
     let second = cellgate(&["serve", "-c", &config]);
     assert_eq!(second.status.code(), Some(1));
     let text = String::from_utf8(second.stderr).unwrap();
-    assert!(text.contains("another server has"), "{text}");
+    let holder = format!("another server, process {}, has it", daemon.0.id());
+    assert!(text.contains(&holder), "{text}");
     let pid = Pid::from_raw(daemon.0.id().cast_signed()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     assert!(daemon.0.wait().unwrap().success());

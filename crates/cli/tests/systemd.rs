@@ -1,7 +1,7 @@
 //! A service manager's part, played by hand: readiness, reloads, the watchdog, a socket passed on.
 
 use std::fs::{self, File};
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -23,6 +23,16 @@ use rustix::process::{Pid, Signal, kill_process};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often the watchdog must be fed.
 const WATCHDOG: Duration = Duration::from_millis(400);
+
+/// Holds the thread of this number (PTRACE_SEIZE, PTRACE_INTERRUPT) until its input ends.
+const HOLD: &str = "\
+import ctypes, sys
+ptrace = ctypes.CDLL(None).ptrace
+thread = int(sys.argv[1])
+if ptrace(0x4206, thread, None, None) == 0 and ptrace(0x4207, thread, None, None) == 0:
+    print('held', flush=True)
+    sys.stdin.read()
+";
 
 /// A service manager: a directory, and the socket that its services tell it things by.
 struct Manager {
@@ -131,7 +141,7 @@ fn read(words: PipeReader) -> JoinHandle<String> {
     std::thread::spawn(move || io::read_to_string(words).unwrap_or_default())
 }
 
-/// Writes until there is no more room; whoever else writes there goes on to wait.
+/// Writes until there is no more room; whoever else writes there waits.
 fn fill(words: &PipeWriter) {
     let again = format!("/proc/self/fd/{}", words.as_raw_fd());
     let flags = OFlags::NONBLOCK.bits() as i32;
@@ -239,23 +249,51 @@ fn what_is_missing_is_told_and_asked_for_again_until_it_is_there() {
 fn the_watchdog_is_fed_until_the_service_thread_hangs() {
     let manager = Manager::new();
     let interval = WATCHDOG.as_micros().to_string();
-    let (reader, writer) = io::pipe().expect("a pipe");
-    let words = writer.try_clone().expect("a descriptor");
-    let mut service = manager.unheard(&[("WATCHDOG_USEC", &interval)], None, words);
+    let service = manager.service(&[("WATCHDOG_USEC", &interval)], None);
     manager.await_told("READY=1");
     for _ in 0..5 {
         manager.await_told("WATCHDOG=1");
     }
-    // What it says of a configuration that is none finds no room: the service thread waits, the
-    // others go on.
+    // A debugger holds the service thread, which is the process's first; the others go on.
+    let mut holder = Command::new("python3");
+    holder.args(["-c", HOLD, &service.child.id().to_string()]);
+    let holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let held = holder.and_then(|mut holder| {
+        let mut word = [0; 5];
+        let out = holder.stdout.as_mut().expect("a pipe");
+        out.read_exact(&mut word).map(|()| holder)
+    });
+    match held {
+        Ok(mut holder) => {
+            println!("ran watchdog_of_a_thread_that_hangs");
+            while manager.told(WATCHDOG).is_some() {}
+            assert_eq!(manager.told(10 * WATCHDOG), None, "it does not hang");
+            drop(holder.stdin.take());
+            holder.wait().expect("its end");
+        }
+        Err(error) => println!("skipped watchdog_of_a_thread_that_hangs: {error}"),
+    }
+    manager.await_told("WATCHDOG=1");
+    service.end();
+}
+
+#[test]
+fn who_does_not_read_the_log_does_not_starve_the_watchdog() {
+    let manager = Manager::new();
+    let interval = WATCHDOG.as_micros().to_string();
+    let (reader, writer) = io::pipe().expect("a pipe");
+    let words = writer.try_clone().expect("a descriptor");
+    let mut service = manager.unheard(&[("WATCHDOG_USEC", &interval)], None, words);
+    manager.await_told("READY=1");
     fill(&writer);
     fs::write(manager.path("cellgate.toml"), "wrong = 1\n").expect("a file");
     service.signal(Signal::HUP);
     manager.await_told("RELOADING=1");
-    assert_eq!(manager.told(10 * WATCHDOG), None, "it does not hang");
+    for _ in 0..5 {
+        manager.await_told("WATCHDOG=1");
+    }
     drop(writer);
     service.said = Some(read(reader));
-    manager.await_told("WATCHDOG=1");
     service.end();
 }
 

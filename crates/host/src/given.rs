@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::sys::{interrupt, let_interrupt, name_thread};
 
 /// Threads that close. There is another as soon as all before have something to do.
@@ -46,6 +48,19 @@ impl Given {
 /// As they came along with a message.
 pub(crate) fn given(fds: Vec<OwnedFd>) -> Vec<Given> {
     fds.into_iter().map(Given::from).collect()
+}
+
+/// Whether the other end of a socket is closed.
+pub(crate) fn is_hung_up(socket: &Given) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&at_once)) {
+        Ok(_) => fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
+        Err(_) => false,
+    }
 }
 
 /// Whether more descriptors wait to be closed than should.

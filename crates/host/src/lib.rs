@@ -9,8 +9,10 @@
 //!
 //! - [`clock`]: the one clock of everything live.
 //! - [`gap`]: how long the adapter was not running, and how long its steps take.
+//! - `aside`: what is told to somebody who may not listen.
 //! - `given`: descriptors of others, closed by threads of their own.
 //! - `on_way`: descriptors that others have not received yet.
+//! - `place`: directories, sockets and files, found once and used by descriptor.
 //! - [`link`]: the `memory` link, cells in memory shared between processes; the `udp` link, cells
 //!   in the datagrams of a pseudowire; faults on either.
 //! - [`control`]: the messages of the control descriptor. Does not act on them.
@@ -21,6 +23,7 @@
 #![deny(unsafe_code)]
 
 pub mod adapter;
+mod aside;
 pub mod client;
 pub mod clock;
 pub mod control;
@@ -29,5 +32,6 @@ mod given;
 pub mod link;
 mod meter;
 mod on_way;
+mod place;
 pub mod server;
 pub mod sys;

@@ -1,13 +1,13 @@
 //! Control sockets: messages, and descriptors along with them, between processes.
 
-use std::fs::Permissions;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
+use rustix::fs::{Mode, fchmod};
 use rustix::io::{Errno, IoSlice, IoSliceMut, Result};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -15,6 +15,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
     bind, connect, recvmsg, sendmsg, socket_with, socketpair,
 };
+use rustix::process::umask;
 
 /// The longest message in octets.
 pub const MESSAGE_MAX: usize = 65_536;
@@ -86,25 +87,43 @@ pub fn dial(path: &Path, patience: Duration) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Listens at `path`, for those whom the permissions `mode` let in; it becomes this user's and
-/// group's, where they are given. Accepting does not wait.
+/// Listens at `path`, for those whom the permissions `mode` let in. Accepting does not wait.
 ///
 /// # Errors
 /// Something is at `path` already, or its directory is not this user's to write.
-pub fn listen(
-    path: &Path,
-    mode: u32,
-    (user, group): (Option<u32>, Option<u32>),
-) -> std::io::Result<OwnedFd> {
+pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd> {
+    /// The mask is the whole process's.
+    static MASK: Mutex<()> = Mutex::new(());
     let socket = unbound(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Nobody can connect before `listen`: by then the permissions are right.
-    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-    if user.or(group).is_some() {
-        std::os::unix::fs::lchown(path, user, group)?;
+    // What is made at `path` has the socket's permissions: nobody changes them by name, which
+    // might lead somewhere else by then.
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
+    let address = SocketAddrUnix::new(path)?;
+    {
+        let _mine = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+        let mask = umask(Mode::empty());
+        let bound = bind(&socket, &address);
+        umask(mask);
+        bound?;
     }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
+}
+
+/// Whether a program has the socket at `path`, of whatever type, listening or not.
+///
+/// # Errors
+/// There is none, or this user may not connect to it.
+pub fn is_alive(path: &Path) -> Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        // Nobody has bound it: the name has outlived the socket.
+        Err(Errno::CONNREFUSED) => Ok(false),
+        // Of another type, or of one that hears somebody else alone.
+        Ok(()) | Err(Errno::PROTOTYPE | Errno::PERM | Errno::AGAIN) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 fn unbound(flags: SocketFlags) -> Result<OwnedFd> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use cellgate_host::server::{Config, ConfigError};
+use cellgate_host::server::{Config, ConfigError, foresee};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -16,11 +16,11 @@ use crate::output::{Exit, print, print_json_line};
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Say whether a file can be used, with all that it names: exit code 0, or 1 with the place of
-    /// the mistake
+    /// the mistake; notes tell what a daemon would meet at the places that it names
     Check {
         /// The file (TOML); -: standard input
         file: PathBuf,
-        /// Print JSON: one object with `file`, or with `error`
+        /// Print JSON: one object with `file` and perhaps `notes`, or with `error`
         #[arg(short = 'J', long)]
         json: bool,
     },
@@ -38,11 +38,16 @@ pub(crate) enum Command {
 pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Check { file, json } => {
-            read_as(file, Config::parse_whole)?;
+            let config = read_as(file, Config::parse_whole)?;
             let name = name(file);
-            match json {
-                true => print_json_line(&json!({ "file": name }))?,
-                false => print(&format!("{name}: ok\n"))?,
+            let notes = foresee(&config.server);
+            match (json, notes.is_empty()) {
+                (true, true) => print_json_line(&json!({ "file": name }))?,
+                (true, false) => print_json_line(&json!({ "file": name, "notes": notes }))?,
+                (false, _) => {
+                    let notes = notes.iter().map(|note| format!("note: {note}\n"));
+                    print(&format!("{name}: ok\n{}", notes.collect::<String>()))?;
+                }
             }
         }
         Command::Show {

@@ -367,6 +367,11 @@ impl<B: Bugs> Server<B> {
         self.run(now);
     }
 
+    /// What people are to know of the server, from the next hello on.
+    pub fn handle_notes(&mut self, notes: Vec<String>) {
+        self.config.notes = notes;
+    }
+
     /// The time of [`next_deadline`](Self::next_deadline) has come.
     pub fn handle_deadline(&mut self, now: Time) {
         self.run(now);

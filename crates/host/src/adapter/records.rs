@@ -138,6 +138,8 @@ pub(super) struct PortRecord {
     pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
     /// Of the faults that are set on it.
     pub(super) faults: Option<Arc<Shown<FaultCounts>>>,
+    /// Its owner's own words, for whoever takes the adapter up.
+    pub(super) record: Option<String>,
 }
 
 /// A command on its way, and what its completion needs.

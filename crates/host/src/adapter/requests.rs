@@ -54,6 +54,7 @@ impl Service {
                 | Ask::Faults { .. }
                 | Ask::Loopback { .. }
                 | Ask::TakeUp
+                | Ask::KeepPort { .. }
                 | Ask::Shutdown
         );
         let connection = self.connections.get(&asker.connection);
@@ -95,6 +96,11 @@ impl Service {
             } => self.reattach(asker, vc, attachment, fds.first(), record)?,
             Ask::Keep { attachment, record } => self.keep(asker, attachment, fds, record)?,
             Ask::TakeUp => self.take_up(asker)?,
+            Ask::KeepPort { port, record } => self.keep_port(asker, port, record)?,
+            Ask::PortRecord { port } => {
+                let record = self.port(port)?.record.clone();
+                self.reply(asker, Ok(Answer::PortRecord(record)), Enclosed::Nothing);
+            }
             Ask::Lease {
                 vc,
                 pdus,
@@ -166,6 +172,7 @@ impl Service {
             config: self.options.config.clone(),
             scheduling: self.scheduling.clone(),
             memory_max: self.options.memory_max,
+            governor: self.other_governor(asker.connection),
         };
         self.reply(asker, Ok(Answer::Hello(hello)), Enclosed::Nothing);
     }
@@ -632,7 +639,8 @@ fn record_of(ask: &Ask) -> Option<&String> {
         Ask::Open { record, .. }
         | Ask::Modify { record, .. }
         | Ask::Reattach { record, .. }
-        | Ask::Keep { record, .. } => record.as_ref(),
+        | Ask::Keep { record, .. }
+        | Ask::KeepPort { record, .. } => record.as_ref(),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
+use cellgate_core::Time;
 use cellgate_core::adapter::{AttachmentIndex, VcIndex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,10 +19,12 @@ use super::records::{
 };
 use super::wake::silence;
 use super::wakers::Wakers;
+use crate::clock::MonotonicClock;
 use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive};
 use crate::gap::Gaps;
 use crate::given::{Given, given};
 use crate::on_way::RETRY_NS;
+use crate::place::Entrance;
 use crate::sys::Scheduling;
 
 /// Commands that can be on their way to the firmware thread at once.
@@ -29,6 +32,9 @@ pub(super) const COMMANDS_MAX: usize = 64;
 
 /// Control connections at once.
 pub(super) const CONNECTIONS_MAX: usize = 128;
+
+/// From one look at the own socket to the next.
+const LOOK_NS: u64 = 200_000_000;
 
 /// Requests read from one connection before the others have their turn.
 const REQUESTS_PER_TURN: usize = 4;
@@ -58,10 +64,13 @@ pub(super) struct Service {
     pub(super) ports: Vec<PortRecord>,
     pub(super) chores: VecDeque<Chore>,
     pub(super) stopping: bool,
+    /// The connection that has taken up last, or that of who started the adapter.
+    pub(super) governor: Option<ConnectionId>,
     channels: ServiceChannels,
     pub(super) wakers: Wakers,
     pending: BTreeMap<u64, Pending>,
-    listener: Option<OwnedFd>,
+    pub(super) listener: Option<Entrance>,
+    next_look: Time,
     next_connection: ConnectionId,
     next_ticket: u64,
     next_generation: u32,
@@ -85,7 +94,7 @@ impl Service {
         channels: ServiceChannels,
         wakers: Wakers,
         ports: Vec<PortRecord>,
-        listener: Option<OwnedFd>,
+        listener: Option<Entrance>,
     ) -> Self {
         Self {
             scheduling,
@@ -97,10 +106,12 @@ impl Service {
             ports,
             chores: VecDeque::new(),
             stopping: false,
+            governor: None,
             channels,
             wakers,
             pending: BTreeMap::new(),
             listener,
+            next_look: MonotonicClock.now(),
             next_connection: 0,
             next_ticket: 1,
             next_generation: 1,
@@ -140,6 +151,7 @@ impl Service {
                 self.serve(id, flags, &mut buffer);
             }
             self.do_chores();
+            self.look();
             self.flush();
             let unreachable = self.connections.is_empty() && self.listener.is_none();
             if unreachable || self.stopping {
@@ -166,11 +178,15 @@ impl Service {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
         let holds = self.connections.values().any(Connection::is_held);
-        let again = Timespec {
+        let idle_ns = [
+            self.listener.is_some().then_some(LOOK_NS),
+            holds.then_some(RETRY_NS),
+        ];
+        let idle = idle_ns.into_iter().flatten().min().map(|ns| Timespec {
             tv_sec: 0,
-            tv_nsec: RETRY_NS.cast_signed(),
-        };
-        match poll(&mut fds, holds.then_some(&again)) {
+            tv_nsec: ns.cast_signed(),
+        });
+        match poll(&mut fds, idle.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Ready::none()),
             Err(error) => return Err(error.into()),
@@ -185,6 +201,21 @@ impl Service {
                 .filter(|(_, flags)| !flags.is_empty())
                 .collect(),
         })
+    }
+
+    /// Sees to it that a successor of the server finds this adapter. One that nobody governs, and
+    /// in whose place another listens, will not be found by anybody.
+    fn look(&mut self) {
+        let now = MonotonicClock.now();
+        if self.next_look > now {
+            return;
+        }
+        self.next_look = now.plus_ns(LOOK_NS);
+        let looked = self.listener.as_mut().map(Entrance::look);
+        let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        if matches!(looked, Some(Err(error)) if taken(&error)) && !self.is_governed() {
+            self.stopping = true;
+        }
     }
 
     fn accept(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
 use cellgate_core::adapter::{Adapter, Refusal};
-use cellgate_shm::{socket, wake_descriptor};
+use cellgate_shm::wake_descriptor;
 
 use super::board::{BoardChannels, HostBoard};
 use super::firmware::{self, Firmware};
@@ -17,6 +17,7 @@ use super::{AdapterError, AdapterOptions};
 use crate::clock::MonotonicClock;
 use crate::gap::Gaps;
 use crate::link::QueueCounters;
+use crate::place::Entrance;
 use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 
 /// Runs an adapter that is controlled over `control`: the firmware in a thread of its own, the
@@ -27,7 +28,7 @@ use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterError> {
     let listener = options.listen.as_deref();
     let listener = listener
-        .map(|path| socket::listen(path, 0o600, (None, None)))
+        .map(|path| Entrance::make(path, 0o600, (None, None)))
         .transpose()?;
     let (command_sender, commands) = sync_channel(COMMANDS_MAX);
     let (completion_sender, completions) = sync_channel(COMMANDS_MAX);
@@ -72,14 +73,13 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let wakers = Wakers::new(cpu, scheduling.pinned);
     let mut service = Service::new(options, scheduling, gaps, channels, wakers, ports, listener);
     // The first connection always finds room.
-    let _ = service.adopt(control.into(), true);
+    service.governor = service.adopt(control.into(), true).ok();
     let served = service.run(|| thread.is_finished());
     let ended = thread.is_finished();
     stop.store(true, Ordering::Relaxed);
     let joined = thread.join();
-    if let Some(path) = service.options.listen.as_deref() {
-        // The socket's name outlives the socket; if somebody has removed it, so much the better.
-        let _ = std::fs::remove_file(path);
+    if let Some(listener) = service.listener.take() {
+        listener.remove();
     }
     match joined {
         Ok(firmware) if !ended => drop(firmware),

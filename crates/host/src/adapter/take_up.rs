@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AttachmentIndex, Refusal};
+use cellgate_core::adapter::{AttachmentIndex, PortIndex, Refusal};
 
-use super::records::{Asker, AttachmentRecord, Enclosed, Pending, VcRecord};
+use super::records::{Asker, AttachmentRecord, ConnectionId, Enclosed, Pending, VcRecord};
 use super::service::Service;
 use crate::control::{Answer, ControlError, TakenUp};
-use crate::given::Given;
-use crate::sys::is_tun;
+use crate::given::{Given, is_hung_up};
+use crate::sys::{is_tun, peer_credentials};
 
 type Handled = Result<(), ControlError>;
 
@@ -38,8 +38,38 @@ impl Service {
         Ok(())
     }
 
-    /// Hands over one attachment or VC that nobody owns.
+    /// Keeps words with a port in place of those before, or none.
+    pub(super) fn keep_port(
+        &mut self,
+        asker: Asker,
+        port: PortIndex,
+        words: Option<String>,
+    ) -> Handled {
+        self.port(port)?;
+        self.ports[usize::from(port.0)].record = words;
+        self.reply(asker, Ok(Answer::Done), Enclosed::Nothing);
+        Ok(())
+    }
+
+    /// The process of whoever governs the adapter and is there, unless it is who asks.
+    pub(super) fn other_governor(&self, asker: ConnectionId) -> Option<u32> {
+        let governor = self.governor.filter(|governor| *governor != asker)?;
+        let connection = self.connections.get(&governor)?;
+        let is_there = !connection.ending && !is_hung_up(&connection.socket);
+        is_there.then(|| peer_credentials(&connection.socket).map_or(0, |(_, pid)| pid))
+    }
+
+    /// Whether anybody who governs it is there.
+    pub(super) fn is_governed(&self) -> bool {
+        self.other_governor(ConnectionId::MAX).is_some()
+    }
+
+    /// Hands over one attachment or VC that nobody owns. Who asks for it governs from then on.
     pub(super) fn take_up(&mut self, asker: Asker) -> Handled {
+        if let Some(pid) = self.other_governor(asker.connection) {
+            return Err(ControlError::Governed { pid });
+        }
+        self.governor = Some(asker.connection);
         let ending = self.connections.values().any(|other| other.ending);
         let of_the_dead = self.awaits(|pending| {
             // What changes nothing here may take its seconds.

@@ -163,7 +163,7 @@ impl Service {
         Ok(())
     }
 
-    fn port(&self, port: PortIndex) -> Result<&PortRecord, ControlError> {
+    pub(super) fn port(&self, port: PortIndex) -> Result<&PortRecord, ControlError> {
         let record = self.ports.get(usize::from(port.0));
         record.ok_or(ControlError::NotYours)
     }

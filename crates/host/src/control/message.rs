@@ -15,7 +15,7 @@ use crate::link::udp::{UdpOptions, UdpReport};
 use crate::sys::Scheduling;
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
@@ -126,8 +126,22 @@ pub enum Ask {
     /// Makes this connection the owner of one attachment or VC that its owner has left behind, the
     /// attachments first; not for connections that [`Ask::Connect`] made. Answered by
     /// [`Answer::TakenUp`]; refused as [busy](Refusal::Busy) while something that the former owner
-    /// asked is under way.
+    /// asked is under way, and as [governed](ControlError::Governed) while another connection that
+    /// has taken up, or the one that started the adapter, is there.
     TakeUp,
+    /// Keeps its owner's words with a port, in place of those before, or none; not for connections
+    /// that [`Ask::Connect`] made. Answered by [`Answer::Done`].
+    KeepPort {
+        /// Which.
+        port: PortIndex,
+        /// What whoever takes the adapter up needs to know of it; [`RECORD_MAX`].
+        record: Option<String>,
+    },
+    /// What was kept with a port. Answered by [`Answer::PortRecord`].
+    PortRecord {
+        /// Which.
+        port: PortIndex,
+    },
     /// Lends host time to a VC. Answered by [`Answer::Done`].
     Lease {
         /// Which; one of this connection's.
@@ -289,6 +303,8 @@ pub enum Answer {
     },
     /// To [`Ask::TakeUp`].
     TakenUp(TakenUp),
+    /// To [`Ask::PortRecord`].
+    PortRecord(Option<String>),
     /// To [`Ask::Close`]: the last counters.
     Closed(Box<VcInfo>),
     /// To [`Ask::Enumerate`].
@@ -372,6 +388,9 @@ pub struct Hello {
     pub scheduling: Scheduling,
     /// Octets that connections and clients may have together.
     pub memory_max: u64,
+    /// The process of another server that governs it; 0 if the adapter does not see its PID
+    /// namespace.
+    pub governor: Option<u32>,
 }
 
 /// One port's two directions.
@@ -426,6 +445,12 @@ pub enum ControlError {
     /// Not for a connection that [`Ask::Connect`] made.
     #[error("what concerns every client is not for a connection made for one of them")]
     NotGoverning,
+    /// Another server governs the adapter.
+    #[error("another server, process {pid}, governs the adapter: end it first")]
+    Governed {
+        /// Its process; 0 if it is in a PID namespace that the adapter does not see.
+        pid: u32,
+    },
     /// The geometry cannot be built.
     #[error("the geometry cannot be built: {0}")]
     BadGeometry(String),

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AdapterState, AttachmentIndex, Refusal, VcId, VcIndex};
+use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcIndex};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Enclosed, Health, Record, TakenInterface, Ticket,
 };
@@ -29,6 +29,8 @@ pub(super) enum Purpose {
     TakeUp,
     /// What is taken up is listed.
     Listed,
+    /// What was kept with a port.
+    Recorded(PortIndex),
     Report,
     Gaps,
     Ports,
@@ -363,6 +365,7 @@ impl AdapterSide {
             }
             (Purpose::TakeUp, answer) => self.taken_up(answer, fds),
             (Purpose::Listed, answer) => self.listed(answer),
+            (Purpose::Recorded(port), answer) => self.recorded(port, answer),
             (Purpose::Report, Ok(Answer::State(state))) => {
                 self.unanswered = 0;
                 if let Some(from) = state.next {
@@ -386,8 +389,11 @@ impl AdapterSide {
 
     fn greeted(&mut self, hello: Box<Hello>) {
         self.hello = Some(hello.clone());
+        if let Some(pid) = hello.governor.filter(|_| self.taking_up.is_some()) {
+            return self.lose(Some(ControlError::Governed { pid }));
+        }
         if self.taking_up.is_none() {
-            self.links.begin_anew(hello.pid);
+            self.links.begin_anew();
             self.told.push_back(Told::Ready(hello));
             return;
         }
@@ -420,7 +426,8 @@ impl AdapterSide {
             }
             // What the former server asked is still under way.
             Err(ControlError::Refused(_)) => true,
-            _ => return self.lose(None),
+            Err(error) => return self.lose(Some(error)),
+            Ok(_) => return self.lose(None),
         };
         if more {
             self.send(Purpose::TakeUp, Ask::TakeUp, Vec::new());
@@ -438,15 +445,49 @@ impl AdapterSide {
         if let Some(from) = state.next {
             return self.send(Purpose::Listed, Ask::Enumerate { from }, Vec::new());
         }
-        let (Some(taking_up), Some(hello)) = (self.taking_up.take(), self.hello.clone()) else {
+        for port in self.ports_of_adapter() {
+            let purpose = Purpose::Recorded(port);
+            self.send(purpose, Ask::PortRecord { port }, Vec::new());
+        }
+        if self.ports_of_adapter().count() == 0 {
+            self.finish_take_up();
+        }
+    }
+
+    fn ports_of_adapter(&self) -> impl Iterator<Item = PortIndex> + use<> {
+        let ports = self
+            .hello
+            .as_ref()
+            .map_or(0, |hello| hello.config.ports.len());
+        (0..ports).filter_map(|port| u8::try_from(port).ok().map(PortIndex))
+    }
+
+    fn recorded(&mut self, port: PortIndex, answer: Answered) {
+        let ports = self.ports_of_adapter().count();
+        let (Ok(Answer::PortRecord(record)), Some(taking_up)) = (answer, &mut self.taking_up)
+        else {
+            return self.lose(None);
+        };
+        if taking_up.port(port, record) == ports {
+            self.finish_take_up();
+        }
+    }
+
+    fn finish_take_up(&mut self) {
+        let (Some(mut taking_up), Some(hello)) = (self.taking_up.take(), self.hello.clone()) else {
             return;
         };
+        let (links, bare) = taking_up.links();
+        for port in bare {
+            // A former server may have died over a link that was to come or go.
+            self.send(Purpose::Nobody, Ask::Unlink { port }, Vec::new());
+        }
         let (left, nobodys) = taking_up.finish();
         for vc in nobodys {
             self.vcs.remove(&vc.index);
             self.send(Purpose::Nobody, Ask::Close { vc }, Vec::new());
         }
-        let interfaces = self.links.take_up(hello.pid);
+        let interfaces = self.links.take_up(links);
         self.told.push_back(Told::TakenUp(hello, interfaces, left));
     }
 

@@ -5,22 +5,19 @@ use std::sync::Arc;
 
 use cellgate_core::Time;
 use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, getrlimit};
 
 use crate::control::{FDS_MAX, MESSAGE_MAX, Received, receive, send};
-use crate::given::{self, Given, given};
+use crate::given::{self, Given, given, is_hung_up};
 use crate::on_way::{OnWay, RETRY_NS};
 use crate::sys::{peer_credentials, peer_groups};
 
 /// Messages that wait for an application which does not read, beside those in its socket. They are
 /// short but for the first: while there are any, nothing is read of it that would be answered.
 const QUEUE_MAX: usize = 64;
-
-/// Messages read from one application before the others have their turn.
-pub(super) const MESSAGES_PER_TURN: usize = 4;
 
 /// A user's part of the descriptors that the kernel lets this one have on their way: the adapter
 /// needs some, too.
@@ -154,16 +151,23 @@ impl Applications {
         Some(Arc::clone(&application.socket))
     }
 
-    /// What to poll, in the order of [`Self::clients`].
-    pub(super) fn poll_fds(&self, now: Time) -> impl Iterator<Item = PollFd<'_>> {
-        self.sockets.values().map(move |application| {
+    /// Whom to poll, with their users, and for what; nobody whose user `waits`.
+    pub(super) fn poll_fds(
+        &self,
+        now: Time,
+        waits: impl Fn(u32) -> bool,
+    ) -> (Vec<(ClientId, u32)>, Vec<PollFd<'_>>) {
+        let sockets = self.sockets.iter().filter(|(_, of)| !waits(of.uid));
+        let polled = sockets.map(|(client, application)| {
             let held = application.held_until.is_some_and(|until| until > now);
             let waits = !application.outgoing.is_empty();
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, !waits);
             flags.set(PollFlags::OUT, !held && waits);
-            PollFd::new(&application.socket, flags)
-        })
+            let fd = PollFd::new(&application.socket, flags);
+            ((*client, application.uid), fd)
+        });
+        polled.unzip()
     }
 
     pub(super) fn clients(&self) -> Vec<ClientId> {
@@ -220,30 +224,49 @@ impl Applications {
         message: &FromServer,
         fds: Vec<Arc<OwnedFd>>,
     ) -> bool {
-        let Some(application) = self.sockets.get_mut(&client) else {
-            return true;
-        };
         // Numbers, names and texts: all of it has a form in JSON.
         let octets = serde_json::to_vec(message).unwrap_or_default();
         let state = State::of(message);
+        self.queue(now, client, Outgoing { octets, fds, state })
+    }
+
+    /// The same of a message that is made already, and encloses nothing.
+    #[must_use = "one that does not read is hung up on"]
+    pub(super) fn tell_octets(&mut self, now: Time, client: ClientId, octets: Vec<u8>) -> bool {
+        let (fds, state) = (Vec::new(), None);
+        self.queue(now, client, Outgoing { octets, fds, state })
+    }
+
+    fn queue(&mut self, now: Time, client: ClientId, message: Outgoing) -> bool {
+        let Some(application) = self.sockets.get_mut(&client) else {
+            return true;
+        };
+        let state = message.state;
         let told_last = application.outgoing.back().and_then(|last| last.state);
         if state.is_some() && told_last == state {
             application.outgoing.pop_back();
         }
-        application
-            .outgoing
-            .push_back(Outgoing { octets, fds, state });
+        application.outgoing.push_back(message);
         let waits = |of: &Application| of.outgoing.len();
         self.flush_one(now, client) && self.sockets.get(&client).map_or(0, waits) <= QUEUE_MAX
     }
 
-    /// Sends what the sockets take; the applications that are gone.
-    pub(super) fn flush(&mut self, now: Time) -> Vec<ClientId> {
-        let waiting = self.sockets.values().filter(|of| of.encloses());
+    /// Sends what the sockets take that are `writable`, or were held until now; the applications
+    /// that are gone.
+    pub(super) fn flush(&mut self, now: Time, writable: &[ClientId]) -> Vec<ClientId> {
+        let is_due = |client: &ClientId, of: &Application| {
+            let held = of.held_until.is_some_and(|until| until <= now);
+            !of.outgoing.is_empty() && (held || writable.binary_search(client).is_ok())
+        };
+        let waiting = self
+            .sockets
+            .iter()
+            .filter(|(client, of)| is_due(client, of));
+        let waiting = waiting.map(|(_, of)| of).filter(|of| of.encloses());
         let uids: BTreeSet<u32> = waiting.map(|of| of.uid).collect();
         let mut rooms: BTreeMap<_, _> = uids.iter().map(|uid| (*uid, self.room(*uid))).collect();
         let waiting = self.sockets.iter_mut();
-        let waiting = waiting.filter(|(_, of)| !of.outgoing.is_empty());
+        let waiting = waiting.filter(|(client, of)| is_due(client, of));
         let gone = waiting.filter_map(|(client, of)| {
             let room = rooms.entry(of.uid).or_default();
             (!of.flush(now, room)).then_some(*client)
@@ -344,19 +367,6 @@ impl Application {
     }
 }
 
-/// Whether the other end of a socket is closed.
-pub(super) fn is_hung_up(socket: &Given) -> bool {
-    let mut fds = [PollFd::new(socket, PollFlags::empty())];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match poll(&mut fds, Some(&at_once)) {
-        Ok(_) => fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR),
-        Err(_) => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -365,6 +375,14 @@ mod tests {
 
     use super::*;
     use crate::control::pair;
+
+    impl Applications {
+        /// As if all sockets took more.
+        fn flush_all(&mut self, now: Time) -> Vec<ClientId> {
+            let all = self.clients();
+            self.flush(now, &all)
+        }
+    }
 
     #[test]
     fn numbers_begin_again_behind_the_last_and_meet_nobodys() {
@@ -406,7 +424,7 @@ mod tests {
                 let received = receive(&ends[*i].1, &mut [0; 1_000], false).unwrap();
                 assert!(matches!(received, Received::Message(_, fds) if fds.len() == FDS_MAX));
             }
-            assert_eq!(applications.flush(now), []);
+            assert_eq!(applications.flush_all(now), []);
             assert_eq!(applications.next_deadline(), Some(now.plus_ns(RETRY_NS)));
             now = now.plus_ns(RETRY_NS);
             ends.each_ref()
@@ -442,9 +460,9 @@ mod tests {
         // One that has more to be told, and shuts its end without closing it.
         let (client, theirs, waits) = told(&mut applications, 2 * FDS_MAX + 1);
         assert_eq!(waits, 1);
-        assert_eq!(applications.flush(Time::ZERO), []);
+        assert_eq!(applications.flush_all(Time::ZERO), []);
         shutdown(&theirs, Shutdown::Both).unwrap();
-        assert_eq!(applications.flush(Time::ZERO), [client]);
+        assert_eq!(applications.flush_all(Time::ZERO), [client]);
         applications.hang_up(client);
         // One descriptor counts as much as can be there.
         let (one, other, waits) = told(&mut applications, 1);
@@ -455,7 +473,7 @@ mod tests {
         drop(theirs);
         applications.forget_what_is_read();
         assert_eq!(applications.unread.len(), 1);
-        assert_eq!(applications.flush(Time::ZERO), []);
+        assert_eq!(applications.flush_all(Time::ZERO), []);
         assert_eq!(applications.sockets[&last].outgoing.len(), 0);
         drop(other);
         applications.forget_what_is_read();
@@ -488,7 +506,7 @@ mod tests {
         let mut heard: Vec<FromServer> = Vec::new();
         while let Ok(Received::Message(len, _)) = receive(&theirs, &mut buffer, false) {
             heard.push(serde_json::from_slice(&buffer[..len]).unwrap());
-            assert_eq!(applications.flush(Time::ZERO), []);
+            assert_eq!(applications.flush_all(Time::ZERO), []);
         }
         let told = [share(last), risk(last), share(last)];
         let told = told.map(|indication| FromServer::Indication { id: 0, indication });

@@ -1,5 +1,7 @@
 mod devices;
 mod settings;
+mod turns;
+mod upkeep;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -9,28 +11,30 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
-    ClientId, Enclosed, EndReason, FromClient, FromServer, Indication, Output, Peer, Server,
-    ServerConfig, TakenUp,
+    ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Server, ServerConfig,
+    TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{geteuid, getpid};
-use sd_notify::NotifyState;
 
 use super::adapter::{AdapterSide, Told};
-use super::applications::{Applications, Heard as Word, MESSAGES_PER_TURN, is_hung_up};
+use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
 use super::descriptors::Descriptors;
+use super::listener::Listener;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
 use super::take_up::Left;
+use super::turns::Turns;
+use super::voice::{Notice, Voice};
 use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
-use crate::clock::MonotonicClock;
+use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::control::Hello;
-use crate::given;
+use crate::given::{self, is_hung_up};
 use crate::on_way::RETRY_NS;
 use crate::sys::{Duty, Heard, Signals};
 
@@ -58,6 +62,7 @@ const END: Duration = Duration::from_secs(2);
 /// The thread of the service: everything but the server's decisions.
 pub(super) struct Daemon {
     options: ServerOptions,
+    voice: Voice,
     places: Places,
     laws: Laws,
     server: Server,
@@ -65,11 +70,13 @@ pub(super) struct Daemon {
     /// What the adapter that was taken up said of itself.
     taken_up: Option<Box<Hello>>,
     applications: Applications,
+    turns: Turns,
+    description: turns::DescriptionText,
     operator: Operator,
     workers: Workers,
     /// Who waits for a connection's end, and what is said then.
     parting: Vec<devices::Parting>,
-    listener: OwnedFd,
+    listener: Listener,
     signals: Signals,
     /// What everybody may read, and its file.
     counters: (CountersMemory, Arc<OwnedFd>),
@@ -91,21 +98,29 @@ pub(super) struct Daemon {
     end: Option<Heard>,
     /// What threads of this process could not have.
     notes: Vec<String>,
+    /// What goes wrong in the file system.
+    troubles: Vec<String>,
+    /// What the service manager knows of the configuration.
+    known: String,
+    status_changed: bool,
 }
 
 /// What a poll found.
 struct Ready {
     listener: bool,
     workers: bool,
-    heard: Vec<ClientId>,
+    /// Sockets with something to say, and whose.
+    heard: Vec<(ClientId, u32)>,
+    /// Sockets that take more.
+    writable: Vec<ClientId>,
 }
 
 impl Daemon {
     pub(super) fn new(
-        options: ServerOptions,
+        (options, voice): (ServerOptions, Voice),
         places: Places,
         laws: Laws,
-        (adapter, listener, signals): (AdapterSide, OwnedFd, Signals),
+        (adapter, listener, signals): (AdapterSide, Listener, Signals),
         (workers, notes): (Workers, Vec<String>),
         first: &Told,
     ) -> Result<Self, ServeError> {
@@ -120,6 +135,8 @@ impl Daemon {
             server: Server::new(config),
             operator: Operator::new(options.config.clone()),
             applications: Applications::new(),
+            turns: Turns::default(),
+            description: turns::DescriptionText::new(),
             workers,
             parting: Vec::new(),
             adapter,
@@ -140,6 +157,10 @@ impl Daemon {
             ready: false,
             end: None,
             notes,
+            troubles: Vec::new(),
+            known: String::new(),
+            status_changed: false,
+            voice,
             options,
             places,
         })
@@ -159,7 +180,7 @@ impl Daemon {
     }
 
     /// Serves until a signal ends it.
-    pub(super) fn run(&mut self) -> Result<(), ServeError> {
+    pub(super) fn run(mut self) -> Result<(), ServeError> {
         while self.end.is_none() {
             self.tell_manager();
             let ready = self.wait()?;
@@ -171,9 +192,7 @@ impl Daemon {
             if ready.workers {
                 self.hear_workers()?;
             }
-            for client in ready.heard {
-                self.hear(client);
-            }
+            self.hear_in_turns(&ready.heard);
             if ready.listener {
                 self.accept();
             }
@@ -181,7 +200,7 @@ impl Daemon {
             self.hear_all_of_adapter();
             self.confirm_parted();
             self.tell_shares();
-            for client in self.applications.flush(self.now) {
+            for client in self.applications.flush(self.now, &ready.writable) {
                 self.hung_up(client);
             }
             self.adapter.flush();
@@ -190,16 +209,16 @@ impl Daemon {
         Ok(())
     }
 
-    fn say(&self, text: &str) {
-        (self.options.say)(text);
+    fn say(&mut self, text: &str) {
+        self.voice.say(text);
     }
 
     fn wait(&mut self) -> Result<Ready, ServeError> {
         let timeout = Timespec::try_from(Duration::from_nanos(self.idle_ns())).ok();
-        let clients = self.applications.clients();
+        let waits = |uid| self.turns.waits(self.now, uid);
+        let (clients, mut fds) = self.applications.poll_fds(self.now, waits);
         // Each that hangs up leaves a descriptor to close.
         let accepts = self.open && self.now >= self.accept_from && !given::is_behind();
-        let mut fds: Vec<_> = self.applications.poll_fds(self.now).collect();
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
         fds.push(PollFd::new(
             &self.listener,
@@ -221,15 +240,18 @@ impl Daemon {
         }
         let listener = fds[clients.len() + 1].revents();
         let workers = fds[clients.len() + 2].revents();
-        let found = |fd: &PollFd<'_>| {
-            let wanted = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-            fd.revents().intersects(wanted)
+        let over = PollFlags::HUP | PollFlags::ERR;
+        let found = |wanted: PollFlags| {
+            let found = clients.iter().zip(&fds);
+            let found = found.filter(move |(_, fd)| fd.revents().intersects(wanted | over));
+            found.map(|(client, _)| *client)
         };
-        let heard = clients.iter().zip(&fds).filter(|(_, fd)| found(fd));
+        let writable = found(PollFlags::OUT).map(|(client, _)| client).collect();
         Ok(Ready {
             listener: accepts && !listener.is_empty(),
             workers: !workers.is_empty(),
-            heard: heard.map(|(client, _)| *client).collect(),
+            heard: found(PollFlags::IN).collect(),
+            writable,
         })
     }
 
@@ -241,6 +263,7 @@ impl Daemon {
             self.server.next_deadline(),
             self.operator.next_deadline(),
             self.applications.next_deadline(),
+            self.turns.next_deadline(self.now),
             self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
             self.watchdog.map(|(_, at)| at),
             self.urgent_until,
@@ -329,6 +352,7 @@ impl Daemon {
     }
 
     fn accept(&mut self) {
+        let mut from = thread_cpu_ns();
         for _ in 0..ACCEPTS_PER_TURN {
             match accept_with(&self.listener, SocketFlags::CLOEXEC) {
                 Ok(socket) => {
@@ -336,6 +360,9 @@ impl Daemon {
                         self.server.handle_connect(self.now, client, peer);
                         self.tell_groups(client);
                         self.settle();
+                        let until = thread_cpu_ns();
+                        self.turns.charge(self.now, peer.uid, client, until - from);
+                        from = until;
                     }
                 }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
@@ -357,31 +384,6 @@ impl Daemon {
         if !self.workers.is_one(client) {
             let groups = self.applications.groups(client, &groups);
             self.server.handle_groups(client, groups);
-        }
-    }
-
-    /// Takes some messages of one application.
-    fn hear(&mut self, client: ClientId) {
-        for _ in 0..MESSAGES_PER_TURN {
-            match self.applications.hear(client) {
-                Word::Message(message, fds) => {
-                    if let (FromClient::Request { id, request }, Some(peer)) =
-                        (&*message, self.server.greeted(client))
-                        && Self::is_of_host(request)
-                    {
-                        let (id, request) = (*id, request.clone());
-                        self.ask_host((client, id), peer, request, fds);
-                        continue;
-                    }
-                    let capability = fds.first().and_then(|fd| self.adapter.capability(fd));
-                    self.server
-                        .handle_message(self.now, client, *message, capability);
-                }
-                Word::Nonsense(why) => self.server.handle_bad_message(self.now, client, why),
-                Word::Nothing => return,
-                Word::End => return self.hung_up(client),
-            }
-            self.settle();
         }
     }
 
@@ -488,6 +490,9 @@ impl Daemon {
         if self.next_look <= self.now {
             self.next_look = self.now.plus_ns(LOOK_NS);
             given::hasten();
+            self.turns.forget(self.now);
+            self.voice.look();
+            self.look_after_places();
             self.applications.forget_what_is_read();
             let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
             self.judge_silence(unanswered_ns);
@@ -531,22 +536,22 @@ impl Daemon {
             if self.urgent_until.is_none() {
                 self.serve_as_usual();
             }
-            if let Some(path) = &self.places.socket {
-                self.say(&format!("applications find it at {}", path.display()));
+            if let Some(path) = self.listener.path() {
+                let found = format!("applications find it at {}", path.display());
+                self.say(&found);
             }
             self.say("ready");
-            // Nobody is there without a service manager.
-            let _ = match self.operator.news() {
-                Some(news) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&news)]),
-                None => sd_notify::notify(&[NotifyState::Ready]),
-            };
-        } else if self.ready
-            && let Some(news) = self.operator.news()
-        {
-            let _ = sd_notify::notify(&[NotifyState::Status(&news)]);
+            self.look_after_news();
+            self.voice.notify(Notice::Ready(self.status()));
+        } else if self.ready {
+            self.look_after_news();
+            if self.status_changed {
+                self.voice.notify(Notice::Status(self.status()));
+            }
         }
+        self.status_changed &= !self.ready;
         if let Some((interval, at)) = self.watchdog.filter(|(_, at)| *at <= self.now) {
-            let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+            self.voice.notify(Notice::Watchdog);
             let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(LOOK_NS);
             self.watchdog = Some((interval, at.max(self.now).plus_ns(interval_ns)));
         }
@@ -566,9 +571,8 @@ impl Daemon {
         let Some(path) = self.options.path.clone() else {
             return self.say("no configuration file to read again");
         };
-        if let Ok(monotonic) = NotifyState::monotonic_usec_now() {
-            let _ = sd_notify::notify(&[NotifyState::Reloading, monotonic]);
-        }
+        self.voice.notify(Notice::Reloading);
+        self.look_after_places();
         self.ready = false;
         match Config::read(&path) {
             Err(problem) => self.say(&format!("{}: kept as it was: {problem}", path.display())),
@@ -596,15 +600,17 @@ impl Daemon {
         clients
             .into_iter()
             .for_each(|client| self.tell_groups(client));
+        next.notes = self.all_notes();
         self.server.handle_config(self.now, next);
         self.operator.change(config);
     }
 
     /// Ends in order: with everything, or leaving everything to a successor.
-    fn finish(&mut self) {
-        let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    fn finish(mut self) {
+        self.voice.notify(Notice::Stopping);
         if self.end == Some(Heard::Leave) {
-            return self.adapter.leave();
+            self.adapter.leave();
+            return;
         }
         let ended = FromServer::Indication {
             id: 0,
@@ -630,9 +636,8 @@ impl Daemon {
             };
             let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&tick));
         }
-        if let Some(path) = &self.places.socket {
-            let _ = std::fs::remove_file(path);
-        }
+        self.listener.remove();
+        self.places.lock.let_go();
     }
 }
 

@@ -1,5 +1,4 @@
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{PortConfig, PortIndex};
@@ -7,29 +6,17 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::server::{
     AdapterAnswer, AdapterRefusal, InterfaceSpec, Link, PortHealth, TakenInterface, Ticket,
 };
-use serde::{Deserialize, Serialize};
 
-use super::files;
 use crate::control::{Answer, Ask, ControlError, PortReport};
 use crate::given::Given;
 use crate::link::udp::UdpOptions;
 
-/// The link on a port, as it is also written down for a successor.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The link on a port.
+#[derive(Clone, Debug)]
 struct Linked {
     port: PortIndex,
     spec: InterfaceSpec,
     up: bool,
-}
-
-/// All links, in the file that a successor reads.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    /// The adapter's process: another one has none of these.
-    adapter: u32,
-    links: Vec<Linked>,
 }
 
 /// One request to the adapter that a link needs.
@@ -40,6 +27,8 @@ enum Step {
     Join(PortIndex, PortIndex),
     Pseudowire(PortIndex, UdpOptions),
     Unlink(PortIndex),
+    /// What a successor needs of the port's link, if it has one.
+    Keep(PortIndex, Option<String>),
 }
 
 /// A link that comes or goes.
@@ -73,38 +62,44 @@ pub(super) struct Links {
     queue: VecDeque<(Ticket, PortIndex, Option<InterfaceSpec>)>,
     /// What ports are configured as, but for their rate.
     template: PortConfig,
-    path: PathBuf,
-    adapter: u32,
 }
 
 impl Links {
-    pub(super) fn new(template: PortConfig, path: PathBuf) -> Self {
+    pub(super) fn new(template: PortConfig) -> Self {
         Self {
             on: BTreeMap::new(),
             job: None,
             queue: VecDeque::new(),
             template,
-            path,
-            adapter: 0,
         }
     }
 
-    /// A new adapter, the process `adapter`, has none.
-    pub(super) fn begin_anew(&mut self, adapter: u32) {
+    /// A new adapter has none.
+    pub(super) fn begin_anew(&mut self) {
         self.on.clear();
         self.job = None;
         self.queue.clear();
-        self.adapter = adapter;
     }
 
-    /// The links that the process `adapter` had when they were written down.
-    pub(super) fn take_up(&mut self, adapter: u32) -> Vec<TakenInterface> {
-        self.begin_anew(adapter);
-        let octets = std::fs::read(&self.path).unwrap_or_default();
-        let written = serde_json::from_slice::<Written>(&octets).ok();
-        let written = written.filter(|written| written.adapter == adapter);
-        for link in written.into_iter().flat_map(|written| written.links) {
-            self.on.insert(link.port, link);
+    /// The links whose specifications an adapter has kept. A memory link is up where its peer is
+    /// there, too.
+    pub(super) fn take_up(
+        &mut self,
+        kept: impl IntoIterator<Item = (PortIndex, InterfaceSpec)>,
+    ) -> Vec<TakenInterface> {
+        self.begin_anew();
+        for (port, spec) in kept {
+            let up = match &spec.link {
+                Link::Memory { peer } if *peer != spec.name => {
+                    let peer = self.waits_for(peer, &spec.name);
+                    if let Some(peer) = peer.and_then(|peer| self.on.get_mut(&peer)) {
+                        peer.up = true;
+                    }
+                    peer.is_some()
+                }
+                _ => true,
+            };
+            self.on.insert(port, Linked { port, spec, up });
         }
         let taken = |link: &Linked| TakenInterface {
             spec: link.spec.clone(),
@@ -175,6 +170,7 @@ impl Links {
                 true
             }
         };
+        steps.push_back(Step::Keep(port, serde_json::to_string(&spec).ok()));
         Job {
             steps,
             port,
@@ -190,9 +186,11 @@ impl Links {
             Link::Memory { peer } if *peer != spec.name => self.waits_for(peer, &spec.name),
             _ => None,
         });
-        let ports = [Some(port), peer].into_iter().flatten();
+        // A successor must not take a link for one that is half gone already.
+        let mut steps = VecDeque::from([Step::Keep(port, None), Step::Unlink(port)]);
+        steps.extend(peer.map(Step::Unlink));
         Job {
-            steps: ports.map(Step::Unlink).collect(),
+            steps,
             port,
             becomes: None,
             peer,
@@ -249,6 +247,7 @@ impl Links {
             Some(Step::Join(into, _)) => Ask::ReceivePort { port: into },
             Some(Step::Pseudowire(port, options)) => Ask::Pseudowire { port, options },
             Some(Step::Unlink(port)) => Ask::Unlink { port },
+            Some(Step::Keep(port, record)) => Ask::KeepPort { port, record },
             None => return Next::End(Ok(self.end())),
         };
         Next::Ask(ask, Vec::new())
@@ -267,13 +266,6 @@ impl Links {
             Some(link) => self.on.insert(job.port, link),
             None => self.on.remove(&job.port),
         };
-        let written = Written {
-            adapter: self.adapter,
-            links: self.on.values().cloned().collect(),
-        };
-        let octets = serde_json::to_vec(&written).unwrap_or_default();
-        // Without it a successor adds the interfaces of its configuration anew.
-        let _ = files::replace(&self.path, &octets);
         match linked {
             true => AdapterAnswer::Linked { up },
             false => AdapterAnswer::Done,
@@ -308,5 +300,110 @@ pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
             pack,
             timer_ns,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an adapter has kept, and which ports are joined.
+    #[derive(Default)]
+    struct Adapter {
+        kept: BTreeMap<PortIndex, InterfaceSpec>,
+        unlinked: Vec<PortIndex>,
+    }
+
+    fn links() -> Links {
+        Links::new(PortConfig {
+            format: cellgate_core::wire::CellFormat::NoHec,
+            budget: 256,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        })
+    }
+
+    fn memory(name: &str, peer: &str) -> InterfaceSpec {
+        InterfaceSpec {
+            name: name.to_owned(),
+            link: Link::Memory {
+                peer: peer.to_owned(),
+            },
+            line_rate: None,
+        }
+    }
+
+    /// Carries out what links want, `asks` at most: what the adapter has then.
+    fn carry_out(links: &mut Links, adapter: &mut Adapter, mut asks: usize) {
+        while let Some((ticket, mut next)) = links.begin() {
+            while let Next::Ask(ask, _) = next {
+                let Some(left) = asks.checked_sub(1) else {
+                    return;
+                };
+                asks = left;
+                let answer = match ask {
+                    Ask::KeepPort { port, record } => {
+                        let spec = record.map(|record| serde_json::from_str(&record).unwrap());
+                        match spec {
+                            Some(spec) => drop(adapter.kept.insert(port, spec)),
+                            None => drop(adapter.kept.remove(&port)),
+                        }
+                        Answer::Done
+                    }
+                    Ask::ReceivePort { .. } => Answer::Port {
+                        sizes: cellgate_core::ring::PortSizes {
+                            cells: 8,
+                            format: cellgate_core::wire::CellFormat::NoHec,
+                        },
+                        files_generation: 1,
+                    },
+                    Ask::Unlink { port } => {
+                        adapter.unlinked.push(port);
+                        Answer::Done
+                    }
+                    _ => Answer::Done,
+                };
+                next = links.answered(ticket, Ok(answer), Vec::new()).unwrap();
+            }
+        }
+    }
+
+    fn found(adapter: &Adapter) -> Vec<(String, bool)> {
+        let taken = links().take_up(adapter.kept.clone());
+        let found = taken.into_iter().map(|taken| (taken.spec.name, taken.up));
+        found.collect()
+    }
+
+    #[test]
+    fn a_successor_finds_no_link_that_is_half_there_whenever_a_server_dies() {
+        let [a, b] = [0, 1].map(PortIndex);
+        let both = [("a".to_owned(), true), ("b".to_owned(), true)];
+        let alone = |name: &str| vec![(name.to_owned(), false)];
+        let build = |asks| {
+            let (mut links, mut adapter) = (links(), Adapter::default());
+            links.enqueue(Ticket(1), a, Some(memory("a", "b")));
+            links.enqueue(Ticket(2), b, Some(memory("b", "a")));
+            carry_out(&mut links, &mut adapter, asks);
+            (links, adapter)
+        };
+        let mut seen = Vec::new();
+        for asks in 0..20 {
+            seen.push(found(&build(asks).1));
+        }
+        seen.dedup();
+        assert_eq!(seen, [vec![], alone("a"), both.to_vec()]);
+        let mut seen = Vec::new();
+        for asks in 0..20 {
+            let (mut links, mut adapter) = build(20);
+            links.enqueue(Ticket(3), a, None);
+            carry_out(&mut links, &mut adapter, asks);
+            let left = found(&adapter);
+            // No port is silent that a successor takes for one with a link that is up.
+            let is_silent = |port| adapter.unlinked.contains(&port);
+            assert!(!is_silent(a) || left == alone("b"), "{asks}");
+            seen.push(left);
+        }
+        seen.dedup();
+        assert_eq!(seen, [both.to_vec(), alone("b")]);
     }
 }

@@ -18,7 +18,7 @@ mod calibration;
 mod config;
 mod daemon;
 mod descriptors;
-mod files;
+mod foresight;
 mod link;
 mod links;
 mod listener;
@@ -27,6 +27,8 @@ mod privileges;
 mod quota;
 mod start;
 mod take_up;
+mod turns;
+mod voice;
 mod workers;
 
 use std::io;
@@ -37,6 +39,7 @@ use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
 pub use config::{Config, ConfigError};
+pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
@@ -50,7 +53,7 @@ pub struct ServerOptions {
     pub path: Option<PathBuf>,
     /// The program of the adapter's process, which calls [`crate::adapter::run_as_child`].
     pub adapter: fn() -> io::Result<Command>,
-    /// Tells people something.
+    /// Tells people something. Once the server serves, a thread of its own calls this.
     pub say: fn(&str),
 }
 

@@ -43,23 +43,25 @@ fn entry(path: &str, is: impl Fn(&[&str]) -> bool) -> io::Result<(u32, u32)> {
 }
 
 /// Becomes the user, if one is given, keeps of all privileges what the adapter needs, and never
-/// gets more again; nor does what it starts. The calling thread is the process's only one.
-pub(super) fn drop_to(user: Option<(u32, u32)>) -> io::Result<()> {
+/// gets more again; nor does what it starts. With the group that the control socket has it can make
+/// that again. The calling thread is the process's only one.
+pub(super) fn drop_to(user: Option<(u32, u32)>, group: Option<u32>) -> io::Result<()> {
     for capability in CapabilitySet::all().difference(KEPT).iter() {
         // Who may not shorten the set has nothing in it to come by: no program gives privileges
         // from now on. There are capabilities that older kernels do not know, too.
         let _ = remove_capability_from_bounding_set(capability);
     }
     if let Some((uid, gid)) = user.filter(|(uid, _)| *uid != geteuid().as_raw()) {
-        become_user(Uid::from_raw(uid), Gid::from_raw(gid))?;
+        become_user(Uid::from_raw(uid), Gid::from_raw(gid), group)?;
     }
     keep()?;
     Ok(set_no_new_privs(true)?)
 }
 
-fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
+fn become_user(uid: Uid, gid: Gid, beside: Option<u32>) -> io::Result<()> {
     set_keep_capabilities(true)?;
-    set_thread_groups(&[gid])?;
+    let groups: Vec<_> = [gid].into_iter().chain(beside.map(Gid::from_raw)).collect();
+    set_thread_groups(&groups)?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
     Ok(set_keep_capabilities(false)?)

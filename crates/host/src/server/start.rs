@@ -1,11 +1,11 @@
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cellgate_core::server::{CpuLaw, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -15,12 +15,17 @@ use super::config::Laws;
 use super::daemon::Daemon;
 use super::descriptors::Descriptors;
 use super::links::Links;
-use super::listener::{ensure_directory, listen_at, lock, state_dir_default};
+use super::listener::{Listener, state_dir_default};
 use super::privileges::{drop_to, group, user};
+use super::voice::Voice;
 use super::workers::Workers;
 use super::{ServeError, ServerOptions};
 use crate::adapter::{AdapterProcess, allow_descriptors};
-use crate::control::Hello;
+use crate::clock::MonotonicClock;
+use crate::control::{
+    Answer, Ask, ControlError, Hello, MESSAGE_MAX, Received, Reply, Request, VERSION, receive, send,
+};
+use crate::place::{Actor, Directory, Disk, Entrance, Former, Keeping, Lock, acting_as};
 use crate::sys::{
     Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
     take_duty,
@@ -35,6 +40,13 @@ const START: Duration = Duration::from_secs(20);
 /// How long one that was killed may take to be gone.
 const END: Duration = Duration::from_secs(2);
 
+/// How long one may take to say who governs it.
+const WORD: Duration = Duration::from_secs(1);
+
+/// What a server measured of its machine.
+const CALIBRATION: &str = "calibration.json";
+const CALIBRATION_MAX: u64 = 1 << 24;
+
 /// What a service manager tells its service, and not the service's children.
 const NOT_INHERITED: [&str; 6] = [
     "NOTIFY_SOCKET",
@@ -47,17 +59,16 @@ const NOT_INHERITED: [&str; 6] = [
 
 /// Where a server has what.
 pub(super) struct Places {
-    /// The control socket; none: a service manager has made it.
-    pub(super) socket: Option<PathBuf>,
     /// The state directory.
-    directory: PathBuf,
+    pub(super) directory: Directory,
+    /// It is this process's.
+    pub(super) lock: Lock,
+    /// What was known of the server before.
+    former: Former,
     pub(super) adapter: PathBuf,
-    /// The links that there are.
-    links: PathBuf,
+    pub(super) calibration: Keeping,
     /// All CPUs of this process.
     cpus: Cpus,
-    /// The state directory is this process's.
-    _lock: File,
 }
 
 /// Runs a server in the calling thread, the process's only one, until SIGTERM or SIGINT ends it
@@ -74,12 +85,13 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     if places.adapter.exists() {
         places.duty(Duty::TakeUp, expected);
     }
+    let mut voice = Voice::start(options.say).map_err(ServeError::of("threads"))?;
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
-    let laws = laws(&options, &places, &calibration)?;
-    let links = Links::new(options.config.port(), places.links.clone());
+    let laws = laws(&options, &mut voice, &places, &calibration)?;
+    let links = Links::new(options.config.port());
     let mut adapter = AdapterSide::new(links);
-    let first = first_adapter(&options, &places, &mut adapter)?;
+    let first = first_adapter(&options, &mut voice, &places, &mut adapter)?;
     let cpu = match &first {
         Told::Ready(hello) | Told::TakenUp(hello, ..) => hello.scheduling.pinned,
         _ => None,
@@ -90,12 +102,19 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     let (workers, interrupts) = Workers::start(places.cpus.clone(), cpu, devices)?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
-        (options.say)(&format!("{thread}: {scheduling}"));
+        voice.say(&format!("{thread}: {scheduling}"));
         let of_thread = |note: &String| format!("{thread}: {note}");
         notes.extend(scheduling.notes.iter().map(of_thread));
     }
     let parts = (adapter, listener, signals);
-    let mut daemon = Daemon::new(options, places, laws, parts, (workers, notes), &first)?;
+    let mut daemon = Daemon::new(
+        (options, voice),
+        places,
+        laws,
+        parts,
+        (workers, notes),
+        &first,
+    )?;
     daemon.begin(first);
     daemon.run()
 }
@@ -107,19 +126,19 @@ impl Places {
     }
 
     /// The section that would find the same places.
-    pub(super) fn found(&self, section: &ServerSection) -> ServerSection {
-        let text = |path: &PathBuf| path.to_str().map(str::to_owned);
-        let made = self.socket.as_ref().and_then(text);
+    pub(super) fn found(&self, section: &ServerSection, made: Option<&Path>) -> ServerSection {
+        let text = |path: &Path| path.to_str().map(str::to_owned);
+        let made = made.and_then(text);
         ServerSection {
             socket: made.or_else(|| section.socket.clone()),
-            state_dir: text(&self.directory),
+            state_dir: text(self.directory.path()),
             ..section.clone()
         }
     }
 }
 
 /// Makes the directory and the socket, and gives up what is needed for nothing else.
-fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), ServeError> {
+fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), ServeError> {
     let config = &options.config;
     let section = &config.server;
     let becomes = section.user.as_deref().map(user).transpose();
@@ -127,22 +146,32 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
     let group = section.socket_group.as_deref().map(group).transpose();
     let group = group.map_err(ServeError::of("server.socket_group"))?;
     let directory = section.state_dir.as_ref().map(PathBuf::from);
-    let directory = directory.unwrap_or_else(state_dir_default);
-    let shown = directory.display().to_string();
-    ensure_directory(&directory, becomes).map_err(ServeError::of(&*shown))?;
-    let lock = lock(&directory).map_err(ServeError::of(&*shown))?;
+    let path = directory.unwrap_or_else(state_dir_default);
+    let shown = path.display().to_string();
+    let mut directory = Directory::make(&path, becomes).map_err(ServeError::of(&*shown))?;
+    let actor = becomes.map(|(uid, gid)| Actor {
+        uid,
+        gid,
+        anywhere: false,
+    });
+    let taken = acting_as(actor, || {
+        let (lock, former) = Lock::take(&directory)?;
+        let kept = directory.read(CALIBRATION, CALIBRATION_MAX);
+        Ok((lock, former, kept.unwrap_or_default()))
+    });
+    let (lock, former, kept) = taken.map_err(ServeError::of(&*shown))?;
     // Where applications look first, unless the configuration says where they shall.
     let wished = std::env::var_os("CELLGATE_SOCKET").filter(|path| !path.is_empty());
     let wished = wished
         .filter(|_| section.state_dir.is_none())
         .map(PathBuf::from);
     let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
-    let socket = socket.unwrap_or_else(|| directory.join(CONTROL_SOCKET));
-    let (listener, made) = match activated_socket() {
+    let socket = socket.unwrap_or_else(|| path.join(CONTROL_SOCKET));
+    let listener = match activated_socket() {
         Some(listener) => {
             check_kind(&listener).map_err(ServeError::of("LISTEN_FDS"))?;
             rustix::io::ioctl_fionbio(&listener, true).map_err(ServeError::of("LISTEN_FDS"))?;
-            (listener, None)
+            Listener::Passed(listener)
         }
         None => {
             let mode = config.mode().unwrap_or(0o600);
@@ -150,25 +179,40 @@ fn settle(options: &ServerOptions) -> Result<(Places, OwnedFd, Calibration), Ser
                 becomes.map(|(uid, _)| uid),
                 group.or(becomes.map(|(_, gid)| gid)),
             );
-            let made = listen_at(&socket, mode, owner);
-            let made = made.map_err(ServeError::of(socket.display().to_string()))?;
-            (made, Some(socket))
+            let made = Entrance::make(&socket, mode, owner).or_else(|error| {
+                // What a former server has left need not wait until the disk is mended.
+                match is_of_disk(&error) && former != Former::Ended {
+                    true => Entrance::later(&socket, mode, owner),
+                    false => Err(error),
+                }
+            });
+            Listener::Made(made.map_err(ServeError::of(socket.display().to_string()))?)
         }
     };
-    let (calibration, problem) = Calibration::at(&directory.join("calibration.json"))?;
-    if let Some(problem) = problem {
-        (options.say)(&format!("the calibration is not kept: {problem}"));
+    let (calibration, new) = Calibration::of(&kept)?;
+    drop_to(becomes, group).map_err(ServeError::of("giving privileges up"))?;
+    let mut keeping = Keeping::new(CALIBRATION);
+    if new {
+        let now = MonotonicClock.now();
+        keeping.keep(now, calibration.octets());
+        keeping.look(now, &mut directory);
     }
-    drop_to(becomes).map_err(ServeError::of("giving privileges up"))?;
     let places = Places {
-        socket: made,
-        adapter: directory.join("adapter.sock"),
-        links: directory.join("links.json"),
+        adapter: path.join("adapter.sock"),
         cpus: Cpus::present(),
-        _lock: lock,
+        lock,
+        former,
+        calibration: keeping,
         directory,
     };
     Ok((places, listener, calibration))
+}
+
+/// Whether it is the disk's fault that something cannot be made.
+fn is_of_disk(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    let kinds = [QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
 
 /// Whether a socket that was passed on is one that applications can come by.
@@ -184,11 +228,12 @@ fn check_kind(listener: &OwnedFd) -> std::io::Result<()> {
 
 fn laws(
     options: &ServerOptions,
+    voice: &mut Voice,
     places: &Places,
     calibration: &Calibration,
 ) -> Result<Laws, ServeError> {
     if let Some(why) = &calibration.without_tcp {
-        (options.say)(&format!(
+        voice.say(&format!(
             "what Linux's TCP/IP costs behind a network device is not in what is admitted: {why}"
         ));
     }
@@ -204,15 +249,19 @@ fn laws(
 /// The adapter that a former server has left, or a new one: what it said first.
 fn first_adapter(
     options: &ServerOptions,
+    voice: &mut Voice,
     places: &Places,
     adapter: &mut AdapterSide,
 ) -> Result<Told, ServeError> {
-    if let Ok(socket) = socket::dial(&places.adapter, START) {
+    if let Some(socket) = adapter_left(places) {
         adapter.begin(socket, None);
         match first_words(adapter)? {
+            Told::Lost(Some(error @ ControlError::Governed { .. })) => {
+                return Err(ServeError::Adapter(Some(error)));
+            }
             Told::Lost(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                (options.say)(&format!("the adapter that was left is of no use{why}"));
+                voice.say(&format!("the adapter that was left is of no use{why}"));
             }
             told => return Ok(told),
         }
@@ -221,6 +270,20 @@ fn first_adapter(
     match first_words(adapter)? {
         Told::Lost(why) => Err(ServeError::Adapter(why)),
         told => Ok(told),
+    }
+}
+
+/// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
+/// again in a while.
+fn adapter_left(places: &Places) -> Option<OwnedFd> {
+    let patience = places.former.patience();
+    let from = Instant::now();
+    loop {
+        match socket::dial(&places.adapter, START) {
+            Ok(socket) => return Some(socket),
+            Err(_) if from.elapsed() >= patience => return None,
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
     }
 }
 
@@ -242,17 +305,15 @@ fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {
     }
 }
 
-/// Starts an adapter in place of any other at its socket. In place of one that was taken up, it is
-/// built `like` that: what it had room for has been promised.
+/// Starts an adapter in place of any other at its socket, unless another server governs that. In
+/// place of one that was taken up, it is built `like` that: what it had room for has been promised.
 pub(super) fn start_adapter(
     options: &ServerOptions,
     places: &Places,
     like: Option<&Hello>,
     adapter: &mut AdapterSide,
 ) -> Result<(), ServeError> {
-    end_whoever_listens(&places.adapter);
-    // There is none if the last one ended in order.
-    let _ = std::fs::remove_file(&places.adapter);
+    end_whoever_listens(&places.adapter, like.map(|hello| hello.pid))?;
     let mut program = (options.adapter)().map_err(ServeError::of("the adapter's program"))?;
     for name in NOT_INHERITED {
         program.env_remove(name);
@@ -275,17 +336,49 @@ pub(super) fn start_adapter(
     Ok(())
 }
 
-/// An adapter that listens in this server's directory is nobody else's.
-fn end_whoever_listens(path: &Path) {
+/// An adapter that listens in this server's directory is nobody else's, unless it says so. What
+/// was this server's `own` is not asked: it may be silent.
+fn end_whoever_listens(path: &Path, own: Option<u32>) -> Result<(), ServeError> {
     let Ok(socket) = socket::dial(path, END) else {
-        return;
+        return Ok(());
     };
     let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
+    let others = |pid: &u32| *pid != std::process::id();
+    if own != Some(pid)
+        && let Some(pid) = governor_of(&socket).filter(others)
+    {
+        return Err(ServeError::Adapter(Some(ControlError::Governed { pid })));
+    }
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
         // If it has ended meanwhile, so much the better.
         let _ = kill_process(pid, Signal::KILL);
         // Its end of this connection goes with what else it has, sockets that its successor needs.
-        let timeout = Timespec::try_from(END).ok();
-        let _ = poll(&mut [PollFd::new(&socket, PollFlags::IN)], timeout.as_ref());
+        is_readable(&socket, END);
     }
+    Ok(())
+}
+
+/// Who governs an adapter, if it says so in time.
+fn governor_of(socket: &OwnedFd) -> Option<u32> {
+    let ask = Ask::Hello { version: VERSION };
+    let hello = serde_json::to_vec(&Request { id: 1, ask }).ok()?;
+    send(socket, &hello, &[], false).ok()?;
+    if !is_readable(socket, WORD) {
+        return None;
+    }
+    let mut buffer = vec![0; MESSAGE_MAX];
+    let Ok(Received::Message(len, _)) = receive(socket, &mut buffer, false) else {
+        return None;
+    };
+    match serde_json::from_slice::<Reply>(&buffer[..len]).ok()?.result {
+        Ok(Answer::Hello(hello)) => hello.governor,
+        _ => None,
+    }
+}
+
+/// Whether there is something to read, or the end of it, in time.
+fn is_readable(socket: &OwnedFd, patience: Duration) -> bool {
+    let timeout = Timespec::try_from(patience).ok();
+    let found = poll(&mut [PollFd::new(socket, PollFlags::IN)], timeout.as_ref());
+    found.is_ok_and(|found| found > 0)
 }

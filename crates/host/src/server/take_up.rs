@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AttachmentIndex, VcId, VcInfo};
+use cellgate_core::adapter::{AttachmentIndex, PortIndex, VcId, VcInfo};
 use cellgate_core::ring::AttachmentSizes;
-use cellgate_core::server::{Record, TakenVc};
+use cellgate_core::server::{InterfaceSpec, Record, TakenVc};
 
 use crate::control::TakenUp;
 use crate::given::Given;
@@ -29,6 +29,8 @@ pub(super) struct TakeUp {
     attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<Given>>)>,
     vcs: Vec<TakenUp>,
     listed: BTreeMap<VcId, VcInfo>,
+    /// What was kept with each port.
+    ports: BTreeMap<PortIndex, Option<InterfaceSpec>>,
 }
 
 impl TakeUp {
@@ -55,6 +57,25 @@ impl TakeUp {
     pub(super) fn list(&mut self, vcs: Vec<VcInfo>) {
         self.listed
             .extend(vcs.into_iter().map(|info| (info.vc, info)));
+    }
+
+    /// What was kept with a port; how many have been told of.
+    pub(super) fn port(&mut self, port: PortIndex, record: Option<String>) -> usize {
+        let spec = record.and_then(|record| serde_json::from_str(&record).ok());
+        self.ports.insert(port, spec);
+        self.ports.len()
+    }
+
+    /// The links that there are, and the ports that have none.
+    pub(super) fn links(&mut self) -> (Vec<(PortIndex, InterfaceSpec)>, Vec<PortIndex>) {
+        let (mut links, mut bare) = (Vec::new(), Vec::new());
+        for (port, spec) in std::mem::take(&mut self.ports) {
+            match spec {
+                Some(spec) => links.push((port, spec)),
+                None => bare.push(port),
+            }
+        }
+        (links, bare)
     }
 
     /// One for each VC and for each attachment without one; and VCs that nobody can be told of.

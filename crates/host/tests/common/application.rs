@@ -21,7 +21,7 @@ use super::PATIENCE;
 use super::raw::{Parts, RawVc};
 
 pub const ROLE: &str = "CELLGATE_TEST_ROLE";
-const PATH: &str = "CELLGATE_TEST_PATH";
+pub const PATH: &str = "CELLGATE_TEST_PATH";
 
 /// This executable in a role.
 pub fn program(role: &str) -> Command {
@@ -85,6 +85,18 @@ impl Daemon {
         let mut daemon = daemon;
         daemon.restart();
         daemon
+    }
+
+    /// One that `program` is, with this directory.
+    pub fn of(directory: PathBuf, mut program: Command) -> Self {
+        let child = RefCell::new(Some(program.spawn().unwrap()));
+        drop(program);
+        let line = String::new();
+        Self {
+            child,
+            directory,
+            line,
+        }
     }
 
     /// Writes another configuration.

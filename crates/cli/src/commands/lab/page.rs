@@ -8,6 +8,7 @@ use cellgate_lab::report::{Section, page};
 use super::choice::choose;
 use super::run::{Ran, exit};
 use crate::output::{Exit, has_folder, print};
+use crate::whole::write_whole;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         .collect();
     let path = args.out.display();
     let html = page("Cellgate: the papers' experiments", &sections);
-    std::fs::write(&args.out, html).with_context(|| path.to_string())?;
+    write_whole(&args.out, html).with_context(|| path.to_string())?;
     print(&format!("{path}\n"))?;
     Ok(exit(&ran))
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::choice::{Chosen, change, choose};
 use super::progress::Shown;
 use crate::output::{Exit, print, print_json, write_svg};
+use crate::whole::write_whole;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -152,7 +153,7 @@ impl Ran {
         let name = self.name;
         let put = |file: &str, text: &str| {
             let path = directory.join(file);
-            fs::write(&path, text).with_context(|| path.display().to_string())
+            write_whole(&path, text).with_context(|| path.display().to_string())
         };
         put(&format!("{name}.txt"), &self.text())?;
         let json = serde_json::to_string_pretty(self).context("JSON")?;

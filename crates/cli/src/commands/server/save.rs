@@ -1,6 +1,5 @@
 //! `cellgate save`: what a running server has, as the configuration that makes it again.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -11,6 +10,7 @@ use serde_json::json;
 
 use super::Server;
 use crate::output::{Exit, print, print_json_line};
+use crate::whole::write_whole;
 
 /// What is said where it is not all.
 const IN_PART: &str =
@@ -25,7 +25,7 @@ const IN_PART: &str =
 pub(crate) struct Args {
     #[command(flatten)]
     server: Server,
-    /// Write it to this file instead
+    /// Write it to this file instead: it is there whole, or as it was
     file: Option<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return running.show(&args.server);
     };
     let name = file.display().to_string();
-    fs::write(file, running.toml()?).with_context(|| name.clone())?;
+    write_whole(file, running.toml()?).with_context(|| name.clone())?;
     if args.server.json {
         print_json_line(&json!({ "file": name }))?;
     }

@@ -1,6 +1,6 @@
 //! Scenarios in files.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use crate::commands::decode::source::Source as Capture;
 use crate::commands::replay::train::{Shunter, Way};
 use crate::input::read_text;
 use crate::output::same_file;
+use crate::whole::write_whole;
 
 /// Cells of captures in one scenario.
 const CAPTURED_MAX: usize = 4_000_000;
@@ -202,7 +203,7 @@ pub(super) fn write(path: &Path, scenario: &Scenario) -> anyhow::Result<()> {
     } else {
         toml::to_string(scenario)?
     };
-    fs::write(path, text).with_context(|| path.display().to_string())
+    write_whole(path, text).with_context(|| path.display().to_string())
 }
 
 /// A file of what the lines carry, each cell when it arrives, virtual time from 1970 on. It is
@@ -263,6 +264,8 @@ impl Tape for TapeFile<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use cellgate_capture::{Direction, Item};
 

@@ -4,8 +4,6 @@
 mod worker;
 
 use std::fs;
-use std::io;
-use std::path::Path;
 
 use cellgate_core::Time;
 use cellgate_core::aal::aal0;
@@ -99,20 +97,18 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// The one kept at `path` if it is this machine's, shows a law, and lacks nothing that can be
-    /// measured now; else a new one, which is kept there. The second value tells why it could not
-    /// be kept.
+    /// The one that was kept if it is this machine's, shows a law, and lacks nothing that can be
+    /// measured now; else a new one, with `true`.
     ///
     /// # Errors
     /// The adapter did not do as it was told.
-    pub fn at(path: &Path) -> Result<(Self, Option<io::Error>), CalibrationError> {
+    pub fn of(kept: &[u8]) -> Result<(Self, bool), CalibrationError> {
         let machine = Machine::present();
-        let kept = fs::read(path).ok();
-        let kept = kept.and_then(|octets| serde_json::from_slice::<Self>(&octets).ok());
+        let kept = serde_json::from_slice::<Self>(kept).ok();
         let kept = kept.filter(|kept| kept.machine == machine && kept.shows_laws());
         let is_whole = |kept: &Self| !kept.lacks_devices() || !worker::has_devices();
         if let Some(kept) = kept.filter(is_whole) {
-            return Ok((kept, None));
+            return Ok((kept, false));
         }
         let had_devices = worker::has_devices();
         let (workers, without) = worker::measure().map_err(wrong)?;
@@ -123,8 +119,13 @@ impl Calibration {
             without_tcp: without.map(|error| error.to_string()),
             had_devices,
         };
-        let octets = serde_json::to_vec_pretty(&new).unwrap_or_default();
-        Ok((new, super::files::replace(path, &octets).err()))
+        Ok((new, true))
+    }
+
+    /// As it is kept.
+    pub fn octets(&self) -> Vec<u8> {
+        // Numbers, names and texts: all of it has a form in JSON.
+        serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
     /// Whether TCP/IP is not in it for want of devices. Where there were some and TCP/IP did not
@@ -419,30 +420,24 @@ mod tests {
 
     #[test]
     fn a_calibration_is_made_once_a_machine() {
-        let directory = std::env::temp_dir().join(format!("cg-cal-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("calibration.json");
-        let (first, problem) = Calibration::at(&path).unwrap();
-        assert!(problem.is_none());
-        assert_eq!(Calibration::at(&path).unwrap().0, first);
+        let (first, new) = Calibration::of(&[]).unwrap();
+        assert!(new);
+        let kept = |kept: &Calibration| Calibration::of(&kept.octets()).unwrap();
+        assert_eq!(kept(&first), (first.clone(), false));
         let mut elsewhere = first.clone();
         elsewhere.machine.cpus += 1;
         elsewhere.samples.truncate(1);
-        fs::write(&path, serde_json::to_vec(&elsewhere).unwrap()).unwrap();
-        let (again, _) = Calibration::at(&path).unwrap();
+        let (again, _) = kept(&elsewhere);
         assert_eq!(again.machine, first.machine);
         assert!(again.samples.len() > 1);
         let mut useless = first.clone();
         useless.workers.truncate(1);
-        fs::write(&path, serde_json::to_vec(&useless).unwrap()).unwrap();
-        let (again, _) = Calibration::at(&path).unwrap();
-        assert!(again.workers.len() > 1);
+        assert!(kept(&useless).0.workers.len() > 1);
         let mut poor = first.clone();
         poor.without_tcp = Some("not permitted".to_owned());
         for had_devices in [true, false] {
             poor.had_devices = had_devices;
-            fs::write(&path, serde_json::to_vec(&poor).unwrap()).unwrap();
-            let (again, _) = Calibration::at(&path).unwrap();
+            let (again, _) = kept(&poor);
             let anew = !had_devices && first.had_devices;
             assert_eq!(again != poor, anew, "{had_devices}");
         }
@@ -450,8 +445,6 @@ mod tests {
             true => println!("ran calibration_anew"),
             false => println!("skipped calibration_anew: no devices can be made"),
         }
-        fs::write(&path, "{").unwrap();
-        assert_eq!(Calibration::at(&path).unwrap().0.machine, first.machine);
-        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(Calibration::of(b"{").unwrap().0.machine, first.machine);
     }
 }

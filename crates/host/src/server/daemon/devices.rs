@@ -17,12 +17,13 @@ use crate::given::Given;
 pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
 
 impl Daemon {
-    /// Whether the core's server knows nothing of what a request is about.
+    /// Whether a request is about what the core's server knows nothing of, or its answer is made
+    /// once for all.
     pub(super) fn is_of_host(request: &Request) -> bool {
-        use Request::{AddDevice, Devices, RemoveDevice, Settings};
+        use Request::{AddDevice, Describe, Devices, RemoveDevice, Settings};
         matches!(
             request,
-            AddDevice(_) | RemoveDevice { .. } | Devices { .. } | Settings { .. }
+            AddDevice(_) | RemoveDevice { .. } | Devices { .. } | Settings { .. } | Describe
         )
     }
 
@@ -41,6 +42,7 @@ impl Daemon {
                 self.workers.add(asking, user, spec, fds)
             }
             Request::RemoveDevice { name } => self.workers.remove(asking, (peer, governs), &name),
+            Request::Describe => return self.describe(asking),
             Request::Devices { from } => {
                 let devices = self.workers.list(from);
                 Ok(Outcome::Confirm(Box::new(devices)))

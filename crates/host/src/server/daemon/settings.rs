@@ -13,7 +13,7 @@ impl Daemon {
         let (users, next) = config.quota.list(from, (!governs).then_some(uid));
         let adapter = config.adapter.clone();
         Settings {
-            server: governs.then(|| self.places.found(&config.server)),
+            server: governs.then(|| self.places.found(&config.server, self.listener.path())),
             adapter: match self.adapter.hello() {
                 Some(hello) => as_it_is(adapter, hello),
                 None => adapter,

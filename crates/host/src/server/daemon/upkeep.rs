@@ -1,0 +1,91 @@
+//! What lies in the file system is looked after: a cleaner may take any of it, a disk be full.
+
+use std::io;
+
+use super::Daemon;
+use crate::place::{Directory, Look};
+
+impl Daemon {
+    /// Makes again what is gone, writes what could not be written, and tells what does not succeed.
+    pub(super) fn look_after_places(&mut self) {
+        let mut troubles = Vec::new();
+        let mut note = |what: &str, error: &io::Error| troubles.push(format!("{what}: {error}"));
+        let mut again = Vec::new();
+        let places = &mut self.places;
+        if !places.directory.is_there() {
+            match Directory::make(places.directory.path(), None) {
+                Ok(directory) => {
+                    places.directory = directory;
+                    again.push(places.directory.path().display().to_string());
+                }
+                Err(error) => note("the state directory is gone", &error),
+            }
+        }
+        match places.lock.look(&places.directory) {
+            Ok(true) => again.push("the lock of the state directory".to_owned()),
+            Ok(false) => {}
+            Err(error) => note("the lock of the state directory is gone", &error),
+        }
+        match self.listener.look() {
+            Ok(Look::Again) => {
+                again.extend(self.listener.path().map(|at| at.display().to_string()))
+            }
+            Ok(Look::Same) => {}
+            Err(error) => note("applications do not find this server", &error),
+        }
+        places.calibration.look(self.now, &mut places.directory);
+        troubles.extend(places.calibration.problem().map(str::to_owned));
+        for what in again {
+            self.say(&format!("{what} was gone and is made again"));
+        }
+        self.told(troubles);
+    }
+
+    /// Tells people of troubles that they have not heard of.
+    fn told(&mut self, troubles: Vec<String>) {
+        if troubles == self.troubles {
+            return;
+        }
+        let before = std::mem::replace(&mut self.troubles, troubles);
+        let new: Vec<_> = self
+            .troubles
+            .iter()
+            .filter(|one| !before.contains(one))
+            .cloned()
+            .collect();
+        for trouble in new {
+            self.say(&trouble);
+        }
+        if self.troubles.is_empty() {
+            self.say("the state directory and the control socket are as they should be");
+        }
+        self.server.handle_notes(self.all_notes());
+        self.status_changed = true;
+    }
+
+    /// Asks what has become of the configuration.
+    pub(super) fn look_after_news(&mut self) {
+        if let Some(news) = self.operator.news() {
+            (self.known, self.status_changed) = (news, true);
+        }
+    }
+
+    /// How things are, for the service manager.
+    pub(super) fn status(&self) -> String {
+        let known = Some(&self.known).filter(|known| !known.is_empty());
+        let status: Vec<_> = known.into_iter().chain(&self.troubles).cloned().collect();
+        status.join("; ")
+    }
+
+    /// What the adapter and this process could not have, and what goes wrong.
+    pub(super) fn all_notes(&self) -> Vec<String> {
+        let adapter = self.adapter.hello().or(self.taken_up.as_deref());
+        let of_adapter = adapter.map(|hello| hello.scheduling.notes.as_slice());
+        let notes = of_adapter.unwrap_or_default().iter();
+        notes
+            .chain(&self.notes)
+            .chain(&self.troubles)
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! What can be known of a server's places before it uses them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cellgate_core::server::ServerSection;
+use rustix::fs::{FileType, fstatvfs, stat};
+
+use super::listener::state_dir_default;
+use super::start::CONTROL_SOCKET;
+use crate::place::Directory;
+
+/// Octets that the calibration needs, at least.
+const ROOM: u64 = 64 << 10;
+
+/// What a server with this section would meet in the file system and could not use. Another user
+/// may see less than the server's own.
+pub fn foresee(section: &ServerSection) -> Vec<String> {
+    let directory = section.state_dir.as_ref().map(PathBuf::from);
+    let directory = directory.unwrap_or_else(state_dir_default);
+    let socket = section.socket.as_ref().map(PathBuf::from);
+    let socket = socket.unwrap_or_else(|| directory.join(CONTROL_SOCKET));
+    let found = [of_directory(&directory), of_socket(&socket, &directory)];
+    found.into_iter().flatten().collect()
+}
+
+fn of_directory(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if path.is_symlink() {
+        return Some(format!(
+            "{shown} is a link: name the directory that it leads to"
+        ));
+    }
+    let directory = match Directory::open(path) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => return Some(format!("{shown}: {error}")),
+    };
+    if stat(path).is_ok_and(|found| found.st_mode & 0o022 != 0) {
+        return Some(format!(
+            "{shown} can be written by others: chmod go-w {shown}"
+        ));
+    }
+    let room = fstatvfs(&directory).ok()?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    (free < ROOM).then(|| {
+        format!("{shown} has {free} octets left: a calibration needs some {ROOM}, and is not kept")
+    })
+}
+
+fn of_socket(path: &Path, directory: &Path) -> Option<String> {
+    let shown = path.display();
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    if parent.is_some_and(|parent| parent != directory && !parent.is_dir()) {
+        return Some(format!("{shown}: there is no such directory"));
+    }
+    let found = rustix::fs::lstat(path).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    (!is_socket).then(|| format!("{shown} is no socket: remove it, or name another socket"))
+}
