@@ -148,6 +148,8 @@ impl<B: Bugs> Server<B> {
         // Each is judged by what is promised to those before it.
         for one in core::mem::take(&mut self.awaiting) {
             let fits = self.admission.check(one.uid, one.port, &one.demand).is_ok();
+            let at = one.opens.and_then(|vc| self.addresses.get(&(one.port, vc)));
+            let fits = fits && !at.is_some_and(|number| self.is_closing(*number));
             if in_vain || fits || one.until <= self.now {
                 self.dispatch(one.asker, one.request, None);
             } else {
