@@ -78,7 +78,7 @@ fn interfaces_are_added_shown_and_deleted() {
     daemon.ok(&[
         "itf", "add", "loop", "type", "memory", "peer", "loop", "rate", "1000",
     ]);
-    let text = "type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 100:101";
+    let text = "type udp local 127.77.1.1:6635 peer 127.0.0.1:9 label 100:101";
     let words: Vec<&str> = text.split(' ').collect();
     daemon.ok(&[&["itf", "add", "wan"], &words[..]].concat());
     let shown: Value = serde_json::from_str(&daemon.ok(&["itf", "show", "--json"])).unwrap();
@@ -88,7 +88,7 @@ fn interfaces_are_added_shown_and_deleted() {
         .collect();
     assert_eq!(names.len(), 4, "{names:?}");
     assert!(daemon.ok(&["itf", "show", "wan"]).contains("label 100:101"));
-    let text = "type udp local 127.0.0.1:0 peer 127.0.0.1:9 label 102 mode vcc@0.41";
+    let text = "type udp local 127.77.1.2:6635 peer 127.0.0.1:9 label 102 mode vcc@0.41";
     let words: Vec<&str> = text.split(' ').collect();
     daemon.ok(&[&["itf", "add", "one"], &words[..]].concat());
     assert!(daemon.ok(&["itf", "show", "one"]).contains("mode vcc@0.41"));
@@ -378,6 +378,59 @@ fn who_may_make_no_network_device_hears_what_it_takes() {
         assert!(said.contains(part), "{said}");
     }
     println!("ran {NAME}");
+}
+
+/// What `itf show NAME --json` says when `is_there` says so of it.
+fn shown_of(daemon: &Daemon, name: &str, is_there: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = daemon.ok(&["itf", "show", name, "--json"]);
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        let of = &shown["interfaces"][0];
+        if is_there(of) {
+            return of.clone();
+        }
+        assert!(Instant::now() < deadline, "{of}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_nobody_receives_and_nobody_takes_is_counted_by_interface() {
+    let daemon = daemon();
+    let sdu = daemon.path("sdu");
+    fs::write(&sdu, [7; 1_000]).unwrap();
+    let sdu = sdu.to_str().unwrap();
+    // Nobody receives 0.60 at `b`.
+    daemon.ok(&["send", "--vc", "a.0.60", sdu]);
+    let is_seen = |of: &Value| of["counts"]["cells"]["unknown_vc"].as_u64() > Some(20);
+    let shown = shown_of(&daemon, "b", is_seen);
+    assert_eq!(shown["counts"]["cells"]["last_unknown"], "0.60");
+    assert!(daemon.ok(&["itf", "show", "b"]).contains("unknown_vc: 2"));
+    let scraped = daemon.ok(&["stats", "--openmetrics"]);
+    let line = "cellgate_interface_discarded_cells_total{interface=\"b\",reason=\"unknown_vc\"} 2";
+    assert!(scraped.contains(line), "{scraped}");
+    // A way out that the kernel refuses.
+    let words = "type udp local 127.77.2.1:6635 peer 203.0.113.9:6635 label 100:101 mtu 1500";
+    let words: Vec<&str> = words.split(' ').collect();
+    daemon.ok(&[&["itf", "add", "wan"], &words[..]].concat());
+    let no_peer = shown_of(&daemon, "wan", |of| of["state"]["no_peer"].is_object());
+    assert_eq!(no_peer["state"]["no_peer"]["silent_ns"], Value::Null);
+    daemon.ok(&["send", "--vc", "wan.0.60", sdu]);
+    let cannot = shown_of(&daemon, "wan", |of| of["state"]["cannot_send"].is_object());
+    assert!(
+        !cannot["counts"]["datagrams"]["refused"]
+            .as_object()
+            .unwrap()
+            .is_empty()
+    );
+    assert!(daemon.ok(&["itf", "show", "wan"]).contains("cannot send: "));
+    // What cannot be is not made.
+    for at in ["127.77.2.1:0", "127.77.2.1:6635"] {
+        let words = format!("type udp local {at} peer 127.0.0.1:9 label 102:103");
+        let words: Vec<&str> = words.split(' ').collect();
+        daemon.fails(1, &[&["itf", "add", "other"], &words[..]].concat());
+    }
 }
 
 #[test]

@@ -57,10 +57,11 @@ pub use cellgate_core::contract::{
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Change, ConnectionInfo,
-    CounterRecord, CounterSnapshot, Crowd, Description, DeviceCounts, DeviceInfo, DeviceSpec,
-    EndReason, InAtmArpCounts, Indication, InterfaceInfo, InterfaceSpec, Link, MessageKind, Open,
-    PingFlow, Quota, Refused, Reserve, Resource, ResourceInfo, ServerSection, Settings, Shortage,
-    Span, UserQuota, UserSettings,
+    CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description, DeviceCounts, DeviceInfo,
+    DeviceSpec, EndReason, InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo,
+    InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open, PingFlow, Quota, Refused,
+    Reserve, Resource, ResourceInfo, ServerSection, Settings, Shortage, Span, UserQuota,
+    UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

@@ -156,13 +156,16 @@ fn random_octets_and_mutated_requests_do_no_harm() {
 fn hello_comes_first_and_in_the_right_version() {
     let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
     let socket = control.connect().unwrap();
-    let early = ask(&socket, Ask::Ports, &[]);
+    let early = ask(&socket, Ask::Ports { from: PortIndex(0) }, &[]);
     assert_eq!(early, Err(ControlError::HelloFirst));
     let other = ask(&socket, Ask::Hello { version: 99 }, &[]);
     assert_eq!(other, Err(ControlError::Version { speaks: VERSION }));
-    assert_eq!(ask(&socket, Ask::Ports, &[]), Err(ControlError::HelloFirst));
+    assert_eq!(
+        ask(&socket, Ask::Ports { from: PortIndex(0) }, &[]),
+        Err(ControlError::HelloFirst)
+    );
     assert!(ask(&socket, Ask::Hello { version: VERSION }, &[]).is_ok());
-    assert!(ask(&socket, Ask::Ports, &[]).is_ok());
+    assert!(ask(&socket, Ask::Ports { from: PortIndex(0) }, &[]).is_ok());
 }
 
 #[test]
@@ -262,7 +265,7 @@ fn descriptors_that_do_not_belong_are_refused_and_closed() {
     let before = open_fds();
     for _ in 0..50 {
         let many = [file.as_fd(); FDS_MAX];
-        let error = ask(&socket, Ask::Ports, &many).unwrap_err();
+        let error = ask(&socket, Ask::Ports { from: PortIndex(0) }, &many).unwrap_err();
         let (expected, got) = (0, FDS_MAX as u32);
         assert_eq!(error, ControlError::Descriptors { expected, got });
         let reply = exchange(&socket, b"{", &many);

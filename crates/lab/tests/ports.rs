@@ -194,6 +194,11 @@ fn one_address_is_open_on_two_ports_in_both_directions() {
     let stats = world.adapter.stats();
     assert_eq!(stats.cells_discarded.of(Discard::UnknownVc), 2);
     assert_eq!(received(&ends[0].1), (1, [0xb1; 88]));
+    // Each port tells what came to it for nobody, and for which address last.
+    let strays = PORTS.map(|port| world.adapter.port_stats(port).expect("a port"));
+    assert_eq!(strays.map(|strays| strays.unknown_vc), [2, 0]);
+    let last = VpiVci::new(0, 100);
+    assert_eq!(strays.map(|strays| strays.last_unknown), [last, None]);
     let again = world.open(PORTS[0], 100).expect("free again");
     world.send(&again, 0xa3);
     assert_eq!(received(&ends[1].1).0, 2);

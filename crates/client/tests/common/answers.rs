@@ -11,7 +11,8 @@ use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex,
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Open, Opened, Request, Response, VERSION, descriptions,
+    Confirm, FromClient, FromServer, InterfaceCounts, InterfaceState, Open, Opened, Request,
+    Response, VERSION, descriptions,
 };
 use cellgate_host::control::{Answer, Ask, NewRegion, ReceiveInto};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
@@ -427,5 +428,7 @@ fn interface() -> InterfaceInfo {
         up: true,
         connections: 0,
         dropped_cells: 0,
+        state: InterfaceState::Up,
+        counts: InterfaceCounts::default(),
     }
 }

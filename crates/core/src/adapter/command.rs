@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Aal, DiscardCounts, PortIndex};
+use super::{Aal, Discard, DiscardCounts, PortIndex};
 use crate::Time;
 use crate::aal::aal34;
 use crate::contract::CellRate;
@@ -308,6 +308,37 @@ impl AdapterStats {
         let gone = self.cells_delivered + self.cells_discarded.total() + self.cells_unread;
         let gone = gone + self.cells_answered;
         self.cells_received == gone + self.cells_held
+    }
+}
+
+/// Cells of a port that belong to no VC, and are in no VC's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortStats {
+    /// No VC was open for their address on this port.
+    pub unknown_vc: u64,
+    /// Their header was damaged beyond correction.
+    pub hec_error: u64,
+    /// Idle and unassigned cells.
+    pub idle: u64,
+    /// The last address that no VC was open for.
+    #[serde(default)]
+    pub last_unknown: Option<VpiVci>,
+}
+
+impl PortStats {
+    /// What the adapter has counted of these.
+    #[inline]
+    pub(super) fn counted(counts: &DiscardCounts) -> [u64; 3] {
+        [Discard::UnknownVc, Discard::HecError, Discard::Idle].map(|reason| counts.of(reason))
+    }
+
+    /// Adds what it has counted while it took this port's cells.
+    #[inline]
+    pub(super) fn add(&mut self, before: [u64; 3], after: [u64; 3]) {
+        self.unknown_vc += after[0] - before[0];
+        self.hec_error += after[1] - before[1];
+        self.idle += after[2] - before[2];
     }
 }
 

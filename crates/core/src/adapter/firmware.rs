@@ -13,8 +13,8 @@ use super::table::Table;
 use super::timeouts::Timeouts;
 use super::vc::{Cold, Vc};
 use super::{
-    AdapterStats, Attachment, Board, Config, Planted, PortConfig, PortIndex, Refusal, Region, Room,
-    VcIndex, Work,
+    AdapterStats, Attachment, Board, Config, Planted, PortConfig, PortIndex, PortStats, Refusal,
+    Region, Room, VcIndex, Work,
 };
 use crate::Time;
 use crate::wire::{CELL_LEN, CellFormat, HecReceiver};
@@ -64,6 +64,7 @@ pub(super) struct Port {
     crowd: u32,
     /// Cells that it has received in this step and that crossed.
     crossed: u32,
+    stats: PortStats,
 }
 
 impl Port {
@@ -154,6 +155,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
                     last_empty: now,
                     crowd: 0,
                     crossed: 0,
+                    stats: PortStats::default(),
                 })
                 .collect(),
             gave_way: 0,
@@ -307,6 +309,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             board.charge(Work::DiscardCells, taken as u32);
             return;
         }
+        let before = PortStats::counted(&self.stats.cells_discarded);
         B::run(Batch {
             table: &mut self.table,
             vcs: &mut self.vcs,
@@ -314,6 +317,7 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             skipped: &mut self.skipped,
             clients: &mut self.clients,
             stats: &mut self.stats,
+            unknown: &mut port.stats.last_unknown,
             hec: &mut port.hec,
             replies: &mut port.replies,
             paths: &mut self.paths,
@@ -330,6 +334,13 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
             },
             cells: &mut fifo[..taken * stride],
         });
+        let after = PortStats::counted(&self.stats.cells_discarded);
+        port.stats.add(before, after);
+    }
+
+    /// What of a port's cells belongs to no VC.
+    pub fn port_stats(&self, port: PortIndex) -> Option<PortStats> {
+        self.ports.get(usize::from(port.0)).map(|port| port.stats)
     }
 
     /// The counters.

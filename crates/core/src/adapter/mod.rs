@@ -42,8 +42,8 @@ pub use aal::{Aal, Interleaving};
 pub use board::{Attachment, Board, PortIndex, Region, Work};
 pub use command::{
     AdapterState, AdapterStats, AttachmentIndex, ClpScope, Command, Completion, Config, Excess,
-    Notification, OpenRequest, Outcome, PortConfig, Receive, Refusal, Room, Sustained, Transmit,
-    VcId, VcIndex, VcInfo, VcStats,
+    Notification, OpenRequest, Outcome, PortConfig, PortStats, Receive, Refusal, Room, Sustained,
+    Transmit, VcId, VcIndex, VcInfo, VcStats,
 };
 pub use contract::{Assumptions, Terms, Unserved};
 pub use discard::{CellOutcome, Discard, DiscardCounts};

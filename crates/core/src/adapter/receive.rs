@@ -15,7 +15,7 @@ use super::{
 };
 use crate::aal::Memory;
 use crate::wire::{
-    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HecReceiver, HecVerdict,
+    CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HecReceiver, HecVerdict, VpiVci,
 };
 
 /// The VCs whose state was asked for and whose payloads were not.
@@ -58,6 +58,8 @@ pub(super) struct Batch<'a, R, A, B> {
     pub(super) skipped: &'a mut [u32],
     pub(super) clients: &'a mut Clients<A>,
     pub(super) stats: &'a mut AdapterStats,
+    /// The address of the last cell that no VC was open for.
+    pub(super) unknown: &'a mut Option<VpiVci>,
     pub(super) hec: &'a mut HecReceiver,
     pub(super) replies: &'a mut Replies,
     pub(super) paths: &'a mut Paths,
@@ -217,6 +219,7 @@ where
                 return Taken::Strays;
             }
             // Not by `discard`, which looks whether there are any.
+            *self.unknown = Some(address);
             let unknown = Discard::UnknownVc;
             self.stats.cells_discarded.add(unknown, count.into());
             self.board.charge(Work::DiscardCells, count);

@@ -29,6 +29,7 @@ where
             skipped: self.skipped,
             clients: self.clients,
             stats: self.stats,
+            unknown: self.unknown,
             hec: self.hec,
             replies: self.replies,
             paths: self.paths,
@@ -71,6 +72,7 @@ where
         };
         let flow = OamFlow::of_vci(address.vci());
         if transmitter.is_none() && flow.is_none() {
+            *self.unknown = Some(address);
             self.discard(Discard::UnknownVc, count);
             if self.board.planted(Planted::UnknownVcTold) {
                 self.tell_of_stranger();

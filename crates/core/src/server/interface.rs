@@ -1,9 +1,10 @@
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::adapter::PortIndex;
+use crate::adapter::{PortIndex, PortStats};
 use crate::contract::CellRate;
 use crate::wire::{CellPseudowire, VpiVci};
 
@@ -70,6 +71,60 @@ impl Link {
     }
 }
 
+impl Link {
+    /// What no machine can have of it, if anything: a port 0, where nothing arrives, or a peer that
+    /// is not one host.
+    pub fn mistake(&self) -> Option<String> {
+        let Self::Udp { local, peer, .. } = self else {
+            return None;
+        };
+        for (name, address) in [("local", local), ("peer", peer)] {
+            if address.port() == 0 {
+                return Some(format!("{name} {address}: a port of 1 to 65535 is needed"));
+            }
+            let is_broadcast = address.ip() == core::net::Ipv4Addr::BROADCAST;
+            if address.ip().is_multicast() || is_broadcast {
+                return Some(format!(
+                    "{name} {address}: a pseudowire has one host at each end"
+                ));
+            }
+        }
+        let nobody = peer.ip().is_unspecified();
+        nobody.then(|| format!("peer {peer}: that is no host's address"))
+    }
+
+    /// Whether no machine can have both: their datagrams arrive at one address, and nothing tells
+    /// whose they are.
+    pub fn collides(&self, other: &Self) -> bool {
+        let (
+            Self::Udp {
+                local,
+                peer,
+                peer_source_port,
+                ..
+            },
+            Self::Udp {
+                local: there,
+                peer: of,
+                peer_source_port: from,
+                ..
+            },
+        ) = (self, other)
+        else {
+            return false;
+        };
+        let any = |address: &SocketAddr| address.ip().is_unspecified();
+        let meets = local.port() == there.port()
+            && local.is_ipv4() == there.is_ipv4()
+            && (local.ip() == there.ip() || any(local) || any(there));
+        let apart = match (peer_source_port, from) {
+            (Some(one), Some(two)) => (peer.ip(), one) != (of.ip(), two),
+            _ => false,
+        };
+        meets && !apart
+    }
+}
+
 /// An interface as the list shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,4 +139,169 @@ pub struct InterfaceInfo {
     pub connections: u32,
     /// Cells that its queue to the adapter had no room for.
     pub dropped_cells: u64,
+    /// What it carries, beyond having a link.
+    #[serde(default)]
+    pub state: InterfaceState,
+    /// What was thrown away of what came, and could not be sent, since the adapter began.
+    #[serde(default)]
+    pub counts: InterfaceCounts,
+}
+
+/// How an interface does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum InterfaceState {
+    /// Its link is not there.
+    #[default]
+    Down,
+    /// It carries cells, as far as this end can know.
+    Up,
+    /// A pseudowire whose peer has sent nothing for a while.
+    NoPeer {
+        /// For how long, in nanoseconds; none: never since the link was made.
+        silent_ns: Option<u64>,
+    },
+    /// A pseudowire whose last datagrams were refused on their way out.
+    CannotSend {
+        /// Why, in the kernel's words.
+        reason: String,
+    },
+}
+
+/// What an interface has thrown away, or could not send.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterfaceCounts {
+    /// Cells of no VC.
+    pub cells: PortStats,
+    /// Of a pseudowire: its datagrams.
+    #[serde(default)]
+    pub datagrams: Option<DatagramCounts>,
+}
+
+/// What became of a pseudowire's datagrams.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatagramCounts {
+    /// Received, with cells in them.
+    pub received: u64,
+    /// Not from the peer's address.
+    pub wrong_source: u64,
+    /// Without a label stack.
+    pub bad_stack: u64,
+    /// With the label of something else.
+    pub wrong_label: u64,
+    /// With a control word that is none, or whose length is wrong.
+    pub bad_control_word: u64,
+    /// No whole number of cells, or none, or of another mode.
+    pub bad_length: u64,
+    /// Older than one that came before.
+    pub out_of_order: u64,
+    /// Numbers that none had: sequence gaps.
+    pub missing: u64,
+    /// That found the socket's queue full.
+    pub overflows: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Refused by the kernel on their way out, by its error number (`errno`).
+    pub refused: BTreeMap<i32, u64>,
+    /// Nanoseconds since the last that had cells in it came; none: none has come.
+    pub silent_ns: Option<u64>,
+    /// Who was refused last for not being the peer.
+    pub last_refused: Option<IpAddr>,
+}
+
+/// One way in which an interface loses what it should carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The reason's name.
+    pub reason: &'static str,
+    /// Cells or datagrams.
+    pub unit: &'static str,
+    /// How many.
+    pub count: u64,
+    /// Which, or whose, was the last.
+    pub last: Option<String>,
+}
+
+impl Loss {
+    /// Whether something was lost. Idle cells are no loss: nobody sent anything.
+    pub fn is_met(&self) -> bool {
+        self.count > 0 && self.reason != "idle"
+    }
+}
+
+impl core::fmt::Display for Loss {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self {
+            reason,
+            unit,
+            count,
+            last,
+        } = self;
+        write!(f, "{reason}: {count} {unit}")?;
+        last.iter().try_for_each(|last| write!(f, ", last {last}"))
+    }
+}
+
+impl InterfaceCounts {
+    /// Every way in which something can be lost here, those that were not met, too.
+    pub fn losses(&self) -> Vec<Loss> {
+        let loss = |reason, unit, count| Loss {
+            reason,
+            unit,
+            count,
+            last: None,
+        };
+        let cells = &self.cells;
+        let last = cells.last_unknown.map(|vc| vc.to_string());
+        let mut all = vec![
+            Loss {
+                last,
+                ..loss("unknown_vc", "cells", cells.unknown_vc)
+            },
+            loss("hec_error", "cells", cells.hec_error),
+            loss("idle", "cells", cells.idle),
+        ];
+        let Some(of) = &self.datagrams else {
+            return all;
+        };
+        let datagrams = |reason, count| loss(reason, "datagrams", count);
+        all.extend([
+            Loss {
+                last: of.last_refused.map(|peer| peer.to_string()),
+                ..datagrams("wrong_source", of.wrong_source)
+            },
+            datagrams("bad_stack", of.bad_stack),
+            datagrams("wrong_label", of.wrong_label),
+            datagrams("bad_control_word", of.bad_control_word),
+            datagrams("bad_length", of.bad_length),
+            datagrams("out_of_order", of.out_of_order),
+            datagrams("missing", of.missing),
+            datagrams("overflow", of.overflows),
+            Loss {
+                last: of
+                    .refused
+                    .keys()
+                    .next_back()
+                    .map(|no| format!("error {no}")),
+                ..datagrams("not_sent", of.refused.values().sum())
+            },
+        ]);
+        all
+    }
+}
+
+impl core::fmt::Display for InterfaceState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Down => write!(f, "down"),
+            Self::Up => write!(f, "up"),
+            Self::NoPeer { silent_ns: None } => write!(f, "no peer seen"),
+            Self::NoPeer {
+                silent_ns: Some(ns),
+            } => write!(f, "no peer seen for {} s", ns / 1_000_000_000),
+            Self::CannotSend { reason } => write!(f, "cannot send: {reason}"),
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::connection::Asker;
 use super::machine::{Pending, Server};
 use super::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Bugs, Change, Confirm, Indication,
-    InterfaceInfo, InterfaceSpec, Link, Refused,
+    InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Refused,
 };
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
@@ -20,6 +20,8 @@ pub(super) struct Interface {
     pub(super) stage: LinkStage,
     /// As last told; none: nothing was told yet.
     pub(super) dropped_cells: Option<u64>,
+    pub(super) state: InterfaceState,
+    pub(super) counts: InterfaceCounts,
 }
 
 /// What the adapter was asked for an interface and has not answered.
@@ -99,6 +101,8 @@ impl<B: Bugs> Server<B> {
             up: interface.up,
             connections: connections.count() as u32,
             dropped_cells: interface.dropped_cells.unwrap_or(0),
+            state: interface.state.clone(),
+            counts: interface.counts.clone(),
         }
     }
 
@@ -127,6 +131,16 @@ impl<B: Bugs> Server<B> {
         if self.interfaces.len() as u64 >= self.config.limits.interfaces.into() {
             return no("there are as many as there can be");
         }
+        if let Some(mistake) = spec.link.mistake() {
+            return no(&mistake);
+        }
+        let mut all = self.interfaces.values();
+        if let Some(other) = all.find(|other| other.spec.link.collides(&spec.link)) {
+            let name = &other.spec.name;
+            return no(&format!(
+                "{name} has its local address: give both a peer_source_port, or another address"
+            ));
+        }
         if let Link::Memory { peer } = &spec.link {
             let other = self.interfaces.get(peer);
             if !Address::is_interface_name(peer) {
@@ -151,6 +165,8 @@ impl<B: Bugs> Server<B> {
             linked: false,
             stage: LinkStage::Adding(asker),
             dropped_cells: None,
+            state: InterfaceState::Down,
+            counts: InterfaceCounts::default(),
         };
         self.interfaces.insert(spec.name.clone(), interface);
         let pending = Pending::Interface(spec.name.clone());

@@ -47,7 +47,9 @@ pub use counters::{
 };
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
-pub use interface::{InterfaceInfo, InterfaceSpec, Link};
+pub use interface::{
+    DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss,
+};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{

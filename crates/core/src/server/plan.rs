@@ -270,6 +270,10 @@ impl Plan {
         self.contract.category != ServiceCategory::Ubr
     }
 
+    pub(super) fn sends(&self) -> bool {
+        self.terms.transmit.is_some()
+    }
+
     fn descriptor(&self, direction: Direction) -> Option<TrafficDescriptor> {
         match direction {
             Direction::Transmit => self.contract.transmit,

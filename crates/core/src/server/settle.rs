@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
     AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Change, Direction, Done, Enclosed, Health,
-    Indication, Planted, Refused,
+    Indication, InterfaceState, Planted, Refused,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -358,6 +358,7 @@ impl<B: Bugs> Server<B> {
         });
         let mut down = Vec::new();
         let mut dropping = Vec::new();
+        let mut unsendable = Vec::new();
         for port in &health.ports {
             let mut all = self.interfaces.values_mut();
             let Some(interface) = all.find(|interface| interface.port == port.port) else {
@@ -370,7 +371,15 @@ impl<B: Bugs> Server<B> {
             if !port.up {
                 down.push(port.port);
             }
-            if interface.up != port.up {
+            if let InterfaceState::CannotSend { reason } = &port.state {
+                unsendable.push((port.port, reason.clone()));
+            }
+            interface.counts.clone_from(&port.counts);
+            // How long a peer has been silent is no change.
+            let is_other =
+                core::mem::discriminant(&interface.state) != core::mem::discriminant(&port.state);
+            interface.state.clone_from(&port.state);
+            if interface.up != port.up || is_other {
                 let name = interface.spec.name.clone();
                 interface.up = port.up;
                 self.announce_interface(&name, Change::Changed);
@@ -383,6 +392,11 @@ impl<B: Bugs> Server<B> {
                 Some("the link of its interface is down".to_owned())
             } else if receives && dropping.contains(&connection.port) {
                 Some("cells of its interface were dropped before the adapter".to_owned())
+            } else if let Some((_, why)) = unsendable
+                .iter()
+                .find(|(port, _)| *port == connection.port && connection.plan.sends())
+            {
+                Some(format!("its interface cannot send: {why}"))
             } else {
                 late.clone()
             };

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, ClientId, Demand, InterfaceSpec, Open, Peer};
+use super::{
+    Address, ClientId, Demand, InterfaceCounts, InterfaceSpec, InterfaceState, Open, Peer,
+};
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
 
@@ -105,7 +107,7 @@ pub struct Health {
 }
 
 /// How a port has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortHealth {
     /// Which.
     pub port: PortIndex,
@@ -113,4 +115,8 @@ pub struct PortHealth {
     pub up: bool,
     /// Cells that its queue to the adapter had no room for, since the link was put on it.
     pub dropped_cells: u64,
+    /// What it carries.
+    pub state: InterfaceState,
+    /// What it has thrown away.
+    pub counts: InterfaceCounts,
 }

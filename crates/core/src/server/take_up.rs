@@ -7,8 +7,8 @@ use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Home, Pending, Server};
 use super::{
-    AdapterAsk, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, Peer, Planted, Record,
-    TakenInterface, TakenUp, TakenVc,
+    AdapterAsk, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, InterfaceCounts,
+    InterfaceState, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
@@ -30,6 +30,8 @@ impl<B: Bugs> Server<B> {
                 linked: true,
                 stage: LinkStage::There,
                 dropped_cells: None,
+                state: InterfaceState::Down,
+                counts: InterfaceCounts::default(),
             };
             self.admission.add_line(port, interface.line().cell_s());
             self.interfaces.insert(spec.name, interface);

@@ -6,8 +6,8 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::server::{
     AdapterInfo, AdapterRefusal, Change, Confirm, Crowd, Enclosed, EndReason, FromClient,
-    FromServer, Health, Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request,
-    Response, VERSION,
+    FromServer, Health, Indication, InterfaceCounts, InterfaceSpec, InterfaceState, Link, PingFlow,
+    PortHealth, Refused, Request, Response, VERSION,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -650,6 +650,8 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
             port: PortIndex(0),
             up,
             dropped_cells,
+            state: InterfaceState::Up,
+            counts: InterfaceCounts::default(),
         };
         let ports = vec![port];
         let now = world.now;
@@ -719,4 +721,70 @@ fn messages_out_of_place_do_nothing() {
         world.done(client, Request::Counters),
         Ok(Confirm::Counters { len: 4096 })
     );
+}
+
+fn wire(local: &str, peer: &str, from: Option<u16>) -> Link {
+    Link::Udp {
+        local: local.parse().unwrap(),
+        peer: peer.parse().unwrap(),
+        source_port: 0,
+        peer_source_port: from,
+        label_out: 16,
+        label_in: 16,
+        mode: Default::default(),
+        mtu: 1_500,
+        pack: None,
+        timer_ns: 0,
+    }
+}
+
+#[test]
+fn pseudowires_that_no_machine_can_have_are_refused() {
+    let (mut world, root) = World::with_wan(config());
+    let mut add = |name: &str, link: Link| {
+        let spec = InterfaceSpec {
+            name: name.to_owned(),
+            link,
+            line_rate: None,
+        };
+        world.done(root, Request::AddInterface(spec))
+    };
+    let here = "192.0.2.1:6635";
+    for (local, peer) in [
+        ("192.0.2.1:0", "192.0.2.2:6635"),
+        (here, "192.0.2.2:0"),
+        (here, "224.0.0.1:6635"),
+        (here, "255.255.255.255:6635"),
+        (here, "0.0.0.0:6635"),
+        ("[::1]:6635", "[ff02::1]:6635"),
+        ("[::1]:6635", "[::]:6635"),
+    ] {
+        let refused = add("w", wire(local, peer, None));
+        assert!(
+            matches!(refused, Err(Refused::Interface(_))),
+            "{local} {peer}"
+        );
+    }
+    assert_eq!(
+        add("w", wire(here, "192.0.2.2:6635", Some(5_000))),
+        Ok(Confirm::Done)
+    );
+    // Told apart by who sends; not by labels.
+    assert_eq!(
+        add("x", wire(here, "192.0.2.3:6635", Some(5_000))),
+        Ok(Confirm::Done)
+    );
+    for (local, peer, from) in [
+        (here, "192.0.2.4:6635", None),
+        (here, "192.0.2.2:6635", Some(5_000)),
+        ("0.0.0.0:6635", "192.0.2.4:6635", None),
+    ] {
+        let refused = add("y", wire(local, peer, from));
+        assert!(
+            matches!(refused, Err(Refused::Interface(_))),
+            "{local} {peer}"
+        );
+    }
+    let elsewhere = wire("192.0.2.1:6636", "192.0.2.2:6635", None);
+    assert_eq!(add("y", elsewhere), Ok(Confirm::Done));
 }

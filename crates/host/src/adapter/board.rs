@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AttachmentIndex, Board, Command, Completion, Config, Outcome, PortIndex,
+    AttachmentIndex, Board, Command, Completion, Config, Outcome, PortIndex, PortStats,
 };
 use cellgate_core::wire::CellFormat;
 
 use super::memory::{HostAttachment, HostRegion};
 use super::wake::ring;
 use super::wakers::{Call, FirmwareCpu};
-use crate::link::{PortFaults, QueueCounters, ReceiveEnd, TransmitEnd};
+use crate::link::{PortFaults, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
 
 /// What the service thread asks of the firmware thread.
 pub(super) enum HostCommand {
@@ -102,6 +102,7 @@ impl StepWork {
 /// One port. It begins with a dead line: nothing arrives, and what is sent is dropped and counted.
 struct BoardPort {
     receive: Option<PortEnd>,
+    strays: Arc<Shown<PortStats>>,
     faults: Option<Box<PortFaults>>,
     transmit: PortEnd,
     /// The port of this board that receives what this one transmits.
@@ -110,9 +111,10 @@ struct BoardPort {
 }
 
 impl BoardPort {
-    fn new(line: Arc<QueueCounters>) -> Self {
+    fn new((line, strays): (Arc<QueueCounters>, Arc<Shown<PortStats>>)) -> Self {
         Self {
             receive: None,
+            strays,
             faults: None,
             transmit: PortEnd::DeadLine(0, line),
             leads_to: None,
@@ -164,6 +166,9 @@ pub(super) struct HostBoard {
     now: Time,
     work: StepWork,
     steps: u32,
+    /// When the counters were shown last, and whether this step shows them.
+    shown: Time,
+    shows: bool,
     ports: Vec<BoardPort>,
     /// Ports from this one on have never been connected to anything.
     connected: usize,
@@ -201,20 +206,25 @@ impl HostBoard {
 
     /// Steps from one look at the ports' counters to the next.
     const PUBLISH_EVERY: u32 = 256;
+    /// The same where steps are far apart, because others have the CPU.
+    const PUBLISH_EVERY_NS: u64 = 10_000_000;
 
     /// What a dead line takes at once.
     const DEAD_LINE_CELLS: usize = 1024;
 
-    /// A board whose ports count in `lines` what they send before anybody listens.
+    /// A board whose ports count in `lines` what they send before anybody listens, and what belongs
+    /// to no VC.
     pub(super) fn new(
         config: &Config,
-        lines: Vec<Arc<QueueCounters>>,
+        lines: Vec<(Arc<QueueCounters>, Arc<Shown<PortStats>>)>,
         channels: BoardChannels,
     ) -> Self {
         Self {
             now: Time::ZERO,
             work: StepWork::default(),
             steps: 0,
+            shown: Time::ZERO,
+            shows: false,
             ports: lines.into_iter().map(BoardPort::new).collect(),
             connected: 0,
             bells: (0..config.attachments).map(|_| None).collect(),
@@ -257,13 +267,27 @@ impl HostBoard {
             }
         }
         self.steps = self.steps.wrapping_add(1);
-        if self.steps.is_multiple_of(Self::PUBLISH_EVERY) {
+        self.shows = self.steps.is_multiple_of(Self::PUBLISH_EVERY)
+            || self.now.since_ns(self.shown) >= Self::PUBLISH_EVERY_NS;
+        if self.shows {
+            self.shown = self.now;
             self.cpu.note();
             for port in &mut self.ports {
                 port.publish(self.now);
             }
         }
         self.work
+    }
+
+    /// Shows other threads the cells of no VC, as often as the ports' counters.
+    #[inline(always)]
+    pub(super) fn show_strays(&self, of: impl Fn(PortIndex) -> Option<PortStats>) {
+        if self.shows {
+            for (at, port) in self.ports.iter().enumerate() {
+                port.strays
+                    .publish(of(PortIndex(at as u8)).unwrap_or_default());
+            }
+        }
     }
 
     /// Has each client woken that the step interrupted: a system call for each user at most.
@@ -559,7 +583,9 @@ mod tests {
             service: Arc::new(wake_descriptor().unwrap()),
             cpu: Arc::new(FirmwareCpu::unknown()),
         };
-        let lines = (0..ports).map(|_| Arc::default()).collect();
+        let lines = (0..ports)
+            .map(|_| (Arc::default(), Arc::default()))
+            .collect();
         HostBoard::new(&config, lines, channels)
     }
 

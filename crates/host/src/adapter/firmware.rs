@@ -28,6 +28,7 @@ pub(super) fn run(firmware: Firmware, gaps: &Gaps, stop: &AtomicBool, yields: bo
         board.begin(now);
         adapter.step(now, &mut board);
         let work = board.end();
+        board.show_strays(|port| adapter.port_stats(port));
         if detector.wants_time(work.cells) {
             detector.step_took(MonotonicClock.now().since_ns(now));
         }

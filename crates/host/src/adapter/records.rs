@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::FaultCounts;
-use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, VcId, VcIndex};
+use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, PortStats, VcId, VcIndex};
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_shm::Files;
 use rustix::io::Errno;
 
-use crate::control::{Answer, ControlError, ReceiveInto, send};
+use crate::control::{Answer, ControlError, PortReport, ReceiveInto, send};
 use crate::given::Given;
 use crate::link::udp::UdpReport;
 use crate::link::{QueueCounters, Shown};
@@ -136,10 +136,41 @@ pub(super) struct PortRecord {
     pub(super) transmit: EndRecord,
     /// Of the last pseudowire that it had: receiving and transmitting end.
     pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
+    /// Cells of no VC that it has received.
+    pub(super) strays: Arc<Shown<PortStats>>,
     /// Of the faults that are set on it.
     pub(super) faults: Option<Arc<Shown<FaultCounts>>>,
     /// Its owner's own words, for whoever takes the adapter up.
     pub(super) record: Option<String>,
+}
+
+impl PortRecord {
+    /// What its pseudowire has counted at both ends; none: it has none.
+    pub(super) fn pseudowire_report(&self) -> Option<UdpReport> {
+        let [receive, transmit] = self.pseudowire.as_ref()?;
+        let (receive, transmit) = (receive.read(), transmit.read());
+        Some(UdpReport {
+            sent_datagrams: transmit.sent_datagrams,
+            sent_cells: transmit.sent_cells,
+            send_calls: transmit.send_calls,
+            send_errors: transmit.send_errors,
+            dropped_cells: transmit.dropped_cells,
+            foreign_cells: transmit.foreign_cells,
+            refusals: transmit.refusals,
+            last_refusal: transmit.last_refusal,
+            ..receive
+        })
+    }
+
+    /// What it has counted in all.
+    pub(super) fn report(&self) -> PortReport {
+        PortReport {
+            receive: self.receive.counters.report(),
+            transmit: self.transmit.counters.report(),
+            strays: self.strays.read(),
+            pseudowire: self.pseudowire_report(),
+        }
+    }
 }
 
 /// A command on its way, and what its completion needs.

@@ -17,10 +17,12 @@ use super::board::{HostCommand, PortEnd};
 use super::memory::{
     HostRegion, PrivateMemory, make_attachment, make_receive_port, make_region, make_transmit_port,
 };
-use super::records::{Asker, ConnectionId, Enclosed, EndRecord, Pending, VcMemory, VcRecord};
+use super::records::{
+    Asker, ConnectionId, Enclosed, EndRecord, Pending, PortRecord, VcMemory, VcRecord,
+};
 use super::service::{CONNECTIONS_MAX, Service};
 use crate::control::{
-    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PortReport, RECORD_MAX, ReceiveInto,
+    Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PORTS_MAX, RECORD_MAX, ReceiveInto,
     VERSION, pair,
 };
 use crate::given::Given;
@@ -135,7 +137,7 @@ impl Service {
             Ask::PseudowireReport { port } => self.report_pseudowire(asker, port)?,
             Ask::Faults { port, rates } => self.faults(asker, port, rates)?,
             Ask::FaultReport { port } => self.report_faults(asker, port)?,
-            Ask::Ports => self.report_ports(asker),
+            Ask::Ports { from } => self.report_ports(asker, from),
             Ask::Gaps { restart_maxima } => {
                 let report = self.gaps.report();
                 if restart_maxima {
@@ -532,11 +534,9 @@ impl Service {
         });
     }
 
-    fn report_ports(&mut self, asker: Asker) {
-        let reports = self.ports.iter().map(|port| PortReport {
-            receive: port.receive.counters.report(),
-            transmit: port.transmit.counters.report(),
-        });
+    fn report_ports(&mut self, asker: Asker, from: PortIndex) {
+        let reports = self.ports.iter().skip(from.0.into()).take(PORTS_MAX);
+        let reports = reports.map(PortRecord::report);
         let answer = Answer::Ports(reports.collect());
         self.reply(asker, Ok(answer), Enclosed::Nothing);
     }

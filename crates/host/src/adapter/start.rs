@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
-use cellgate_core::adapter::{Adapter, Refusal};
+use cellgate_core::adapter::{Adapter, PortStats, Refusal};
 use cellgate_shm::wake_descriptor;
 
 use super::board::{BoardChannels, HostBoard};
@@ -16,7 +16,7 @@ use super::wakers::{FirmwareCpu, Wakers};
 use super::{AdapterError, AdapterOptions};
 use crate::clock::MonotonicClock;
 use crate::gap::Gaps;
-use crate::link::QueueCounters;
+use crate::link::{QueueCounters, Shown};
 use crate::place::Entrance;
 use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 
@@ -45,7 +45,12 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         .collect();
     let lines = ports
         .iter()
-        .map(|port| Arc::clone(&port.transmit.counters))
+        .map(|port| {
+            (
+                Arc::clone(&port.transmit.counters),
+                Arc::clone(&port.strays),
+            )
+        })
         .collect();
     let channels = BoardChannels {
         commands,
@@ -92,7 +97,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
 /// runs, or was refused.
 fn start_firmware(
     options: &AdapterOptions,
-    lines: Vec<Arc<QueueCounters>>,
+    lines: Vec<(Arc<QueueCounters>, Arc<Shown<PortStats>>)>,
     channels: BoardChannels,
     gaps: Arc<Gaps>,
     stop: Arc<AtomicBool>,

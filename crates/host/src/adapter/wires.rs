@@ -12,7 +12,7 @@ use super::requests::kernel;
 use super::service::Service;
 use crate::control::{Answer, ControlError};
 use crate::link::fault::FaultRates;
-use crate::link::udp::{UdpOptions, UdpReceiver, UdpReport, UdpSender};
+use crate::link::udp::{UdpOptions, UdpReceiver, UdpSender};
 use crate::link::{PortFaults, ReceiveEnd, Shown, TransmitEnd};
 
 type Handled = Result<(), ControlError>;
@@ -102,17 +102,8 @@ impl Service {
     }
 
     pub(super) fn report_pseudowire(&mut self, asker: Asker, port: PortIndex) -> Handled {
-        let shown = self.port(port)?.pseudowire.as_ref();
-        let [receive, transmit] = shown.ok_or(ControlError::NotYours)?;
-        let (receive, transmit) = (receive.read(), transmit.read());
-        let report = UdpReport {
-            sent_datagrams: transmit.sent_datagrams,
-            sent_cells: transmit.sent_cells,
-            send_calls: transmit.send_calls,
-            send_errors: transmit.send_errors,
-            dropped_cells: transmit.dropped_cells,
-            ..receive
-        };
+        let report = self.port(port)?.pseudowire_report();
+        let report = report.ok_or(ControlError::NotYours)?;
         let answer = Answer::PseudowireReport(report);
         self.reply(asker, Ok(answer), Enclosed::Nothing);
         Ok(())

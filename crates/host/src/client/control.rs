@@ -17,8 +17,8 @@ use cellgate_shm::{Files, ReceiveBuffer, socket};
 use super::vc::Receiving;
 use super::{Attached, ClientError, OpenVc};
 use crate::control::{
-    Answer, Ask, Hello, MESSAGE_MAX, NewRegion, PortReport, ReceiveInto, Received, Reply, Request,
-    VERSION, receive, send, take_stdin,
+    Answer, Ask, Hello, MESSAGE_MAX, NewRegion, PORTS_MAX, PortReport, ReceiveInto, Received,
+    Reply, Request, VERSION, receive, send, take_stdin,
 };
 use crate::gap::GapReport;
 use crate::link::fault::FaultRates;
@@ -479,9 +479,18 @@ impl Control {
     /// # Errors
     /// As [`Control::ask`].
     pub fn ports(&mut self) -> Result<Vec<PortReport>, ClientError> {
-        match self.ask(Ask::Ports, &[])? {
-            (Answer::Ports(reports), _) => Ok(reports),
-            (answer, _) => Err(unexpected(&answer)),
+        let mut all = Vec::new();
+        loop {
+            let from = PortIndex(u8::try_from(all.len()).unwrap_or(u8::MAX));
+            let ports = match self.ask(Ask::Ports { from }, &[])? {
+                (Answer::Ports(ports), _) => ports,
+                (answer, _) => return Err(unexpected(&answer)),
+            };
+            let is_last = ports.len() < PORTS_MAX;
+            all.extend(ports);
+            if is_last {
+                return Ok(all);
+            }
         }
     }
 

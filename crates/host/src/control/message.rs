@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 
 use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{
-    AdapterState, AttachmentIndex, Config, OpenRequest, PortConfig, PortIndex, Refusal, VcId,
-    VcIndex, VcInfo,
+    AdapterState, AttachmentIndex, Config, OpenRequest, PortConfig, PortIndex, PortStats, Refusal,
+    VcId, VcIndex, VcInfo,
 };
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_core::wire::{OamFlow, VpiVci};
@@ -19,6 +19,9 @@ pub const VERSION: u32 = 4;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
+
+/// Ports of one answer to [`Ask::Ports`].
+pub const PORTS_MAX: usize = 16;
 
 /// Descriptors that one attachment keeps at most.
 pub const KEPT_MAX: usize = 2;
@@ -228,8 +231,12 @@ pub enum Ask {
         /// Which.
         port: PortIndex,
     },
-    /// Queues and drops of all ports. Answered by [`Answer::Ports`].
-    Ports,
+    /// What ports have counted, from one on: of [`PORTS_MAX`] at most. Answered by
+    /// [`Answer::Ports`].
+    Ports {
+        /// The first.
+        from: PortIndex,
+    },
     /// What the gap detector saw. Answered by [`Answer::Gaps`].
     Gaps {
         /// Begin the maxima anew after reading them.
@@ -332,7 +339,7 @@ pub enum Answer {
     PseudowireReport(UdpReport),
     /// To [`Ask::FaultReport`].
     FaultReport(FaultCounts),
-    /// To [`Ask::Ports`], in order.
+    /// To [`Ask::Ports`], in order; fewer than [`PORTS_MAX`] are the last.
     Ports(Vec<PortReport>),
     /// To [`Ask::Gaps`].
     Gaps(GapReport),
@@ -400,6 +407,10 @@ pub struct PortReport {
     pub receive: QueueReport,
     /// What the adapter sends.
     pub transmit: QueueReport,
+    /// Cells of no VC that it has received, since the adapter began.
+    pub strays: PortStats,
+    /// Of a pseudowire, if that is its link.
+    pub pseudowire: Option<UdpReport>,
 }
 
 /// A queue of cells between two processes.
@@ -587,6 +598,61 @@ mod tests {
         let octets = serde_json::to_vec(&reply).unwrap();
         // The rest of the adapter's own counters.
         assert!(octets.len() + 12 * 20 <= MESSAGE_MAX, "{}", octets.len());
+        assert_eq!(serde_json::from_slice::<Reply>(&octets).unwrap(), reply);
+    }
+
+    #[test]
+    fn an_answer_of_ports_that_have_counted_all_their_lives_is_no_longer_than_a_message() {
+        const MOST: u64 = u64::MAX;
+        let queue = QueueReport {
+            sent: MOST,
+            dropped: MOST,
+            received: MOST,
+            queued_max: MOST,
+            faults: MOST,
+        };
+        let strays = PortStats {
+            unknown_vc: MOST,
+            hec_error: MOST,
+            idle: MOST,
+            last_unknown: VpiVci::new(4_095, u16::MAX),
+        };
+        let pseudowire = UdpReport {
+            received_datagrams: MOST,
+            received_cells: MOST,
+            missing_datagrams: MOST,
+            overflows: MOST,
+            receive_buffer_octets: MOST,
+            receive_calls: MOST,
+            receive_errors: MOST,
+            sent_datagrams: MOST,
+            sent_cells: MOST,
+            send_calls: MOST,
+            send_errors: MOST,
+            dropped_cells: MOST,
+            foreign_cells: MOST,
+            last_refusal: Some(i32::MIN),
+            heard: Some(Time::from_ns(MOST)),
+            last_refused: Some(std::net::Ipv6Addr::from(u128::MAX).into()),
+            ..UdpReport::default()
+        };
+        let port = PortReport {
+            receive: queue,
+            transmit: queue,
+            strays,
+            pseudowire: Some(pseudowire),
+        };
+        let reply = Reply {
+            id: MOST,
+            result: Ok(Answer::Ports(vec![port; PORTS_MAX])),
+        };
+        let octets = serde_json::to_vec(&reply).unwrap();
+        // Discards and refusals of a pseudowire have 18 numbers more.
+        assert!(
+            octets.len() + PORTS_MAX * 18 * 20 <= MESSAGE_MAX,
+            "{}",
+            octets.len()
+        );
         assert_eq!(serde_json::from_slice::<Reply>(&octets).unwrap(), reply);
     }
 }

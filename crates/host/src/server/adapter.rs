@@ -12,8 +12,10 @@ use super::link::{AdapterLink, Answered, Gone};
 use super::links::{Links, Next};
 use super::take_up::{Left, TakeUp};
 use crate::adapter::AdapterProcess;
+use crate::clock::MonotonicClock;
 use crate::control::{
-    Answer, Ask, ControlError, Hello, NewRegion, PortReport, ReceiveInto, TakenUp, VERSION,
+    Answer, Ask, ControlError, Hello, NewRegion, PORTS_MAX, PortReport, ReceiveInto, TakenUp,
+    VERSION,
 };
 use crate::given::Given;
 
@@ -91,6 +93,8 @@ pub(super) struct AdapterSide {
     /// What is asked once all links are there.
     deferred: VecDeque<(Purpose, Ask)>,
     ports: Vec<PortReport>,
+    /// The next reading of them, as far as it has come.
+    ports_to_come: Vec<PortReport>,
     taking_up: Option<TakeUp>,
     told: VecDeque<Told>,
     /// Looks in a row that found the last question unanswered.
@@ -108,6 +112,7 @@ impl AdapterSide {
             links,
             deferred: VecDeque::new(),
             ports: Vec::new(),
+            ports_to_come: Vec::new(),
             taking_up: None,
             told: VecDeque::new(),
             unanswered: 0,
@@ -166,6 +171,11 @@ impl AdapterSide {
         self.send(Purpose::Nobody, ask, fds);
     }
 
+    /// The name of the interface whose link is on a port.
+    pub(super) fn interface_on(&self, port: PortIndex) -> Option<String> {
+        self.links.name_of(port)
+    }
+
     /// Has the adapter keep nothing with an attachment (none: there was none), for a worker that is
     /// to end.
     pub(super) fn let_go(&mut self, attachment: Option<AttachmentIndex>, worker: u32) {
@@ -202,7 +212,9 @@ impl AdapterSide {
         let from = VcIndex(0);
         let restart_maxima = true;
         self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
-        self.send(Purpose::Ports, Ask::Ports, Vec::new());
+        self.ports_to_come.clear();
+        let from = PortIndex(0);
+        self.send(Purpose::Ports, Ask::Ports { from }, Vec::new());
         self.send(Purpose::Gaps, Ask::Gaps { restart_maxima }, Vec::new());
         0
     }
@@ -373,13 +385,22 @@ impl AdapterSide {
                 }
                 self.told.push_back(Told::State(state));
             }
-            (Purpose::Ports, Ok(Answer::Ports(ports))) => self.ports = ports,
+            (Purpose::Ports, Ok(Answer::Ports(ports))) => {
+                let is_last = ports.len() < PORTS_MAX;
+                self.ports_to_come.extend(ports);
+                if is_last {
+                    self.ports = core::mem::take(&mut self.ports_to_come);
+                } else {
+                    let from = PortIndex(u8::try_from(self.ports_to_come.len()).unwrap_or(u8::MAX));
+                    self.send(Purpose::Ports, Ask::Ports { from }, Vec::new());
+                }
+            }
             (Purpose::Gaps, Ok(Answer::Gaps(gaps))) => {
                 let health = Health {
                     gap_ns: gaps.max_ns,
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
-                    ports: self.links.health(&self.ports),
+                    ports: self.links.health(MonotonicClock.now(), &self.ports),
                 };
                 self.told.push_back(Told::Health(health));
             }

@@ -1,4 +1,5 @@
 mod devices;
+mod losses;
 mod settings;
 mod turns;
 mod upkeep;
@@ -74,6 +75,7 @@ pub(super) struct Daemon {
     description: turns::DescriptionText,
     operator: Operator,
     workers: Workers,
+    losses: losses::Losses,
     /// Who waits for a connection's end, and what is said then.
     parting: Vec<devices::Parting>,
     listener: Listener,
@@ -138,6 +140,7 @@ impl Daemon {
             turns: Turns::default(),
             description: turns::DescriptionText::new(),
             workers,
+            losses: losses::Losses::default(),
             parting: Vec::new(),
             adapter,
             taken_up: None,
@@ -427,7 +430,19 @@ impl Daemon {
                 self.server.handle_report(now, &state);
                 self.counters.0.show(now, self.server.connections());
             }
-            Told::Health(health) => self.server.handle_health(now, &health),
+            Told::Health(health) => {
+                for port in &health.ports {
+                    let name = self.adapter.interface_on(port.port);
+                    let news = name.map(|name| {
+                        let (state, counts) = (&port.state, &port.counts);
+                        self.losses.news(now, &name, state, counts)
+                    });
+                    for line in news.unwrap_or_default() {
+                        self.say(&line);
+                    }
+                }
+                self.server.handle_health(now, &health);
+            }
             Told::Lost(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
                 self.say(&format!("the adapter has gone{why}"));

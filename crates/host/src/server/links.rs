@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use cellgate_core::Time;
 use cellgate_core::adapter::{PortConfig, PortIndex};
 use cellgate_core::contract::CellRate;
 use cellgate_core::server::{
-    AdapterAnswer, AdapterRefusal, InterfaceSpec, Link, PortHealth, TakenInterface, Ticket,
+    AdapterAnswer, AdapterRefusal, DatagramCounts, InterfaceCounts, InterfaceSpec, InterfaceState,
+    Link, PortHealth, TakenInterface, Ticket,
 };
 
 use crate::control::{Answer, Ask, ControlError, PortReport};
@@ -109,14 +111,22 @@ impl Links {
         self.on.values().map(taken).collect()
     }
 
+    /// The name of the interface whose link is on a port.
+    pub(super) fn name_of(&self, port: PortIndex) -> Option<String> {
+        self.on.get(&port).map(|link| link.spec.name.clone())
+    }
+
     /// How the ports with links do.
-    pub(super) fn health(&self, ports: &[PortReport]) -> Vec<PortHealth> {
+    pub(super) fn health(&self, now: Time, ports: &[PortReport]) -> Vec<PortHealth> {
         let health = |link: &Linked| {
             let report = ports.get(usize::from(link.port.0));
+            let report = report.copied().unwrap_or_default();
             PortHealth {
                 port: link.port,
                 up: link.up,
-                dropped_cells: report.map_or(0, |report| report.receive.dropped),
+                dropped_cells: report.receive.dropped,
+                state: link.state(now, &report),
+                counts: counts(now, &report),
             }
         };
         self.on.values().map(health).collect()
@@ -300,6 +310,52 @@ pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
             pack,
             timer_ns,
         }),
+    }
+}
+
+/// A pseudowire's peer is told to be silent after so long: it sends only cells that somebody sends.
+const SILENT_NS: u64 = 10_000_000_000;
+
+impl Linked {
+    fn state(&self, now: Time, report: &PortReport) -> InterfaceState {
+        let Link::Udp { .. } = self.spec.link else {
+            return match self.up {
+                true => InterfaceState::Up,
+                false => InterfaceState::Down,
+            };
+        };
+        let counted = report.pseudowire.unwrap_or_default();
+        if let Some(errno) = counted.last_refusal {
+            let reason = std::io::Error::from_raw_os_error(errno).to_string();
+            return InterfaceState::CannotSend { reason };
+        }
+        match counted.heard.map(|heard| now.since_ns(heard)) {
+            Some(0..SILENT_NS) => InterfaceState::Up,
+            silent_ns => InterfaceState::NoPeer { silent_ns },
+        }
+    }
+}
+
+/// What a port has thrown away, and could not send.
+fn counts(now: Time, report: &PortReport) -> InterfaceCounts {
+    let datagrams = report.pseudowire.map(|counted| DatagramCounts {
+        received: counted.received_datagrams,
+        wrong_source: counted.discarded_datagrams.wrong_source,
+        bad_stack: counted.discarded_datagrams.bad_stack,
+        wrong_label: counted.discarded_datagrams.wrong_label,
+        bad_control_word: counted.discarded_datagrams.bad_control_word,
+        bad_length: counted.discarded_datagrams.bad_length,
+        out_of_order: counted.discarded_datagrams.out_of_order,
+        missing: counted.missing_datagrams,
+        overflows: counted.overflows,
+        sent: counted.sent_datagrams,
+        refused: counted.refusals.iter().collect(),
+        silent_ns: counted.heard.map(|heard| now.since_ns(heard)),
+        last_refused: counted.last_refused,
+    });
+    InterfaceCounts {
+        cells: report.strays,
+        datagrams,
     }
 }
 

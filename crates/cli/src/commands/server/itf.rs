@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
-use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link};
+use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -170,10 +170,17 @@ fn list(all: &[InterfaceInfo]) -> String {
             rate.cell_s().to_string(),
             info.connections.to_string(),
             info.dropped_cells.to_string(),
-            if info.up { "up" } else { "down" }.to_owned(),
+            info.state.to_string(),
         ]
     }));
-    table(&rows)
+    let mut text = table(&rows);
+    for info in all {
+        let losses = info.counts.losses().into_iter();
+        for loss in losses.filter(Loss::is_met) {
+            text += &format!("{} discarded {loss}\n", info.spec.name);
+        }
+    }
+    text
 }
 
 /// The words that make it again.

@@ -100,7 +100,26 @@ macro_rules! interface {
             "port":0,
             "up":true,
             "connections":1,
-            "dropped_cells":0
+            "dropped_cells":0,
+            "state":{"no_peer":{"silent_ns":60000000000}},
+            "counts":{
+                "cells":{"unknown_vc":11,"hec_error":0,"idle":0,"last_unknown":"0.60"},
+                "datagrams":{
+                    "received":7,
+                    "wrong_source":0,
+                    "bad_stack":0,
+                    "wrong_label":0,
+                    "bad_control_word":0,
+                    "bad_length":0,
+                    "out_of_order":0,
+                    "missing":2,
+                    "overflows":0,
+                    "sent":9,
+                    "refused":{"90":3},
+                    "silent_ns":60000000000,
+                    "last_refused":"192.0.2.9"
+                }
+            }
         }"#
     };
 }

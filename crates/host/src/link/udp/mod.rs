@@ -29,9 +29,10 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
+use cellgate_core::Time;
 use cellgate_core::wire::{CellPseudowire, IpVersion, Label};
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +153,38 @@ pub struct UdpReport {
     pub dropped_cells: u64,
     /// Of these, cells of other VCs than the pseudowire is for.
     pub foreign_cells: u64,
+    /// Why the kernel did not take datagrams.
+    pub refusals: Refusals,
+    /// The error of the last that was sent; none: the kernel took it.
+    pub last_refusal: Option<i32>,
+    /// When a datagram with cells came last.
+    pub heard: Option<Time>,
+    /// Whose datagram was discarded last for not being the peer's.
+    pub last_refused: Option<IpAddr>,
+}
+
+/// Datagrams that the kernel did not take, by error number: the first few that were met, and all
+/// others under 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusals([(i32, u64); Self::MOST]);
+
+impl Refusals {
+    /// Error numbers that are counted apart, and the others.
+    const MOST: usize = 6;
+
+    fn count(&mut self, errno: i32, datagrams: u64) {
+        let [others, first @ ..] = &mut self.0;
+        let own = |place: &&mut (i32, u64)| place.0 == errno || place.1 == 0;
+        match first.iter_mut().find(own) {
+            Some(place) => *place = (errno, place.1 + datagrams),
+            None => others.1 += datagrams,
+        }
+    }
+
+    /// Error numbers and how many datagrams met them.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, u64)> {
+        self.0.into_iter().filter(|(_, count)| *count > 0)
+    }
 }
 
 /// Why datagrams were discarded.

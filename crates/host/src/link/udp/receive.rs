@@ -229,6 +229,7 @@ impl UdpReceiver {
             let end = len.min(at.saturating_add(stride));
             if entry.addr.ip().to_canonical() != self.peer {
                 self.counts.discarded_datagrams.wrong_source += 1;
+                self.counts.last_refused = Some(entry.addr.ip().to_canonical());
             } else if self.segments.len() == self.segments.capacity() {
                 // More in one entry than the kernel lets come together.
                 self.counts.receive_errors += 1;
@@ -288,6 +289,7 @@ impl UdpReceiver {
         self.waiting += count;
         self.counts.received_datagrams += 1;
         self.counts.received_cells += count as u64;
+        self.counts.heard = Some(self.looked);
     }
 
     /// Cells that wait, as the last look found them.

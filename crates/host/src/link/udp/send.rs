@@ -211,6 +211,7 @@ impl UdpSender {
             self.counts.send_calls += 1;
             match result {
                 Ok(()) => {
+                    self.counts.last_refusal = None;
                     self.counts.sent_datagrams += datagrams;
                     self.counts.sent_cells += cells;
                 }
@@ -221,7 +222,10 @@ impl UdpSender {
                 Err(_) if datagrams > 1 && self.socket.state.max_gso_segments() < together => {
                     continue;
                 }
-                Err(_) => {
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    self.counts.refusals.count(errno, datagrams);
+                    self.counts.last_refusal = Some(errno);
                     self.counts.send_errors += datagrams;
                     self.counts.dropped_cells += cells;
                 }

@@ -511,6 +511,8 @@ fn what_the_kernel_refuses_is_counted() {
     assert!(sender.flush());
     let report = sender.report();
     assert_eq!((report.send_errors, report.dropped_cells), (3, 60));
+    let errno = report.last_refusal.unwrap();
+    assert_eq!(report.refusals.iter().collect::<Vec<_>>(), [(errno, 3)]);
     assert_eq!((report.sent_cells, sender.staged()), (0, 0));
     assert_eq!(sender.free(), sender.capacity());
 }

@@ -205,6 +205,18 @@ impl Config {
             if names.insert(name, interface).is_some() {
                 return wrong("name", format!("interface {name}: twice"));
             }
+            if let Some(mistake) = interface.link.mistake() {
+                return wrong("link", format!("interface {name}: {mistake}"));
+            }
+            let before = &self.interfaces[..number];
+            if let Some(other) = before.iter().find(|one| one.link.collides(&interface.link)) {
+                let other = &other.name;
+                let text = format!(
+                    "interface {name}: {other} has its local address: give both a \
+                     peer_source_port, or another address"
+                );
+                return wrong("link", text);
+            }
             let udp = udp_options(&interface.link);
             if let Some(Err(error)) = udp.map(|udp| udp.fits(self.adapter.clump_cells)) {
                 return wrong("link", format!("interface {name}: {error}"));

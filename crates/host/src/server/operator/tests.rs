@@ -1,7 +1,7 @@
 //! What is asked, and asked again.
 
 use cellgate_core::adapter::PortIndex;
-use cellgate_core::server::InterfaceSpec;
+use cellgate_core::server::{InterfaceCounts, InterfaceSpec, InterfaceState};
 
 use super::*;
 
@@ -63,6 +63,8 @@ fn interfaces(there: &Config) -> Confirm {
         up: true,
         connections: 0,
         dropped_cells: 0,
+        state: InterfaceState::Up,
+        counts: InterfaceCounts::default(),
     };
     Confirm::Interfaces(there.interfaces.iter().map(info).collect())
 }

@@ -3,8 +3,9 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health, Output, Peer,
-    PortHealth, Request, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health,
+    InterfaceCounts, InterfaceState, Output, Peer, PortHealth, Request, TakenInterface, TakenUp,
+    TakenVc, Ticket, VERSION,
 };
 
 use super::daemon::{
@@ -746,6 +747,8 @@ impl World {
             port: PortIndex(port as u8),
             up: true,
             dropped_cells: 0,
+            state: InterfaceState::Up,
+            counts: InterfaceCounts::default(),
         });
         let ports = ports.collect();
         let Some(served) = self.service.hosts.get_mut(&host) else {

@@ -91,14 +91,26 @@ fn people(stats: &Stats) -> String {
         ]
     }));
     text += &format!("\n{}\n", table(&rows));
-    let head = ["interface", "connections", "cells dropped", "state"];
+    let head = [
+        "interface",
+        "connections",
+        "cells dropped",
+        "unknown VC",
+        "not sent",
+        "state",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.interfaces.iter().map(|info| {
         [
             info.spec.name.clone(),
             info.connections.to_string(),
             info.dropped_cells.to_string(),
-            if info.up { "up" } else { "down" }.to_owned(),
+            info.counts.cells.unknown_vc.to_string(),
+            info.counts.datagrams.as_ref().map_or_else(
+                || "-".to_owned(),
+                |of| of.refused.values().sum::<u64>().to_string(),
+            ),
+            info.state.to_string(),
         ]
     }));
     text += &format!("{}\n", table(&rows));

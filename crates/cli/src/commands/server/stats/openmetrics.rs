@@ -240,6 +240,21 @@ fn interfaces(page: &mut Page, all: &[InterfaceInfo]) {
         let labels = [("interface", &*info.spec.name)];
         page.sample(&format!("{dropped}_total"), &labels, info.dropped_cells);
     }
+    for unit in ["cells", "datagrams"] {
+        let name = format!("cellgate_interface_discarded_{unit}");
+        page.family(
+            &name,
+            "counter",
+            unit,
+            "Of no VC, or not of the peer, by reason.",
+        );
+        for info in all {
+            for loss in info.counts.losses().iter().filter(|loss| loss.unit == unit) {
+                let labels = [("interface", &*info.spec.name), ("reason", loss.reason)];
+                page.sample(&format!("{name}_total"), &labels, loss.count);
+            }
+        }
+    }
 }
 
 fn connections(page: &mut Page, all: &[ConnectionInfo]) {
@@ -339,7 +354,9 @@ fn escaped(text: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use cellgate::{Discard, InterfaceSpec, Link, Resource, ServerInfo};
+    use cellgate::{
+        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, ServerInfo,
+    };
 
     use super::*;
 
@@ -473,6 +490,8 @@ mod tests {
                 up: true,
                 connections: 2,
                 dropped_cells: 3,
+                state: InterfaceState::Up,
+                counts: InterfaceCounts::default(),
             }],
             resources: vec![ResourceInfo {
                 resource: Resource::Memory,
