@@ -11,7 +11,8 @@ const INTERFACES: [&str; 5] = [
     "wan type udp local 127.77.0.1:6635 peer 127.0.0.1:9 label 100:101 peer-source-port 7 mtu 900 \
      mode n1-cw pack 8 timer 250us rate 50000",
     "plain type udp local 127.77.0.2:6635 peer 127.0.0.1:9 label 102:103",
-    "one type udp local 127.77.0.3:6635 peer 127.0.0.1:9 label 104 mode vcc@0.40 peer-source-port 7",
+    "one type udp local 127.77.0.3:6635 peer 127.0.0.1:9 label 104 mode vcc@0.40 \
+     peer-source-port 7",
 ];
 
 /// Of each section something that is not as it would be without. The daemon's own state directory

@@ -743,14 +743,14 @@ impl World {
             vcs,
             next: None,
         };
-        let ports = (0..served.interfaces.len()).map(|port| PortHealth {
+        let well = |port| PortHealth {
             port: PortIndex(port as u8),
             up: true,
             dropped_cells: 0,
             state: InterfaceState::Up,
             counts: InterfaceCounts::default(),
-        });
-        let ports = ports.collect();
+        };
+        let ports = (0..served.interfaces.len()).map(well).collect();
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
