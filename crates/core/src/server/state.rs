@@ -120,3 +120,16 @@ pub struct PortHealth {
     /// What it has thrown away.
     pub counts: InterfaceCounts,
 }
+
+impl PortHealth {
+    /// A port that has its link and has lost nothing.
+    pub fn well(port: PortIndex) -> Self {
+        Self {
+            port,
+            up: true,
+            dropped_cells: 0,
+            state: InterfaceState::Up,
+            counts: InterfaceCounts::default(),
+        }
+    }
+}

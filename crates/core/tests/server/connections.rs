@@ -6,8 +6,8 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::server::{
     AdapterInfo, AdapterRefusal, Change, Confirm, Crowd, Enclosed, EndReason, FromClient,
-    FromServer, Health, Indication, InterfaceCounts, InterfaceSpec, InterfaceState, Link, PingFlow,
-    PortHealth, Refused, Request, Response, VERSION,
+    FromServer, Health, Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request,
+    Response, VERSION,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -650,8 +650,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
             port: PortIndex(0),
             up,
             dropped_cells,
-            state: InterfaceState::Up,
-            counts: InterfaceCounts::default(),
+            ..PortHealth::well(PortIndex(0))
         };
         let ports = vec![port];
         let now = world.now;

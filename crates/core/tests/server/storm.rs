@@ -2,9 +2,8 @@
 
 use cellgate_core::adapter::{Refusal, VcId};
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication,
-    InterfaceCounts, InterfaceState, Link, PingFlow, PortHealth, Request, Resource, Response,
-    VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link,
+    PingFlow, PortHealth, Request, Resource, Response, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -148,8 +147,7 @@ impl Storm {
                     port: cellgate_core::adapter::PortIndex(0),
                     up: self.below(2) > 0,
                     dropped_cells: self.below(9).into(),
-                    state: InterfaceState::Up,
-                    counts: InterfaceCounts::default(),
+                    ..PortHealth::well(cellgate_core::adapter::PortIndex(0))
                 }];
                 let gap_ns = u64::from(self.below(60_000_000));
                 let now = self.world.now;

@@ -3,9 +3,8 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health,
-    InterfaceCounts, InterfaceState, Output, Peer, PortHealth, Request, TakenInterface, TakenUp,
-    TakenVc, Ticket, VERSION,
+    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health, Output, Peer,
+    PortHealth, Request, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
 use super::daemon::{
@@ -743,14 +742,10 @@ impl World {
             vcs,
             next: None,
         };
-        let well = |port| PortHealth {
-            port: PortIndex(port as u8),
-            up: true,
-            dropped_cells: 0,
-            state: InterfaceState::Up,
-            counts: InterfaceCounts::default(),
-        };
-        let ports = (0..served.interfaces.len()).map(well).collect();
+        let ports = 0..served.interfaces.len() as u8;
+        let ports = ports
+            .map(|port| PortHealth::well(PortIndex(port)))
+            .collect();
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
