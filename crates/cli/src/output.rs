@@ -1,7 +1,7 @@
 //! What commands leave behind: text, JSON, an exit code.
 
 use std::fs::{self, Metadata};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -63,6 +63,12 @@ pub(crate) fn print_on(text: &str) -> anyhow::Result<bool> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).context("standard output"),
     }
+}
+
+/// Whether standard output is a terminal that understands escape sequences.
+pub(crate) fn is_terminal() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdout().is_terminal() && !is_dumb
 }
 
 /// A JSON object on a line of its own.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -10,13 +11,36 @@ use rustix::io::Errno;
 /// Links on one way, as the kernel has it.
 const LINKS_MAX: usize = 40;
 
+/// Whether a path is `-`: standard input, or standard output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Makes a file that is written bit by bit; `-` is standard output.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    match is_standard(path) {
+        true => standard_output(),
+        false => File::create(path),
+    }
+}
+
+/// Standard output without a buffer of its own, behind what was printed before.
+fn standard_output() -> io::Result<File> {
+    let mut out = io::stdout().lock();
+    out.flush()?;
+    Ok(out.as_fd().try_clone_to_owned()?.into())
+}
+
 /// Puts `octets` in place of whatever file is at `path`. A link stays: the file that it leads to is
 /// replaced, as an editor would. So do permissions, and the owner where this user may. What is no
-/// file (a pipe, a terminal) is written to.
+/// file (a pipe, a terminal) is written to, and `-` is standard output.
 ///
 /// # Errors
 /// What was there is there still.
 pub(crate) fn write_whole(path: &Path, octets: impl AsRef<[u8]>) -> io::Result<()> {
+    if is_standard(path) {
+        return standard_output()?.write_all(octets.as_ref());
+    }
     let place = follow(path)?;
     let before = fs::metadata(&place).ok();
     if before.as_ref().is_some_and(|before| !before.is_file()) {

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use crate::whole::create;
+
 use anyhow::Context;
 use cellgate_capture::{Direction, Item, Recorder, SduKind};
 use cellgate_core::adapter::{Aal, Discard};
@@ -20,7 +22,7 @@ pub(super) struct Recording {
 impl Recording {
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let named = || path.display().to_string();
-        let file = File::create(path).with_context(named)?;
+        let file = create(path).with_context(named)?;
         let application = concat!("cellgate ", env!("CARGO_PKG_VERSION"));
         let recorder = Recorder::new(BufWriter::new(file), application).with_context(named)?;
         Ok(Self {

@@ -1,18 +1,20 @@
 //! `cellgate recv`: SDUs, to standard output or a file.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cellgate::{Connection, Error, Pdu};
 use serde_json::json;
 
-use super::Misuse;
+use cellgate_host::sys::Signals;
+
 use super::frame::{Assembly, ENDS, PAUSE, Taken, is_end};
 use super::transfer::Endpoint;
+use super::{Misuse, interrupted};
 use crate::output::{Exit, print_json_line};
+use crate::whole::create;
 
 /// How long a sender that has begun, and has not said its end, may be silent.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -20,8 +22,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Write what is received on a connection to a file or to standard output
 ///
 /// The connection exists as long as the command runs: until --count or --timeout, until the
-/// sender's end or its silence with --verify, until it is killed without any of these. With --json,
-/// which needs --output, it is told at the end what was received.
+/// sender's end or its silence with --verify, until it is interrupted. With --json, which needs
+/// --output, it is told at the end what was received. Exit code 1 where fewer came than --count.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout().lock()),
-        Some(path) => Box::new(File::create(path).with_context(|| name.clone())?),
+        Some(path) => Box::new(create(path).with_context(|| name.clone())?),
     };
     // For whoever starts the sender.
     eprintln!(
@@ -82,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         name,
         sdus: 0,
         octets: 0,
+        signals: Signals::listen()?,
     };
     if args.verify {
         let verdict = verified(&connection, args.timeout, &mut sink)?;
@@ -99,8 +102,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "verified": args.verify,
         }))?;
     }
+    let missing = args
+        .count
+        .map_or(0, |count| count.saturating_sub(sink.sdus));
+    if missing > 0 {
+        eprintln!("cellgate: {missing} of the SDUs that were asked for did not come");
+        return Ok(Exit::Failed);
+    }
     Ok(Exit::Ok)
 }
+
+/// How long a wait is that looks for signals between.
+const LOOK: Duration = Duration::from_millis(50);
+/// SDUs that come without a wait from one look for signals to the next.
+const LOOK_SDUS: u64 = 256;
 
 struct Sink {
     out: io::BufWriter<Box<dyn Write>>,
@@ -108,9 +123,15 @@ struct Sink {
     /// Written so far, and their octets.
     sdus: u64,
     octets: u64,
+    signals: Signals,
 }
 
 impl Sink {
+    /// Whether somebody wants the command to end.
+    fn is_interrupted(&self) -> bool {
+        interrupted(&self.signals, None, Duration::ZERO)
+    }
+
     /// Writes an SDU; whether somebody still reads it.
     fn write(&mut self, sdu: &[u8]) -> anyhow::Result<bool> {
         self.sdus += 1;
@@ -134,7 +155,8 @@ impl Sink {
     }
 }
 
-/// The next PDU; none: nothing has come for `timeout`. What is written is seen before it waits.
+/// The next PDU; none: nothing has come for `timeout`, or the command is to end. What is written is
+/// seen before it waits.
 fn next<'c>(
     connection: &'c Connection,
     timeout: Option<Duration>,
@@ -142,18 +164,22 @@ fn next<'c>(
 ) -> anyhow::Result<Option<Pdu<'c>>> {
     match connection.try_next_pdu() {
         Err(Error::WouldBlock(_)) => {}
+        Ok(_) if sink.sdus.is_multiple_of(LOOK_SDUS) && sink.is_interrupted() => return Ok(None),
         done => return Ok(Some(done?)),
     }
     if !sink.flush()? {
         return Ok(None);
     }
-    let waited = match timeout {
-        None => connection.next_pdu(),
-        Some(timeout) => connection.next_pdu_timeout(timeout),
-    };
-    match waited {
-        Err(Error::TimedOut) => Ok(None),
-        done => Ok(Some(done?)),
+    let begun = Instant::now();
+    loop {
+        let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+        if left == Some(Duration::ZERO) || sink.is_interrupted() {
+            return Ok(None);
+        }
+        match connection.next_pdu_timeout(left.unwrap_or(LOOK).min(LOOK)) {
+            Err(Error::TimedOut) => {}
+            done => return Ok(Some(done?)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Server;
 use crate::output::{Exit, print, print_json_line};
-use crate::whole::write_whole;
+use crate::whole::{is_standard, write_whole};
 
 /// What is said where it is not all.
 const IN_PART: &str =
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let running = Running::ask(&args.server)?;
-    let Some(file) = &args.file else {
+    let Some(file) = args.file.as_deref().filter(|file| !is_standard(file)) else {
         return running.show(&args.server);
     };
     let name = file.display().to_string();

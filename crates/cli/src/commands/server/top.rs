@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::recv::seconds;
 use super::{Server, interrupted};
-use crate::output::{Exit, json_line, print_on, table};
+use crate::output::{Exit, is_terminal, json_line, print_on, table};
 
 /// Moves to the upper left corner, and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let view = admin.counters()?.map()?;
     let signals = Signals::listen()?;
     let mut before = read(&view)?;
+    let clears = !args.once && is_terminal();
     let mut left = if args.once { Some(1) } else { args.count };
     while left != Some(0) && !interrupted(&signals, Some(admin.as_fd()), args.interval) {
         if has_ended(&admin)? {
@@ -52,8 +53,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let table = Table::between(&before, &after);
         let text = match args.server.json {
             true => json_line(&table)?,
-            false if args.once => table.text(),
-            false => format!("{CLEAR}{}", table.text()),
+            false if clears => format!("{CLEAR}{}", table.text()),
+            false => table.text(),
         };
         if !print_on(&text)? {
             break;

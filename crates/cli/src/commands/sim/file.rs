@@ -16,7 +16,7 @@ use crate::commands::decode::source::Source as Capture;
 use crate::commands::replay::train::{Shunter, Way};
 use crate::input::read_text;
 use crate::output::same_file;
-use crate::whole::write_whole;
+use crate::whole::{create, write_whole};
 
 /// Cells of captures in one scenario.
 const CAPTURED_MAX: usize = 4_000_000;
@@ -220,7 +220,7 @@ pub(super) struct TapeFile<'a> {
 impl<'a> TapeFile<'a> {
     pub(super) fn create(path: &'a Path, scenario: &Scenario) -> anyhow::Result<Self> {
         let name = || path.display().to_string();
-        let file = BufWriter::new(File::create(path).with_context(name)?);
+        let file = BufWriter::new(create(path).with_context(name)?);
         let mut recorder = Recorder::new(file, "cellgate sim").with_context(name)?;
         let names = scenario.links.iter().flat_map(|link| {
             let [one, other] = &link.ends;

@@ -3,19 +3,22 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use cellgate::{Address, Connection, Error};
+use cellgate_host::sys::Signals;
 
 use super::pdu::{HEADER, Header, Kind, SHORT};
 use super::report::{self, Span, Test};
 use super::tally::Received;
 use super::{Args, Ends, machine, now_ns};
-use crate::commands::server::Misuse;
 use crate::commands::server::transfer::Way;
+use crate::commands::server::{Misuse, interrupted};
 use crate::output::{Exit, print, print_json_line};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(50);
+/// From one look for signals to the next.
+const LOOK_NS: u64 = 50_000_000;
 /// How long what was sent may take to arrive, and the report to return.
 const REPORT_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -51,7 +54,10 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         true => print_json_line(&report::json(&test, &spans, &sent, &received))?,
         false => print(&report::summary(&sent, &received))?,
     }
-    Ok(Exit::Ok)
+    Ok(match received.pdus < sent.pdus {
+        true => Exit::Failed,
+        false => Exit::Ok,
+    })
 }
 
 /// Asks until the server is ready.
@@ -102,13 +108,22 @@ fn ask(
 /// What was sent, by interval and in all.
 fn send(args: &Args, outgoing: &Connection, test: &Test) -> anyhow::Result<(Vec<Span>, Span)> {
     let began = now_ns();
-    let end_ns = began + args.time.as_nanos() as u64;
+    let mut end_ns = began + args.time.as_nanos() as u64;
     let interval_ns = args.interval.as_nanos() as u64;
     let mut spans = Vec::new();
     let mut all = Span::at(0);
     let mut span = Span::at(0);
+    let signals = Signals::listen()?;
+    let mut next_look = began;
     loop {
         let now = now_ns();
+        if now >= next_look {
+            next_look = now + LOOK_NS;
+            if interrupted(&signals, None, Duration::ZERO) {
+                // What was measured until here is the result.
+                end_ns = now;
+            }
+        }
         let interval_end = (began + span.start_ns + interval_ns).min(end_ns);
         if now >= interval_end {
             span.end_ns = now - began;
@@ -124,10 +139,12 @@ fn send(args: &Args, outgoing: &Connection, test: &Test) -> anyhow::Result<(Vec<
         }
         let due = began + due_ns(all.octets, args.bitrate);
         if due > now {
-            sleep(Duration::from_nanos(due.min(interval_end) - now));
+            sleep(Duration::from_nanos(
+                (due.min(interval_end) - now).min(LOOK_NS),
+            ));
             continue;
         }
-        let patience = Duration::from_nanos(interval_end - now);
+        let patience = Duration::from_nanos((interval_end - now).min(LOOK_NS));
         let mut space = match outgoing.reserve_timeout(test.length, patience) {
             Ok(space) => space,
             Err(Error::TimedOut) => continue,
