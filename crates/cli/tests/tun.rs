@@ -127,6 +127,46 @@ fn add(daemon: &Daemon, namespace: &Namespace, words: &[&str]) -> Output {
     command.output().expect("ip starts")
 }
 
+#[test]
+fn one_name_in_two_network_namespaces_is_two_devices() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let namespaces = match (namespace("tun-g"), namespace("tun-h")) {
+        (Ok(one), Ok(other)) => [one, other],
+        (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_names: {reason}"),
+    };
+    let [daemon, _] = daemons();
+    let add_at = |namespace: &Namespace, vc: &str| {
+        let socket = daemon.socket();
+        let binary = env!("CARGO_BIN_EXE_cellgate");
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespace.0, binary, "tun", "--socket"]);
+        command
+            .arg(socket)
+            .args(["add", "cell0", "vc", vc, "encap", "ipoa-llcsnap"]);
+        command.output().expect("ip starts")
+    };
+    let first = add_at(&namespaces[0], "wan.0.100");
+    assert!(first.status.success(), "{first:?}");
+    let second = add_at(&namespaces[1], "wan.0.101");
+    assert!(second.status.success(), "{second:?}");
+    // A name in one of them is still one.
+    let twice = add_at(&namespaces[0], "wan.0.102");
+    assert!(!twice.status.success(), "{twice:?}");
+    // Which of them is to go is told by its connection.
+    let which = daemon.fails(1, &["tun", "del", "cell0"]);
+    assert!(
+        which.contains("wan.0.100") && which.contains("wan.0.101"),
+        "{which}"
+    );
+    daemon.ok(&["tun", "del", "wan.0.100"]);
+    eventually("the device stays", || {
+        (!is_there(&namespaces[0])).then_some(())
+    });
+    assert!(is_there(&namespaces[1]));
+    daemon.ok(&["tun", "del", "cell0"]);
+    println!("ran tun_names");
+}
+
 /// RFC 1071.
 fn checksum(octets: &[u8]) -> u16 {
     let words = octets

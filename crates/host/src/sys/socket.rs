@@ -61,6 +61,27 @@ fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     }
 }
 
+/// What tells a socket's network namespace from all others, as long as the machine runs; none: the
+/// kernel is older than Linux 5.14.
+pub(super) fn namespace_of(socket: impl AsFd) -> Option<u64> {
+    // asm-generic/socket.h; not every libc has it.
+    const SO_NETNS_COOKIE: libc::c_int = 71;
+    let mut cookie = 0_u64;
+    let mut len = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: `cookie` is a valid place for the `len` octets that the call writes at most, and any
+    // octets are a number; `len` is a valid place for how many it wrote.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    (result == 0).then_some(cookie)
+}
+
 /// The groups of the process at the other end of a Unix socket, its own first, as the kernel noted
 /// them when it was connected.
 ///

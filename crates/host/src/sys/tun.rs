@@ -10,6 +10,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, readv, write};
 use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use super::socket::namespace_of;
 use crate::given::Given;
 
 /// `preadv2` and `pwritev2` as `readv` and `writev`.
@@ -88,6 +89,11 @@ impl Tun {
             namespace,
             name: request.ifr_name,
         })
+    }
+
+    /// What tells its network namespace from others; none: the kernel does not say.
+    pub(crate) fn namespace(&self) -> Option<u64> {
+        namespace_of(&self.namespace)
     }
 
     /// The same device and namespace, for whoever is to carry its packets.

@@ -217,8 +217,15 @@ impl Workers {
             return Err(wrong(format!("{encapsulation} takes {wanted}")));
         }
         let name = device.name();
-        if self.workers.values().any(|worker| worker.name == name) {
-            return Err(wrong(format!("{name} is carried already")));
+        // A name is one of its network namespace.
+        let namespace = device.namespace();
+        let is_carried =
+            |worker: &&Worker| worker.name == name && worker.device.namespace() == namespace;
+        if let Some(carried) = self.workers.values().find(is_carried) {
+            let (at, uid) = (&carried.spec.address, carried.uid);
+            return Err(wrong(format!(
+                "{name} is carried already, on {at}, for user {uid}"
+            )));
         }
         let free = |slot: &usize| self.workers.values().all(|worker| worker.slot != *slot);
         let users = self.workers.values().map(|worker| worker.uid);
@@ -336,10 +343,20 @@ impl Workers {
         (peer, governs): (Peer, bool),
         name: &str,
     ) -> Result<Outcome, Refused> {
-        let mine = |worker: &Worker| governs || worker.uid == peer.uid;
-        let mut workers = self.workers.iter_mut();
-        let found = workers.find(|(_, worker)| worker.name == name && mine(worker));
-        let (number, worker) = found.ok_or(Refused::NotFound)?;
+        let is_named = |worker: &Worker| {
+            let mine = governs || worker.uid == peer.uid;
+            mine && (worker.name == name || worker.spec.address.to_string() == name)
+        };
+        let mut named = self.workers.iter_mut().filter(|(_, one)| is_named(one));
+        let (number, worker) = named.next().ok_or(Refused::NotFound)?;
+        if let Some((_, other)) = named.next() {
+            let [one, other] = [&worker.spec.address, &other.spec.address];
+            let text = format!(
+                "{name} is the name of several devices, each in a network namespace of its own: \
+                 name the connection instead, {one} or {other}"
+            );
+            return Err(Refused::Unsupported(text));
+        }
         if worker.removing.len() >= REMOVING_MAX {
             return Err(Refused::Full {
                 of: Crowd::Removals,

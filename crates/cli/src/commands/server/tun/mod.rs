@@ -46,7 +46,7 @@ enum Verb {
     },
     /// Ends one, with its connection
     Del {
-        /// The device's name
+        /// The device's name, or its connection's address
         name: String,
     },
     /// Lists them, and what they have carried
