@@ -569,6 +569,9 @@ fn files_that_make_no_scenario_are_told() {
         ),
         ("sdus = [400]", "sdus = [400, 11]", "12 octets at least"),
         ("to = \"b\"", "to = \"a\"", "no path"),
+        // With its place: the line is shown, and a mark stands below the name.
+        ("to = \"b\"", "to = \"zz\"", "mistake at line "),
+        ("to = \"b\"", "to = \"zz\"", "to = \"zz\"\n"),
         ("\"b\" }]", "\"b\", step_ns = 0 }]", "step_ns"),
         ("[\"a\", \"b\"]", "[\"a\"]", "ends"),
         ("[[sources]]", "[[sources]", "sources"),

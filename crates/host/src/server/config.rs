@@ -23,6 +23,7 @@ use super::QuotaSection;
 use crate::adapter::AdapterOptions;
 use crate::sys::{Cpus, SchedulingRequest};
 use check::Mistake;
+pub use check::at_place;
 #[cfg(test)]
 pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 

@@ -38,7 +38,7 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, at_place};
 pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};

@@ -49,6 +49,33 @@ pub enum ScenarioError {
     Quantity(String, &'static str),
 }
 
+impl ScenarioError {
+    /// The name in the scenario that it is about, if it is about one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::TwoOfAName(name)
+            | Self::Unknown(name)
+            | Self::NoPath(name)
+            | Self::AddressInUse(name)
+            | Self::TwoSources(name)
+            | Self::NoSdus(name)
+            | Self::Sdu(name)
+            | Self::Exceeds(name, ..)
+            | Self::Recording(name)
+            | Self::Contract(name, _)
+            | Self::Unserved(name, _)
+            | Self::Change(name)
+            | Self::Memory(name)
+            | Self::Refused(name, _)
+            | Self::NoServer(name)
+            | Self::NoEnd(name)
+            | Self::Served(name)
+            | Self::Quantity(name, _) => Some(name),
+            Self::TooMany(..) => None,
+        }
+    }
+}
+
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use cellgate_capture::{Content, InterfaceId, Recorder};
 use cellgate_core::wire::{Cell, HeaderForm};
+use cellgate_host::server::at_place;
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
-use cellgate_lab::world::{Flying, Tape, scenario_of};
+use cellgate_lab::world::{Flying, ScenarioError, Tape, scenario_of};
 use serde_json::{Value, json};
 
 use crate::commands::decode::pseudowire::Labels;
@@ -41,6 +42,28 @@ impl Source {
         match &self.plan {
             Some(path) => read(path, outs),
             None => Ok(scenario_of(self.seed.unwrap_or(0))),
+        }
+    }
+
+    /// What is wrong with it, with the place in its file where the name stands that this is about:
+    /// the last one of two that are the same, and of what nothing has.
+    pub(super) fn mistake(&self, error: &ScenarioError) -> anyhow::Error {
+        let Some(path) = &self.plan else {
+            return anyhow!("{error}");
+        };
+        let text = read_text(path, PLAN_LEN_MAX).unwrap_or_default();
+        let quoted = error.name().map(|name| format!("{name:?}"));
+        let at = quoted.and_then(|name| match error {
+            ScenarioError::TwoOfAName(_) | ScenarioError::Unknown(_) => text.rfind(&name),
+            _ => text.find(&name),
+        });
+        match at {
+            Some(at) => anyhow!(
+                "{}: {}",
+                path.display(),
+                at_place(&text, at, &error.to_string())
+            ),
+            None => anyhow!("{}: {error}", path.display()),
         }
     }
 

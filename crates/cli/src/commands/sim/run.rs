@@ -51,8 +51,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let scenario = args.source.scenario(&outs)?;
     let options = args.bug.options(!args.fast);
     // What makes no world leaves old files as they are.
-    if let Err(failure @ Failure::Scenario(_)) = check_world(&scenario, options) {
-        return exit(&failure);
+    if let Err(Failure::Scenario(error)) = check_world(&scenario, options) {
+        return Err(args.source.mistake(&error));
     }
     if let Some(path) = &args.save {
         let is_trace = |trace: &PathBuf| trace == path || same_file(trace, path);

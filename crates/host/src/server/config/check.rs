@@ -47,17 +47,21 @@ impl Mistake {
         let Some(at) = find(text, &self.key) else {
             return ConfigError::Value(self.text);
         };
-        let before = text.get(..at).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-        let shown = text.lines().nth(line - 1).unwrap_or_default();
-        let (margin, pad) = (" ".repeat(line.to_string().len()), " ".repeat(column - 1));
-        ConfigError::Value(format!(
-            "mistake at line {line}, column {column}\n{margin} |\n{line} | {shown}\n\
-             {margin} | {pad}^\n{}\n",
-            self.text
-        ))
+        ConfigError::Value(at_place(text, at, &self.text))
     }
+}
+
+/// A mistake at the octet `at` of a text: its line and column, the line, and what is wrong.
+pub fn at_place(text: &str, at: usize, what: &str) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    let shown = text.lines().nth(line - 1).unwrap_or_default();
+    let (margin, pad) = (" ".repeat(line.to_string().len()), " ".repeat(column - 1));
+    format!(
+        "mistake at line {line}, column {column}\n{margin} |\n{line} | {shown}\n\
+         {margin} | {pad}^\n{what}\n"
+    )
 }
 
 /// Where the value at `key` begins, or what would hold it.
