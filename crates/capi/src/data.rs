@@ -1,6 +1,7 @@
 //! SDUs and PDUs.
 
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use std::time::Duration;
 
 use client::{Error, Received, SduOptions};
@@ -83,17 +84,20 @@ unsafe fn tell(received: *mut cg_received, told: &Received) {
     }
 }
 
-/// A caller's buffer, which is only to be written to.
+/// A caller's buffer, in which nothing may have been written yet.
 ///
 /// # Safety
 /// `buffer` is NULL or has room for `size` octets, which nobody else looks at while the result
 /// lives.
-pub(crate) unsafe fn room<'a>(buffer: *mut c_void, size: usize) -> Result<&'a mut [u8], Code> {
+pub(crate) unsafe fn room<'a>(
+    buffer: *mut c_void,
+    size: usize,
+) -> Result<&'a mut [MaybeUninit<u8>], Code> {
     if buffer.is_null() || size > isize::MAX as usize {
         return Err(Code::BadArgument);
     }
     // SAFETY: not NULL; the rest is the caller's promise.
-    Ok(unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), size) })
+    Ok(unsafe { core::slice::from_raw_parts_mut(buffer.cast(), size) })
 }
 
 /// Runs the variant of a call that `timeout_ms` asks for.
@@ -162,11 +166,8 @@ pub unsafe extern "C" fn cg_recv(
         // SAFETY: the caller's promise.
         let (handle, buffer) = unsafe { (cg_connection::named(connection)?, room(buffer, size)?) };
         let connection = handle.connection();
-        let told = match u64::try_from(timeout_ms) {
-            Ok(0) => connection.try_recv(buffer),
-            Ok(ms) => connection.recv_timeout(buffer, Duration::from_millis(ms)),
-            Err(_) => connection.recv(buffer),
-        }?;
+        let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        let told = connection.recv_uninit(buffer, timeout)?;
         // SAFETY: the caller's promise.
         unsafe { tell(received, &told) };
         Ok(0)

@@ -1,6 +1,7 @@
 //! What is released by time.
 
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use std::time::Duration;
 
 use client::StreamReader;
@@ -56,7 +57,8 @@ pub unsafe extern "C" fn cg_stream_read(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let (handle, buffer) = unsafe { (cg_connection::named(connection)?, room(buffer, size)?) };
+        let (handle, buffer) =
+            unsafe { (cg_connection::named(connection)?, cleared(buffer, size)?) };
         let stream = handle.stream.as_mut().ok_or(Code::NoStream)?;
         let len = match u64::try_from(timeout_ms) {
             Ok(0) => stream.try_read(buffer),
@@ -80,10 +82,23 @@ pub unsafe extern "C" fn cg_stream_read_at(
 ) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
-        let (handle, buffer) = unsafe { (cg_connection::named(connection)?, room(buffer, size)?) };
+        let (handle, buffer) =
+            unsafe { (cg_connection::named(connection)?, cleared(buffer, size)?) };
         let stream = handle.stream.as_mut().ok_or(Code::NoStream)?;
         Ok(octets(stream.read_at(number, buffer)?))
     })
+}
+
+/// A caller's buffer, as much of it as an SDU can have, with nothing in it.
+///
+/// # Safety
+/// As for [`room`].
+unsafe fn cleared<'a>(buffer: *mut c_void, size: usize) -> Result<&'a mut [u8], Code> {
+    // SAFETY: the caller's promise.
+    let room = unsafe { room(buffer, size.min(u16::MAX.into()))? };
+    room.fill(MaybeUninit::new(0));
+    // SAFETY: each octet was just written.
+    Ok(unsafe { room.assume_init_mut() })
 }
 
 fn octets(len: usize) -> c_int {

@@ -1,5 +1,6 @@
 //! From the adapter to the application.
 
+use core::mem::MaybeUninit;
 use core::num::NonZeroU32;
 use core::ops::Deref;
 use std::collections::VecDeque;
@@ -249,6 +250,31 @@ impl Connection {
     #[inline]
     pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, Error> {
         self.taken(|receive| receive.copy(buffer))
+    }
+
+    /// The same as [`Connection::recv`] for memory that holds nothing yet, as other languages hand it
+    /// over: what is received is written, the rest stays as it is. `timeout`: none waits for ever,
+    /// zero does not wait.
+    ///
+    /// # Errors
+    /// As [`Connection::recv_timeout`] and [`Connection::try_recv`].
+    pub fn recv_uninit(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        timeout: Option<Duration>,
+    ) -> Result<Received, Error> {
+        let pdu = match timeout {
+            Some(Duration::ZERO) => self.try_next_pdu(),
+            Some(timeout) => self.next_pdu_timeout(timeout),
+            None => self.next_pdu(),
+        }?;
+        let len = pdu.len().min(buffer.len());
+        buffer[..len].write_copy_of_slice(&pdu[..len]);
+        self.count_copy();
+        Ok(Received {
+            len,
+            ..*pdu.received()
+        })
     }
 
     /// The next PDU in place: waits for it; no copy.

@@ -364,10 +364,6 @@ pub enum EndReason {
 /// What the server tells of its own accord.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum Indication {
     /// This socket's connection has ended.
     Ended(EndReason),

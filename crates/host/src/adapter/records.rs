@@ -174,6 +174,10 @@ impl PortRecord {
 }
 
 /// A command on its way, and what its completion needs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "as many as there are commands on their way, 64 at most"
+)]
 pub(super) enum Pending {
     Attach {
         asker: Asker,
