@@ -17,12 +17,17 @@ type Answer = Result<AdapterAnswer, AdapterRefusal>;
 pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
     match refusal {
         AdapterRefusal::Refused(refusal) => Refused::Adapter(refusal),
-        AdapterRefusal::Memory { needed, free } => Refused::Admission(Shortage {
+        AdapterRefusal::Memory {
+            needed,
+            free,
+            limit,
+        } => Refused::Admission(Shortage {
             resource: super::Resource::Memory,
             needed,
             free,
             quota: None,
             offer: None,
+            limit,
         }),
         AdapterRefusal::NoReturn => Refused::NoReturn,
         AdapterRefusal::Away => Refused::AdapterAway,

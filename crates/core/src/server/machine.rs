@@ -4,10 +4,10 @@ use super::awaiting::Awaiting;
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bugs, ClientId,
-    Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output, Peer,
-    Planted, Refused, Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket,
-    VERSION,
+    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bound, Bugs,
+    ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output,
+    Peer, Planted, Refused, Request, Resource, Response, ServerConfig, Sound, TakenInterface,
+    TakenUp, Ticket, VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -363,6 +363,21 @@ impl<B: Bugs> Server<B> {
             counters_len: self.config.counters_len,
             ..config
         };
+        self.work.freed = true;
+        self.run(now);
+    }
+
+    /// Octets of memory that the adapter has made for connections.
+    pub fn memory_held(&self) -> u64 {
+        let open = self.connections.values().filter(|one| one.vc.is_some());
+        let grants = open.filter_map(|one| one.grant.as_ref());
+        grants.map(|grant| grant.demand().memory).sum()
+    }
+
+    /// Other limits of the machine, below what the configuration says. What is promised stays
+    /// promised; no more is beyond them.
+    pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Resource, Bound>) {
+        self.admission.bound(bounds);
         self.work.freed = true;
         self.run(now);
     }

@@ -164,6 +164,8 @@ pub enum AdapterRefusal {
         needed: u64,
         /// Octets.
         free: u64,
+        /// The limit of the machine that leaves no more; none: the adapter's configuration does.
+        limit: Option<String>,
     },
     /// The link cannot be had.
     #[error("{0}")]

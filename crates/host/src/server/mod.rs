@@ -19,6 +19,7 @@ mod config;
 mod daemon;
 mod descriptors;
 mod files;
+mod limits;
 mod link;
 mod links;
 mod listener;
