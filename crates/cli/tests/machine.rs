@@ -4,10 +4,13 @@ mod daemon;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cellgate::{Error, Refused, Resource, Settings};
-use daemon::{Daemon, eventually};
+use cellgate::{
+    Admin, Connection, EndReason, Error, Indication, Refused, Resource, ResourceInfo, Shortage,
+};
+use daemon::Daemon;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A control group of memory, gone when dropped; of version 1 or 2, whichever there is.
 struct Group {
@@ -63,5 +66,146 @@ impl Drop for Group {
 
 const LIMIT: u64 = 150 << 20;
 
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn eventually(complaint: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{complaint}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A connection with some 20 MiB of memory.
-const LARGE: &str = "ubr,aal5:max_sdu=65535";
+fn open(daemon: &Daemon, vci: u32) -> Result<Connection, Error> {
+    let contract = "ubr,aal5:max_sdu=65535";
+    let builder = Connection::builder().socket(daemon.socket());
+    let builder = builder.address(format!("a.0.{vci}")).contract(contract);
+    builder.transmit_pdus(300).open()
+}
+
+/// Opens until there is no memory left.
+fn fill(daemon: &Daemon, from: u32, group: &Group) -> (Vec<Connection>, Shortage) {
+    let mut open_ones = Vec::new();
+    for vci in from..from + 20 {
+        match open(daemon, vci) {
+            Ok(connection) => open_ones.push(connection),
+            Err(Error::Refused(Refused::Admission(shortage))) => return (open_ones, shortage),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(group.usage() <= LIMIT);
+    }
+    panic!("{} are open, and no end", open_ones.len());
+}
+
+fn memory(admin: &mut Admin) -> ResourceInfo {
+    let all = admin.resources().expect("they are told");
+    let memory = all
+        .into_iter()
+        .find(|info| info.resource == Resource::Memory);
+    memory.expect("it is told")
+}
+
+#[test]
+fn a_control_group_smaller_than_the_budget_costs_nobody_the_adapter() {
+    const NAME: &str = "memory_cgroup";
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped {NAME}: only root makes control groups");
+    }
+    let group = match Group::new() {
+        Ok(group) => group,
+        Err(why) => return println!("skipped {NAME}: {why}"),
+    };
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs; exec \"$@\"",
+        group.directory.display()
+    );
+    let daemon = Daemon::start_by(
+        &["sh", "-c", &enter, "sh"],
+        "[adapter]\npin = false\nnice = 0\nlock_memory = false\nyield_when_idle = true\n\
+         [[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n",
+        None,
+    );
+    let mut admin = Admin::at(daemon.socket()).expect("it is there");
+    let processes = || {
+        let text = fs::read_to_string(group.directory.join("cgroup.procs"));
+        text.expect("they are told")
+    };
+    let (before, at_first) = (group.usage(), processes());
+    let (held, full) = fill(&daemon, 100, &group);
+    assert!(held.len() >= 3, "{} are open: {full}", held.len());
+    assert_eq!((full.resource, full.quota), (Resource::Memory, None));
+    let name = group.directory.file_name().expect("a name");
+    let name = name.to_str().expect("of letters");
+    assert!(full.to_string().contains(name), "{full}");
+    assert!(full.to_string().contains(group.limit), "{full}");
+    // What is reserved is what the kernel charges.
+    let told = memory(&mut admin);
+    assert!(told.limit.is_some_and(|limit| limit.contains(name)));
+    let charged = group.usage() - before;
+    let said = format!("{charged} octets are charged, {} reserved", told.reserved);
+    println!("{said}; {before} without connections");
+    assert!(
+        charged <= told.reserved + told.reserved / 32 + (4 << 20),
+        "{said}"
+    );
+    assert!(charged + charged / 8 >= told.reserved, "{said}");
+    // What a change has twice for a moment is not there: it is refused, or fits.
+    let more = held[0].set_contract("ubr,aal5:max_sdu=65535,pcr=100Mbps");
+    println!("a change: {more:?}");
+    // Closed, and kept mapped by whoever had it: it is not there either.
+    let mut kept = Vec::new();
+    for vci in 200..210 {
+        kept.extend(open(&daemon, vci).and_then(|one| one.capability()));
+    }
+    drop(kept);
+    assert_eq!(processes(), at_first, "the adapter died");
+    // A connection is given back, and others let in: the limit is followed.
+    let few = held.len() - 2;
+    let mut held = held;
+    held.truncate(few);
+    group.set_limit(LIMIT * 3).expect("it can grow");
+    eventually("the limit is not followed", || {
+        memory(&mut admin).capacity > LIMIT * 2
+    });
+    let one = open(&daemon, 300).expect("there is room");
+    drop(one);
+    group.set_limit(LIMIT).expect("it can shrink");
+    eventually("the limit is not followed", || {
+        memory(&mut admin).capacity < LIMIT
+    });
+    assert_eq!(processes(), at_first, "the adapter died");
+    // Its successor has the connections open again, though the old memory is there at first.
+    let adapters = processes();
+    let adapter = adapters.lines().filter_map(|pid| pid.trim().parse().ok());
+    let adapter = adapter.filter(|pid: &u32| *pid != daemon.pid()).max();
+    let adapter = adapter.expect("an adapter").cast_signed();
+    let adapter = Pid::from_raw(adapter).expect("a process");
+    let (more, _) = fill(&daemon, 400, &group);
+    held.extend(more);
+    kill_process(adapter, Signal::KILL).expect("it runs");
+    // Each lets go of the old memory as it looks. There is none for the first until one ends.
+    let mut waiting: Vec<_> = held.iter().collect();
+    let (mut again, mut ended) = (0, 0);
+    eventually("not all are told", || {
+        waiting.retain(|connection| match connection.next_indication() {
+            Ok(Some(Indication::Reopened(_))) => {
+                again += 1;
+                false
+            }
+            Ok(Some(Indication::Ended(EndReason::NotReopened))) => {
+                ended += 1;
+                false
+            }
+            Ok(Some(Indication::Share { .. } | Indication::CanGrow { .. }) | None) => true,
+            other => panic!("{other:?}"),
+        });
+        waiting.is_empty()
+    });
+    println!("after the adapter's death {again} are open again, {ended} have ended");
+    assert!(ended <= 1, "{ended} of {} have ended", held.len());
+    let second = processes();
+    fill(&daemon, 500, &group);
+    assert_eq!(processes(), second, "the second adapter died");
+    println!("ran {NAME}");
+}

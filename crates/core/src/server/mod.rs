@@ -29,6 +29,7 @@ mod plan;
 mod planted;
 mod possible;
 mod refused;
+mod reopening;
 mod requests;
 mod reserve;
 mod seam;

@@ -205,6 +205,15 @@ pub enum Refused {
     /// The adapter said no.
     #[error("refused by the adapter: {0}")]
     Adapter(#[from] Refusal),
+    /// Adapters have died of it: it is not opened again by itself.
+    #[error(
+        "{deaths} adapters in a row died when it was opened again; open it anew, or have the \
+         configuration read again"
+    )]
+    LeftOut {
+        /// How many.
+        deaths: u32,
+    },
     /// The adapter is being restarted.
     #[error("the adapter is being restarted; try again")]
     AdapterAway,

@@ -266,6 +266,15 @@ pub enum Output {
         /// Whose.
         client: ClientId,
     },
+    /// Adapters have died of a connection: it is not opened again. People are to hear of it.
+    LeftOut {
+        /// Where it was, with its interface's name.
+        address: Address,
+        /// The user it belonged to.
+        uid: u32,
+        /// How many adapters died in a row.
+        deaths: u32,
+    },
     /// A permanent connection is gone that nobody deleted: it could not be opened again. The server
     /// does not ask for it once more; whoever had it added may.
     Lost {

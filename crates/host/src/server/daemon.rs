@@ -9,8 +9,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
-    ClientId, Enclosed, EndReason, FromClient, FromServer, Indication, Output, Peer, Server,
-    ServerConfig, TakenUp,
+    ClientId, Enclosed, EndReason, FromClient, FromServer, Indication, Output, Peer, Refused,
+    Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -318,6 +318,16 @@ impl Daemon {
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
+            Output::LeftOut {
+                address,
+                uid,
+                deaths,
+            } => {
+                let why = Refused::LeftOut { deaths };
+                self.say(&format!(
+                    "connection {address} of user {uid} is left out: {why}"
+                ));
+            }
             Output::Lost {
                 address,
                 uid,
