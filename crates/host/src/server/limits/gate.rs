@@ -70,7 +70,7 @@ impl Gate {
     }
 
     fn measure(&mut self) {
-        let asked = self.asked.values().fold(0, |all: u64, one| all + one);
+        let asked = self.asked.values().sum::<u64>();
         self.room = self.machine.memory();
         if let Some(room) = &mut self.room {
             room.free = room.free.saturating_sub(asked);
