@@ -703,7 +703,13 @@ impl<B: Bugs> Server<B> {
 
     /// What people are to know of it.
     fn notes(&self) -> Vec<String> {
+        let is_back = |address: &Address| {
+            let mut all = self.connections.values();
+            all.any(|one| one.address == *address)
+        };
         let left_out = self.reopening.left_out.iter();
+        let left_out = left_out.filter(|(address, _)| !is_back(address));
+        let left_out = left_out.map(|(_, told)| told);
         self.config.notes.iter().chain(left_out).cloned().collect()
     }
 

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::machine::Server;
-use super::{Bugs, EndReason, Output, Refused, Resource, Shortage};
+use super::{Address, Bugs, EndReason, Output, Refused, Resource, Shortage};
 use crate::Time;
 
 /// An adapter that has lived as long since it opened something does not die of that.
@@ -51,7 +51,7 @@ pub(super) struct Reopening {
     /// When one of these ends, if no more are open by then than these.
     patience: (Time, usize),
     /// Who was left out, for people.
-    pub(super) left_out: VecDeque<String>,
+    pub(super) left_out: VecDeque<(Address, String)>,
 }
 
 impl Reopening {
@@ -125,10 +125,9 @@ impl<B: Bugs> Server<B> {
         let (address, uid) = (connection.address.clone(), connection.uid);
         let left_out = &mut self.reopening.left_out;
         left_out.truncate(TOLD_MAX - 1);
-        left_out.push_front(format!(
-            "connection {address} of user {uid} is left out: {}",
-            Refused::LeftOut { deaths }
-        ));
+        let why = Refused::LeftOut { deaths };
+        let told = format!("connection {address} of user {uid} is left out: {why}");
+        left_out.push_front((address.clone(), told));
         self.push(Output::LeftOut {
             address,
             uid,
