@@ -128,6 +128,7 @@ impl Server {
                 capacity: LINE.into(),
                 reserved: 0,
                 expected: 0,
+                limit: None,
             }]),
             Request::Interfaces => Confirm::Interfaces(vec![interface()]),
             Request::AddInterface(spec) if spec == interface().spec => Confirm::Done,
@@ -394,6 +395,7 @@ fn terms(contract: &TrafficContract, open: &Open) -> Result<Terms, Refused> {
             free: LINE.into(),
             quota: None,
             offer: Some(format!("cbr,aal5:pcr={LINE}")),
+            limit: None,
         }));
     }
     let mut terms = Terms::of(contract, &assumptions)

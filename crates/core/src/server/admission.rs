@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AdmissionConfig, Bugs, Direction, Planted, Quota, Resource, ResourceInfo, Shortage, Sound,
+    AdmissionConfig, Bound, Bugs, Direction, Planted, Quota, Resource, ResourceInfo, Shortage,
+    Sound,
 };
 use crate::adapter::PortIndex;
 
@@ -128,6 +129,14 @@ impl Line {
     }
 }
 
+/// What is no interface's.
+const OF_MACHINE: [Resource; 4] = [
+    Resource::AdapterCpu,
+    Resource::WorkerCpu,
+    Resource::Memory,
+    Resource::Connections,
+];
+
 /// Both directions.
 const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
@@ -139,6 +148,9 @@ pub struct Admission<B = Sound> {
     /// Beside root, the user without a quota unless it is given one.
     #[serde(skip)]
     server_uid: u32,
+    /// What the machine has less of than the configuration says.
+    #[serde(skip)]
+    bounds: BTreeMap<Resource, Bound>,
     #[serde(skip)]
     bugs: B,
     lines: BTreeMap<PortIndex, Line>,
@@ -159,6 +171,7 @@ impl<B: Bugs> Admission<B> {
         Self {
             config,
             server_uid,
+            bounds: BTreeMap::new(),
             bugs,
             lines: BTreeMap::new(),
             total: Demand::default(),
@@ -174,6 +187,43 @@ impl<B: Bugs> Admission<B> {
     /// Other capacities. What is promised stays promised.
     pub fn configure(&mut self, config: AdmissionConfig) {
         self.config = config;
+    }
+
+    /// Other limits of the machine. What is promised stays promised.
+    pub(super) fn bound(&mut self, bounds: BTreeMap<Resource, Bound>) {
+        self.bounds = bounds;
+    }
+
+    /// The limit of the machine that counts for a resource: it has less than the configuration.
+    pub(super) fn bound_of(&self, resource: Resource) -> Option<&Bound> {
+        let configured = self.configured(resource);
+        let bound = self.bounds.get(&resource);
+        bound.filter(|bound| bound.capacity < configured)
+    }
+
+    /// What the configuration has to promise of what is no interface's.
+    fn configured(&self, resource: Resource) -> u64 {
+        match resource {
+            Resource::AdapterCpu => self.config.adapter_ppm.into(),
+            Resource::WorkerCpu => self.config.worker_ppm.into(),
+            Resource::Memory => self.config.memory,
+            Resource::Connections => self.config.connections.into(),
+            // An interface's, and no machine's.
+            Resource::TransmitBandwidth | Resource::ReceiveBandwidth => u64::MAX,
+        }
+    }
+
+    /// What there is to promise of what is no interface's: the least of the configuration and the
+    /// machine's limit.
+    fn capacity(&self, resource: Resource) -> u64 {
+        let all = match self.bound_of(resource) {
+            Some(bound) => bound.capacity,
+            None => self.configured(resource),
+        };
+        match resource {
+            Resource::AdapterCpu => all - self.kept_back(all),
+            _ => all,
+        }
     }
 
     /// An interface of `cell_s` cells/s each way, with nothing promised.
@@ -246,19 +296,15 @@ impl<B: Bugs> Admission<B> {
             }
             self.check_bandwidth(port, direction, demand, held)?;
         }
-        let config = &self.config;
-        let adapter = u64::from(config.adapter_ppm);
-        let adapter = adapter - self.kept_back(adapter);
-        for (resource, capacity) in [
-            (Resource::AdapterCpu, adapter),
-            (Resource::WorkerCpu, config.worker_ppm.into()),
-            (Resource::Memory, config.memory),
-            (Resource::Connections, config.connections.into()),
-        ] {
+        for resource in OF_MACHINE {
             let of = |demand| amount(demand, resource);
             let others = of(&self.total).saturating_sub(of(held));
-            let free = capacity.saturating_sub(others);
-            enough(resource, of(demand), of(held), free, None)?;
+            let free = self.capacity(resource).saturating_sub(others);
+            let enough = enough(resource, of(demand), of(held), free, None);
+            enough.map_err(|shortage| Shortage {
+                limit: self.bound_of(resource).map(|bound| bound.by.clone()),
+                ..shortage
+            })?;
         }
         Ok(())
     }
@@ -388,42 +434,26 @@ impl<B: Bugs> Admission<B> {
                     capacity: line.cell_s - self.kept_back(line.cell_s),
                     reserved,
                     expected: reserved,
+                    limit: None,
                 });
             }
         }
-        let (config, total) = (&self.config, &self.total);
-        let adapter = u64::from(config.adapter_ppm);
-        let adapter = adapter - self.kept_back(adapter);
-        let machine = [
-            (
-                Resource::AdapterCpu,
-                adapter,
-                total.adapter_ppm,
-                total.adapter_expected_ppm,
-            ),
-            (
-                Resource::WorkerCpu,
-                config.worker_ppm.into(),
-                total.worker_ppm,
-                total.worker_expected_ppm,
-            ),
-            (Resource::Memory, config.memory, total.memory, total.memory),
-            (
-                Resource::Connections,
-                config.connections.into(),
-                total.connections,
-                total.connections,
-            ),
-        ];
-        all.extend(
-            machine.map(|(resource, capacity, reserved, expected)| ResourceInfo {
+        let total = &self.total;
+        all.extend(OF_MACHINE.map(|resource| {
+            let reserved = amount(total, resource);
+            ResourceInfo {
                 resource,
                 interface: None,
-                capacity,
+                capacity: self.capacity(resource),
                 reserved,
-                expected,
-            }),
-        );
+                expected: match resource {
+                    Resource::AdapterCpu => total.adapter_expected_ppm,
+                    Resource::WorkerCpu => total.worker_expected_ppm,
+                    _ => reserved,
+                },
+                limit: self.bound_of(resource).map(|bound| bound.by.clone()),
+            }
+        }));
         all
     }
 }
@@ -463,5 +493,6 @@ fn enough(
         free,
         quota,
         offer: None,
+        limit: None,
     })
 }

@@ -17,12 +17,17 @@ type Answer = Result<AdapterAnswer, AdapterRefusal>;
 pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
     match refusal {
         AdapterRefusal::Refused(refusal) => Refused::Adapter(refusal),
-        AdapterRefusal::Memory { needed, free } => Refused::Admission(Shortage {
+        AdapterRefusal::Memory {
+            needed,
+            free,
+            limit,
+        } => Refused::Admission(Shortage {
             resource: super::Resource::Memory,
             needed,
             free,
             quota: None,
             offer: None,
+            limit,
         }),
         AdapterRefusal::NoReturn => Refused::NoReturn,
         AdapterRefusal::Away => Refused::AdapterAway,
@@ -100,6 +105,10 @@ impl<B: Bugs> Server<B> {
         match attached(answer) {
             Ok(attached) => {
                 self.home = Some(Home::At(attached));
+                // In the order in which they are opened again.
+                for number in self.reopening.batch().to_vec() {
+                    self.settle(number);
+                }
                 self.work.settle.extend(waiting);
             }
             Err(refusal) => {
@@ -192,6 +201,13 @@ impl<B: Bugs> Server<B> {
 
     /// The connection cannot be opened, or opened again: it ends.
     pub(super) fn fail_open(&mut self, number: u32, refused: Refused) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        if connection.opener.is_none() && self.waits_for_memory(number, &refused) {
+            self.work.settle.insert(number);
+            return;
+        }
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };

@@ -82,6 +82,15 @@ pub struct AdmissionConfig {
     pub quotas: BTreeMap<u32, Quota>,
 }
 
+/// A limit of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// What it leaves to promise, in the resource's unit.
+    pub capacity: u64,
+    /// Which it is, for people.
+    pub by: String,
+}
+
 /// What one user may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,11 +3,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::awaiting::Awaiting;
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
+use super::reopening::Reopening;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bugs, ClientId,
-    Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output, Peer,
-    Planted, Refused, Request, Response, ServerConfig, Sound, TakenInterface, TakenUp, Ticket,
-    VERSION,
+    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bound, Bugs,
+    ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output,
+    Peer, Planted, Refused, Request, Resource, Response, ServerConfig, Sound, TakenInterface,
+    TakenUp, Ticket, VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -51,6 +52,7 @@ pub struct Server<B = Sound> {
     pub(super) last_number: u32,
     last_indication: u64,
     pub(super) work: Work,
+    pub(super) reopening: Reopening,
     /// In the order in which they came.
     pub(super) awaiting: Vec<Awaiting>,
     /// Of the input that is being handled.
@@ -183,6 +185,7 @@ impl<B: Bugs> Server<B> {
             last_number: 0,
             last_indication: 0,
             work: Work::default(),
+            reopening: Reopening::default(),
             awaiting: Vec::new(),
             now: Time::ZERO,
         }
@@ -328,6 +331,8 @@ impl<B: Bugs> Server<B> {
 
     /// The adapter has gone, and with it all VCs, attachments, kept sockets and links.
     pub fn handle_adapter_lost(&mut self, now: Time) {
+        self.now = now;
+        self.judge_death();
         self.lose_adapter();
         self.run(now);
     }
@@ -337,6 +342,7 @@ impl<B: Bugs> Server<B> {
     pub fn handle_adapter_ready(&mut self, now: Time) {
         if self.home.is_none() {
             self.link_again = now.plus_ns(LINK_AGAIN_NS);
+            self.now = now;
             self.find_adapter();
         }
         self.run(now);
@@ -372,16 +378,32 @@ impl<B: Bugs> Server<B> {
         self.config.notes = notes;
     }
 
+    /// Octets of memory that the adapter has made for connections.
+    pub fn memory_held(&self) -> u64 {
+        let open = self.connections.values().filter(|one| one.vc.is_some());
+        let grants = open.filter_map(|one| one.grant.as_ref());
+        grants.map(|grant| grant.demand().memory).sum()
+    }
+
+    /// Other limits of the machine, below what the configuration says. What is promised stays
+    /// promised; no more is beyond them.
+    pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Resource, Bound>) {
+        self.admission.bound(bounds);
+        self.work.freed = true;
+        self.run(now);
+    }
+
     /// The time of [`next_deadline`](Self::next_deadline) has come.
     pub fn handle_deadline(&mut self, now: Time) {
         self.run(now);
     }
 
-    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello, or a
-    /// request has waited long enough.
+    /// When [`handle_deadline`](Self::handle_deadline) is due: a socket has not said hello, a
+    /// request has waited long enough, or more can be opened again.
     pub fn next_deadline(&self) -> Option<Time> {
         let greetings = self.clients.values().filter_map(|c| c.greeting_until);
-        greetings.chain(self.patience_ends()).min()
+        let waits = greetings.chain(self.patience_ends());
+        waits.chain(self.reopening.next_deadline()).min()
     }
 
     /// What is to be done next, in this order.
@@ -399,6 +421,7 @@ impl<B: Bugs> Server<B> {
             self.forget_client(client);
             self.outputs.push_back(Output::HangUp { client });
         }
+        self.go_on_reopening();
         loop {
             if let Some(port) = self.work.divide.pop_first() {
                 self.divide_rest(port);
@@ -492,7 +515,7 @@ impl<B: Bugs> Server<B> {
                     version: VERSION,
                     server: self.config.server.clone(),
                     pid: self.config.pid,
-                    notes: self.config.notes.clone(),
+                    notes: self.notes(),
                 };
                 self.confirm(asker, Ok(confirm));
             }
@@ -681,6 +704,22 @@ impl<B: Bugs> Server<B> {
             uid: connection.uid,
             refused,
         });
+    }
+
+    /// What people are to know of it.
+    fn notes(&self) -> Vec<String> {
+        let is_back = |address: &Address| {
+            let mut all = self.connections.values();
+            all.any(|one| one.address == *address)
+        };
+        let left_out = self.reopening.left_out.iter();
+        let left_out = left_out.filter(|(address, _)| !is_back(address));
+        let left_out = left_out.map(|(_, told)| told);
+        self.config.notes.iter().chain(left_out).cloned().collect()
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        self.outputs.push_back(output);
     }
 
     /// Asks the adapter.

@@ -507,4 +507,7 @@ pub struct ResourceInfo {
     pub reserved: u64,
     /// What the promises are expected to use; for bandwidth and memory all of it.
     pub expected: u64,
+    /// The limit of the machine that leaves no more; none: the configuration does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
 }

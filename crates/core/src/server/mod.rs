@@ -29,6 +29,7 @@ mod plan;
 mod planted;
 mod possible;
 mod refused;
+mod reopening;
 mod requests;
 mod reserve;
 mod seam;
@@ -41,7 +42,7 @@ mod take_up;
 pub use crate::wire::OamFlow as PingFlow;
 pub use address::{Address, AddressError};
 pub use admission::{Admission, Bandwidth, Demand, Grant};
-pub use config::{AdmissionConfig, Limits, Quota, ServerAssumptions, ServerConfig};
+pub use config::{AdmissionConfig, Bound, Limits, Quota, ServerAssumptions, ServerConfig};
 pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };

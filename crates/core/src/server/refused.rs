@@ -59,9 +59,10 @@ impl fmt::Display for Resource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[error(
-    "not enough {resource}: {needed} {} needed, {free} free{}{}",
+    "not enough {resource}: {needed} {} needed, {free} free{}{}{}",
     resource.unit(),
     quota_of(*quota),
+    limited(limit.as_deref()),
     offered(offer.as_deref())
 )]
 pub struct Shortage {
@@ -75,6 +76,13 @@ pub struct Shortage {
     pub quota: Option<u32>,
     /// A contract that would fit, if one would.
     pub offer: Option<String>,
+    /// The limit of the machine that leaves no more; none: the configuration does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+fn limited(limit: Option<&str>) -> String {
+    limit.map_or_else(String::new, |limit| format!(" ({limit})"))
 }
 
 fn quota_of(user: Option<u32>) -> String {
@@ -197,6 +205,15 @@ pub enum Refused {
     /// The adapter said no.
     #[error("refused by the adapter: {0}")]
     Adapter(#[from] Refusal),
+    /// Adapters have died of it: it is not opened again by itself.
+    #[error(
+        "{deaths} adapters in a row died when it was opened again; open it anew, or have the \
+         configuration read again"
+    )]
+    LeftOut {
+        /// How many.
+        deaths: u32,
+    },
     /// The adapter is being restarted.
     #[error("the adapter is being restarted; try again")]
     AdapterAway,

@@ -164,6 +164,8 @@ pub enum AdapterRefusal {
         needed: u64,
         /// Octets.
         free: u64,
+        /// The limit of the machine that leaves no more; none: the adapter's configuration does.
+        limit: Option<String>,
     },
     /// The link cannot be had.
     #[error("{0}")]
@@ -263,6 +265,15 @@ pub enum Output {
     HangUp {
         /// Whose.
         client: ClientId,
+    },
+    /// Adapters have died of a connection: it is not opened again. People are to hear of it.
+    LeftOut {
+        /// Where it was, with its interface's name.
+        address: Address,
+        /// The user it belonged to.
+        uid: u32,
+        /// How many adapters died in a row.
+        deaths: u32,
     },
     /// A permanent connection is gone that nobody deleted: it could not be opened again. The server
     /// does not ask for it once more; whoever had it added may.

@@ -45,7 +45,9 @@ impl<B: Bugs> Server<B> {
                 self.begin(number, Stage::Detaching, ask);
             }
             Step::Remove => self.remove(number),
-            Step::Attach | Step::Open(_) | Step::OpenAtHome if self.home.is_none() => {
+            Step::Attach | Step::Open(_) | Step::OpenAtHome
+                if self.home.is_none() || self.reopening.holds(number) =>
+            {
                 self.resume_waiting(number);
             }
             Step::Attach => {
@@ -455,6 +457,7 @@ impl<B: Bugs> Server<B> {
     pub(super) fn find_adapter(&mut self) {
         self.home = Some(Home::None);
         self.find_links();
+        self.begin_reopening();
         self.work.settle.extend(self.connections.keys());
     }
 }

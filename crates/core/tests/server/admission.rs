@@ -1,8 +1,11 @@
 //! What is promised, what is refused, and what is offered instead.
 
+use std::collections::BTreeMap;
+
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage, VERSION,
+    Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage,
+    VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -605,4 +608,71 @@ fn best_effort_of_libatm_opens_or_is_refused_for_its_reason() {
         world.hang_up(client);
     }
     assert_eq!(named, 10);
+}
+
+/// What the machine leaves counts where it is less than the configuration, also as it changes; what
+/// is promised already stays.
+#[test]
+fn the_least_of_the_configuration_and_the_machine_is_promised_and_a_refusal_names_it() {
+    let mut config = config();
+    config.admission.quota = Quota::NONE;
+    config.limits.clients = 1_000;
+    config.limits.clients_per_user = 1_000;
+    let by = "memory.max of /group is 1000";
+    let small = "cbr:pcr=100,max_sdu=40";
+    let bound = |world: &mut World, resource, capacity| {
+        let bound = Bound {
+            capacity,
+            by: by.to_owned(),
+        };
+        let bounds = BTreeMap::from([(resource, bound)]);
+        world.server.handle_bounds(world.now, bounds);
+        world.drain();
+    };
+    let all = config.admission.clone();
+    for (resource, configured, less) in [
+        (Resource::Memory, all.memory, 4 << 20),
+        (Resource::AdapterCpu, all.adapter_ppm.into(), 20_000),
+        (Resource::Connections, all.connections.into(), 3),
+    ] {
+        let (mut world, root) = World::with_wan(config.clone());
+        let info = |world: &mut World| {
+            let Ok(Confirm::Resources(all)) = world.done(root, Request::Resources) else {
+                panic!("they are listed");
+            };
+            let info = all.into_iter().find(|info| info.resource == resource);
+            info.expect("it is listed")
+        };
+        bound(&mut world, resource, configured);
+        assert_eq!(
+            info(&mut world).limit,
+            None,
+            "the configuration has no more"
+        );
+        bound(&mut world, resource, less);
+        let (full, client) = fill(&mut world, 1, "cbr:pcr=2000,max_sdu=9180");
+        assert_eq!((full.resource, full.quota), (resource, None));
+        assert_eq!(full.limit.as_deref(), Some(by));
+        assert!(full.to_string().contains(by), "{full}");
+        if let Some(offer) = full.offer {
+            world
+                .open(client, 900, &offer)
+                .expect("an offer is admitted");
+        }
+        let filled = info(&mut world);
+        assert!(filled.reserved <= filled.capacity && filled.capacity <= less);
+        assert_eq!(filled.limit.as_deref(), Some(by));
+        // It shrinks below what is promised, which stays.
+        let promised = world.promised();
+        bound(&mut world, resource, 1);
+        assert_eq!(world.promised(), promised);
+        assert_eq!(info(&mut world).reserved, filled.reserved);
+        let client = world.hello(user(1));
+        assert_eq!(shortage(world.open(client, 901, small)).free, 0);
+        // It grows again.
+        bound(&mut world, resource, configured);
+        world
+            .open(client, 901, "ubr:max_sdu=40")
+            .expect("there is room");
+    }
 }

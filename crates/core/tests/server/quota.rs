@@ -215,6 +215,7 @@ fn a_user_at_its_quota_does_not_hinder_another() {
         free: 0,
         quota: Some(11),
         offer: None,
+        limit: None,
     };
     assert_eq!((opened, &full), (2, &expected));
     let text = "not enough connections: 1 connections needed, 0 free in the quota of user 11";

@@ -662,3 +662,160 @@ fn nonsense_that_is_taken_up_is_closed() {
     assert_eq!(world.server.poll_output(), None);
     assert_eq!(world.promised(), before);
 }
+
+/// The first ask for each VC that a new adapter gets, in order.
+fn opened_in_order(world: &mut World) -> Vec<u16> {
+    let mut order = Vec::new();
+    while let Some((_, ask)) = world.asks.front() {
+        if let AdapterAsk::Open { request, .. } = ask {
+            order.push(request.address.vci());
+        }
+        world.answer(0);
+    }
+    order
+}
+
+#[test]
+fn guarantees_are_open_again_first_and_permanent_connections_before_others() {
+    let (mut world, root) = World::with_wan(config());
+    world.opened(user(1), 100, "ubr:max_sdu=1500");
+    world.opened(user(1), 101, CBR);
+    for (vci, contract) in [(102, "ubr:max_sdu=1500"), (103, CBR)] {
+        let add = Request::Add(open(vci, contract));
+        world.done(root, add).expect("added");
+    }
+    world.opened(user(1), 104, CBR);
+    world.lose_adapter();
+    world.find_adapter();
+    let order = opened_in_order(&mut world);
+    let at = |vci| {
+        order
+            .iter()
+            .position(|one| *one == vci)
+            .expect("it is open")
+    };
+    // Of what is guaranteed, who has an application at first waits for no other's.
+    assert!(
+        at(101) < at(104) && at(103) < at(102) && at(104) < at(100),
+        "{order:?}"
+    );
+    assert_eq!(order.len(), 5);
+}
+
+/// One connection has each adapter die as soon as it is open: it alone is left out, the others are
+/// open again after each death but for those that are suspected with it.
+#[test]
+fn what_kills_adapters_is_left_out_by_name_and_nothing_else() {
+    for killer in [100, 107, 115] {
+        for permanent in [false, true] {
+            let (mut world, root) = World::with_wan(config());
+            let mut clients = Vec::new();
+            for vci in 100..116 {
+                let contract = ["ubr:max_sdu=1500", CBR][usize::from(vci % 2 == 0)];
+                if permanent && vci == killer {
+                    let add = Request::Add(open(vci, contract));
+                    world.done(root, add).expect("added");
+                } else {
+                    let uid = 1 + u32::from(vci % 2);
+                    clients.push((vci, world.opened(user(uid), vci, contract)));
+                }
+            }
+            let later = |world: &mut World| {
+                world.now = world.now.plus_ns(1_000_000_000);
+                world.server.handle_deadline(world.now);
+                world.drain();
+            };
+            later(&mut world);
+            let mut deaths = 0;
+            world.lose_adapter();
+            world.find_adapter();
+            loop {
+                world.finish();
+                let mut open = world.adapter.vcs.values();
+                if open.any(|kept| kept.request.address.vci() == killer) {
+                    deaths += 1;
+                    assert!(deaths < 12, "{killer} goes on killing");
+                    world.lose_adapter();
+                    world.find_adapter();
+                } else if world.server.next_deadline().is_none() {
+                    break;
+                } else {
+                    later(&mut world);
+                }
+            }
+            assert!(deaths <= 8, "{deaths} deaths");
+            for (vci, client) in clients {
+                let told = world.indications(client);
+                let ended = (0, Indication::Ended(EndReason::NotReopened));
+                assert_eq!(told.contains(&ended), vci == killer, "{vci}: {told:?}");
+            }
+            let named = format!("wan.0.{killer}");
+            let notes = world.notes();
+            assert!(notes.iter().any(|note| note.contains(&named)), "{notes:?}");
+            assert_eq!(notes.len(), 1);
+            if permanent {
+                assert!(matches!(world.lost[..], [(_, 0, Refused::LeftOut { .. })]));
+            }
+        }
+    }
+}
+
+/// Who kills adapters now and then, as people do, has no connection left out.
+#[test]
+fn adapters_that_die_of_something_else_cost_nobody_a_connection() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    for _ in 0..10 {
+        world.lose_adapter();
+        world.find_adapter();
+        world.finish();
+        world.now = world.now.plus_ns(1_000_000_000);
+    }
+    assert_eq!(world.adapter.vcs.len(), 1);
+    let told = world.indications(client);
+    assert!(
+        told.iter()
+            .all(|(_, told)| matches!(told, Indication::Reopened(_)))
+    );
+}
+
+/// The memory of the adapter that died is let go of by and by.
+#[test]
+fn what_there_is_no_memory_for_yet_is_asked_for_again() {
+    for comes in [true, false] {
+        let (mut world, _) = World::with_wan(config());
+        let client = world.opened(user(1), 100, CBR);
+        world.lose_adapter();
+        world.find_adapter();
+        let began = world.now;
+        loop {
+            while !world.asks.is_empty() {
+                let (_, ask) = &world.asks[0];
+                let later = world.now >= began.plus_ns(3_000_000_000);
+                if matches!(ask, AdapterAsk::Open { .. }) && !(comes && later) {
+                    world.refuse_next = Some(AdapterRefusal::Memory {
+                        needed: 5,
+                        free: 3,
+                        limit: Some("memory.max of /a is 100".to_owned()),
+                    });
+                }
+                world.answer(0);
+            }
+            let Some(next) = world.server.next_deadline() else {
+                break;
+            };
+            assert!(next > world.now, "it would not end");
+            world.now = next;
+            world.server.handle_deadline(next);
+            world.drain();
+        }
+        let told = world.indications(client);
+        match (comes, &told[..]) {
+            (true, [(0, Indication::Reopened(_))]) => assert_eq!(world.adapter.vcs.len(), 1),
+            (false, [(0, Indication::Ended(EndReason::NotReopened))]) => {
+                assert!(world.now.since_ns(began) <= 11_000_000_000);
+            }
+            _ => panic!("{comes}: {told:?}"),
+        }
+    }
+}

@@ -286,8 +286,8 @@ impl Storm {
         if self.away {
             self.world.find_adapter();
             self.away = false;
-            self.world.finish();
         }
+        self.world.outlive();
         for (client, waiting) in &self.world.unconfirmed {
             assert!(
                 waiting.is_empty(),

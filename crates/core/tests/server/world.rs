@@ -423,6 +423,7 @@ impl World {
                     self.unconfirmed.remove(&client);
                     self.hung_up.insert(client);
                 }
+                Output::LeftOut { .. } => {}
                 Output::Lost {
                     address,
                     uid,
@@ -480,6 +481,26 @@ impl World {
             .entry(client)
             .or_default()
             .push_back((message, enclosed));
+    }
+
+    /// Answers everything, and lets the time pass that the server waits for.
+    pub(crate) fn outlive(&mut self) {
+        self.finish();
+        while let Some(next) = self.server.next_deadline() {
+            self.now = next;
+            self.server.handle_deadline(next);
+            self.drain();
+            self.finish();
+        }
+    }
+
+    /// What the server says of itself to who comes now.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        let client = self.connect(ROOT);
+        match self.done(client, Request::Hello { version: VERSION }) {
+            Ok(Confirm::Hello { notes, .. }) => notes,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Answers the `at`th of what was asked.

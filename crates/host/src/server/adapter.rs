@@ -160,6 +160,11 @@ impl AdapterSide {
         self.begin_link();
     }
 
+    /// Answers in place of the adapter, which is not asked.
+    pub(super) fn refuse(&mut self, ticket: Ticket, refusal: AdapterRefusal) {
+        self.told.push_back(Told::Answer(ticket, Err(refusal)));
+    }
+
     /// Has the adapter keep descriptors, and what they are.
     pub(super) fn keep(
         &mut self,
@@ -600,7 +605,11 @@ fn refusal(error: ControlError) -> AdapterRefusal {
     match error {
         ControlError::Refused(Refusal::NoReturn) => AdapterRefusal::NoReturn,
         ControlError::Refused(refusal) => AdapterRefusal::Refused(refusal),
-        ControlError::MemoryExhausted { needed, free } => AdapterRefusal::Memory { needed, free },
+        ControlError::MemoryExhausted { needed, free } => AdapterRefusal::Memory {
+            needed,
+            free,
+            limit: None,
+        },
         // Whoever hears it says who refused.
         ControlError::Kernel(reason) => AdapterRefusal::Other(reason),
         other => AdapterRefusal::Other(other.to_string()),

@@ -12,8 +12,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
-    ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Server, ServerConfig,
-    TakenUp,
+    ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused, Server,
+    ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +25,7 @@ use super::adapter::{AdapterSide, Told};
 use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
 use super::descriptors::Descriptors;
+use super::limits::Gate;
 use super::listener::Listener;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
@@ -68,6 +69,8 @@ pub(super) struct Daemon {
     laws: Laws,
     server: Server,
     adapter: AdapterSide,
+    /// What the machine leaves for it.
+    gate: Gate,
     /// What the adapter that was taken up said of itself.
     taken_up: Option<Box<Hello>>,
     applications: Applications,
@@ -143,6 +146,7 @@ impl Daemon {
             losses: losses::Losses::default(),
             parting: Vec::new(),
             adapter,
+            gate: Gate::new(places.cpus()),
             taken_up: None,
             listener,
             signals,
@@ -297,7 +301,10 @@ impl Daemon {
     /// Does one thing; an application that does not take what it is sent.
     fn carry_out(&mut self, output: Output) -> Option<ClientId> {
         match output {
-            Output::Adapter { ticket, ask } => self.adapter.ask(ticket, ask),
+            Output::Adapter { ticket, ask } => match self.gate.admits(ticket, &ask) {
+                Ok(()) => self.adapter.ask(ticket, ask),
+                Err(refusal) => self.adapter.refuse(ticket, refusal),
+            },
             Output::Client {
                 client: Applications::OPERATOR,
                 message,
@@ -337,6 +344,16 @@ impl Daemon {
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
+            Output::LeftOut {
+                address,
+                uid,
+                deaths,
+            } => {
+                let why = Refused::LeftOut { deaths };
+                self.say(&format!(
+                    "connection {address} of user {uid} is left out: {why}"
+                ));
+            }
             Output::Lost {
                 address,
                 uid,
@@ -407,6 +424,7 @@ impl Daemon {
         match told {
             Told::Ready(hello) => {
                 self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
+                self.look_at_limits();
                 self.server.handle_adapter_ready(now);
                 self.operator.finds_adapter();
             }
@@ -417,6 +435,8 @@ impl Daemon {
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
                 self.taken_up = Some(hello);
+                self.gate.hurry();
+                self.look_at_limits();
                 let clients = self.applications.clients();
                 clients
                     .into_iter()
@@ -425,7 +445,10 @@ impl Daemon {
                 self.resume_workers();
             }
             Told::LetGo(number) => self.workers.stop(number),
-            Told::Answer(ticket, answer) => self.server.handle_answer(now, ticket, answer),
+            Told::Answer(ticket, answer) => {
+                self.gate.answered(ticket);
+                self.server.handle_answer(now, ticket, answer);
+            }
             Told::State(state) => {
                 self.server.handle_report(now, &state);
                 self.counters.0.show(now, self.server.connections());
@@ -452,6 +475,7 @@ impl Daemon {
                     _ => (self.respawn_ns * 2).clamp(first, last),
                 };
                 self.respawn = Some(now.plus_ns(self.respawn_ns));
+                self.gate.lost();
                 self.server.handle_adapter_lost(now);
             }
         }
@@ -511,6 +535,7 @@ impl Daemon {
             self.applications.forget_what_is_read();
             let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
             self.judge_silence(unanswered_ns);
+            self.look_at_limits();
         }
         if self.respawn.is_some_and(|due| due <= self.now) {
             self.respawn = None;
@@ -522,6 +547,18 @@ impl Daemon {
                 self.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
             }
         }
+    }
+
+    /// Looks what the machine leaves to promise, now and then, and tells what counts.
+    fn look_at_limits(&mut self) {
+        if let Some(bounds) = self.gate.look(self.now, self.server.memory_held()) {
+            self.server.handle_bounds(self.now, bounds);
+        }
+        let resources = self.server.admission().resources(|_| None);
+        for news in self.gate.news(&resources) {
+            self.say(&news);
+        }
+        self.settle();
     }
 
     fn serve_as_usual(&self) {
@@ -617,6 +654,8 @@ impl Daemon {
             .for_each(|client| self.tell_groups(client));
         next.notes = self.all_notes();
         self.server.handle_config(self.now, next);
+        self.gate.hurry();
+        self.look_at_limits();
         self.operator.change(config);
     }
 

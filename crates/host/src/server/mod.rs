@@ -19,6 +19,7 @@ mod config;
 mod daemon;
 mod descriptors;
 mod foresight;
+mod limits;
 mod link;
 mod links;
 mod listener;

@@ -139,7 +139,12 @@ impl Operator {
         if asked.any(|asked| *asked == request) {
             return None;
         }
-        self.is_refused(request, why.to_string())
+        let said = self.is_refused(request, why.to_string());
+        if matches!(why, Refused::LeftOut { .. }) {
+            // Asked for again it would kill again; it is, as the configuration is read again.
+            self.refused.pop_back();
+        }
+        said
     }
 
     /// Whether all is asked, and confirmed or refused.

@@ -120,6 +120,11 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
 }
 
 impl Places {
+    /// How many CPUs this process may use; 0 if the kernel does not say.
+    pub(super) fn cpus(&self) -> usize {
+        self.cpus.count()
+    }
+
     /// Has the calling thread do its duty on other CPUs than the adapter's.
     pub(super) fn duty(&self, duty: Duty, adapter: Option<usize>) -> ThreadScheduling {
         take_duty(duty, &self.cpus, adapter)

@@ -153,6 +153,7 @@ mod tests {
             free: 1,
             quota: None,
             offer: None,
+            limit: None,
         };
         let contract = Refused::Contract {
             at: 0,

@@ -259,6 +259,7 @@ examples! { Refused:
         r#"{"contract":{"at":4,"reason":"expected a number"}}"#;
     "unsupported", Self::Unsupported(_),
         r#"{"unsupported":"a connection keeps its AAL and its directions"}"#;
+    "left_out", Self::LeftOut { .. }, r#"{"left_out":{"deaths":4}}"#;
     "bad_message", Self::BadMessage(_), r#"{"bad_message":"no such Indication"}"#;
     "hello_first", Self::HelloFirst, r#""hello_first""#;
     "version", Self::Version { .. }, r#"{"version":{"speaks":3}}"#;

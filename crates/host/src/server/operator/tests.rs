@@ -365,3 +365,20 @@ fn of_many_that_are_refused_some_are_asked_again_at_a_time() {
     assert_eq!(refuse(1_000), (32, 0, Some(at_ms(1_010))));
     assert_eq!(refuse(1_010), (28, 0, Some(at_ms(3_010))));
 }
+
+#[test]
+fn what_was_left_out_is_asked_for_as_the_configuration_is_read_again_and_not_before() {
+    let mut operator = Operator::new(with_connections(&[1]));
+    operator.begin();
+    assert_eq!(asked(&mut operator, 0, None).len(), 2);
+    let why = Refused::LeftOut { deaths: 4 };
+    let told = operator.loses(&permanent(1).address, &why);
+    let told = told.expect("people hear of it");
+    assert!(told.contains("4 adapters"), "{told}");
+    assert_eq!(operator.news(), Some(format!("missing: {told}")));
+    operator.finds_adapter();
+    assert_eq!(asked(&mut operator, 60_000, None), []);
+    assert_eq!(operator.next_deadline(), None);
+    operator.change(with_connections(&[1]));
+    assert_eq!(asked(&mut operator, 61_000, None).len(), 1);
+}

@@ -187,7 +187,10 @@ impl Terminal {
                     Output::Client {
                         client, message, ..
                     } => self.heard.push_back((client, message)),
-                    Output::Keep { .. } | Output::HangUp { .. } | Output::Lost { .. } => {}
+                    Output::Keep { .. }
+                    | Output::HangUp { .. }
+                    | Output::Lost { .. }
+                    | Output::LeftOut { .. } => {}
                 }
             }
             let Some((ticket, ask)) = self.asks.pop_front() else {

@@ -368,6 +368,7 @@ fn reason(refused: &Refused) -> &'static str {
         Refused::Reserved { .. } => "reserved",
         Refused::AddressBlocks { .. } => "address_blocks",
         Refused::Adapter(_) => "adapter",
+        Refused::LeftOut { .. } => "left_out",
         Refused::AdapterAway => "adapter_away",
         Refused::Kernel(_) => "kernel",
         Refused::NoReturn => "no_return",

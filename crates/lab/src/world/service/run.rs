@@ -356,7 +356,7 @@ impl World {
                 self.post(host, to_client(client), Parcel::HungUp);
             }
             // No configuration names any.
-            Output::Lost { .. } => {}
+            Output::Lost { .. } | Output::LeftOut { .. } => {}
         }
     }
 

@@ -91,6 +91,11 @@ fn people(stats: &Stats) -> String {
         ]
     }));
     text += &format!("\n{}\n", table(&rows));
+    let limits = stats.resources.iter().filter_map(|info| {
+        let limit = info.limit.as_ref()?;
+        Some(format!("limit: {}: {limit}\n", info.resource))
+    });
+    text.extend(limits);
     let head = [
         "interface",
         "connections",

@@ -499,6 +499,7 @@ mod tests {
                 capacity: 3,
                 reserved: 2,
                 expected: 1,
+                limit: None,
             }],
             adapter: AdapterInfo {
                 seen_ns: Some(1),

@@ -1,0 +1,152 @@
+//! What stands between the server's decisions and the kernel's: no memory is asked for that a
+//! control group has no room for, whatever is under way, kept mapped, or had twice for a moment.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cellgate_core::Time;
+use cellgate_core::ring::AttachmentGeometry;
+use cellgate_core::server::{AdapterAsk, AdapterRefusal, Bound, Resource, ResourceInfo, Ticket};
+
+use super::{Machine, Room};
+
+/// From one look at the limits to the next.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// What is asked of the adapter's memory.
+pub(in crate::server) struct Gate {
+    machine: Machine,
+    /// What was left at the last look, less what was asked for since; none: there is no limit.
+    room: Option<Room>,
+    /// What was asked for and is not answered: the kernel may have charged it or not.
+    asked: BTreeMap<Ticket, u64>,
+    known: BTreeMap<Resource, Bound>,
+    next_look: Time,
+    /// The limits that people were told of.
+    told: BTreeMap<Resource, String>,
+}
+
+impl Gate {
+    /// Of this machine; `cpus` are this process's.
+    pub(in crate::server) fn new(cpus: usize) -> Self {
+        Self::at(Path::new("/"), cpus)
+    }
+
+    pub(super) fn at(root: &Path, cpus: usize) -> Self {
+        Self {
+            machine: Machine::at(root, cpus),
+            room: None,
+            asked: BTreeMap::new(),
+            known: BTreeMap::new(),
+            next_look: Time::ZERO,
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Has the next look be at once.
+    pub(in crate::server) fn hurry(&mut self) {
+        self.next_look = Time::ZERO;
+    }
+
+    /// Looks at the limits if it is time; what there is of resources where connections have `held`
+    /// octets, if that is news.
+    pub(in crate::server) fn look(
+        &mut self,
+        now: Time,
+        held: u64,
+    ) -> Option<BTreeMap<Resource, Bound>> {
+        if now < self.next_look {
+            return None;
+        }
+        self.next_look = now.plus_ns(LOOK_NS);
+        self.machine.look();
+        self.measure();
+        let bounds = self.machine.bounds(held);
+        if bounds == self.known {
+            return None;
+        }
+        self.known.clone_from(&bounds);
+        Some(bounds)
+    }
+
+    fn measure(&mut self) {
+        let asked = self.asked.values().sum::<u64>();
+        self.room = self.machine.memory();
+        if let Some(room) = &mut self.room {
+            room.free = room.free.saturating_sub(asked);
+        }
+    }
+
+    /// Whether there is room for what is asked under `ticket`.
+    pub(in crate::server) fn admits(
+        &mut self,
+        ticket: Ticket,
+        ask: &AdapterAsk,
+    ) -> Result<(), AdapterRefusal> {
+        let needed = octets(ask);
+        if needed == 0 {
+            return Ok(());
+        }
+        if self.room.as_ref().is_some_and(|room| room.free < needed) {
+            self.measure();
+        }
+        if let Some(room) = &mut self.room {
+            if room.free < needed {
+                return Err(AdapterRefusal::Memory {
+                    needed,
+                    free: room.free,
+                    limit: Some(room.limit.to_string()),
+                });
+            }
+            room.free -= needed;
+        }
+        self.asked.insert(ticket, needed);
+        Ok(())
+    }
+
+    /// What was asked under this ticket is made, or will not be.
+    pub(in crate::server) fn answered(&mut self, ticket: Ticket) {
+        self.asked.remove(&ticket);
+    }
+
+    /// The adapter is gone, and with it what it was asked.
+    pub(in crate::server) fn lost(&mut self) {
+        self.asked.clear();
+        self.hurry();
+    }
+
+    /// What to tell people of the limits that count: where one does that did not, or does no more.
+    pub(in crate::server) fn news(&mut self, resources: &[ResourceInfo]) -> Vec<String> {
+        let of_machine = resources.iter().filter(|info| info.interface.is_none());
+        let changed =
+            of_machine.filter(|info| self.told.get(&info.resource) != info.limit.as_ref());
+        let changed: Vec<_> = changed.collect();
+        let mut news = Vec::new();
+        for info in changed {
+            let (resource, capacity) = (info.resource, info.capacity);
+            let limit = info.limit.as_deref().unwrap_or("as configured");
+            let unit = resource.unit();
+            news.push(format!(
+                "{resource}: {capacity} {unit} to promise ({limit})"
+            ));
+            match &info.limit {
+                Some(limit) => self.told.insert(resource, limit.clone()),
+                None => self.told.remove(&resource),
+            };
+        }
+        news
+    }
+}
+
+/// Octets of new memory that an ask takes.
+fn octets(ask: &AdapterAsk) -> u64 {
+    match ask {
+        AdapterAsk::Attach { sizes, .. } => {
+            let geometry = AttachmentGeometry::new(*sizes).ok();
+            geometry.map_or(0, |of| of.from_adapter_len() + of.from_client_len()) as u64
+        }
+        AdapterAsk::Open { record, .. } => record.demand.memory,
+        AdapterAsk::Modify { sizes, record, .. } => sizes.map_or(0, |_| record.demand.memory),
+        _ => 0,
+    }
+}
