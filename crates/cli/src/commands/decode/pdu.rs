@@ -3,7 +3,7 @@
 use std::iter;
 
 use cellgate_core::contract::aal5_cells;
-use cellgate_core::wire::{PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
+use cellgate_core::wire::{PAYLOAD_LEN, Sender, TRAILER_LEN, Trailer, VpiVci};
 use cellgate_simd::{Fold, Kernel, RESIDUE, with_features};
 
 use super::held::Held;
@@ -101,7 +101,8 @@ pub(super) struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Path {
     Interface(u32),
-    Label(u32),
+    /// A pseudowire: whose, and its label.
+    Label(Sender, u32),
 }
 
 /// PDUs in progress.

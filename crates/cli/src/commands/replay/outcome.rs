@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::{Aal, DiscardCounts, VcStats};
 use serde::Serialize;
 
+use super::contract::Tolerance;
 use super::host::Host;
 use super::survey::Survey;
 use super::train::{Shunter, Skipped};
@@ -22,6 +23,10 @@ pub(super) struct Outcome {
     /// Records captured before one that stands in front of them.
     time_steps_back: u64,
     elapsed_ns: u64,
+    /// How early cells may be where a contract does not say it.
+    cdvt_ns: u64,
+    /// Cells that may come at once.
+    clump_cells: u16,
     vcs: Vec<VcOutcome>,
     /// The capture names more VCs than were opened.
     vcs_cut: bool,
@@ -43,6 +48,7 @@ struct VcOutcome {
     vci: u16,
     aal: &'static str,
     aal_guessed: bool,
+    cdvt_ns: Option<u64>,
     cells_received: u64,
     cells_delivered: u64,
     cells_answered: u64,
@@ -69,6 +75,7 @@ impl Outcome {
         host: &mut Host,
         survey: &Survey,
         shunter: &Shunter,
+        tolerance: Tolerance,
         records_broken: u64,
     ) -> anyhow::Result<Self> {
         let state = host.state()?;
@@ -95,6 +102,7 @@ impl Outcome {
             vci: vc.address.vci(),
             aal: name(vc.aal),
             aal_guessed: vc.aal_guessed,
+            cdvt_ns: vc.cdvt_ns,
             cells_received: info.stats.cells_received,
             cells_delivered: info.stats.cells_delivered,
             cells_answered: info.stats.cells_answered,
@@ -111,6 +119,8 @@ impl Outcome {
             records_skipped: shunter.skipped,
             time_steps_back: host.steps_back,
             elapsed_ns: host.elapsed_ns(),
+            cdvt_ns: tolerance.cdvt_ns,
+            clump_cells: tolerance.clump_cells,
             vcs: vcs.collect(),
             vcs_cut: survey.is_cut(),
             cells_received: stats.cells_received,
@@ -166,7 +176,25 @@ impl Outcome {
         if !of_no_vc.is_empty() {
             text += &format!("cells of no VC discarded: {}\n", list(&of_no_vc));
         }
-        text + &self.records_text()
+        text + &self.tolerance_text() + &self.records_text()
+    }
+
+    /// What was tolerated, if anything was policed.
+    fn tolerance_text(&self) -> String {
+        let policed = self.vcs.iter().filter_map(|vc| Some((vc, vc.cdvt_ns?)));
+        let all: Vec<_> = policed.collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        let others = all.iter().filter(|(_, cdvt_ns)| *cdvt_ns != self.cdvt_ns);
+        let others = others
+            .map(|(vc, cdvt_ns)| format!("; {}.{}: {cdvt_ns} ns by its contract", vc.vpi, vc.vci));
+        format!(
+            "policed with a CDVT of {} ns and clumps of {} cells{}\n",
+            self.cdvt_ns,
+            self.clump_cells,
+            others.collect::<String>()
+        )
     }
 
     fn total(&self) -> [String; 9] {
@@ -208,6 +236,9 @@ impl Outcome {
             (skipped.no_address, "of no known VC"),
             (skipped.aal2, "packets of AAL2"),
             (skipped.no_pseudowire, "without a pseudowire"),
+            (skipped.control_channel, "of a control channel"),
+            (skipped.out_of_order, "twice or out of order"),
+            (skipped.damaged, "marked as damaged (rx error)"),
         ];
         for (n, why) in skipped.iter().filter(|(n, _)| *n > 0) {
             text += &format!("; {n} not replayed: {why}");
