@@ -8,10 +8,10 @@ use std::process::Command;
 use cellgate_capture::{Direction, Item, Link, Packet, PcapngWriter, Recorder, SduKind};
 use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_core::wire::pseudowire::{SduHeader, Sequence};
-use cellgate_core::wire::{SarPdu, SegmentType, hec};
+use cellgate_core::wire::{Framing, SarPdu, SegmentType, hec};
 use common::{
-    START_NS, address, cells, ethernet_ping, eyesdn, hex, llc_ping, mpls_frame, oam, pdu, ping,
-    pseudowire_packets, recorded,
+    START_NS, address, cells, ethernet_ping, eyesdn, frames_around, hex, llc_ping, mpls_frame, oam,
+    pdu, ping, pseudowire_packets, recorded,
 };
 
 /// A folder of its own for the files of one test.
@@ -487,6 +487,31 @@ fn inatmarp(folder: &Folder) {
     assert_eq!(found, ["8 10.0.0.1", "9 10.0.0.2 10.0.0.1"]);
 }
 
+/// The same pseudowire in every frame that is read: tshark sees its label and its two cells.
+fn frames(folder: &Folder) {
+    let mut file = PcapngWriter::new(Vec::new(), "test").unwrap();
+    let mut frames = frames_around();
+    // tshark has no name for link type 219.
+    frames.retain(|(_, framing, _)| *framing != Framing::Mpls);
+    for (i, (name, framing, octets)) in frames.iter().enumerate() {
+        let interface = file.interface(Link::Frames(*framing), name).unwrap();
+        let packet = Packet {
+            time_ns: START_NS + i as u64,
+            direction: Direction::Receive,
+            octets,
+            missing: 0,
+            comment: None,
+        };
+        file.packet(interface, packet).unwrap();
+    }
+    let path = folder.write("frames.pcapng", &file.finish().unwrap());
+    let found = fields(&path, &["mpls.label", "pw.atm.n1_nocw.cells", "atm.vci"]);
+    for ((name, ..), found) in frames.iter().zip(&found) {
+        assert_eq!(found, "1001 2 100,100", "{name}");
+    }
+    assert_eq!(found.len(), frames.len());
+}
+
 #[test]
 fn tshark_agrees() {
     if !is_installed("tshark") {
@@ -499,6 +524,7 @@ fn tshark_agrees() {
     a_wrong_crc(&folder);
     sdus(&folder);
     pseudowires(&folder);
+    frames(&folder);
     short_sdus(&folder);
     aal34(&folder);
     inatmarp(&folder);

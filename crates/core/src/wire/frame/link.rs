@@ -107,8 +107,10 @@ impl<'a> Search<'a, '_> {
     }
 
     pub(super) fn ppp(&mut self) -> Result<Layer, MplsFrameError> {
-        if self.rest.octets.starts_with(&[0xff, 0x03]) {
-            self.rest.skip(2, "PPP")?;
+        match self.rest.octets {
+            [0xff, 0x03, ..] => self.rest.skip(2, "PPP")?,
+            [0xff] => return Err(MplsFrameError::TooShort("PPP")),
+            _ => {}
         }
         // A protocol below 256 may be sent as one octet (RFC 1661 section 6.5): it is odd then.
         let [first] = *self.rest.take("PPP")?;
