@@ -150,6 +150,7 @@ fn what_the_card_says_of_a_record_is_told_and_not_trusted() {
     );
     let outcome = replay(&[], &file);
     assert_eq!(outcome["records_skipped"]["damaged"], 2);
+    assert_eq!(outcome["lost"], json!({ "records": 8, "packets": 0 }));
     assert_eq!(
         (&outcome["pdus_delivered"], &outcome["cells_received"]),
         (&json!(2), &json!(2))
@@ -312,6 +313,7 @@ fn numbers_of_a_pseudowire_are_judged_as_a_receiver_does() {
     assert_eq!(verdicts, wanted);
     let outcome = replay(&args, &file);
     assert_eq!(outcome["records_skipped"]["out_of_order"], 2);
+    assert_eq!(outcome["lost"], json!({ "records": 0, "packets": 3 }));
     assert_eq!(outcome["pdus_delivered"], 5);
 }
 

@@ -67,13 +67,13 @@ impl Pcapng {
                 return Err(Fault::Lost(offset, Reason::Truncated { wanted, found }));
             };
             let (kind, len) = ([*k0, *k1, *k2, *k3], [*l0, *l1, *l2, *l3]);
-            if u32::from_be_bytes(kind) == SECTION_HEADER {
-                if let Err(fault) = self.start_section(input) {
-                    return match fault {
-                        Unstarted::Io(error) => Err(Fault::Io(error)),
-                        Unstarted::Broken(reason) => self.lost(input, offset, reason),
-                    };
-                }
+            if u32::from_be_bytes(kind) == SECTION_HEADER
+                && let Err(fault) = self.start_section(input)
+            {
+                return match fault {
+                    Unstarted::Io(error) => Err(Fault::Io(error)),
+                    Unstarted::Broken(reason) => self.lost(input, offset, reason),
+                };
             }
             let kind = self.order.u32(kind);
             let len = self.order.u32(len);

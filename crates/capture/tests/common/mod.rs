@@ -490,6 +490,22 @@ pub(crate) fn frames_around() -> Vec<(&'static str, Framing, Vec<u8>)> {
             Cooked2,
             over(&format!("8847 {cooked2}"), &labelled),
         ),
+        (
+            "sll with snap",
+            Cooked,
+            over(&format!("{cooked} 0004 aaaa03000000 0800"), &in_udp),
+        ),
+        (
+            "snap over ethernet",
+            Ethernet,
+            [
+                hardware.clone(),
+                (in_udp.len() as u16 + 8).to_be_bytes().to_vec(),
+                hex("aaaa03000000 0800"),
+                in_udp.clone(),
+            ]
+            .concat(),
+        ),
         ("raw ip", Ip, in_udp.clone()),
         ("raw ipv6", Ip, ipv6(17, &in_udp6)),
         ("null", Loopback, over("02000000", &in_udp)),

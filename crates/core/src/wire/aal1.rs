@@ -99,7 +99,7 @@ impl Aal1Sequence {
     /// one another are believed.
     pub fn receive(&mut self, sc: u8) -> Aal1Place {
         let sc = sc & 7;
-        let next = sc + 1 & 7;
+        let next = (sc + 1) & 7;
         let expected = match self.instead.take() {
             Some(instead) if instead == sc => sc,
             _ => self.expected.unwrap_or(sc),

@@ -30,9 +30,9 @@ use source::Source;
 /// Print what is in a capture, one line for each cell or PDU.
 ///
 /// Reads pcapng, pcap, ERF and EyeSDN files: SunATM, ERF, classical IP and RFC 2684, and
-/// pseudowires in Ethernet (with VLAN tags), Linux cooked, raw IP, PPP and loopback frames, by MPLS,
-/// UDP or GRE. The cells of AAL5 and AAL3/4, and of AAL2, are also put together: a line tells of each
-/// PDU or packet. A broken record is named and the rest is read; then the exit code is 1.
+/// pseudowires over Ethernet (with VLAN tags), Linux cooked frames, raw IP, PPP and loopback, in
+/// MPLS, UDP or GRE. The cells of AAL5 and AAL3/4, and of AAL2, are also put together: a line tells
+/// of each PDU or packet. A broken record is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input

@@ -32,6 +32,14 @@ impl Place {
         matches!(self, Self::Duplicate | Self::OutOfOrder)
     }
 
+    /// Packets that are missing before it.
+    pub(crate) const fn missing(self) -> u64 {
+        match self {
+            Self::InOrder { missing } => missing as u64,
+            _ => 0,
+        }
+    }
+
     /// Says it.
     pub(super) fn describe(self, line: &mut Line) {
         let (word, missing) = match self {

@@ -30,8 +30,9 @@ use twice::Twice;
 /// Send the cells of a capture through an adapter: what a host would have got of them.
 ///
 /// Each VC that the capture names is opened with an idle host behind it, which tolerates what a
-/// daemon does: with AAL3/4 if most of its cells look like that, else with AAL5. SDUs and PDUs are cut into cells; the adapter's clock
-/// is that of the capture. The exit code is 1 if a record was broken.
+/// daemon does: with AAL3/4 if most of its cells look like that, else with AAL5. SDUs and PDUs are
+/// cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record was
+/// broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed

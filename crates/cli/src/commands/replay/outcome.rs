@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::contract::Tolerance;
 use super::host::Host;
 use super::survey::Survey;
-use super::train::{Shunter, Skipped};
+use super::train::{Lost, Shunter, Skipped};
 use crate::output;
 
 /// Counts by reason, without the zeros.
@@ -20,6 +20,7 @@ pub(super) struct Outcome {
     records: u64,
     records_broken: u64,
     records_skipped: Skipped,
+    lost: Lost,
     /// Records captured before one that stands in front of them.
     time_steps_back: u64,
     elapsed_ns: u64,
@@ -117,6 +118,7 @@ impl Outcome {
             records: shunter.records,
             records_broken,
             records_skipped: shunter.skipped,
+            lost: shunter.lost,
             time_steps_back: host.steps_back,
             elapsed_ns: host.elapsed_ns(),
             cdvt_ns: tolerance.cdvt_ns,
@@ -244,6 +246,17 @@ impl Outcome {
             text += &format!("; {n} not replayed: {why}");
         }
         text.push('\n');
+        for (n, what) in [
+            (self.lost.records, "records, by the capture's loss counters"),
+            (
+                self.lost.packets,
+                "packets of pseudowires, by their numbers",
+            ),
+        ] {
+            if n > 0 {
+                text += &format!("lost before they came here: {n} {what}\n");
+            }
+        }
         if self.time_steps_back > 0 {
             let n = self.time_steps_back;
             text += &format!("{n} records are older than one before them: taken to be as old\n");

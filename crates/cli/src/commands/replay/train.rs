@@ -56,6 +56,15 @@ pub(crate) struct Skipped {
     pub(super) damaged: u64,
 }
 
+/// What never came into the capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Lost {
+    /// Records, by the loss counters of the capture.
+    pub(super) records: u64,
+    /// Packets of pseudowires, by their numbers.
+    pub(super) packets: u64,
+}
+
 /// Makes cells of one record after the other: those of an NNI, as pseudowires carry 12 bits of VPI.
 pub(crate) struct Shunter {
     way: Way,
@@ -68,6 +77,7 @@ pub(crate) struct Shunter {
     staging: Vec<u8>,
     pub(super) records: u64,
     pub(super) skipped: Skipped,
+    pub(super) lost: Lost,
 }
 
 impl Shunter {
@@ -81,6 +91,7 @@ impl Shunter {
             staging: Vec::new(),
             records: 0,
             skipped: Skipped::default(),
+            lost: Lost::default(),
         }
     }
 
@@ -98,6 +109,7 @@ impl Shunter {
             skipped.other_way += 1;
             return;
         }
+        self.lost.records = self.lost.records.saturating_add(record.marks.lost_before);
         if record.missing > 0 {
             skipped.not_whole += 1;
             return;
@@ -211,6 +223,7 @@ impl Shunter {
         if opened.place.is_stale() {
             return Err(NoCells::OutOfOrder);
         }
+        self.lost.packets += opened.place.missing();
         let vc = self.vc_of(&opened);
         let packet = opened.packet.map_err(|_| NoCells::Pseudowire)?;
         match packet.content {

@@ -12,6 +12,8 @@ const TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 const PPPOE_DISCOVERY: u16 = 0x8863;
 const PPPOE_SESSION: u16 = 0x8864;
 const BRIDGED: u16 = 0x6558;
+/// What Linux cooked frames have in its place where LLC follows.
+const COOKED_LLC: u16 = 4;
 /// An EtherType below this is a length of 802.3.
 const TYPE_MIN: u16 = 0x0600;
 const FCS_LEN: usize = 4;
@@ -81,6 +83,7 @@ impl<'a> Search<'a, '_> {
             PPPOE_SESSION => Ok(Layer::PppOe),
             PPPOE_DISCOVERY => Err(MplsFrameError::NotRead("PPPoE discovery")),
             BRIDGED => Ok(Layer::Ethernet),
+            COOKED_LLC => Ok(Layer::Snap),
             tag if TAGS.contains(&tag) => {
                 let [_, _, h, l] = *self.rest.take("VLAN")?;
                 match u16::from_be_bytes([h, l]) {
