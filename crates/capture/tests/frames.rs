@@ -123,6 +123,8 @@ fn a_port_that_is_named_is_found_both_ways() {
     }
     let usual = ipv4(17, &udp(50_000, 6_635, &labelled));
     assert!(MplsFrame::find(Framing::Ip, &usual, 0, &[7_001]).is_ok());
+    let back = ipv4(17, &udp(6_635, 50_000, &labelled));
+    assert!(MplsFrame::parse(Framing::Ip, &back).is_ok());
 }
 
 #[test]

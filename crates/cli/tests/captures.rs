@@ -342,6 +342,33 @@ fn each_end_of_a_pseudowire_has_numbers_and_pdus_of_its_own() {
 }
 
 #[test]
+fn a_frame_that_linux_saw_twice_is_no_loss_and_no_duplicate() {
+    let word = |number: u16| [[0, 0], number.to_be_bytes()].concat();
+    let seen = |interface: u8, number: u16, cell: &[u8]| {
+        let mut frame = hex("8847 0000 00000002 0001 00 06 0200000000010000 003ea140");
+        frame[7] = interface;
+        [frame, word(number), cell.to_vec()].concat()
+    };
+    let (first, last) = (cell(false, &[7; 48]), one_cell_pdu());
+    let file = pcap(
+        276,
+        &[
+            seen(2, 1, &first),
+            seen(3, 1, &first),
+            seen(2, 2, &last),
+            seen(3, 2, &last),
+        ],
+    );
+    let lines = decode(&["--pw", "1002=n1-cw"], &file);
+    assert!(
+        !lines.iter().any(|line| line.contains("DUPLICATE")),
+        "{lines:?}"
+    );
+    let pdus = lines.iter().filter(|line| line.starts_with("0.100 pdu 96"));
+    assert_eq!(pdus.count(), 2, "{lines:?}");
+}
+
+#[test]
 fn any_port_is_read_where_the_user_names_it() {
     let packet = [hex("003e9140"), one_cell_pdu()].concat();
     let file = pcap(
@@ -351,7 +378,7 @@ fn any_port_is_read_where_the_user_names_it() {
     let refused = decode(&[], &file);
     assert_eq!(
         refused[0],
-        "- frame 84 no pseudowire: UDP from port 50000 to 7001, not to 6635 \
+        "- frame 84 no pseudowire: UDP from port 50000 to 7001, neither of which is 6635 \
          (--udp-port 7001 reads it)"
     );
     let args = ["--udp-port", "9", "--udp-port", "7001"];

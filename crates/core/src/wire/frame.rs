@@ -114,7 +114,9 @@ pub enum MplsFrameError {
     #[error("address family {0} is neither IPv4 nor IPv6")]
     Family(u32),
     /// UDP between ports that carry no MPLS as far as anybody has said.
-    #[error("UDP from port {source_port} to {destination_port}, not to {MPLS_UDP_PORT}")]
+    #[error(
+        "UDP from port {source_port} to {destination_port}, neither of which is {MPLS_UDP_PORT}"
+    )]
     Port {
         /// The sender's port.
         source_port: u16,
@@ -147,6 +149,9 @@ pub enum MplsFrameError {
 /// A pseudowire packet in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MplsFrame<'a> {
+    /// Where Linux saw it, by the number in a cooked frame of version 2, else 0: a frame may be
+    /// there twice, on an interface and on the one above it.
+    pub interface: u32,
     /// Who sent it.
     pub sender: Sender,
     /// What carries the label stack.
@@ -223,18 +228,19 @@ impl<'a> Rest<'a> {
 struct Search<'a, 'p> {
     rest: Rest<'a>,
     ports: &'p [u16],
+    interface: u32,
     sender: Sender,
     has_fcs: bool,
 }
 
 impl<'a> MplsFrame<'a> {
-    /// The pseudowire packet in a frame that was kept whole, by UDP to [`MPLS_UDP_PORT`] alone.
+    /// The pseudowire packet in a frame that was kept whole, in UDP by [`MPLS_UDP_PORT`] alone.
     pub fn parse(framing: Framing, frame: &'a [u8]) -> Result<Self, MplsFrameError> {
         Self::find(framing, frame, 0, &[])
     }
 
     /// The pseudowire packet in a frame of which the last `missing` octets were not kept. MPLS in
-    /// UDP is what goes to [`MPLS_UDP_PORT`], or to or from one of `ports`.
+    /// UDP is what goes to or comes from [`MPLS_UDP_PORT`] or one of `ports`.
     pub fn find(
         framing: Framing,
         octets: &'a [u8],
@@ -244,6 +250,7 @@ impl<'a> MplsFrame<'a> {
         let mut search = Search {
             rest: Rest { octets, missing },
             ports,
+            interface: 0,
             sender: Sender::Unknown,
             has_fcs: false,
         };
@@ -285,6 +292,7 @@ impl<'a> Search<'a, '_> {
         let Rest { octets, missing } = self.rest;
         let stack = LabelStack::parse(octets).ok_or(MplsFrameError::Stack)?;
         Ok(MplsFrame {
+            interface: self.interface,
             sender: self.sender,
             carrier,
             entry: stack.entry,

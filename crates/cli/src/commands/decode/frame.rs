@@ -8,7 +8,7 @@ use cellgate_core::wire::{
 
 use super::line::{Line, Place};
 use super::pdu::Path;
-use super::pseudowire::{self, Channel, Opened};
+use super::pseudowire::{self, Channel, End, Opened};
 use super::report::{Origin, Report, assembled_line, count};
 use super::sdu;
 
@@ -39,10 +39,15 @@ impl Report {
             return;
         }
         let label = frame.entry.label().value();
-        let opened = self.labels.open(&frame, origin.stamp.direction);
+        let Origin { stamp, path, .. } = origin;
+        let interface = match path {
+            Path::Interface(interface) => interface,
+            Path::Label(..) => 0,
+        };
+        let opened = self.labels.open(&frame, interface, stamp.direction);
         describe_frame(&mut line, &frame, &opened);
         let origin = Origin {
-            path: Path::Label(frame.sender, label),
+            path: Path::Label(End::of(&frame, interface), label),
             form: HeaderForm::Nni,
             known: opened.known(),
             is_stale: origin.is_stale || opened.place.is_stale(),

@@ -3,11 +3,12 @@
 use std::iter;
 
 use cellgate_core::contract::aal5_cells;
-use cellgate_core::wire::{PAYLOAD_LEN, Sender, TRAILER_LEN, Trailer, VpiVci};
+use cellgate_core::wire::{PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
 use cellgate_simd::{Fold, Kernel, RESIDUE, with_features};
 
 use super::held::Held;
 use super::line::Line;
+use super::pseudowire::End;
 
 /// Octets of the longest PDU: 1,366 cells.
 const PDU_LEN_MAX: usize = 65_568;
@@ -102,7 +103,7 @@ pub(super) struct Thread {
 pub(super) enum Path {
     Interface(u32),
     /// A pseudowire: whose, and its label.
-    Label(Sender, u32),
+    Label(End, u32),
 }
 
 /// PDUs in progress.

@@ -8,7 +8,8 @@ use cellgate_core::wire::pseudowire::{
     CONTROL_WORD_LEN, CellMode, ChannelHeader, Packet, Pseudowire, PseudowireError, Service,
 };
 use cellgate_core::wire::{
-    CELL_LEN_NO_HEC, Framing, MplsFrame, MplsFrameError, PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci,
+    CELL_LEN_NO_HEC, Framing, MplsFrame, MplsFrameError, PAYLOAD_LEN, Sender, TRAILER_LEN, Trailer,
+    VpiVci,
 };
 
 use super::pdu::fits;
@@ -57,6 +58,23 @@ pub(crate) struct Labels {
     /// UDP ports that carry MPLS beside the usual one.
     ports: Vec<u16>,
     numbers: Numbers,
+}
+
+/// Whose packets belong together: those that one end sent, where they were captured at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct End {
+    /// The interface of the capture, and the one that a cooked frame names.
+    interfaces: (u32, u32),
+    sender: Sender,
+}
+
+impl End {
+    pub(crate) const fn of(frame: &MplsFrame<'_>, interface: u32) -> Self {
+        Self {
+            interfaces: (interface, frame.interface),
+            sender: frame.sender,
+        }
+    }
 }
 
 /// A packet of a control channel (RFC 5085): it carries no cells.
@@ -127,8 +145,13 @@ impl Labels {
         }
     }
 
-    /// Opens the packet of a frame that went this way.
-    pub(crate) fn open<'a>(&mut self, frame: &MplsFrame<'a>, way: Direction) -> Opened<'a> {
+    /// Opens the packet of a frame that was captured on an interface and went this way.
+    pub(crate) fn open<'a>(
+        &mut self,
+        frame: &MplsFrame<'a>,
+        interface: u32,
+        way: Direction,
+    ) -> Opened<'a> {
         let label = frame.entry.label().value();
         let option = self.options.get(&label);
         let service = option.map(|option| option.service).unwrap_or_else(|| {
@@ -147,7 +170,8 @@ impl Labels {
         });
         let sequence = packet.as_ref().map(|packet| packet.sequence);
         let place = sequence.map_or(Place::Unnumbered, |sequence| {
-            self.numbers.judge((frame.sender, way, label), sequence)
+            self.numbers
+                .judge((End::of(frame, interface), way, label), sequence)
         });
         Opened {
             service,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use cellgate_capture::Direction;
-use cellgate_core::wire::Sender;
 use cellgate_core::wire::pseudowire::{Sequence, SequenceReceiver, SequenceVerdict};
 
 use super::held::PDUS_MAX;
 use super::line::Line;
+use super::pseudowire::End;
 
 /// Packets out of order in a row after which the sender is taken to have begun anew: as many as an
 /// adapter's pseudowire waits for.
@@ -64,7 +64,7 @@ impl Place {
 }
 
 /// One pseudowire in one direction: who sends, which way, with what label.
-type Key = (Sender, Direction, u32);
+type Key = (End, Direction, u32);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Receiver {
@@ -115,12 +115,17 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_core::wire::{Framing, MplsFrame};
+
     use super::*;
 
     #[test]
     fn each_number_has_its_place() {
         let mut numbers = Numbers::default();
-        let key = (Sender::Unknown, Direction::Unknown, 9);
+        let stack = [0, 0, 0x91, 0x40];
+        let frame = MplsFrame::parse(Framing::Mpls, &stack).unwrap();
+        let end = End::of(&frame, 0);
+        let key = (end, Direction::Unknown, 9);
         let mut judge = |bits| numbers.judge(key, Sequence::from_bits(bits));
         let in_order = |missing| Place::InOrder { missing };
         for (bits, wanted) in [
@@ -139,7 +144,11 @@ mod tests {
             assert_eq!(judge(bits), Place::OutOfOrder);
         }
         assert_eq!(judge(40_016), in_order(0), "the sender has begun anew");
-        let other = (Sender::Unknown, Direction::Receive, 9);
-        assert_eq!(numbers.judge(other, Sequence::FIRST), in_order(0));
+        for other in [
+            (end, Direction::Receive, 9),
+            (End::of(&frame, 1), Direction::Unknown, 9),
+        ] {
+            assert_eq!(numbers.judge(other, Sequence::FIRST), in_order(0));
+        }
     }
 }

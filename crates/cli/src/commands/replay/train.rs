@@ -133,7 +133,7 @@ impl Shunter {
                 None => skipped.no_address += 1,
             },
             Content::Frame { framing, octets } => {
-                let skipped = match self.frame(*framing, octets, record.direction) {
+                let skipped = match self.frame(*framing, octets, record) {
                     Ok(()) => return,
                     Err(NoCells::Address) => &mut self.skipped.no_address,
                     Err(NoCells::Pseudowire) => &mut self.skipped.no_pseudowire,
@@ -213,13 +213,13 @@ impl Shunter {
         segmenter.emit_cells(&self.staging, CellFormat::WithHec, out);
     }
 
-    fn frame(&mut self, framing: Framing, octets: &[u8], way: Direction) -> Result<(), NoCells> {
+    fn frame(&mut self, framing: Framing, octets: &[u8], record: &Record) -> Result<(), NoCells> {
         let frame = self.labels.find(framing, octets, 0);
         let frame = frame.map_err(|_| NoCells::Pseudowire)?;
         if self.labels.channel(&frame).is_some() {
             return Err(NoCells::ControlChannel);
         }
-        let opened = self.labels.open(&frame, way);
+        let opened = self.labels.open(&frame, record.interface, record.direction);
         if opened.place.is_stale() {
             return Err(NoCells::OutOfOrder);
         }

@@ -109,8 +109,8 @@ impl Search<'_, '_> {
         let [s0, s1, d0, d1, l0, l1, _, _] = *self.rest.take::<UDP_LEN>("UDP")?;
         let [source_port, destination_port, len] =
             [[s0, s1], [d0, d1], [l0, l1]].map(u16::from_be_bytes);
-        let named = self.ports.contains(&source_port) || self.ports.contains(&destination_port);
-        if destination_port != MPLS_UDP_PORT && !named {
+        let carries = |port| port == MPLS_UDP_PORT || self.ports.contains(&port);
+        if !carries(source_port) && !carries(destination_port) {
             let l2tp = source_port == L2TP_PORT || destination_port == L2TP_PORT;
             let version = self.rest.octets.get(1).map(|octet| octet & L2TP_VERSION);
             return Err(match (l2tp, version) {

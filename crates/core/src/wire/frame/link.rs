@@ -30,7 +30,26 @@ impl<'a> Search<'a, '_> {
                 Ok(Layer::EtherType(u16::from_be_bytes([h, l])))
             }
             Framing::Cooked2 => {
-                let [h, l, ..] = *self.rest.take::<20>("Linux cooked")?;
+                let [
+                    h,
+                    l,
+                    _,
+                    _,
+                    interface @ ..,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                    _,
+                ] = *self.rest.take::<20>("Linux cooked")?;
+                self.interface = u32::from_be_bytes(interface);
                 Ok(Layer::EtherType(u16::from_be_bytes([h, l])))
             }
             Framing::Ip => Ok(Layer::Ip),
