@@ -6,8 +6,8 @@ use cellgate_core::wire::pseudowire::{
     administrative_cell,
 };
 use cellgate_core::wire::{
-    Addresses, Carrier, Cell, CellMode, ControlWord, CpsReceiver, CpsUnit, Framing, LabelEntry, MPLS_UDP_PORT,
-    MplsFrame, MplsInUdp, Pseudowire, VpiVci,
+    Addresses, Carrier, Cell, CellMode, ControlWord, CpsReceiver, CpsUnit, Framing, LabelEntry,
+    MPLS_UDP_PORT, MplsFrame, MplsInUdp, Pseudowire, VpiVci,
 };
 
 use crate::take::Take;
@@ -223,7 +223,8 @@ pub fn frame(data: &[u8]) {
     assert_eq!(ones_complement(&emitted, &addresses, op & 2 != 0), (0, 0));
     let longest = 65_535 - 20 - 8 - 4;
     if headers.entry.bottom() && payload.len() <= longest {
-        let found = MplsFrame::parse(Framing::Ethernet, &emitted).expect("what was emitted is a frame");
+        let found =
+            MplsFrame::parse(Framing::Ethernet, &emitted).expect("what was emitted is a frame");
         assert_eq!(found.entry, headers.entry);
         assert_eq!(
             found.carrier,
