@@ -6,7 +6,8 @@ use cellgate_core::wire::pseudowire::{
     administrative_cell,
 };
 use cellgate_core::wire::{
-    Addresses, Cell, CellMode, ControlWord, LabelEntry, MplsFrame, MplsInUdp, Pseudowire, VpiVci,
+    Addresses, Carrier, Cell, CellMode, ControlWord, CpsReceiver, CpsUnit, Framing, LabelEntry,
+    MPLS_UDP_PORT, MplsFrame, MplsInUdp, Pseudowire, VpiVci,
 };
 
 use crate::take::Take;
@@ -184,9 +185,7 @@ fn numbers(octets: &[u8]) {
 
 /// A frame as it comes, and MPLS-in-UDP around the octets: what was put in is found.
 pub fn frame(data: &[u8]) {
-    if let Ok(found) = MplsFrame::parse(data) {
-        assert!(found.entry.bottom() && is_piece(found.payload, data));
-    }
+    any_frame(data);
     if let Some((entry, rest)) = LabelEntry::parse_stack(data) {
         assert!(entry.bottom() && data.ends_with(rest));
         assert_eq!(LabelEntry::parse(entry.emit()), entry);
@@ -224,10 +223,55 @@ pub fn frame(data: &[u8]) {
     assert_eq!(ones_complement(&emitted, &addresses, op & 2 != 0), (0, 0));
     let longest = 65_535 - 20 - 8 - 4;
     if headers.entry.bottom() && payload.len() <= longest {
-        let found = MplsFrame::parse(&emitted).expect("what was emitted is a frame");
+        let found =
+            MplsFrame::parse(Framing::Ethernet, &emitted).expect("what was emitted is a frame");
         assert_eq!(found.entry, headers.entry);
-        assert_eq!(found.source_port, Some(headers.source_port));
+        assert_eq!(
+            found.carrier,
+            Carrier::Udp {
+                source_port: headers.source_port,
+                destination_port: MPLS_UDP_PORT,
+            }
+        );
         assert_eq!(found.payload, payload);
+    }
+}
+
+/// Octets as a frame of every framing, whole and cut, and as the cells of an AAL2 VC.
+fn any_frame(data: &[u8]) {
+    for framing in [
+        Framing::Ethernet,
+        Framing::Cooked,
+        Framing::Cooked2,
+        Framing::Ip,
+        Framing::Loopback,
+        Framing::Ppp,
+        Framing::PppOe,
+        Framing::CiscoHdlc,
+        Framing::Mpls,
+    ] {
+        for missing in [0, 1_000] {
+            if let Ok(found) = MplsFrame::find(framing, data, missing, &[0, 7_001]) {
+                assert!(is_piece(found.payload, data) && found.missing <= missing);
+                assert!(found.is_channel || found.entry.bottom());
+            }
+        }
+    }
+    let mut receiver = CpsReceiver::default();
+    for cell in data.as_chunks::<48>().0 {
+        let held = receiver.held();
+        let mut octets = 1;
+        receiver.receive(cell, |unit| {
+            octets += match unit {
+                CpsUnit::Packet(packet) => packet.len(),
+                CpsUnit::Part(octets) => octets,
+                CpsUnit::Strays(octets) | CpsUnit::Padding(octets) => octets,
+                CpsUnit::Unreadable(octets) => octets,
+            };
+        });
+        // A wrong start field hides all of the cell.
+        let told = octets + receiver.held();
+        assert!(told == held + 48 || told == held + 1, "{told} {held}");
     }
 }
 

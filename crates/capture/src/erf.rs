@@ -10,12 +10,15 @@
 //!
 //! The capture interface, the low two bits of the flags, is 0 for what the host sent and 1 for what
 //! it received: so Wireshark shows the channel of an ATM record.
+//!
+//! `lost` counts the records that were lost since the one before; the coloured types have a colour
+//! in its place.
 
-use cellgate_core::wire::{CELL_LEN_NO_HEC, Header};
+use cellgate_core::wire::{CELL_LEN_NO_HEC, Framing, Header};
 
 use crate::error::Reason;
 use crate::link::{Decoded, SDU_LEN_MAX, check_sdu};
-use crate::record::{Content, Direction};
+use crate::record::{Content, Direction, Marks};
 
 /// Octets of the record header.
 pub(crate) const HEADER_LEN: usize = 16;
@@ -29,15 +32,28 @@ const ATM: u8 = 3;
 const AAL5: u8 = 4;
 const MC_ATM: u8 = 7;
 const MC_AAL5: u8 = 9;
+const COLOR_ETHERNET: u8 = 11;
+const MC_AAL2: u8 = 12;
+const DSM_COLOR_ETHERNET: u8 = 16;
 const AAL2: u8 = 18;
+const COLOR_HASH_ETHERNET: u8 = 20;
+const IPV4: u8 = 22;
+const IPV6: u8 = 23;
 const META: u8 = 27;
 const LAST_KNOWN: u8 = 29;
 const PAD: u8 = 48;
 
+/// Flags: the capture interface, its third bit apart from the others.
+const INTERFACE: u8 = 0x43;
 /// Flag: the record length differs from record to record. Flag: octets were cut off.
 const VARYING: u8 = 0x04;
 const TRUNCATED: u8 = 0x08;
-const RESERVED: u8 = 0xc0;
+/// Flag: the receiver found an error. Flag: the card found its own record damaged.
+const RECEIVE_ERROR: u8 = 0x10;
+const STREAM_ERROR: u8 = 0x20;
+const RESERVED: u8 = 0x80;
+/// Extension headers that a record is believed to have where nothing else says that it is one.
+const EXTENSIONS_LIKELY: usize = 4;
 
 /// The fixed part of a record.
 #[derive(Clone, Copy)]
@@ -46,6 +62,7 @@ pub(crate) struct ErfHeader {
     kind: u8,
     flags: u8,
     record_len: u16,
+    lost: u16,
     wire_len: u16,
 }
 
@@ -57,12 +74,13 @@ pub(crate) struct ErfRecord {
 
 impl ErfHeader {
     pub(crate) fn parse(octets: &[u8; HEADER_LEN]) -> Self {
-        let [time @ .., kind, flags, r0, r1, _, _, w0, w1] = *octets;
+        let [time @ .., kind, flags, r0, r1, l0, l1, w0, w1] = *octets;
         Self {
             time: u64::from_le_bytes(time),
             kind,
             flags,
             record_len: u16::from_be_bytes([r0, r1]),
+            lost: u16::from_be_bytes([l0, l1]),
             wire_len: u16::from_be_bytes([w0, w1]),
         }
     }
@@ -84,12 +102,30 @@ impl ErfHeader {
     /// Whether sixteen octets can be the header of a record: there is no magic number.
     pub(crate) fn is_plausible(&self) -> bool {
         let known = matches!(self.kind(), 1..=LAST_KNOWN | PAD);
-        let headers = HEADER_LEN + 2 * 8 + 4 + 7;
+        let headers = HEADER_LEN + EXTENSIONS_LIKELY * 8 + 4 + 7;
         known
             && self.flags & RESERVED == 0
             && self.record_len() >= HEADER_LEN
             && (self.is_filler() || self.record_len() <= headers + usize::from(self.wire_len))
             && (self.is_filler() || self.wire_len > 0)
+    }
+
+    /// When, in seconds since 1970.
+    pub(crate) fn seconds(&self) -> u32 {
+        (self.time >> 32) as u32
+    }
+
+    fn marks(&self) -> Marks {
+        let colored = matches!(
+            self.kind(),
+            COLOR_ETHERNET | DSM_COLOR_ETHERNET | COLOR_HASH_ETHERNET
+        );
+        Marks {
+            lost_before: if colored { 0 } else { self.lost.into() },
+            receive_error: self.flags & RECEIVE_ERROR != 0,
+            stream_error: self.flags & STREAM_ERROR != 0,
+            truncated: self.flags & TRUNCATED != 0,
+        }
     }
 
     fn time_ns(&self) -> u64 {
@@ -100,7 +136,7 @@ impl ErfHeader {
     }
 
     fn direction(&self) -> Direction {
-        match self.flags & 3 {
+        match self.flags & INTERFACE {
             0 => Direction::Transmit,
             1 => Direction::Receive,
             _ => Direction::Unknown,
@@ -167,8 +203,8 @@ fn too_short(header: ErfHeader, headers: usize) -> Reason {
 /// octets of Ethernet.
 fn split_type_header(header: ErfHeader, octets: &[u8]) -> Result<(&[u8], &[u8]), Reason> {
     let len = match header.kind() {
-        ETHERNET => 2,
-        MC_ATM | MC_AAL5 | AAL2 => 4,
+        ETHERNET | COLOR_ETHERNET | DSM_COLOR_ETHERNET | COLOR_HASH_ETHERNET => 2,
+        MC_ATM | MC_AAL5 | MC_AAL2 | AAL2 => 4,
         _ => 0,
     };
     octets.split_at_checked(len).ok_or(too_short(header, len))
@@ -183,12 +219,18 @@ fn decode(
     let mut missing = missing;
     let content = match record.kind() {
         ATM | MC_ATM => {
-            let cell = payload
-                .first_chunk::<CELL_LEN_NO_HEC>()
-                .ok_or(Reason::CellLength(payload.len()))?;
-            // A wire length of 53 counts the HEC, which no record has.
-            missing = 0;
-            Content::Cell(*cell)
+            if let Some(cell) = payload.first_chunk::<CELL_LEN_NO_HEC>() {
+                // A wire length of 53 counts the HEC, which no record has.
+                missing = 0;
+                Content::Cell(*cell)
+            } else if payload.len() + missing >= CELL_LEN_NO_HEC {
+                missing = CELL_LEN_NO_HEC - payload.len();
+                let (header, payload) = cell_header(payload)?;
+                let payload = payload.to_vec();
+                Content::PartOfCell { header, payload }
+            } else {
+                return Err(Reason::CellLength(payload.len()));
+            }
         }
         AAL5 | MC_AAL5 => {
             let (header, pdu) = cell_header(payload)?;
@@ -199,7 +241,7 @@ fn decode(
                 pdu: pdu.to_vec(),
             }
         }
-        AAL2 => {
+        MC_AAL2 | AAL2 => {
             let (header, packet) = cell_header(payload)?;
             check_sdu(packet, missing, SDU_LEN_MAX)?;
             Content::Aal2Packet {
@@ -208,13 +250,21 @@ fn decode(
                 packet: packet.to_vec(),
             }
         }
-        ETHERNET => Content::Frame(payload.to_vec()),
+        ETHERNET | COLOR_ETHERNET | DSM_COLOR_ETHERNET | COLOR_HASH_ETHERNET => Content::Frame {
+            framing: Framing::Ethernet,
+            octets: payload.to_vec(),
+        },
+        IPV4 | IPV6 => Content::Frame {
+            framing: Framing::Ip,
+            octets: payload.to_vec(),
+        },
         other => return Err(Reason::ErfType(other)),
     };
     Ok(Decoded {
         direction: record.direction(),
         content,
         missing,
+        marks: record.marks(),
     })
 }
 

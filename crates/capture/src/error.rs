@@ -39,11 +39,8 @@ pub enum Refusal {
     /// A Network General Sniffer file.
     #[error("a Sniffer file, which is not read: tshark -F pcapng converts it")]
     Sniffer,
-    /// A variant of pcap with other record headers.
-    #[error("a modified pcap file, which is not read: tshark -F pcapng converts it")]
-    ModifiedPcap,
     /// A pcap file of a link type that carries no ATM.
-    #[error("a capture of link type {0}, which is none of 1, 18, 100, 106, 123 and 197")]
+    #[error("a capture of link type {0}, which carries no ATM that is read")]
     LinkType(u32),
     /// A file header that ends too early.
     #[error("no capture file: it ends inside its {octets}-octet header")]
@@ -73,6 +70,14 @@ pub enum Reason {
         /// Octets of the record, as far as they are known.
         wanted: usize,
         /// Octets from its start to the end of the file.
+        found: usize,
+    },
+    /// A record whose length leads into the middle of another.
+    #[error("a record of {said} octets: the next begins after {found}")]
+    NextRecord {
+        /// Octets it claims.
+        said: usize,
+        /// Octets up to the next.
         found: usize,
     },
     /// More octets than any record has.
@@ -118,19 +123,11 @@ pub enum Reason {
     #[error("more than {0} interfaces")]
     Interfaces(usize),
     /// A packet of a link type that carries no ATM.
-    #[error("a packet of link type {0}, which is none of 1, 18, 100, 106, 123 and 197")]
+    #[error("a packet of link type {0}, which carries no ATM that is read")]
     LinkType(u32),
     /// A pcapng section whose byte order or version is not known.
     #[error("a pcapng section with byte-order magic 0x{0:08x} or a version other than 1")]
     Section(u32),
-    /// More octets kept than there were.
-    #[error("{kept} octets kept of a packet of {original}")]
-    Lengths {
-        /// Octets in the file.
-        kept: u32,
-        /// Octets on the wire.
-        original: u32,
-    },
     /// A fraction of a second that is a second or more.
     #[error("{0} units of a second in a time stamp: a second or more")]
     Fraction(u32),

@@ -17,8 +17,7 @@
 //! needs. A record is never longer than [`RECORD_LEN_MAX`], whatever a file says, and memory does
 //! not grow with a file.
 //!
-//! Not supported: Sniffer files, compressed files, per-packet decryption or name resolution, the
-//! modified pcap of 1990s Linux distributions.
+//! Not supported: Sniffer files, compressed files, per-packet decryption or name resolution.
 #![forbid(unsafe_code)]
 
 mod erf;
@@ -32,7 +31,7 @@ mod write;
 pub use error::{Error, Reason, Refusal};
 pub use link::Link;
 pub use read::Reader;
-pub use record::{Content, Direction, Record, SduKind};
+pub use record::{Content, Direction, Marks, Record, SduKind};
 pub use write::{EyeSdnWriter, InterfaceId, Item, Packet, PcapngWriter, Recorder};
 
 /// Octets of the longest record that is read: as much as libpcap takes.

@@ -1,4 +1,4 @@
-use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, Header, HeaderForm, VpiVci};
+use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, Framing, Header, HeaderForm, VpiVci};
 
 use crate::Link;
 
@@ -19,12 +19,40 @@ pub struct Record {
     pub content: Content,
     /// Octets at its end that were on the wire but were not kept.
     pub missing: usize,
+    /// What went wrong with the capture of it.
+    pub marks: Marks,
     /// What the one who captured it said about it.
     pub comments: Vec<String>,
 }
 
+/// What the one who captured a unit says went wrong: the flags and the loss counter of ERF, the
+/// flags and the drop count of pcapng.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Units that were lost between the one before and this one.
+    pub lost_before: u64,
+    /// The receiver found an error in it: its octets may be wrong.
+    pub receive_error: bool,
+    /// The capturing device found its own record damaged.
+    pub stream_error: bool,
+    /// The device was short of room and cut it.
+    pub truncated: bool,
+}
+
+impl Marks {
+    /// What either says.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            lost_before: self.lost_before.saturating_add(other.lost_before),
+            receive_error: self.receive_error || other.receive_error,
+            stream_error: self.stream_error || other.stream_error,
+            truncated: self.truncated || other.truncated,
+        }
+    }
+}
+
 /// Which way a unit went, seen from the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// The file does not say.
     #[default]
@@ -80,6 +108,13 @@ pub enum Content {
     CellWithHec([u8; CELL_LEN]),
     /// A cell without HEC.
     Cell([u8; CELL_LEN_NO_HEC]),
+    /// A cell of which the end was not kept.
+    PartOfCell {
+        /// Its header.
+        header: Header,
+        /// The front of its payload: at most 47 octets.
+        payload: Vec<u8>,
+    },
     /// A CPCS-PDU of AAL5, pad and trailer and all; its CRC has not been looked at.
     Aal5Pdu {
         /// Header of one of its cells.
@@ -105,19 +140,24 @@ pub enum Content {
         /// 1 to 65,535 octets.
         sdu: Vec<u8>,
     },
-    /// An Ethernet frame.
-    Frame(Vec<u8>),
+    /// A frame that may hold a packet of a pseudowire.
+    Frame {
+        /// How it begins.
+        framing: Framing,
+        /// All of it, without a check sequence that the capture tells of.
+        octets: Vec<u8>,
+    },
 }
 
 impl Content {
     /// One word for it: `cell`, `pdu`, `packet`, `sdu`, `frame`.
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::CellWithHec(_) | Self::Cell(_) => "cell",
+            Self::CellWithHec(_) | Self::Cell(_) | Self::PartOfCell { .. } => "cell",
             Self::Aal5Pdu { .. } => "pdu",
             Self::Aal2Packet { .. } => "packet",
             Self::Sdu { .. } => "sdu",
-            Self::Frame(_) => "frame",
+            Self::Frame { .. } => "frame",
         }
     }
 
@@ -126,8 +166,10 @@ impl Content {
         match self {
             Self::CellWithHec([a, b, c, d, ..]) => Some(Header::parse([*a, *b, *c, *d])),
             Self::Cell([a, b, c, d, ..]) => Some(Header::parse([*a, *b, *c, *d])),
-            Self::Aal5Pdu { header, .. } | Self::Aal2Packet { header, .. } => Some(*header),
-            Self::Sdu { .. } | Self::Frame(_) => None,
+            Self::PartOfCell { header, .. }
+            | Self::Aal5Pdu { header, .. }
+            | Self::Aal2Packet { header, .. } => Some(*header),
+            Self::Sdu { .. } | Self::Frame { .. } => None,
         }
     }
 
@@ -139,15 +181,18 @@ impl Content {
         }
     }
 
-    /// Its octets: of cells and frames all, of PDUs, packets and SDUs without cell header.
+    /// Its octets: of whole cells and frames all, of the rest without cell header.
     pub fn octets(&self) -> &[u8] {
         match self {
             Self::CellWithHec(octets) => octets,
             Self::Cell(octets) => octets,
-            Self::Aal5Pdu { pdu: octets, .. }
+            Self::PartOfCell {
+                payload: octets, ..
+            }
+            | Self::Aal5Pdu { pdu: octets, .. }
             | Self::Aal2Packet { packet: octets, .. }
             | Self::Sdu { sdu: octets, .. }
-            | Self::Frame(octets) => octets,
+            | Self::Frame { octets, .. } => octets,
         }
     }
 }

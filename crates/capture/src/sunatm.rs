@@ -8,11 +8,11 @@
 //!
 //! T is set on what the host sent. VPIs above 255 have no place here.
 
-use cellgate_core::wire::{CELL_LEN, VpiVci};
+use cellgate_core::wire::{CELL_LEN, Header, VpiVci};
 
 use crate::error::Reason;
 use crate::link::{Decoded, SDU_LEN_MAX, check_sdu};
-use crate::record::{Content, Direction, SduKind};
+use crate::record::{Content, Direction, Marks, SduKind};
 
 /// Octets before the SDU.
 const HEADER_LEN: usize = 4;
@@ -35,9 +35,16 @@ pub(crate) fn parse(octets: &[u8], missing: usize) -> Result<Decoded, Reason> {
     };
     let vci = u16::from_be_bytes([*v0, *v1]);
     let content = if OAM_F4.contains(&vci) {
-        let cell = <[u8; CELL_LEN]>::try_from(rest)
-            .map_err(|_| Reason::CellLength(rest.len() + missing))?;
-        Content::CellWithHec(cell)
+        match (<[u8; CELL_LEN]>::try_from(rest), rest) {
+            (Ok(cell), _) => Content::CellWithHec(cell),
+            (Err(_), [a, b, c, d, _, payload @ ..]) if rest.len() + missing == CELL_LEN => {
+                Content::PartOfCell {
+                    header: Header::parse([*a, *b, *c, *d]),
+                    payload: payload.to_vec(),
+                }
+            }
+            _ => return Err(Reason::CellLength(rest.len() + missing)),
+        }
     } else {
         check_sdu(rest, missing, SDU_LEN_MAX)?;
         Content::Sdu {
@@ -51,6 +58,7 @@ pub(crate) fn parse(octets: &[u8], missing: usize) -> Result<Decoded, Reason> {
         direction,
         content,
         missing,
+        marks: Marks::default(),
     })
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use cellgate_capture::{Content, Direction, Item, Link, Recorder};
-use cellgate_core::wire::{HeaderForm, MplsFrame};
+use cellgate_core::wire::{Carrier, Framing, HeaderForm, MplsFrame};
 use common::{
     START_NS, address, cells, data, ethernet_ping, eyesdn, llc_ping, loopback, mpls_frame, pdu,
     pseudowire_packets, recorded, records,
@@ -62,7 +62,7 @@ fn rerecorded(file: &[u8]) -> Vec<Vec<u8>> {
                 kind: *kind,
                 sdu,
             },
-            Content::Frame(frame) => Item::Frame(frame),
+            Content::Frame { octets, .. } => Item::Frame(octets),
             other => panic!("{other:?}"),
         };
         recorder
@@ -126,7 +126,7 @@ fn a_recording_of_every_view_is_read_back() {
         far,
         ethernet_ping(),
     ];
-    let (sun, erf, wire) = (Link::SunAtm, Link::Erf, Link::Ethernet);
+    let (sun, erf, wire) = (Link::SunAtm, Link::Erf, Link::ETHERNET);
     let links = [
         (0, sun),
         (0, sun),
@@ -248,10 +248,11 @@ fn frames_over_ipv6_are_found_again() {
     };
     let (_, payload) = &pseudowire_packets()[0];
     let frame = [&*headers.emit(payload), payload].concat();
-    let found = MplsFrame::parse(&frame).unwrap();
-    assert_eq!(
-        (found.source_port, found.entry),
-        (Some(50_000), headers.entry)
-    );
+    let found = MplsFrame::parse(Framing::Ethernet, &frame).unwrap();
+    let carrier = Carrier::Udp {
+        source_port: 50_000,
+        destination_port: 6_635,
+    };
+    assert_eq!((found.carrier, found.entry), (carrier, headers.entry));
     assert_eq!(found.payload, payload);
 }

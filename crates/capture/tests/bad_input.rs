@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use cellgate_capture::{Error, Reader, Reason, Refusal};
+use cellgate_core::wire::MplsFrame;
 use common::{FILES, data, read_all};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -54,7 +55,7 @@ fn what_is_no_capture_gives_one_clear_error() {
     assert_eq!(refusal(&other_link), Refusal::LinkType(147));
     assert_eq!(
         refusal(&other_link).to_string(),
-        "a capture of link type 147, which is none of 1, 18, 100, 106, 123 and 197"
+        "a capture of link type 147, which carries no ATM that is read"
     );
 }
 
@@ -101,6 +102,7 @@ fn an_eyesdn_record_that_is_cut_short_costs_only_itself() {
 fn a_huge_length_is_refused_without_reading_it() {
     let mut octets = data("sunatm.pcap");
     octets[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+    octets.truncate(24 + 16 + 40);
     let told = story(&octets);
     assert_eq!(
         told,
@@ -109,34 +111,115 @@ fn a_huge_length_is_refused_without_reading_it() {
     let mut octets = data("all.erf");
     octets[10..12].fill(0);
     assert_eq!(refusal(&octets), Refusal::Unknown);
-    octets = data("all.erf");
-    octets[116 + 10..116 + 12].copy_from_slice(&[0, 3]);
-    assert_eq!(refusal(&octets), Refusal::Unknown);
-    octets = data("all.erf");
-    octets[232 + 10..232 + 12].copy_from_slice(&[0, 3]);
-    let told = story(&octets);
-    assert_eq!(
-        told[2..],
-        ["offset 232: an ERF record of 3 octets with 16 octets of headers"]
+}
+
+/// Where each record of a file begins, and its end.
+fn places(octets: &[u8]) -> Vec<usize> {
+    let offsets = read_all(octets)
+        .into_iter()
+        .map(|r| r.unwrap().offset as usize);
+    offsets.chain([octets.len()]).collect()
+}
+
+/// The story of a file in which the record at `place` is damaged: all records but that one.
+fn loses_itself_alone(good: &[u8], broken: &[u8], damaged: usize, what: &str) {
+    let good: Vec<_> = read_all(good).into_iter().map(Result::unwrap).collect();
+    let told = read_all(broken);
+    let offset = good[damaged].offset;
+    let errors: Vec<_> = told.iter().filter_map(|r| r.as_ref().err()).collect();
+    assert_eq!(errors.len(), 1, "{what}: {errors:?}");
+    let named = format!("offset {offset}: ");
+    assert!(
+        errors[0].to_string().starts_with(&named),
+        "{what}: {errors:?}"
     );
+    let records: Vec<_> = told.into_iter().filter_map(Result::ok).collect();
+    let others = good.iter().enumerate().filter(|(n, _)| *n != damaged);
+    let others: Vec<_> = others.map(|(_, record)| record.clone()).collect();
+    assert_eq!(records, others, "{what}");
 }
 
 #[test]
-fn one_bad_record_of_pcap_does_not_hide_the_next() {
-    let mut octets = data("sunatm.pcap");
-    // 2,000,000 us in the second record.
+fn a_damaged_length_costs_its_record_alone() {
+    // In each, where the length stands in a record's header, and how long that is.
+    for (name, at, len) in [
+        ("sunatm.pcap", 8, 4),
+        ("mplsudp.pcap", 8, 4),
+        ("all.erf", 10, 2),
+    ] {
+        let good = data(name);
+        let places = places(&good);
+        let inner = places.len() - 4;
+        for (damaged, place) in places.iter().enumerate().skip(1).take(inner) {
+            let lengths = *place + at..*place + at + len;
+            for wrong in [u32::MAX, 0x7fff_0000, 0x0003_0000, 1_000, 287] {
+                let octets = match len {
+                    2 => (wrong as u16).to_be_bytes().to_vec(),
+                    _ => wrong.to_le_bytes().to_vec(),
+                };
+                let mut broken = good.clone();
+                broken[lengths.clone()].copy_from_slice(&octets);
+                let what = format!("{name}: {wrong} in record {damaged}");
+                loses_itself_alone(&good, &broken, damaged, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_odd_record_header_costs_no_packet() {
+    let good = data("sunatm.pcap");
+    let wanted: Vec<_> = read_all(&good)
+        .into_iter()
+        .map(|r| r.unwrap().content)
+        .collect();
+    let contents = |octets: &[u8]| -> Vec<_> {
+        read_all(octets)
+            .into_iter()
+            .map(|r| r.unwrap().content)
+            .collect()
+    };
+    let places = places(&good);
+    let record = |n: usize| &good[places[n]..places[n + 1]];
+    // A second or more in the fraction; more kept than there was on the wire.
+    let mut octets = good.clone();
     octets[24 + 88 + 4..24 + 88 + 8].copy_from_slice(&2_000_000_u32.to_le_bytes());
-    // The third has one octet on the wire and 72 in the file.
-    let third = 24 + 88 + 104;
+    let third = places[2];
     octets[third + 12..third + 16].copy_from_slice(&1_u32.to_le_bytes());
-    let told = story(&octets);
-    assert_eq!(told.len(), 11);
-    assert!(told[1].contains("2000000 units of a second"), "{told:?}");
-    assert!(
-        told[2].contains("72 octets kept of a packet of 1"),
-        "{told:?}"
-    );
-    assert_eq!(told.iter().filter(|line| *line == "record").count(), 9);
+    assert_eq!(contents(&octets), wanted);
+    let times: Vec<_> = read_all(&octets)
+        .into_iter()
+        .map(|r| r.unwrap().time_ns)
+        .collect();
+    assert_eq!(times[1], Some(common::START_NS + 2_000_000_000));
+    // Modified pcap: the interface, the protocol and the kind of packet in each header, in both
+    // lengths that there are, and none at all.
+    for more in [8, 12, 0] {
+        let mut modified = good[..24].to_vec();
+        modified[..4].copy_from_slice(&0xa1b2_cd34_u32.to_le_bytes());
+        for n in 0..wanted.len() {
+            let (header, packet) = record(n).split_at(16);
+            modified.extend([header, &[2; 12][..more], packet].concat());
+        }
+        assert_eq!(contents(&modified), wanted, "{more}");
+    }
+    // Nanoseconds, the other byte order, and the lengths the other way round.
+    for (magic, minor) in [(0xa1b2_3c4d_u32, 4_u16), (0xa1b2_c3d4, 2)] {
+        let mut swapped = magic.to_be_bytes().to_vec();
+        swapped.extend([&2_u16.to_be_bytes()[..], &minor.to_be_bytes(), &[0; 12]].concat());
+        swapped.extend(123_u32.to_be_bytes());
+        for n in 0..wanted.len() {
+            let (header, packet) = record(n).split_at(16);
+            let (fields, _) = header.as_chunks::<4>();
+            let mut fields: Vec<_> = fields.iter().map(|f| u32::from_le_bytes(*f)).collect();
+            if minor < 3 {
+                fields.swap(2, 3);
+            }
+            swapped.extend(fields.iter().flat_map(|field| field.to_be_bytes()));
+            swapped.extend(packet);
+        }
+        assert_eq!(contents(&swapped), wanted, "{magic:x}");
+    }
 }
 
 /// Blocks of a pcapng file, little-endian.
@@ -219,7 +302,58 @@ fn pcapng_goes_on_at_the_next_block() {
             told[0].contains(&format!("a pcapng block of {len} octets")),
             "{told:?}"
         );
-        assert_eq!(told.len(), 1);
+        assert!(told[1].contains("interface 0"), "{told:?}");
+        assert_eq!(told.len(), 2);
+    }
+}
+
+#[test]
+fn a_damaged_block_costs_itself_alone() {
+    let frames = (0..6_u32).map(|_| packet(0));
+    let mut blocks = vec![section(), interface(123)];
+    blocks.extend(frames);
+    // A kind that nobody knows costs nothing.
+    blocks.insert(4, block(0x7777, &[1; 40]));
+    let good = blocks.concat();
+    assert_eq!(story(&good), ["record"; 6]);
+    let place = |n: usize| blocks[..n].concat().len();
+    for n in [3, 4, 5, 6] {
+        for wrong in [
+            0,
+            3,
+            13,
+            8,
+            16,
+            44,
+            80,
+            1_000,
+            0x0010_0000,
+            0x7fff_fff0,
+            u32::MAX,
+        ] {
+            let mut broken = good.clone();
+            broken[place(n) + 4..place(n) + 8].copy_from_slice(&u32::to_le_bytes(wrong));
+            if broken == good {
+                continue;
+            }
+            let told = story(&broken);
+            let records = told.iter().filter(|line| *line == "record").count();
+            let offset = format!("offset {}: ", place(n));
+            let named = told.iter().filter(|line| line.starts_with(&offset)).count();
+            let lost = usize::from(n != 4);
+            assert_eq!(
+                (records, named),
+                (6 - lost, 1),
+                "{wrong} in block {n}: {told:?}"
+            );
+        }
+        // The length behind is wrong.
+        let mut broken = good.clone();
+        broken[place(n + 1) - 4] ^= 0x55;
+        let lost = usize::from(n != 4);
+        let told = story(&broken);
+        let records = told.iter().filter(|line| *line == "record").count();
+        assert_eq!((records, told.len()), (6 - lost, 7 - lost), "{told:?}");
     }
 }
 
@@ -317,6 +451,11 @@ fn no_corruption_of_any_file_panics_or_hangs() {
     ];
     files.push(blocks.concat());
     files.push(common::recorded());
+    // Modified pcap with a check sequence behind each frame.
+    let mut modified = data("mplsudp.pcap");
+    modified[..4].copy_from_slice(&0xa1b2_cd34_u32.to_le_bytes());
+    modified[23] = 0x24;
+    files.push(modified);
     let mut ends = BTreeMap::<&str, usize>::new();
     let mut rng = Pcg64Mcg::new(seed);
     for run in 0..runs {
@@ -348,6 +487,39 @@ fn no_corruption_of_any_file_panics_or_hangs() {
     }
     println!("{ends:?}");
     assert_eq!(ends.len(), 4, "some outcome never came: {ends:?}");
+}
+
+#[test]
+fn no_octets_of_any_frame_panic() {
+    let runs = if cfg!(debug_assertions) {
+        20_000
+    } else {
+        500_000
+    };
+    let seed = std::env::var("CELLGATE_SEED").map_or(1, |text| text.parse().expect("a number"));
+    println!("seed {seed}, {runs} runs");
+    let frames = common::frames_around();
+    let mut rng = Pcg64Mcg::new(seed);
+    let (mut found, mut refused) = (0, 0);
+    for run in 0..runs {
+        let (_, framing, frame) = &frames[run % frames.len()];
+        let octets = mutate(frame, &mut rng);
+        let missing = (rng.next_u64() % 3) as usize * 50;
+        match MplsFrame::find(*framing, &octets, missing, &[7_001]) {
+            Ok(frame) => {
+                assert!(frame.payload.len() < octets.len() && frame.missing <= missing);
+                found += 1;
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(
+        found > runs / 10 && refused > runs / 10,
+        "{found} {refused}"
+    );
 }
 
 #[test]

@@ -8,10 +8,10 @@ use std::process::Command;
 use cellgate_capture::{Direction, Item, Link, Packet, PcapngWriter, Recorder, SduKind};
 use cellgate_core::upper::{Encapsulation, InAtmArp};
 use cellgate_core::wire::pseudowire::{SduHeader, Sequence};
-use cellgate_core::wire::{SarPdu, SegmentType, hec};
+use cellgate_core::wire::{Framing, SarPdu, SegmentType, hec};
 use common::{
-    START_NS, address, cells, ethernet_ping, eyesdn, hex, llc_ping, mpls_frame, oam, pdu, ping,
-    pseudowire_packets, recorded,
+    START_NS, address, cells, ethernet_ping, eyesdn, frames_around, hex, ipv4, llc_ping,
+    mpls_frame, oam, pdu, ping, pseudowire_packets, recorded, records, udp,
 };
 
 /// A folder of its own for the files of one test.
@@ -487,6 +487,91 @@ fn inatmarp(folder: &Folder) {
     assert_eq!(found, ["8 10.0.0.1", "9 10.0.0.2 10.0.0.1"]);
 }
 
+/// The same pseudowire in every frame that is read: tshark sees its label and its two cells.
+fn frames(folder: &Folder) {
+    let mut file = PcapngWriter::new(Vec::new(), "test").unwrap();
+    let mut frames = frames_around();
+    // tshark has no name for link type 219.
+    frames.retain(|(_, framing, _)| *framing != Framing::Mpls);
+    for (i, (name, framing, octets)) in frames.iter().enumerate() {
+        let interface = file.interface(Link::Frames(*framing), name).unwrap();
+        let packet = Packet {
+            time_ns: START_NS + i as u64,
+            direction: Direction::Receive,
+            octets,
+            missing: 0,
+            comment: None,
+        };
+        file.packet(interface, packet).unwrap();
+    }
+    let path = folder.write("frames.pcapng", &file.finish().unwrap());
+    let found = fields(&path, &["mpls.label", "pw.atm.n1_nocw.cells", "atm.vci"]);
+    for ((name, ..), found) in frames.iter().zip(&found) {
+        assert_eq!(found, "1001 2 100,100", "{name}");
+    }
+    assert_eq!(found.len(), frames.len());
+}
+
+/// Flags, losses and types of ERF, and control channels: what tshark makes of the same octets.
+fn marks_and_channels(folder: &Folder) {
+    let cell = cells(address(0, 100), &llc_ping())[0].emit_without_hec();
+    let aal2 = hex("00000000 00100420 082464 01020304050607080900");
+    let mut file = Vec::new();
+    for (kind, flags, lost, payload) in [
+        (3, 0x04_u8, 7_u16, &cell[..]),
+        (3, 0x14, 0, &cell),
+        (3, 0x24, 0, &cell),
+        (3, 0x0c, 1, &cell),
+        (12, 0x04, 0, &aal2),
+    ] {
+        file.extend(hex("00000000 00f15365"));
+        file.extend([kind, flags]);
+        let wire_len = payload.len() as u16 - if kind == 12 { 4 } else { 0 };
+        for field in [16 + payload.len() as u16, lost, wire_len] {
+            file.extend(field.to_be_bytes());
+        }
+        file.extend(payload);
+    }
+    let path = folder.write("marks.erf", &file);
+    let marks = records(&file).into_iter().map(|record| {
+        let marks = record.marks;
+        let bit = |is_set| u8::from(is_set);
+        format!(
+            "{} {} {} {}",
+            marks.lost_before,
+            bit(marks.receive_error),
+            bit(marks.stream_error),
+            bit(marks.truncated),
+        )
+    });
+    let marks: Vec<_> = marks.collect();
+    assert_eq!(
+        marks,
+        ["7 0 0 0", "0 1 0 0", "0 0 1 0", "1 0 0 1", "0 0 0 0"]
+    );
+    let names = [
+        "erf.lctr",
+        "erf.flags.rxe",
+        "erf.flags.dse",
+        "erf.flags.trunc",
+    ];
+    assert_eq!(fields(&path, &names), marks);
+    let mut recorder = Recorder::new(Vec::new(), "test").unwrap();
+    let stacks = ["003ea140", "003ea040 0000d140"];
+    let stack = |stack: &str| hex(&format!("020000000001 020000000002 8847 {stack}"));
+    let channel = [hex("10000021"), ipv4(17, &udp(49_152, 3_503, &[0; 24]))].concat();
+    for labels in stacks {
+        let frame = [stack(labels), channel.clone()].concat();
+        let item = Item::Frame(&frame);
+        recorder
+            .record(START_NS, Direction::Receive, item, None)
+            .unwrap();
+    }
+    let path = folder.write("channels.pcapng", &recorder.finish().unwrap());
+    let found = fields(&path, &["pwach.channel_type", "mpls.label"]);
+    assert_eq!(found, ["0x0021 1002", "0x0021 1002,13"]);
+}
+
 #[test]
 fn tshark_agrees() {
     if !is_installed("tshark") {
@@ -499,6 +584,8 @@ fn tshark_agrees() {
     a_wrong_crc(&folder);
     sdus(&folder);
     pseudowires(&folder);
+    frames(&folder);
+    marks_and_channels(&folder);
     short_sdus(&folder);
     aal34(&folder);
     inatmarp(&folder);

@@ -8,7 +8,8 @@ use cellgate_core::wire::pseudowire::{
     CellMode, PacketContent, PduHeader, Pseudowire, PseudowireError, SduHeader, Sequence, Service,
 };
 use cellgate_core::wire::{
-    Cell, HeaderForm, HecReceiver, HecVerdict, MplsFrame, MplsFrameError, TRAILER_LEN, Trailer,
+    Cell, Framing, HeaderForm, HecReceiver, HecVerdict, MplsFrame, MplsFrameError, TRAILER_LEN,
+    Trailer,
 };
 use common::{
     START_NS, address, cells, crc32, data, ethernet_ping, hex, llc_ping, loopback, oam, pdu, ping,
@@ -223,8 +224,8 @@ fn cells_with_hec_have_the_errors_that_were_put_in() {
 
 /// The packet of a frame and the label that names its pseudowire.
 fn packet(record: &Record) -> (u32, Vec<u8>) {
-    assert_eq!(record.link, Link::Ethernet);
-    let frame = MplsFrame::parse(record.content.octets()).unwrap();
+    assert_eq!(record.link, Link::ETHERNET);
+    let frame = MplsFrame::parse(Framing::Ethernet, record.content.octets()).unwrap();
     (frame.entry.label().value(), frame.payload.to_vec())
 }
 
@@ -336,8 +337,8 @@ fn l2tp_is_a_frame_without_pseudowire() {
             .collect();
         assert_eq!(found, lens, "{name}");
         for record in &records {
-            let refused = MplsFrame::parse(record.content.octets());
-            assert_eq!(refused, Err(MplsFrameError::NotMplsInUdp));
+            let refused = MplsFrame::parse(Framing::Ethernet, record.content.octets());
+            assert_eq!(refused, Err(MplsFrameError::NotRead("L2TPv3")));
         }
     }
 }

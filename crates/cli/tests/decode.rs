@@ -381,15 +381,15 @@ fn what_is_no_capture_gives_one_line_and_exit_1() {
 #[test]
 fn a_broken_record_is_named_and_the_rest_is_read() {
     let mut octets = std::fs::read(data("sunatm.pcap")).unwrap();
-    // 2,000,000 us in the second record; the last is cut.
-    octets[24 + 88 + 4..24 + 88 + 8].copy_from_slice(&2_000_000_u32.to_le_bytes());
+    // The length of the second record is wrong; the last is cut.
+    octets[24 + 88 + 8..24 + 88 + 12].copy_from_slice(&2_000_000_u32.to_le_bytes());
     octets.truncate(octets.len() - 1);
     let output = decode_octets(&octets, &[]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout).lines().count(), 1 + 9);
     let errors: Vec<_> = text(&output.stderr).lines().collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
-    let start = "cellgate: standard input: offset 112: 2000000 units of a second";
+    let start = "cellgate: standard input: offset 112: a record of 2000000 octets";
     assert!(errors[0].starts_with(start), "{errors:?}");
     assert!(
         errors[1].contains("the file ends inside a record"),

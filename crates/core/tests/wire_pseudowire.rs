@@ -6,7 +6,7 @@ use cellgate_core::wire::pseudowire::{
     Sequence, SequenceReceiver, SequenceVerdict, Service, administrative_cell,
 };
 use cellgate_core::wire::{
-    Cell, Header, IpVersion, Label, LabelEntry, MplsFrame, MplsFrameError, VpiVci,
+    Cell, Framing, Header, IpVersion, Label, LabelEntry, MplsFrame, MplsFrameError, VpiVci,
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -397,7 +397,7 @@ fn random_octets_panic_nowhere() {
         }
         let _ = Llc::parse(&octets);
         let _ = VcMux::Bridged { fcs: true }.parse(&octets);
-        understood += usize::from(MplsFrame::parse(&octets).is_ok());
+        understood += usize::from(MplsFrame::parse(Framing::Ethernet, &octets).is_ok());
     }
     assert!(understood > 1_000, "{understood}");
 }
@@ -406,9 +406,9 @@ fn random_octets_panic_nowhere() {
 fn frames_without_a_pseudowire_say_why() {
     let ethernet = [2; 12];
     let frame = |rest: &[u8]| [&ethernet[..], rest].concat();
-    let said = |rest: &[u8]| MplsFrame::parse(&frame(rest)).unwrap_err();
+    let said = |rest: &[u8]| MplsFrame::parse(Framing::Ethernet, &frame(rest)).unwrap_err();
     assert_eq!(
-        MplsFrame::parse(&[]),
+        MplsFrame::parse(Framing::Ethernet, &[]),
         Err(MplsFrameError::TooShort("Ethernet"))
     );
     assert_eq!(said(&[0x08, 0x06]), MplsFrameError::EtherType(0x0806));
@@ -426,9 +426,14 @@ fn frames_without_a_pseudowire_say_why() {
     };
     assert_eq!(changed(0, 0x44), MplsFrameError::Length("IPv4"));
     assert_eq!(changed(3, 29), MplsFrameError::Length("IPv4"));
-    assert_eq!(changed(6, 0x20), MplsFrameError::Fragment);
-    assert_eq!(changed(9, 6), MplsFrameError::NotMplsInUdp);
-    assert_eq!(changed(23, 0), MplsFrameError::NotMplsInUdp);
+    assert_eq!(changed(6, 0x20), MplsFrameError::Fragment { offset: 0 });
+    assert_eq!(changed(9, 6), MplsFrameError::IpProtocol(6));
+    let (source_port, destination_port) = (0xc000, 0x1900);
+    let port = MplsFrameError::Port {
+        source_port,
+        destination_port,
+    };
+    assert_eq!(changed(23, 0), port);
     assert_eq!(changed(25, 9), MplsFrameError::Length("UDP"));
     assert_eq!(changed(25, 7), MplsFrameError::Length("UDP"));
 }

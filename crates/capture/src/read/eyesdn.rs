@@ -13,7 +13,7 @@ use super::input::Input;
 use super::{Fault, Step};
 use crate::error::Reason;
 use crate::link::Link;
-use crate::record::{Content, Direction, Record};
+use crate::record::{Content, Direction, Marks, Record};
 
 const START: u8 = 0xff;
 const ESCAPE: u8 = 0xfe;
@@ -128,6 +128,7 @@ fn parse(offset: u64, body: &Body) -> Result<Record, Reason> {
         },
         content: Content::CellWithHec(cell),
         missing: 0,
+        marks: Marks::default(),
         comments: Vec::new(),
     })
 }

@@ -1,3 +1,4 @@
+mod chain;
 mod eyesdn;
 mod input;
 mod native_erf;
@@ -32,8 +33,8 @@ impl From<io::Error> for Fault {
 
 /// The records of a capture file, in the order of the file.
 ///
-/// A broken record is an error in its place. After it comes the next record, if the format lets
-/// it be found; else the iterator ends. It never fails twice at one place.
+/// A broken record is an error in its place. After it comes the next record, if it can be found;
+/// else the iterator ends. It never fails twice at one place.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: Input<R>,
@@ -45,7 +46,7 @@ pub struct Reader<R> {
 enum Format {
     Pcap(pcap::Pcap),
     Pcapng(pcapng::Pcapng),
-    Erf,
+    Erf(native_erf::NativeErf),
     EyeSdn,
 }
 
@@ -67,7 +68,7 @@ impl<R: Read> Reader<R> {
         match self.format {
             Format::Pcap(_) => "pcap",
             Format::Pcapng(_) => "pcapng",
-            Format::Erf => "erf",
+            Format::Erf(_) => "erf",
             Format::EyeSdn => "eyesdn",
         }
     }
@@ -83,7 +84,7 @@ impl<R: Read> Iterator for Reader<R> {
         let step = match &mut self.format {
             Format::Pcap(pcap) => pcap.next(&mut self.input),
             Format::Pcapng(pcapng) => pcapng.next(&mut self.input),
-            Format::Erf => native_erf::next(&mut self.input),
+            Format::Erf(erf) => erf.next(&mut self.input),
             Format::EyeSdn => eyesdn::next(&mut self.input),
         };
         self.ended = !matches!(step, Ok(Some(_)) | Err(Fault::Broken(..)));
@@ -120,7 +121,9 @@ fn recognize<R: Read>(input: &mut Input<R>) -> Result<Format, Error> {
         [a, b, c, d, ..] if pcap::is_magic([a, b, c, d]) => {
             pcap::Pcap::open(input).map(Format::Pcap)
         }
-        _ if native_erf::recognize(input).map_err(failed)? => Ok(Format::Erf),
+        _ if native_erf::recognize(input).map_err(failed)? => {
+            Ok(Format::Erf(native_erf::NativeErf::default()))
+        }
         _ => refused(Refusal::Unknown),
     }
 }

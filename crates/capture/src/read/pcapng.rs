@@ -1,8 +1,9 @@
-//! pcapng (draft-ietf-opsawg-pcapng): blocks, each with its length at both ends.
+//! pcapng (draft-ietf-opsawg-pcapng): blocks, each with its length at both ends. Behind a damaged
+//! one the next is found by that.
 
 mod block;
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use block::{Block, Interface, Packet, section_order};
 
@@ -17,6 +18,8 @@ const INTERFACE: u32 = 1;
 const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+/// Names, statistics, a section of systemd, decryption secrets: skipped, and known.
+const OTHERS: [u32; 4] = [4, 5, 9, 10];
 /// Octets before the body of a block, and around it.
 const FRONT_LEN: usize = 8;
 const AROUND_LEN: usize = 12;
@@ -64,19 +67,25 @@ impl Pcapng {
                 return Err(Fault::Lost(offset, Reason::Truncated { wanted, found }));
             };
             let (kind, len) = ([*k0, *k1, *k2, *k3], [*l0, *l1, *l2, *l3]);
-            if u32::from_be_bytes(kind) == SECTION_HEADER {
-                self.start_section(input, offset)?;
+            if u32::from_be_bytes(kind) == SECTION_HEADER
+                && let Err(fault) = self.start_section(input)
+            {
+                return match fault {
+                    Unstarted::Io(error) => Err(Fault::Io(error)),
+                    Unstarted::Broken(reason) => self.lost(input, offset, reason),
+                };
             }
             let kind = self.order.u32(kind);
             let len = self.order.u32(len);
-            if !len.is_multiple_of(4) || (len as usize) < AROUND_LEN {
-                return Err(Fault::Lost(offset, Reason::BlockLength { len }));
+            if !is_block_len(len) {
+                return self.lost(input, offset, Reason::BlockLength { len });
             }
             let step = match kind {
                 INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET => {
                     self.read_block(input, offset, kind, len)
                 }
-                _ => skip_block(input, offset, self.order, len).map(|()| None),
+                _ if len as usize <= BLOCK_LEN_MAX => self.whole(input, offset, len).map(|_| None),
+                _ => self.skip(input, offset, len).map(|()| None),
             };
             if let Some(record) = step? {
                 return Ok(Some(record));
@@ -84,19 +93,121 @@ impl Pcapng {
         }
     }
 
+    /// Whether a whole block of a kind that is known begins `at` octets on.
+    fn begins<R: Read>(&self, input: &mut Input<R>, at: usize) -> io::Result<bool> {
+        let front = input.peek(at + AROUND_LEN)?.get(at..);
+        let Some([k0, k1, k2, k3, len @ .., m0, m1, m2, m3]) =
+            front.and_then(|front| front.first_chunk::<AROUND_LEN>())
+        else {
+            return Ok(false);
+        };
+        let kind = [*k0, *k1, *k2, *k3];
+        let (order, known) = match u32::from_be_bytes(kind) {
+            SECTION_HEADER => (section_order([*m0, *m1, *m2, *m3]), true),
+            _ => {
+                let kind = self.order.u32(kind);
+                let known = (INTERFACE..=SIMPLE_PACKET).contains(&kind)
+                    || kind == ENHANCED_PACKET
+                    || OTHERS.contains(&kind);
+                (Some(self.order), known)
+            }
+        };
+        let Some(order) = order.filter(|_| known) else {
+            return Ok(false);
+        };
+        let front_len = order.u32(*len);
+        if !is_block_len(front_len) || front_len as usize > BLOCK_LEN_MAX {
+            return Ok(false);
+        }
+        let end = at + front_len as usize;
+        let octets = input.peek(end)?;
+        let last = octets.split_last_chunk::<4>();
+        Ok(octets.len() == end && last.is_some_and(|(_, last)| order.u32(*last) == front_len))
+    }
+
+    /// Takes octets up to the next block that is whole, at least one.
+    fn lost<R: Read>(&self, input: &mut Input<R>, offset: u64, reason: Reason) -> Step {
+        loop {
+            input.consume(1);
+            if input.peek(AROUND_LEN)?.len() < AROUND_LEN {
+                return Err(Fault::Lost(offset, reason));
+            }
+            if self.begins(input, 0)? {
+                return Err(Fault::Broken(offset, reason));
+            }
+        }
+    }
+
+    /// Takes a block of `len` octets, and gives its body. Where the length behind it is another, or
+    /// the file ends, what follows is the next block that is whole.
+    fn whole<R: Read>(
+        &self,
+        input: &mut Input<R>,
+        offset: u64,
+        len: u32,
+    ) -> Result<Vec<u8>, Fault> {
+        let wanted = len as usize;
+        let octets = input.peek(wanted)?;
+        let found = octets.len();
+        let last = match octets.split_last_chunk::<4>() {
+            Some((front, last)) if found == wanted => {
+                let last = self.order.u32(*last);
+                if last == len {
+                    let body = front.get(FRONT_LEN..).unwrap_or_default().to_vec();
+                    input.consume(wanted);
+                    return Ok(body);
+                }
+                Some(last)
+            }
+            _ => None,
+        };
+        self.look_inside(input, offset, wanted)?;
+        match last {
+            Some(last) => {
+                input.consume(wanted);
+                Err(Fault::Broken(offset, Reason::BlockEnd { first: len, last }))
+            }
+            None => Err(Fault::Lost(offset, Reason::Truncated { wanted, found })),
+        }
+    }
+
+    /// Whether a whole block begins in what was taken for one of `said` octets, as far as a block
+    /// is read: then the input stands before it.
+    fn look_inside<R: Read>(
+        &self,
+        input: &mut Input<R>,
+        offset: u64,
+        said: usize,
+    ) -> Result<(), Fault> {
+        let len = input.peek(said.min(BLOCK_LEN_MAX))?.len();
+        for found in FRONT_LEN..len {
+            if self.begins(input, found)? {
+                input.consume(found);
+                return Err(Fault::Broken(offset, Reason::NextRecord { said, found }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a block of any length without keeping it.
+    fn skip<R: Read>(&self, input: &mut Input<R>, offset: u64, len: u32) -> Result<(), Fault> {
+        self.look_inside(input, offset, len as usize)?;
+        skip_block(input, offset, self.order, len)
+    }
+
     /// Takes the byte order of the section whose header is next; its interfaces are new.
-    fn start_section<R: Read>(&mut self, input: &mut Input<R>, offset: u64) -> Result<(), Fault> {
+    fn start_section<R: Read>(&mut self, input: &mut Input<R>) -> Result<(), Unstarted> {
         const MIN: usize = 16;
-        let octets = input.peek(MIN)?;
+        let octets = input.peek(MIN).map_err(Unstarted::Io)?;
         let Some([.., m0, m1, m2, m3, v0, v1, _, _]) = octets.first_chunk::<MIN>() else {
             let (wanted, found) = (28, octets.len());
-            return Err(Fault::Lost(offset, Reason::Truncated { wanted, found }));
+            return Err(Unstarted::Broken(Reason::Truncated { wanted, found }));
         };
         let magic = [*m0, *m1, *m2, *m3];
-        let unknown = Reason::Section(u32::from_be_bytes(magic));
-        self.order = section_order(magic).ok_or(Fault::Lost(offset, unknown))?;
-        if self.order.u16([*v0, *v1]) != 1 {
-            return Err(Fault::Lost(offset, unknown));
+        let unknown = Unstarted::Broken(Reason::Section(u32::from_be_bytes(magic)));
+        match section_order(magic) {
+            Some(order) if order.u16([*v0, *v1]) == 1 => self.order = order,
+            _ => return Err(unknown),
         }
         self.interfaces.clear();
         Ok(())
@@ -114,23 +225,13 @@ impl Pcapng {
             if kind == INTERFACE {
                 self.describe(offset, Interface::unknown())?;
             }
-            skip_block(input, offset, self.order, len)?;
-            return Err(Fault::Broken(offset, Reason::TooLong { len }));
+            return self.lost(input, offset, Reason::TooLong { len });
         }
-        let wanted = len as usize;
-        let octets = input.peek(wanted)?;
-        let found = octets.len();
-        let body = match octets.split_last_chunk::<4>() {
-            Some((front, last)) if found == wanted => {
-                let last = self.order.u32(*last);
-                let front = front.get(FRONT_LEN..).unwrap_or_default().to_vec();
-                if last == len { Ok(front) } else { Err(last) }
-            }
-            _ => return Err(Fault::Lost(offset, Reason::Truncated { wanted, found })),
-        };
-        input.consume(wanted);
-        let body =
-            body.map_err(|last| Fault::Broken(offset, Reason::BlockEnd { first: len, last }))?;
+        let body = self.whole(input, offset, len);
+        if body.is_err() && kind == INTERFACE {
+            self.describe(offset, Interface::unknown())?;
+        }
+        let body = body?;
         let block = Block::new(self.order, &body);
         if kind == INTERFACE {
             let interface = block.interface();
@@ -173,8 +274,8 @@ impl Pcapng {
             let len = packet.octets.len() as u32;
             return Err(Reason::TooLong { len });
         }
-        let original = packet.original;
-        let decoded = link.decode(interface.kept(packet.octets, packet.is_simple()), original)?;
+        let kept = interface.kept(packet.octets, packet.is_simple());
+        let decoded = link.decode(kept, packet.original, interface.fcs_len(&packet))?;
         Ok(Record {
             offset,
             time_ns,
@@ -186,12 +287,24 @@ impl Pcapng {
             },
             content: decoded.content,
             missing: decoded.missing,
+            marks: decoded.marks.and(packet.marks),
             comments: packet.comments,
         })
     }
 }
 
-/// Takes a block of any length without keeping it.
+/// Why a section does not start.
+enum Unstarted {
+    Io(io::Error),
+    Broken(Reason),
+}
+
+/// Whether a block can be so long: a multiple of 4, and no shorter than what is around its body.
+fn is_block_len(len: u32) -> bool {
+    len.is_multiple_of(4) && len as usize >= AROUND_LEN
+}
+
+/// Takes a block without looking into it.
 fn skip_block<R: Read>(
     input: &mut Input<R>,
     offset: u64,

@@ -84,7 +84,7 @@ impl<W: Write> Recorder<W> {
         let out = &mut self.packet;
         let mut missing = 0;
         let link = match item {
-            Item::Frame(_) => Link::Ethernet,
+            Item::Frame(_) => Link::ETHERNET,
             Item::Cell(cell) => {
                 erf::emit_cell(time_ns, direction, &cell.emit_without_hec(), out);
                 Link::Erf

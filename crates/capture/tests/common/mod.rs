@@ -7,7 +7,7 @@ use cellgate_capture::{Direction, Error, EyeSdnWriter, Item, Reader, Record, Rec
 use cellgate_core::wire::pseudowire::{
     CellMode, PduHeader, SduHeader, Sequence, administrative_cell,
 };
-use cellgate_core::wire::{Addresses, Cell, Label, LabelEntry, MplsInUdp, VpiVci};
+use cellgate_core::wire::{Addresses, Cell, Framing, Label, LabelEntry, MplsInUdp, VpiVci};
 
 /// When every file of the generator starts: seconds since 1970.
 pub(crate) const START_NS: u64 = 1_700_000_000_000_000_000;
@@ -306,4 +306,219 @@ pub(crate) fn eyesdn() -> Vec<u8> {
         file.cell(time_ns, Direction::Transmit, cell).unwrap();
     }
     file.finish().unwrap()
+}
+
+/// The label stack and the packet that [`frames_around`] carries: two cells of 1.100.
+pub(crate) fn labelled() -> Vec<u8> {
+    [hex("003e9140"), pseudowire_packets()[0].1.clone()].concat()
+}
+
+/// An IPv4 packet.
+pub(crate) fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut header = hex("4500 0000 0001 0000 40 00 0000 c0000201 c0000202");
+    header[2..4].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
+    header[9] = protocol;
+    let sum: u32 = header
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    [header, payload.to_vec()].concat()
+}
+
+/// An IPv6 packet.
+pub(crate) fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let len = (payload.len() as u16).to_be_bytes();
+    let addresses = [0xfd_u8, 1].map(|last| [vec![0xfd; 15], vec![last]].concat());
+    [
+        &hex("60000000")[..],
+        &len,
+        &[next, 64],
+        &addresses.concat(),
+        payload,
+    ]
+    .concat()
+}
+
+/// A UDP datagram without checksum.
+pub(crate) fn udp(source: u16, destination: u16, payload: &[u8]) -> Vec<u8> {
+    let fields = [source, destination, 8 + payload.len() as u16, 0];
+    let header: Vec<_> = fields
+        .iter()
+        .flat_map(|field| field.to_be_bytes())
+        .collect();
+    [header, payload.to_vec()].concat()
+}
+
+/// [`labelled`] as people find it: a name, the link type, the frame.
+pub(crate) fn frames_around() -> Vec<(&'static str, Framing, Vec<u8>)> {
+    use Framing::{CiscoHdlc, Cooked, Cooked2, Ethernet, Ip, Loopback, Mpls, Ppp, PppOe};
+    let labelled = labelled();
+    let hardware = hex("020000000001 020000000002");
+    let over = |front: &str, rest: &[u8]| [hex(front), rest.to_vec()].concat();
+    let ethernet = |front: &str, rest: &[u8]| [hardware.clone(), over(front, rest)].concat();
+    let in_udp = ipv4(17, &udp(49_152, 6_635, &labelled));
+    let in_udp6 = udp(49_152, 6_635, &labelled);
+    let pppoe = |protocol: &str, rest: &[u8]| {
+        let len = (rest.len() as u16 + 2).to_be_bytes();
+        [
+            hex("11 00 0007"),
+            len.to_vec(),
+            hex(protocol),
+            rest.to_vec(),
+        ]
+        .concat()
+    };
+    let mut options = in_udp.clone();
+    options[0] = 0x46;
+    options[3] += 4;
+    options.splice(20..20, [1, 1, 1, 0]);
+    let authentication = hex("11 04 0000 00000001 00000001 000000000000000000000000");
+    let cooked = "0000 0001 0006 020000000001 0000";
+    let cooked2 = "0000 00000002 0001 00 06 0200000000010000";
+    vec![
+        ("mpls over ethernet", Ethernet, ethernet("8847", &labelled)),
+        ("mpls multicast", Ethernet, ethernet("8848", &labelled)),
+        ("udp", Ethernet, ethernet("0800", &in_udp)),
+        ("ipv4 with options", Ethernet, ethernet("0800", &options)),
+        ("802.1q", Ethernet, ethernet("8100 2007 0800", &in_udp)),
+        (
+            "802.1ad",
+            Ethernet,
+            ethernet("88a8 0064 8100 0007 8847", &labelled),
+        ),
+        (
+            "qinq 0x9100",
+            Ethernet,
+            ethernet("9100 0064 8100 0007 0800", &in_udp),
+        ),
+        (
+            "three tags",
+            Ethernet,
+            ethernet("8100 0001 8100 0002 8100 0003 8847", &labelled),
+        ),
+        (
+            "gre",
+            Ethernet,
+            ethernet("0800", &ipv4(47, &over("0000 8847", &labelled))),
+        ),
+        (
+            "gre multicast",
+            Ethernet,
+            ethernet("0800", &ipv4(47, &over("0000 8848", &labelled))),
+        ),
+        (
+            "gre with a key",
+            Ethernet,
+            ethernet("0800", &ipv4(47, &over("2000 8847 00000009", &labelled))),
+        ),
+        (
+            "gre with key and sequence",
+            Ethernet,
+            ethernet(
+                "0800",
+                &ipv4(47, &over("3000 8847 00000009 00000001", &labelled)),
+            ),
+        ),
+        (
+            "ip protocol 137",
+            Ethernet,
+            ethernet("0800", &ipv4(137, &labelled)),
+        ),
+        ("ipv6", Ethernet, ethernet("86dd", &ipv6(17, &in_udp6))),
+        (
+            "ipv6 protocol 137",
+            Ethernet,
+            ethernet("86dd", &ipv6(137, &labelled)),
+        ),
+        (
+            "hop by hop",
+            Ethernet,
+            ethernet("86dd", &ipv6(0, &over("11 00 0104 00000000", &in_udp6))),
+        ),
+        (
+            "destination and routing",
+            Ethernet,
+            ethernet(
+                "86dd",
+                &ipv6(
+                    60,
+                    &over("2b 00 0104 00000000 11 00 fd00 00000000", &in_udp6),
+                ),
+            ),
+        ),
+        (
+            "a fragment that is all",
+            Ethernet,
+            ethernet("86dd", &ipv6(44, &over("11 00 0000 00000001", &in_udp6))),
+        ),
+        (
+            "authenticated",
+            Ethernet,
+            ethernet(
+                "0800",
+                &ipv4(51, &[authentication, in_udp6.clone()].concat()),
+            ),
+        ),
+        ("ip in ip", Ethernet, ethernet("0800", &ipv4(4, &in_udp))),
+        (
+            "ipv6 in ipv4",
+            Ethernet,
+            ethernet("0800", &ipv4(41, &ipv6(17, &in_udp6))),
+        ),
+        ("pppoe", Ethernet, ethernet("8864", &pppoe("0021", &in_udp))),
+        (
+            "pppoe with mpls",
+            Ethernet,
+            ethernet("8864", &pppoe("0281", &labelled)),
+        ),
+        ("sll", Cooked, over(&format!("{cooked} 0800"), &in_udp)),
+        (
+            "sll with mpls",
+            Cooked,
+            over(&format!("{cooked} 8847"), &labelled),
+        ),
+        (
+            "sll with a tag",
+            Cooked,
+            over(&format!("{cooked} 8100 0007 0800"), &in_udp),
+        ),
+        ("sll2", Cooked2, over(&format!("0800 {cooked2}"), &in_udp)),
+        (
+            "sll2 with mpls",
+            Cooked2,
+            over(&format!("8847 {cooked2}"), &labelled),
+        ),
+        (
+            "sll with snap",
+            Cooked,
+            over(&format!("{cooked} 0004 aaaa03000000 0800"), &in_udp),
+        ),
+        (
+            "snap over ethernet",
+            Ethernet,
+            [
+                hardware.clone(),
+                (in_udp.len() as u16 + 8).to_be_bytes().to_vec(),
+                hex("aaaa03000000 0800"),
+                in_udp.clone(),
+            ]
+            .concat(),
+        ),
+        ("raw ip", Ip, in_udp.clone()),
+        ("raw ipv6", Ip, ipv6(17, &in_udp6)),
+        ("null", Loopback, over("02000000", &in_udp)),
+        ("null the other way", Loopback, over("00000002", &in_udp)),
+        (
+            "null with ipv6",
+            Loopback,
+            over("1e000000", &ipv6(17, &in_udp6)),
+        ),
+        ("ppp", Ppp, over("ff03 0021", &in_udp)),
+        ("ppp with mpls", Ppp, over("0281", &labelled)),
+        ("cisco hdlc", CiscoHdlc, over("0f00 0800", &in_udp)),
+        ("pppoe alone", PppOe, pppoe("0021", &in_udp)),
+        ("bare mpls", Mpls, labelled),
+    ]
 }

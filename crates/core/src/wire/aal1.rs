@@ -72,9 +72,81 @@ impl Aal1Header {
     }
 }
 
+/// What the sequence count of an AAL1 cell says of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aal1Place {
+    /// Behind the one before, after so many that are missing; a loss of eight is not seen.
+    InOrder {
+        /// 0 to 4.
+        missing: u8,
+    },
+    /// The same as the one before: it came twice, or seven are missing.
+    Repeated,
+    /// Older than the one before, or five or six are missing.
+    OutOfOrder,
+}
+
+/// The receiver's side of the sequence counts of one VC.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Aal1Sequence {
+    expected: Option<u8>,
+    /// What would follow the last cell, if it was not out of order but the others are gone.
+    instead: Option<u8>,
+}
+
+impl Aal1Sequence {
+    /// Judges the next cell. One out of order leaves what is expected as it was; two that follow
+    /// one another are believed.
+    pub fn receive(&mut self, sc: u8) -> Aal1Place {
+        let sc = sc & 7;
+        let next = (sc + 1) & 7;
+        let expected = match self.instead.take() {
+            Some(instead) if instead == sc => sc,
+            _ => self.expected.unwrap_or(sc),
+        };
+        match sc.wrapping_sub(expected) & 7 {
+            missing @ 0..=4 => {
+                self.expected = Some(next);
+                Aal1Place::InOrder { missing }
+            }
+            behind => {
+                self.instead = Some(next);
+                match behind {
+                    7 => Aal1Place::Repeated,
+                    _ => Aal1Place::OutOfOrder,
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_tell_what_is_missing_and_what_came_twice_or_late() {
+        use Aal1Place::{InOrder, OutOfOrder, Repeated};
+        let in_order = |missing| InOrder { missing };
+        for (counts, wanted) in [
+            (&[6, 7, 0, 1][..], &[0; 4].map(in_order)[..]),
+            (&[6, 1], &[in_order(0), in_order(2)]),
+            (&[3, 3, 4], &[in_order(0), Repeated, in_order(0)]),
+            (
+                &[3, 5, 4, 6],
+                &[in_order(0), in_order(1), OutOfOrder, in_order(0)],
+            ),
+            // What follows one that seemed old is believed.
+            (
+                &[3, 2, 3, 4],
+                &[in_order(0), OutOfOrder, in_order(0), in_order(0)],
+            ),
+        ] {
+            let mut receiver = Aal1Sequence::default();
+            let told: Vec<_> = counts.iter().map(|sc| receiver.receive(*sc)).collect();
+            assert_eq!(told, wanted, "{counts:?}");
+        }
+    }
 
     #[test]
     fn headers_of_a_sequence_are_those_of_the_recommendation() {

@@ -86,9 +86,217 @@ impl CpsPacketHeader {
     }
 }
 
+/// What an AAL2 cell held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpsUnit<'a> {
+    /// A packet, header and all, which this cell completes; its HEC is right or not.
+    Packet(&'a [u8]),
+    /// So many octets of a packet whose rest is not here: cells are missing.
+    Part(usize),
+    /// So many octets before the first packet whose beginning is not here.
+    Strays(usize),
+    /// So many octets of padding at the end.
+    Padding(usize),
+    /// So many octets behind a packet header whose HEC is wrong: no packet can be found in them.
+    Unreadable(usize),
+}
+
+/// Puts the CPS packets of one VC together from its cells (I.363.2 clause 9).
+#[derive(Clone, Copy, Debug)]
+pub struct CpsReceiver {
+    packet: [u8; CpsPacketHeader::LEN + 64],
+    /// Octets of the packet in progress.
+    len: usize,
+    expected_sn: Option<bool>,
+}
+
+impl Default for CpsReceiver {
+    fn default() -> Self {
+        Self {
+            packet: [0; CpsPacketHeader::LEN + 64],
+            len: 0,
+            expected_sn: None,
+        }
+    }
+}
+
+impl CpsReceiver {
+    /// Tells of each unit of a cell in turn; whether its sequence number is the one due. What comes
+    /// behind a wrong start field is not read.
+    pub fn receive(&mut self, cell: &[u8; 48], mut told: impl FnMut(CpsUnit<'_>)) -> bool {
+        let [first, octets @ ..] = cell;
+        let (start, valid) = StartField::parse(*first);
+        let in_order = self.expected_sn.is_none_or(|sn| sn == start.sn);
+        if !valid {
+            self.expected_sn = None;
+            self.give_up(&mut told);
+            return true;
+        }
+        self.expected_sn = Some(!start.sn);
+        if !in_order {
+            self.give_up(&mut told);
+        }
+        let (before, after) = octets.split_at(start.osf.into());
+        // Without a packet in progress these are of one whose beginning is not here, or padding.
+        let rest = match self.len {
+            0 => before,
+            _ => self.fill(before, &mut told),
+        };
+        if usize::from(start.osf) < octets.len() {
+            // A packet begins here, whatever the one before says of its length.
+            self.give_up(&mut told);
+        }
+        match rest {
+            [] => {}
+            _ if rest.iter().all(|octet| *octet == 0) => told(CpsUnit::Padding(rest.len())),
+            _ => told(CpsUnit::Strays(rest.len())),
+        }
+        self.packets(after, &mut told);
+        in_order
+    }
+
+    /// Octets of a packet in progress.
+    pub const fn held(&self) -> usize {
+        self.len
+    }
+
+    fn packets(&mut self, octets: &[u8], told: &mut impl FnMut(CpsUnit<'_>)) {
+        let mut rest = octets;
+        while let Some(cid) = rest.first() {
+            if *cid == 0 {
+                return told(CpsUnit::Padding(rest.len()));
+            }
+            let header = rest
+                .first_chunk()
+                .map(|octets| CpsPacketHeader::parse(*octets));
+            if let Some((_, false)) = header {
+                told(CpsUnit::Packet(&rest[..CpsPacketHeader::LEN]));
+                if rest.len() > CpsPacketHeader::LEN {
+                    told(CpsUnit::Unreadable(rest.len() - CpsPacketHeader::LEN));
+                }
+                return;
+            }
+            rest = self.fill(rest, told);
+        }
+    }
+
+    /// Adds octets to the packet in progress, or begins one with them; what is behind its end.
+    fn fill<'a>(&mut self, octets: &'a [u8], told: &mut impl FnMut(CpsUnit<'_>)) -> &'a [u8] {
+        let mut rest = octets;
+        while let Some((octet, after)) = rest.split_first() {
+            self.packet[self.len] = *octet;
+            self.len += 1;
+            rest = after;
+            if self.is_whole() {
+                told(CpsUnit::Packet(&self.packet[..self.len]));
+                self.len = 0;
+                break;
+            }
+        }
+        rest
+    }
+
+    fn is_whole(&self) -> bool {
+        let header = self
+            .packet
+            .first_chunk()
+            .filter(|_| self.len >= CpsPacketHeader::LEN);
+        header.is_some_and(|octets| {
+            let (header, _) = CpsPacketHeader::parse(*octets);
+            self.len == CpsPacketHeader::LEN + usize::from(header.li) + 1
+        })
+    }
+
+    fn give_up(&mut self, told: &mut impl FnMut(CpsUnit<'_>)) {
+        if self.len > 0 {
+            told(CpsUnit::Part(self.len));
+            self.len = 0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn packet(cid: u8, len: u8) -> Vec<u8> {
+        let (li, uui) = (len - 1, 3);
+        let header = CpsPacketHeader { cid, li, uui }.emit();
+        [&header[..], &vec![cid; len.into()]].concat()
+    }
+
+    /// What a stream of packets makes of cells that hold it, and of those without the cell `lost`.
+    fn units(packets: &[Vec<u8>], lost: Option<usize>) -> (Vec<String>, Vec<bool>) {
+        let stream = packets.concat();
+        let starts: Vec<usize> = packets
+            .iter()
+            .scan(0, |at, packet| {
+                *at += packet.len();
+                Some(*at - packet.len())
+            })
+            .collect();
+        let mut receiver = CpsReceiver::default();
+        let (mut told, mut order) = (Vec::new(), Vec::new());
+        for (n, octets) in stream.chunks(47).enumerate() {
+            let begin = n * 47;
+            let first = starts.iter().find(|start| **start >= begin);
+            let end = first.map_or(stream.len(), |start| *start) - begin;
+            let (osf, sn) = (end.min(47) as u8, n % 2 == 1);
+            let mut cell = [0; 48];
+            cell[0] = StartField { osf, sn }.emit();
+            cell[1..=octets.len()].copy_from_slice(octets);
+            if lost == Some(n) {
+                continue;
+            }
+            order.push(receiver.receive(&cell, |unit| {
+                told.push(match unit {
+                    CpsUnit::Packet(packet) => format!("{} of {}", packet[0], packet.len() - 3),
+                    other => format!("{other:?}"),
+                });
+            }));
+        }
+        (told, order)
+    }
+
+    #[test]
+    fn packets_are_put_together_wherever_cells_end() {
+        for first in 1..=64 {
+            let packets = [
+                packet(8, first),
+                packet(9, 44),
+                packet(10, 64),
+                packet(11, 1),
+            ];
+            let (told, order) = units(&packets, None);
+            let wanted = ["9 of 44", "10 of 64", "11 of 1"];
+            assert_eq!(told[0], format!("8 of {first}"));
+            assert_eq!(told[1..4], wanted, "{first}");
+            assert!(
+                told.len() == 4 || told[4].starts_with("Padding"),
+                "{told:?}"
+            );
+            assert!(order.iter().all(|in_order| *in_order));
+        }
+    }
+
+    #[test]
+    fn a_lost_cell_costs_the_packets_in_it() {
+        let packets = [packet(8, 40), packet(9, 44), packet(10, 40), packet(11, 20)];
+        let (told, order) = units(&packets, Some(1));
+        assert_eq!(order, [true, false, true]);
+        assert_eq!(told[..3], ["8 of 40", "Part(4)", "Strays(39)"]);
+        assert_eq!(told[3], "11 of 20");
+    }
+
+    #[test]
+    fn a_wrong_packet_header_hides_what_is_behind_it() {
+        let mut cell = [0; 48];
+        cell[0] = StartField::default().emit();
+        cell[1..4].copy_from_slice(&[8, 0x24, 0x65]);
+        let mut told = Vec::new();
+        CpsReceiver::default().receive(&cell, |unit| told.push(format!("{unit:?}")));
+        assert_eq!(told, ["Packet([8, 36, 101])", "Unreadable(44)"]);
+    }
 
     /// x^5 + x^2 + 1, one bit after the other through a register.
     fn hec5(cid: u8, li: u8, uui: u8) -> u8 {

@@ -10,6 +10,12 @@ const STACK_DEPTH_MAX: usize = 16;
 pub struct Label(u32);
 
 impl Label {
+    /// The generic associated channel label (RFC 5586): what follows is a control channel.
+    pub const ASSOCIATED_CHANNEL: Self = Self(13);
+    /// The router alert label (RFC 3032): above that of a pseudowire, a control channel (RFC 5085
+    /// section 5.1.2).
+    pub const ROUTER_ALERT: Self = Self(1);
+
     /// The label `value`; none if it needs more than 20 bits.
     pub const fn new(value: u32) -> Option<Self> {
         if value > 0xf_ffff {
@@ -27,6 +33,17 @@ impl Label {
     pub const fn is_reserved(self) -> bool {
         self.0 < 16
     }
+}
+
+/// A label stack that was read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LabelStack<'a> {
+    /// The entry that names the pseudowire: the last, or the one above an associated channel label.
+    pub entry: LabelEntry,
+    /// Its labels say that a packet of a control channel follows.
+    pub is_channel: bool,
+    /// What follows the last entry.
+    pub payload: &'a [u8],
 }
 
 /// One entry of a label stack.
@@ -92,15 +109,37 @@ impl LabelEntry {
     /// The last entry of the stack at the start of `octets`, which names a pseudowire, and what
     /// follows it; none if no entry of the first 16 is the last.
     pub fn parse_stack(octets: &[u8]) -> Option<(Self, &[u8])> {
+        let (_, last, rest) = Self::last_two(octets)?;
+        Some((last, rest))
+    }
+
+    /// The last entry, the one before it, and what follows.
+    fn last_two(octets: &[u8]) -> Option<(Option<Self>, Self, &[u8])> {
+        let mut above = None;
         let mut rest = octets;
         for _ in 0..STACK_DEPTH_MAX {
             let (entry, after) = rest.split_first_chunk()?;
             let entry = Self::parse(*entry);
             if entry.bottom() {
-                return Some((entry, after));
+                return Some((above, entry, after));
             }
+            above = Some(entry);
             rest = after;
         }
         None
+    }
+}
+
+impl<'a> LabelStack<'a> {
+    /// The stack at the start of `octets`; none if no entry of the first 16 is the last.
+    pub fn parse(octets: &'a [u8]) -> Option<Self> {
+        let (above, last, payload) = LabelEntry::last_two(octets)?;
+        let by_last = last.label() == Label::ASSOCIATED_CHANNEL;
+        let by_alert = above.is_some_and(|above| above.label() == Label::ROUTER_ALERT);
+        Some(Self {
+            entry: above.filter(|_| by_last).unwrap_or(last),
+            is_channel: by_last || by_alert,
+            payload,
+        })
     }
 }

@@ -1,23 +1,15 @@
-//! MPLS-in-UDP (RFC 7510) and MPLS over Ethernet: just enough of IP and UDP to frame a pseudowire
-//! packet and to find one in a frame. No options, extension headers, fragments or routing.
+//! MPLS-in-UDP (RFC 7510): just enough of IP and UDP to frame a pseudowire packet. No options,
+//! extension headers, fragments or routing.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use super::frame::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, TYPE_IPV4, TYPE_IPV6, UDP_LEN};
 use super::{CellMode, LABEL_ENTRY_LEN, LabelEntry, Prefix};
 
 /// The UDP port of MPLS-in-UDP (RFC 7510 section 3).
 pub const MPLS_UDP_PORT: u16 = 6635;
 /// Octets of the longest headers before a pseudowire packet: Ethernet, IPv6, UDP, one label.
 pub const MPLS_IN_UDP_LEN_MAX: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN + LABEL_ENTRY_LEN;
-
-const ETHERNET_LEN: usize = 14;
-const IPV4_LEN: usize = 20;
-const IPV6_LEN: usize = 40;
-const UDP_LEN: usize = 8;
-const ETHER_TYPE_IPV4: u16 = 0x0800;
-const ETHER_TYPE_IPV6: u16 = 0x86dd;
-const ETHER_TYPE_MPLS: u16 = 0x8847;
-const PROTOCOL_UDP: u8 = 17;
 
 /// The version of IP below a pseudowire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +105,7 @@ impl MplsInUdp {
                 source,
                 destination,
             } => {
-                put(&mut ethernet, 12, ETHER_TYPE_IPV4);
+                put(&mut ethernet, 12, TYPE_IPV4);
                 let ip = self.ipv4(source, destination, udp_len);
                 Prefix::of(&[&ethernet, &ip, &udp, &label])
             }
@@ -121,7 +113,7 @@ impl MplsInUdp {
                 source,
                 destination,
             } => {
-                put(&mut ethernet, 12, ETHER_TYPE_IPV6);
+                put(&mut ethernet, 12, TYPE_IPV6);
                 let ip = self.ipv6(source, destination, udp_len_field);
                 Prefix::of(&[&ethernet, &ip, &udp, &label])
             }
@@ -198,110 +190,4 @@ fn ones_complement(start: u64, parts: &[&[u8]]) -> u16 {
         sum = (sum >> 16) + (sum & 0xffff);
     }
     !(sum as u16)
-}
-
-/// Why a frame holds no pseudowire packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MplsFrameError {
-    /// Fewer octets than the headers say.
-    #[error("the frame ends inside its {0} header")]
-    TooShort(&'static str),
-    /// Another protocol over Ethernet.
-    #[error("EtherType 0x{0:04x} is neither MPLS nor IP")]
-    EtherType(u16),
-    /// No UDP to port 6635.
-    #[error("the packet is no UDP to port 6635")]
-    NotMplsInUdp,
-    /// A fragment of an IPv4 packet.
-    #[error("the packet is a fragment")]
-    Fragment,
-    /// A length that contradicts the headers.
-    #[error("the {0} length contradicts the frame")]
-    Length(&'static str),
-    /// A label stack without a last entry.
-    #[error("the label stack has no last entry")]
-    Stack,
-}
-
-/// A pseudowire packet in a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MplsFrame<'a> {
-    /// The UDP source port; none over plain Ethernet.
-    pub source_port: Option<u16>,
-    /// The last entry of the label stack: it names the pseudowire.
-    pub entry: LabelEntry,
-    /// The pseudowire packet.
-    pub payload: &'a [u8],
-}
-
-impl<'a> MplsFrame<'a> {
-    /// The pseudowire packet in an Ethernet frame: MPLS itself (EtherType 0x8847), or in UDP.
-    /// Checksums are not looked at: an adapter has.
-    pub fn parse(frame: &'a [u8]) -> Result<Self, MplsFrameError> {
-        let (ethernet, rest) = frame
-            .split_first_chunk::<ETHERNET_LEN>()
-            .ok_or(MplsFrameError::TooShort("Ethernet"))?;
-        let [.., high, low] = *ethernet;
-        let udp = match u16::from_be_bytes([high, low]) {
-            ETHER_TYPE_MPLS => return Self::of_stack(None, rest),
-            ETHER_TYPE_IPV4 => ipv4_payload(rest)?,
-            ETHER_TYPE_IPV6 => ipv6_payload(rest)?,
-            other => return Err(MplsFrameError::EtherType(other)),
-        };
-        let ([s0, s1, d0, d1, l0, l1, _, _], rest) = udp
-            .split_first_chunk::<UDP_LEN>()
-            .ok_or(MplsFrameError::TooShort("UDP"))?;
-        if u16::from_be_bytes([*d0, *d1]) != MPLS_UDP_PORT {
-            return Err(MplsFrameError::NotMplsInUdp);
-        }
-        let datagram = usize::from(u16::from_be_bytes([*l0, *l1]))
-            .checked_sub(UDP_LEN)
-            .and_then(|len| rest.get(..len))
-            .ok_or(MplsFrameError::Length("UDP"))?;
-        Self::of_stack(Some(u16::from_be_bytes([*s0, *s1])), datagram)
-    }
-
-    fn of_stack(source_port: Option<u16>, octets: &'a [u8]) -> Result<Self, MplsFrameError> {
-        let (entry, payload) = LabelEntry::parse_stack(octets).ok_or(MplsFrameError::Stack)?;
-        Ok(Self {
-            source_port,
-            entry,
-            payload,
-        })
-    }
-}
-
-fn ipv4_payload(packet: &[u8]) -> Result<&[u8], MplsFrameError> {
-    let header = packet
-        .first_chunk::<IPV4_LEN>()
-        .ok_or(MplsFrameError::TooShort("IPv4"))?;
-    let header_len = usize::from(header[0] & 0x0f) * 4;
-    let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-    if header[0] >> 4 != 4 || header_len < IPV4_LEN {
-        return Err(MplsFrameError::Length("IPv4"));
-    }
-    if header[9] != PROTOCOL_UDP {
-        return Err(MplsFrameError::NotMplsInUdp);
-    }
-    // More fragments, or an offset.
-    if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
-        return Err(MplsFrameError::Fragment);
-    }
-    packet
-        .get(header_len..total_len)
-        .ok_or(MplsFrameError::Length("IPv4"))
-}
-
-fn ipv6_payload(packet: &[u8]) -> Result<&[u8], MplsFrameError> {
-    let (header, rest) = packet
-        .split_first_chunk::<IPV6_LEN>()
-        .ok_or(MplsFrameError::TooShort("IPv6"))?;
-    if header[0] >> 4 != 6 {
-        return Err(MplsFrameError::Length("IPv6"));
-    }
-    if header[6] != PROTOCOL_UDP {
-        return Err(MplsFrameError::NotMplsInUdp);
-    }
-    let len = usize::from(u16::from_be_bytes([header[4], header[5]]));
-    rest.get(..len).ok_or(MplsFrameError::Length("IPv6"))
 }

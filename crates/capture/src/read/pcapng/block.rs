@@ -1,15 +1,19 @@
 use crate::error::Reason;
 use crate::link::Link;
 use crate::read::pcap::Order;
-use crate::record::Direction;
+use crate::record::{Direction, Marks};
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 /// Options of every block, of an interface, of a packet.
 const END: u16 = 0;
 const COMMENT: u16 = 1;
 const RESOLUTION: u16 = 9;
+const FCS_LEN: u16 = 13;
 const TIME_OFFSET: u16 = 14;
 const FLAGS: u16 = 2;
+const DROPPED: u16 = 4;
+/// The flags of a packet that tell of errors which the receiver found.
+const ERRORS: u32 = 0xffff_0000;
 const NS_PER_S: u128 = 1_000_000_000;
 
 /// The order in which `magic` is the byte-order magic.
@@ -28,6 +32,8 @@ pub(super) struct Interface {
     /// Ticks in a second: this power of ten, or with the first bit set, of two.
     resolution: u8,
     offset_s: i64,
+    /// Octets of the check sequence at the end of frames.
+    fcs_len: u8,
 }
 
 impl Interface {
@@ -37,12 +43,18 @@ impl Interface {
             snap_len: 0,
             resolution: 6,
             offset_s: 0,
+            fcs_len: 0,
         }
     }
 
     pub(super) fn link(&self) -> Result<Link, Reason> {
         let number = self.link.map_or(u32::MAX, u32::from);
         Link::from_number(number).ok_or(Reason::LinkType(number))
+    }
+
+    /// Octets of a packet's check sequence: as many as it says, else as its interface says.
+    pub(super) fn fcs_len(&self, packet: &Packet<'_>) -> usize {
+        packet.fcs_len.unwrap_or(self.fcs_len).into()
     }
 
     /// Nanoseconds since 1970 of a time stamp.
@@ -78,6 +90,9 @@ pub(super) struct Packet<'a> {
     pub(super) octets: &'a [u8],
     pub(super) original: u32,
     pub(super) direction: Direction,
+    /// If it says so.
+    pub(super) fcs_len: Option<u8>,
+    pub(super) marks: Marks,
     pub(super) comments: Vec<String>,
 }
 
@@ -130,12 +145,10 @@ impl<'a> Block<'a> {
         };
         self.options(options, |code, value| match (code, value) {
             (RESOLUTION, [resolution]) => interface.resolution = *resolution,
+            (FCS_LEN, [len]) => interface.fcs_len = *len,
             (TIME_OFFSET, value) => {
                 if let Ok(octets) = <[u8; 8]>::try_from(value) {
-                    interface.offset_s = match self.order {
-                        Order::Little => i64::from_le_bytes(octets),
-                        Order::Big => i64::from_be_bytes(octets),
-                    };
+                    interface.offset_s = self.order.u64(octets) as i64;
                 }
             }
             _ => {}
@@ -148,11 +161,16 @@ impl<'a> Block<'a> {
         self.packet(interface, [high, low], kept, original, rest)
     }
 
-    /// The obsolete packet block: the interface number has 16 bits.
+    /// The obsolete packet block: 16 bits each of interface number and of packets lost before.
     pub(super) fn old_packet(&self) -> Result<Packet<'a>, Reason> {
         let ([interface, high, low, kept, original], rest) = self.fields("pcapng packet block")?;
-        let (interface, _) = self.halves(interface);
-        self.packet(interface.into(), [high, low], kept, original, rest)
+        let (interface, dropped) = self.halves(interface);
+        let mut packet = self.packet(interface.into(), [high, low], kept, original, rest)?;
+        // All ones: not known.
+        if dropped != u16::MAX {
+            packet.marks.lost_before = dropped.into();
+        }
+        Ok(packet)
     }
 
     fn packet(
@@ -177,6 +195,8 @@ impl<'a> Block<'a> {
             octets,
             original,
             direction: Direction::Unknown,
+            fcs_len: None,
+            marks: Marks::default(),
             comments: Vec::new(),
         };
         self.options(options, |code, value| match (code, value) {
@@ -184,11 +204,19 @@ impl<'a> Block<'a> {
                 .comments
                 .push(String::from_utf8_lossy(text).into_owned()),
             (FLAGS, [a, b, c, d]) => {
-                packet.direction = match self.order.u32([*a, *b, *c, *d]) & 3 {
+                let flags = self.order.u32([*a, *b, *c, *d]);
+                packet.direction = match flags & 3 {
                     1 => Direction::Receive,
                     2 => Direction::Transmit,
                     _ => Direction::Unknown,
                 };
+                packet.fcs_len = Some((flags >> 5 & 15) as u8).filter(|len| *len > 0);
+                packet.marks.receive_error = flags & ERRORS != 0;
+            }
+            (DROPPED, count) => {
+                if let Ok(octets) = <[u8; 8]>::try_from(count) {
+                    packet.marks.lost_before = self.order.u64(octets);
+                }
             }
             _ => {}
         })?;
@@ -205,6 +233,8 @@ impl<'a> Block<'a> {
             octets,
             original,
             direction: Direction::Unknown,
+            fcs_len: None,
+            marks: Marks::default(),
             comments: Vec::new(),
         })
     }

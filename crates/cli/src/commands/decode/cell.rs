@@ -66,6 +66,26 @@ pub(super) fn describe(
     line.say(role);
 }
 
+/// Says what a header alone tells of a cell.
+pub(super) fn describe_header(line: &mut Line, header: Header, form: HeaderForm) {
+    if form == HeaderForm::Uni {
+        line.field("gfc", header.gfc());
+    }
+    line.field("pti", header.pti().bits());
+    line.field("clp", header.clp());
+    let role = match (header.kind(form), OamFlow::of(header, form), header.pti()) {
+        (HeaderKind::Idle, ..) => "idle",
+        (HeaderKind::Unassigned, ..) => "unassigned",
+        (_, Some(_), _) => "oam",
+        (_, None, Pti::User { last: true, .. }) => "user, last",
+        (_, None, Pti::User { .. }) => "user",
+        (_, None, Pti::ResourceManagement) => "rm",
+        _ => "reserved",
+    };
+    line.field("role", role.split(',').next());
+    line.say(role);
+}
+
 fn describe_assigned(line: &mut Line, cell: &Cell, form: HeaderForm, aal: AalWord) {
     let header = cell.header;
     let oam = OamFlow::of(header, form);
@@ -175,7 +195,7 @@ fn describe_sar(line: &mut Line, payload: &[u8; PAYLOAD_LEN], aal: AalWord) {
     match aal {
         AalWord::Aal0 | AalWord::Aal5 => {}
         AalWord::Aal1 => describe_aal1(line, payload[0]),
-        AalWord::Aal2 => describe_aal2(line, payload),
+        AalWord::Aal2 => describe_aal2(line, payload[0]),
         AalWord::Aal34 => describe_aal34(line, payload),
     }
 }
@@ -199,19 +219,13 @@ fn describe_aal1(line: &mut Line, octet: u8) {
     });
 }
 
-fn describe_aal2(line: &mut Line, payload: &[u8; PAYLOAD_LEN]) {
-    let (start, valid) = StartField::parse(payload[0]);
+fn describe_aal2(line: &mut Line, octet: u8) {
+    let (start, valid) = StartField::parse(octet);
     let sn = u8::from(start.sn);
     line.field("osf", start.osf);
     line.field("sn", sn);
     line.say(format!("osf {} sn {sn}", start.osf));
     line.verdict("start_field_valid", "start field", valid);
-    let packet = payload
-        .get(1 + usize::from(start.osf)..)
-        .unwrap_or_default();
-    if valid && let Some(header) = packet.first_chunk() {
-        describe_cps_header(line, *header);
-    }
 }
 
 /// Says what the header of an AAL2 packet tells.

@@ -3,14 +3,17 @@
 pub(crate) mod aal;
 mod aal34;
 mod cell;
+mod frame;
 mod held;
 mod line;
 mod pdu;
 pub(crate) mod pseudowire;
 mod report;
 mod sdu;
+pub(crate) mod sequence;
 mod sink;
 pub(crate) mod source;
+mod stream;
 
 use std::path::PathBuf;
 
@@ -26,9 +29,10 @@ use source::Source;
 
 /// Print what is in a capture, one line for each cell or PDU.
 ///
-/// Reads pcapng, pcap (link types 1, 18, 100, 106, 123, 197), ERF and EyeSDN files. The cells of
-/// AAL5 and AAL3/4 are also put together: after the last one a line tells of the PDU. A broken
-/// record is named and the rest is read; then the exit code is 1.
+/// Reads pcapng, pcap, ERF and EyeSDN files: SunATM, ERF, classical IP and RFC 2684, and
+/// pseudowires over Ethernet (with VLAN tags), Linux cooked frames, raw IP, PPP and loopback, in
+/// MPLS, UDP or GRE. The cells of AAL5 and AAL3/4, and of AAL2, are also put together: a line tells
+/// of each PDU or packet. A broken record is named and the rest is read; then the exit code is 1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input
@@ -42,6 +46,9 @@ pub(crate) struct Args {
     /// What a pseudowire carries: n1, n1-cw, vcc, vpc, aal5-sdu or aal5-pdu [default: a guess]
     #[arg(long, value_name = "LABEL=MODE[@VPI.VCI]")]
     pw: Vec<PwOption>,
+    /// A UDP port that carries MPLS, either way, beside 6635
+    #[arg(long, value_name = "PORT")]
+    udp_port: Vec<u16>,
     /// What a VC carries: aal0, aal1, aal2, aal34 or aal5 [default: aal5]
     #[arg(long, value_name = "VPI.VCI=AAL")]
     aal: Vec<AalOption>,
@@ -62,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         true => HeaderForm::Nni,
         false => HeaderForm::Uni,
     };
-    let mut report = Report::new(form, Labels::new(&args.pw), &args.aal);
+    let mut report = Report::new(form, Labels::new(&args.pw, &args.udp_port), &args.aal);
     let mut exit = Exit::Ok;
     for (number, record) in (1..).zip(reader) {
         let lines = match record {

@@ -8,6 +8,7 @@ use cellgate_simd::{Fold, Kernel, RESIDUE, with_features};
 
 use super::held::Held;
 use super::line::Line;
+use super::pseudowire::End;
 
 /// Octets of the longest PDU: 1,366 cells.
 const PDU_LEN_MAX: usize = 65_568;
@@ -101,7 +102,8 @@ pub(super) struct Thread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Path {
     Interface(u32),
-    Label(u32),
+    /// A pseudowire: whose, and its label.
+    Label(End, u32),
 }
 
 /// PDUs in progress.

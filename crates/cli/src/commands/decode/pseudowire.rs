@@ -1,14 +1,19 @@
-//! Pseudowires in Ethernet frames: what the user says of a label, or a guess.
+//! Pseudowires in frames: what the user says of a label, or a guess.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use cellgate_capture::Direction;
 use cellgate_core::wire::pseudowire::{
-    CONTROL_WORD_LEN, CellMode, Packet, Pseudowire, PseudowireError, Service,
+    CONTROL_WORD_LEN, CellMode, ChannelHeader, Packet, Pseudowire, PseudowireError, Service,
 };
-use cellgate_core::wire::{CELL_LEN_NO_HEC, MplsFrame, PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
+use cellgate_core::wire::{
+    CELL_LEN_NO_HEC, Framing, MplsFrame, MplsFrameError, PAYLOAD_LEN, Sender, TRAILER_LEN, Trailer,
+    VpiVci,
+};
 
 use super::pdu::fits;
+use super::sequence::{Numbers, Place};
 
 /// `label=mode[@vpi.vci]`.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +55,35 @@ pub(crate) struct Labels {
     options: BTreeMap<u32, PwOption>,
     /// What the first packet of each other label looked like: later ones are taken for the same.
     guesses: BTreeMap<u32, Service>,
+    /// UDP ports that carry MPLS beside the usual one.
+    ports: Vec<u16>,
+    numbers: Numbers,
+}
+
+/// Whose packets belong together: those that one end sent, where they were captured at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct End {
+    /// The interface of the capture, and the one that a cooked frame names.
+    interfaces: (u32, u32),
+    sender: Sender,
+}
+
+impl End {
+    pub(crate) const fn of(frame: &MplsFrame<'_>, interface: u32) -> Self {
+        Self {
+            interfaces: (interface, frame.interface),
+            sender: frame.sender,
+        }
+    }
+}
+
+/// A packet of a control channel (RFC 5085): it carries no cells.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    /// What the label stack alone says where it is none.
+    pub(crate) header: Option<ChannelHeader>,
+    /// The first four bits, which say what follows where there is no header.
+    pub(crate) first_nibble: u8,
 }
 
 /// A packet of a pseudowire.
@@ -61,39 +95,103 @@ pub(crate) struct Opened<'a> {
     pub(crate) guessed: bool,
     /// The VC of a pseudowire that does not send it, if the user has said it.
     pub(crate) address: Option<VpiVci>,
-    /// What it holds.
+    /// Where its number puts it.
+    pub(crate) place: Place,
+    /// What it holds, as far as it was kept.
     pub(crate) packet: Result<Packet<'a>, PseudowireError>,
 }
 
 impl Labels {
-    pub(crate) fn new(options: &[PwOption]) -> Self {
+    pub(crate) fn new(options: &[PwOption], ports: &[u16]) -> Self {
         let options = options.iter().map(|option| (option.label, *option));
         Self {
             options: options.collect(),
-            guesses: BTreeMap::new(),
+            ports: ports.to_vec(),
+            ..Self::default()
         }
     }
 
-    /// Opens the packet of a frame.
-    pub(crate) fn open<'a>(&mut self, frame: &MplsFrame<'a>) -> Opened<'a> {
+    /// The packet in a frame of which the last `missing` octets were not kept.
+    pub(crate) fn find<'a>(
+        &self,
+        framing: Framing,
+        octets: &'a [u8],
+        missing: usize,
+    ) -> Result<MplsFrame<'a>, MplsFrameError> {
+        MplsFrame::find(framing, octets, missing, &self.ports)
+    }
+
+    /// The control channel that a frame's packet is of, if it is of one.
+    pub(crate) fn channel(&self, frame: &MplsFrame<'_>) -> Option<Channel> {
+        let first_nibble = frame.payload.first().map_or(0, |first| first >> 4);
+        let header = ChannelHeader::parse(frame.payload).map(|(header, _)| header);
+        let channel = |header| Channel {
+            header,
+            first_nibble,
+        };
+        if frame.is_channel {
+            return Some(channel(header));
+        }
+        let header = header?;
+        let label = frame.entry.label().value();
+        let said = self.options.get(&label).map(|option| option.service);
+        let known = said.or_else(|| self.guesses.get(&label).copied());
+        // Without control word a packet begins with a VPI, which may be 256 or more.
+        let is_cell = frame.packet_len().is_multiple_of(CELL_LEN_NO_HEC) && !header.is_likely();
+        match (said, known) {
+            (Some(Service::Cells(CellMode::PLAIN)), _) => None,
+            (None, Some(Service::Cells(CellMode::PLAIN)) | None) if is_cell => None,
+            _ => Some(channel(Some(header))),
+        }
+    }
+
+    /// Opens the packet of a frame that was captured on an interface and went this way.
+    pub(crate) fn open<'a>(
+        &mut self,
+        frame: &MplsFrame<'a>,
+        interface: u32,
+        way: Direction,
+    ) -> Opened<'a> {
         let label = frame.entry.label().value();
         let option = self.options.get(&label);
         let service = option.map(|option| option.service).unwrap_or_else(|| {
             let guesses = &mut self.guesses;
-            *guesses.entry(label).or_insert_with(|| guess(frame.payload))
+            let guess = || guess(frame.payload, frame.packet_len());
+            *guesses.entry(label).or_insert_with(guess)
         });
         let address = option.and_then(|option| option.address);
         let pseudowire = Pseudowire {
             service,
             address: address.unwrap_or_default(),
         };
+        let packet = pseudowire.parse(match frame.missing {
+            0 => frame.payload,
+            _ => whole_cells(service, frame.payload),
+        });
+        let sequence = packet.as_ref().map(|packet| packet.sequence);
+        let place = sequence.map_or(Place::Unnumbered, |sequence| {
+            self.numbers
+                .judge((End::of(frame, interface), way, label), sequence)
+        });
         Opened {
             service,
             guessed: option.is_none(),
             address,
-            packet: pseudowire.parse(frame.payload),
+            place,
+            packet,
         }
     }
+}
+
+/// As much of a packet that was not kept whole as are whole cells.
+fn whole_cells(service: Service, packet: &[u8]) -> &[u8] {
+    let (header, stride) = match service {
+        Service::Cells(mode) => (mode.header_len(), mode.stride()),
+        Service::Aal5Pdu => (CONTROL_WORD_LEN, PAYLOAD_LEN),
+        Service::Aal5Sdu => return packet,
+    };
+    let cells = packet.len().saturating_sub(header) / stride;
+    packet.get(..header + cells * stride).unwrap_or(packet)
 }
 
 impl Opened<'_> {
@@ -117,12 +215,13 @@ impl Opened<'_> {
 
 /// What a packet looks like. Nothing in it tells, but the modes differ in the lengths they allow
 /// and in bits that must be 0. One cell with control octets (3 + 49) is as long as one without
-/// (52): it is taken for the former if those bits say nothing against it.
-fn guess(packet: &[u8]) -> Service {
+/// (52): it is taken for the former if those bits say nothing against it. Of `len` octets `packet`
+/// is what was kept.
+fn guess(packet: &[u8], len: usize) -> Service {
     let n_to_one = |control_word| Service::Cells(CellMode::NToOne { control_word });
     let stride = |mode: CellMode| -> bool {
-        let cells = packet.get(mode.header_len()..).unwrap_or_default();
-        !cells.is_empty() && cells.len().is_multiple_of(mode.stride())
+        let cells = len.saturating_sub(mode.header_len());
+        cells > 0 && cells.is_multiple_of(mode.stride())
     };
     // The ATM-specific octet in front of every cell.
     let all = |mode: CellMode, mask: u8, wanted: u8| {
@@ -130,12 +229,13 @@ fn guess(packet: &[u8]) -> Service {
         let mut firsts = cells.chunks(mode.stride()).filter_map(<[u8]>::first);
         stride(mode) && firsts.all(|first| first & mask == wanted)
     };
-    let [first, second, _, fourth, rest @ ..] = packet else {
+    let [first, second, _, fourth, ..] = packet else {
         return n_to_one(false);
     };
+    let rest_len = len - CONTROL_WORD_LEN;
     let numbered = *first == 0;
     // Administrative cell: T of the control word, whose other flags and length are 0.
-    if *first == 0x08 && *second == 0 && rest.len() == CELL_LEN_NO_HEC {
+    if *first == 0x08 && *second == 0 && rest_len == CELL_LEN_NO_HEC {
         return Service::Aal5Sdu;
     }
     if numbered && all(CellMode::OneToOneVcc, 0xf0, 0) {
@@ -152,11 +252,11 @@ fn guess(packet: &[u8]) -> Service {
     if numbered && *second == 0 && stride(CellMode::NToOne { control_word: true }) {
         return n_to_one(true);
     }
-    let whole = !rest.is_empty() && rest.len().is_multiple_of(PAYLOAD_LEN);
+    let whole = rest_len > 0 && rest_len.is_multiple_of(PAYLOAD_LEN);
     if numbered && whole && fourth & 0xf8 == 0x80 {
         return Service::Aal5Pdu;
     }
-    if first >> 4 == 0 && packet.len() > CONTROL_WORD_LEN {
+    if first >> 4 == 0 && rest_len > 0 {
         return Service::Aal5Sdu;
     }
     n_to_one(false)

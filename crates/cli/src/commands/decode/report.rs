@@ -3,43 +3,47 @@
 use std::collections::BTreeMap;
 
 use cellgate_capture::{Content, Direction, Record, SduKind};
-use cellgate_core::wire::pseudowire::{PacketContent, PduHeader, Sequence};
 use cellgate_core::wire::{
-    Cell, HeaderForm, HeaderKind, HecVerdict, MplsFrame, OamFlow, PAYLOAD_LEN, Pti, VpiVci,
+    Cell, Header, HeaderForm, HeaderKind, HecVerdict, OamFlow, PAYLOAD_LEN, Pti, VpiVci,
 };
 
 use super::aal::{AalOption, AalWord};
 use super::aal34::{Ended, Messages};
 use super::line::{Line, Place, Stamp};
 use super::pdu::{Assembled, Assembly, Path, Thread};
-use super::pseudowire::{self, Labels, Opened};
+use super::pseudowire::Labels;
+use super::stream::Streams;
 use super::{cell, pdu, sdu};
 
 /// What makes lines of records: it remembers the PDUs in progress.
 pub(super) struct Report {
     form: HeaderForm,
-    labels: Labels,
+    pub(super) labels: Labels,
     aals: BTreeMap<VpiVci, AalWord>,
-    assembly: Assembly,
+    pub(super) assembly: Assembly,
     messages: Messages,
+    streams: Streams,
 }
 
 /// Where cells are from.
 #[derive(Clone, Copy)]
-struct Origin {
-    stamp: Stamp,
-    path: Path,
-    form: HeaderForm,
+pub(super) struct Origin {
+    pub(super) stamp: Stamp,
+    pub(super) path: Path,
+    pub(super) form: HeaderForm,
     /// Whether VPI and VCI are the cell's own.
-    known: (bool, bool),
+    pub(super) known: (bool, bool),
+    /// A receiver discards them, or could not trust them: they are shown, and nothing is put
+    /// together of them.
+    pub(super) is_stale: bool,
 }
 
 impl Origin {
-    fn place(&self, address: VpiVci) -> Place {
+    pub(super) fn place(&self, address: VpiVci) -> Place {
         place(self.known, address)
     }
 
-    fn thread(&self, address: VpiVci) -> Thread {
+    pub(super) fn thread(&self, address: VpiVci) -> Thread {
         Thread {
             path: self.path,
             way: match self.stamp.direction {
@@ -62,7 +66,7 @@ impl Thread {
         }
     }
 
-    fn place(self) -> Place {
+    pub(super) fn place(self) -> Place {
         place(self.known, self.address)
     }
 
@@ -75,7 +79,7 @@ impl Thread {
     }
 
     /// The stamp of its part that is told of after the last record.
-    const fn after_all(self) -> Stamp {
+    pub(super) const fn after_all(self) -> Stamp {
         Stamp {
             record: 0,
             offset: 0,
@@ -102,6 +106,7 @@ impl Report {
             aals: aals.collect(),
             assembly: Assembly::default(),
             messages: Messages::default(),
+            streams: Streams::default(),
         }
     }
 
@@ -113,6 +118,7 @@ impl Report {
             path: Path::Interface(record.interface),
             form: self.form,
             known: (true, true),
+            is_stale: record.marks.receive_error || record.marks.stream_error,
         };
         let mut lines = Vec::new();
         match &record.content {
@@ -123,6 +129,9 @@ impl Report {
             Content::Cell(octets) => {
                 let cell = Cell::parse_without_hec(octets);
                 self.cell(origin, &cell, None, &mut lines);
+            }
+            Content::PartOfCell { header, payload } => {
+                lines.push(self.part_of_cell(stamp, *header, payload));
             }
             Content::Aal5Pdu { header, pdu } => {
                 let place = header.address(self.form).into();
@@ -145,10 +154,12 @@ impl Report {
             Content::Sdu { address, kind, sdu } => {
                 let place = address.map_or(Place::UNKNOWN, Place::from);
                 let mut line = Line::new(stamp, "sdu", place, sdu.len());
-                sdu::describe(&mut line, sdu, *kind, place.vci);
+                sdu::describe(&mut line, sdu, record.missing, *kind, place.vci);
                 lines.push(line);
             }
-            Content::Frame(frame) => self.frame(origin, frame, &mut lines),
+            Content::Frame { framing, octets } => {
+                self.frame(origin, *framing, octets, record.missing, &mut lines);
+            }
         }
         if let Some(line) = lines.first_mut() {
             note(line, record);
@@ -169,13 +180,22 @@ impl Report {
             line
         });
         let mut lines: Vec<_> = rest.collect();
+        lines.extend(self.streams.rest());
         for ended in self.messages.rest() {
             lines.push(ended.line(ended.thread.after_all(), ended.thread.place()));
         }
         lines
     }
 
-    fn cell(
+    /// A cell whose header alone can be judged.
+    fn part_of_cell(&self, stamp: Stamp, header: Header, payload: &[u8]) -> Line {
+        let place = header.address(self.form).into();
+        let mut line = Line::new(stamp, "cell", place, payload.len() + 4);
+        cell::describe_header(&mut line, header, self.form);
+        line
+    }
+
+    pub(super) fn cell(
         &mut self,
         origin: Origin,
         cell: &Cell,
@@ -202,11 +222,14 @@ impl Report {
             return;
         };
         // A pseudowire of a VC that nobody has named: its cells carry the address 0.0 here.
-        let assigned = assigned || matches!(origin.path, Path::Label(_));
+        let assigned = assigned || matches!(origin.path, Path::Label(..));
         if !assigned || hec == Some(HecVerdict::Discard) {
             return;
         }
         let thread = origin.thread(address);
+        if origin.is_stale {
+            return;
+        }
         match aal {
             AalWord::Aal5 => {
                 let assembled = self.assembly.push(thread, &cell.payload, last);
@@ -221,96 +244,44 @@ impl Report {
                 };
                 lines.extend(ended.map(line));
             }
-            AalWord::Aal0 | AalWord::Aal1 | AalWord::Aal2 => {}
-        }
-    }
-
-    fn frame(&mut self, origin: Origin, octets: &[u8], lines: &mut Vec<Line>) {
-        let mut line = Line::new(origin.stamp, "frame", Place::UNKNOWN, octets.len());
-        let frame = match MplsFrame::parse(octets) {
-            Ok(frame) => frame,
-            Err(error) => {
-                line.field("pseudowire_error", error.to_string());
-                line.say(format!("no pseudowire: {error}"));
-                lines.push(line);
-                return;
-            }
-        };
-        let label = frame.entry.label().value();
-        let opened = self.labels.open(&frame);
-        describe_frame(&mut line, &frame, &opened);
-        let origin = Origin {
-            path: Path::Label(label),
-            form: HeaderForm::Nni,
-            known: opened.known(),
-            ..origin
-        };
-        let address = opened.address.unwrap_or_default();
-        match opened.packet {
-            Err(error) => {
-                line.field("pseudowire_error", error.to_string());
-                line.say(format!("WRONG: {error}"));
-                lines.push(line);
-            }
-            Ok(packet) => {
-                describe_sequence(&mut line, packet.sequence);
-                match packet.content {
-                    PacketContent::Cells(cells) => {
-                        line.field("cells", cells.len());
-                        line.say(count(cells.len(), "cell"));
-                        lines.push(line);
-                        for cell in cells {
-                            self.cell(origin, &cell, None, lines);
-                        }
-                    }
-                    PacketContent::Sdu { header, sdu } => {
-                        describe_flags(&mut line, header.efci, header.clp);
-                        lines.push(line);
-                        let place = origin.place(address);
-                        let mut line = Line::new(origin.stamp, "sdu", place, sdu.len());
-                        sdu::describe(&mut line, sdu, SduKind::RAW, place.vci);
-                        lines.push(line);
-                    }
-                    PacketContent::Pdu { header, payloads } => {
-                        lines.push(line);
-                        self.part(origin, address, header, payloads.as_flattened(), lines);
-                    }
+            AalWord::Aal1 => {
+                if let Some(line) = lines.last_mut() {
+                    self.streams.aal1(thread, cell.payload[0], line);
                 }
             }
+            AalWord::Aal2 => self
+                .streams
+                .aal2(thread, &cell.payload, origin.stamp, lines),
+            AalWord::Aal0 => {}
         }
-    }
-
-    /// A PDU or a part of one; the frame's line is the last of `lines`.
-    fn part(
-        &mut self,
-        origin: Origin,
-        address: VpiVci,
-        header: PduHeader,
-        octets: &[u8],
-        lines: &mut Vec<Line>,
-    ) {
-        let thread = origin.thread(address);
-        let whole = [self.assembly.held(thread), octets].concat();
-        let ends = pseudowire::ends(header.last, &whole);
-        if let Some(line) = lines.last_mut() {
-            line.field("last", header.last);
-            line.field("cells", octets.len() / PAYLOAD_LEN);
-            line.say(count(octets.len() / PAYLOAD_LEN, "payload"));
-            line.say(match (header.last, ends) {
-                (true, _) => "last",
-                (false, true) => "last by trailer",
-                (false, false) => "not the last",
-            });
-            describe_flags(line, header.efci, header.clp);
-        }
-        let assembled = self.assembly.push(thread, octets, ends);
-        let ended = assembled.into_iter();
-        lines.extend(ended.map(|(thread, end)| assembled_line(origin.stamp, thread, end)));
     }
 }
 
 /// What the capture says about a record.
 fn note(line: &mut Line, record: &Record) {
+    let marks = record.marks;
+    if marks.lost_before > 0 {
+        line.field("lost_before", marks.lost_before);
+        let records = match marks.lost_before {
+            1 => "1 record",
+            n => &format!("{n} records"),
+        };
+        line.say(format!("{records} LOST before"));
+    }
+    for (is_set, name, text) in [
+        (marks.receive_error, "receive_error", "RX ERROR"),
+        (
+            marks.stream_error,
+            "stream_error",
+            "RECORD DAMAGED by the card",
+        ),
+        (marks.truncated, "truncated", "truncated"),
+    ] {
+        if is_set {
+            line.field(name, true);
+            line.say(text);
+        }
+    }
     if record.missing > 0 {
         line.field("missing_octets", record.missing);
         line.say(format!("{} octets not captured", record.missing));
@@ -325,18 +296,19 @@ fn note(line: &mut Line, record: &Record) {
 
 fn pdu_line(stamp: Stamp, place: Place, pdu: &[u8], missing: usize) -> Line {
     let mut line = Line::new(stamp, "pdu", place, pdu.len());
+    let kind = SduKind::RAW;
     if missing > 0 {
         line.say("no trailer");
+        sdu::describe(&mut line, pdu, missing, kind, place.vci);
         return line;
     }
     if let Some(sdu) = pdu::describe(&mut line, pdu) {
-        let kind = SduKind::RAW;
-        sdu::describe(&mut line, sdu, kind, place.vci);
+        sdu::describe(&mut line, sdu, 0, kind, place.vci);
     }
     line
 }
 
-fn assembled_line(stamp: Stamp, thread: Thread, end: Assembled) -> Line {
+pub(super) fn assembled_line(stamp: Stamp, thread: Thread, end: Assembled) -> Line {
     let (stamp, place) = (thread.at(stamp), thread.place());
     match end {
         Assembled::Pdu(pdu) => {
@@ -356,43 +328,7 @@ fn assembled_line(stamp: Stamp, thread: Thread, end: Assembled) -> Line {
     }
 }
 
-fn describe_frame(line: &mut Line, frame: &MplsFrame<'_>, opened: &Opened<'_>) {
-    let label = frame.entry.label().value();
-    line.field("label", label);
-    line.field("traffic_class", frame.entry.traffic_class());
-    line.field("ttl", frame.entry.ttl());
-    line.field("source_port", frame.source_port);
-    let word = opened.service.word();
-    line.field("mode", word);
-    line.field("mode_guessed", opened.guessed);
-    let under = if frame.source_port.is_some() {
-        "mpls/udp"
-    } else {
-        "mpls"
-    };
-    let doubt = if opened.guessed { "?" } else { "" };
-    line.say(format!("{under} {label} {word}{doubt}"));
-}
-
-fn describe_sequence(line: &mut Line, sequence: Sequence) {
-    if sequence != Sequence::NONE {
-        line.field("sequence", sequence.bits());
-        line.say(format!("seq {}", sequence.bits()));
-    }
-}
-
-fn describe_flags(line: &mut Line, efci: bool, clp: bool) {
-    line.field("efci", efci);
-    line.field("clp", clp);
-    if efci {
-        line.say("efci");
-    }
-    if clp {
-        line.say("clp 1");
-    }
-}
-
-fn count(n: usize, what: &str) -> String {
+pub(super) fn count(n: usize, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }

@@ -14,8 +14,15 @@ const ILMI: u16 = 16;
 /// Octets of an unknown SDU that are shown.
 const SHOWN: usize = 8;
 
-/// Says what `sdu` is. `kind` is what the capture says of it, `vci` where it came.
-pub(super) fn describe(line: &mut Line, sdu: &[u8], kind: SduKind, vci: Option<u16>) {
+/// Says what `sdu` is, of which the last `missing` octets were not kept. `kind` is what the capture
+/// says of it, `vci` where it came.
+pub(super) fn describe(
+    line: &mut Line,
+    sdu: &[u8],
+    missing: usize,
+    kind: SduKind,
+    vci: Option<u16>,
+) {
     match (kind, vci) {
         (SduKind::SIGNALLING, _) | (_, Some(SIGNALLING)) => protocol(line, "signalling"),
         (SduKind::ILMI, _) | (_, Some(ILMI)) => protocol(line, "ilmi"),
@@ -23,7 +30,7 @@ pub(super) fn describe(line: &mut Line, sdu: &[u8], kind: SduKind, vci: Option<u
         _ if matches!(sdu, [0xaa, 0xaa, 0x03, ..] | [0xfe, 0xfe, 0x03, ..]) => {
             describe_llc(line, sdu);
         }
-        _ => describe_vc_mux(line, sdu),
+        _ => describe_vc_mux(line, sdu, missing),
     }
 }
 
@@ -78,8 +85,8 @@ fn describe_llc(line: &mut Line, sdu: &[u8]) {
 }
 
 /// A VC without LLC carries one protocol, and only a look at it can tell which.
-fn describe_vc_mux(line: &mut Line, sdu: &[u8]) {
-    if is_ip(sdu)
+fn describe_vc_mux(line: &mut Line, sdu: &[u8], missing: usize) {
+    if is_ip(sdu, missing)
         && matches!(
             VcMux::Routed.parse(sdu),
             Ok(VcMuxPdu::Ipv4(_) | VcMuxPdu::Ipv6(_))
@@ -111,15 +118,17 @@ fn describe_vc_mux(line: &mut Line, sdu: &[u8]) {
 }
 
 /// Whether the octets are an IP packet of just that length: a version alone fits one SDU in eight.
-fn is_ip(sdu: &[u8]) -> bool {
+/// What was not kept may be padding and a trailer, too.
+fn is_ip(sdu: &[u8], missing: usize) -> bool {
     match sdu {
         [first, _, h, l, _, _, _, _, _, _, rest @ ..] if first >> 4 == 4 => {
             let header = usize::from(first & 0x0f) * 4;
             let total = usize::from(u16::from_be_bytes([*h, *l]));
-            header >= 20 && rest.len() >= 10 && (header..=sdu.len()).contains(&total)
+            header >= 20 && rest.len() >= 10 && (header..=sdu.len() + missing).contains(&total)
         }
         [first, _, _, _, h, l, ..] if first >> 4 == 6 => {
-            usize::from(u16::from_be_bytes([*h, *l])) + 40 == sdu.len()
+            let total = usize::from(u16::from_be_bytes([*h, *l])) + 40;
+            (sdu.len()..=sdu.len() + missing).contains(&total)
         }
         _ => false,
     }

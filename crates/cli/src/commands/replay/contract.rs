@@ -6,10 +6,41 @@ use std::str::FromStr;
 use cellgate_core::aal::aal0::SDU_LEN;
 use cellgate_core::adapter::{self, Assumptions, Excess, Interleaving, Notification, Receive};
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
+use cellgate_core::server::{AdapterSection, AdmissionSection};
 use cellgate_core::wire::VpiVci;
 
 use super::survey::Look;
 use crate::commands::decode::aal::{AalOption, AalWord};
+
+/// How early cells may be beside their contract.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tolerance {
+    /// Where the contract does not say it.
+    pub(super) cdvt_ns: u64,
+    /// Cells that a link may bring at once though they were sent one by one.
+    pub(super) clump_cells: u16,
+}
+
+impl Default for Tolerance {
+    /// A daemon's that nobody has configured.
+    fn default() -> Self {
+        Self {
+            cdvt_ns: AdmissionSection::default().cdvt_ns,
+            clump_cells: AdapterSection::default().clump_cells,
+        }
+    }
+}
+
+/// A time as contracts write it: `1ms`.
+pub(super) fn time_ns(text: &str) -> Result<u64, String> {
+    const PREFIX: &str = "cbr:pcr=1,cdvt=";
+    let contract = format!("{PREFIX}{text}").parse::<TrafficContract>();
+    let descriptor = contract.ok().and_then(|contract| contract.receive);
+    let cdvt_ns = descriptor.and_then(|descriptor| descriptor.cdvt_ns);
+    let is_plain = !text.contains([',', ':']);
+    let cdvt_ns = cdvt_ns.filter(|_| is_plain);
+    cdvt_ns.ok_or_else(|| "expected a time such as 1ms, 250us or 0ns".into())
+}
 
 /// A capture says when each cell came, and its PDUs are taken as they are complete.
 const ASSUMED: Assumptions = Assumptions {
@@ -83,19 +114,24 @@ impl Said {
         },
     };
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, tolerance: Tolerance) -> Result<Self, String> {
         let contract: TrafficContract = text.parse().map_err(|e| format!("{text}: {e}"))?;
-        Self::of(&contract).map_err(|e| format!("{text}: {e}"))
+        Self::of(&contract, tolerance).map_err(|e| format!("{text}: {e}"))
     }
 
-    fn of(contract: &TrafficContract) -> Result<Self, String> {
+    fn of(contract: &TrafficContract, tolerance: Tolerance) -> Result<Self, String> {
         const NOTHING: &str = "it receives nothing";
         let descriptor = contract.receive.ok_or(NOTHING)?;
         let received = TrafficContract {
             transmit: None,
             ..*contract
         };
-        let terms = adapter::Terms::of(&received, &ASSUMED).map_err(|e| e.to_string())?;
+        let assumed = Assumptions {
+            cdvt_ns: tolerance.cdvt_ns,
+            clump_cells: tolerance.clump_cells,
+            ..ASSUMED
+        };
+        let terms = adapter::Terms::of(&received, &assumed).map_err(|e| e.to_string())?;
         let receive = terms.receive.ok_or(NOTHING)?;
         // The host takes every PDU at once: nothing needs to be kept free.
         let excess = match receive.excess {
@@ -117,6 +153,7 @@ pub(super) struct Contracts {
     all: Said,
     each: BTreeMap<VpiVci, Said>,
     aals: BTreeMap<VpiVci, AalWord>,
+    pub(super) tolerance: Tolerance,
 }
 
 impl Contracts {
@@ -127,12 +164,14 @@ impl Contracts {
         all: Option<&str>,
         each: &[VcOption],
         aals: &[AalOption],
+        tolerance: Tolerance,
     ) -> Result<Self, String> {
-        let of = |option: &VcOption| Ok((option.address, Said::parse(&option.text)?));
+        let of = |option: &VcOption| Ok((option.address, Said::parse(&option.text, tolerance)?));
         let contracts = Self {
-            all: all.map_or(Ok(Said::NOTHING), Said::parse)?,
+            all: all.map_or(Ok(Said::NOTHING), |text| Said::parse(text, tolerance))?,
             each: each.iter().map(of).collect::<Result<_, String>>()?,
             aals: aals.iter().map(|aal| (aal.address, aal.aal)).collect(),
+            tolerance,
         };
         for (address, aal) in &contracts.aals {
             contracts.check(*address, *aal)?;

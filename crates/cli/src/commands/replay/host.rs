@@ -56,6 +56,8 @@ pub(super) struct HostVc {
     pub(super) address: VpiVci,
     pub(super) aal: Aal,
     pub(super) aal_guessed: bool,
+    /// How early its cells may be, where it has a rate.
+    pub(super) cdvt_ns: Option<u64>,
     memory: ClientMemory,
     /// What the host counted itself.
     pub(super) sdus: u64,
@@ -96,7 +98,7 @@ impl Host {
             }],
             // The capture says when each cell came: there is nothing to make good.
             gap_max_ns: 0,
-            clump_cells: 1,
+            clump_cells: contracts.tolerance.clump_cells,
             overload_cells: 0,
         };
         let sizes = AttachmentSizes {
@@ -166,6 +168,7 @@ impl Host {
             address,
             aal,
             aal_guessed,
+            cdvt_ns: receive.rate.map(|_| receive.cdvt_ns),
             memory: memory.named(&geometry, id.generation),
             sdus: 0,
             sdu_octets: 0,

@@ -19,7 +19,7 @@ use super::decode::aal::AalOption;
 use super::decode::pseudowire::{Labels, PwOption};
 use super::decode::source::Source;
 use crate::output::{self, Exit};
-use contract::{Contracts, VcOption};
+use contract::{Contracts, Tolerance, VcOption};
 use host::Host;
 use outcome::Outcome;
 use recording::Recording;
@@ -29,9 +29,10 @@ use twice::Twice;
 
 /// Send the cells of a capture through an adapter: what a host would have got of them.
 ///
-/// Each VC that the capture names is opened with an idle host behind it: with AAL3/4 if most of
-/// its cells look like that, else with AAL5. SDUs and PDUs are cut into cells; the adapter's clock
-/// is that of the capture. The exit code is 1 if a record was broken.
+/// Each VC that the capture names is opened with an idle host behind it, which tolerates what a
+/// daemon does: with AAL3/4 if most of its cells look like that, else with AAL5. SDUs and PDUs are
+/// cut into cells; the adapter's clock is that of the capture. The exit code is 1 if a record was
+/// broken.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The capture; - is standard input. Of what is no file, at most 1 GiB is replayed
@@ -48,6 +49,13 @@ pub(crate) struct Args {
     /// What a VC carries: aal0, aal34 or aal5 [default: its contract's, else a guess]
     #[arg(long, value_name = "VPI.VCI=AAL")]
     aal: Vec<AalOption>,
+    /// How early cells may be where a contract gives no cdvt=, such as 1ms [default: the daemon's,
+    /// 1ms]
+    #[arg(long, value_name = "TIME", value_parser = contract::time_ns)]
+    cdvt: Option<u64>,
+    /// Cells that may come at once though they were sent one by one [default: the daemon's, 29]
+    #[arg(long, value_name = "CELLS", value_parser = clap::value_parser!(u16).range(1..))]
+    clump: Option<u16>,
     /// Which way the cells went
     #[arg(long, value_enum, default_value_t = Way::Both)]
     way: Way,
@@ -57,6 +65,9 @@ pub(crate) struct Args {
     /// What a pseudowire carries: n1, n1-cw, vcc, vpc, aal5-sdu or aal5-pdu [default: a guess]
     #[arg(long, value_name = "LABEL=MODE[@VPI.VCI]")]
     pw: Vec<PwOption>,
+    /// A UDP port that carries MPLS, either way, beside 6635
+    #[arg(long, value_name = "PORT")]
+    udp_port: Vec<u16>,
     /// The VC of SDUs whose capture does not name it
     #[arg(long, value_name = "VPI.VCI")]
     address: Option<VpiVci>,
@@ -67,7 +78,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let contracts = match Contracts::new(args.contract.as_deref(), &args.vc, &args.aal) {
+    let usual = Tolerance::default();
+    let tolerance = Tolerance {
+        cdvt_ns: args.cdvt.unwrap_or(usual.cdvt_ns),
+        clump_cells: args.clump.unwrap_or(usual.clump_cells),
+    };
+    let contract = args.contract.as_deref();
+    let contracts = match Contracts::new(contract, &args.vc, &args.aal, tolerance) {
         Ok(contracts) => contracts,
         Err(message) => {
             eprintln!("cellgate: {message}");
@@ -83,7 +100,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Err(anyhow!("{}: this is the capture itself", out.display()));
     }
     let capture = Twice::new(&source)?;
-    let shunter = || Shunter::new(args.way, form, args.address, Labels::new(&args.pw));
+    let shunter = || {
+        Shunter::new(
+            args.way,
+            form,
+            args.address,
+            Labels::new(&args.pw, &args.udp_port),
+        )
+    };
     let survey = survey(&capture, shunter())?;
     let mut host = Host::new(&survey, &contracts)?;
     let mut recording = args.out.as_deref().map(Recording::create).transpose()?;
@@ -91,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(recording) = recording {
         recording.finish()?;
     }
-    let outcome = Outcome::of(&mut host, &survey, &shunter, broken)?;
+    let outcome = Outcome::of(&mut host, &survey, &shunter, tolerance, broken)?;
     match args.json {
         true => output::print_json(&outcome)?,
         false => output::print(&outcome.to_text())?,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::{Aal, DiscardCounts, VcStats};
 use serde::Serialize;
 
+use super::contract::Tolerance;
 use super::host::Host;
 use super::survey::Survey;
-use super::train::{Shunter, Skipped};
+use super::train::{Lost, Shunter, Skipped};
 use crate::output;
 
 /// Counts by reason, without the zeros.
@@ -19,9 +20,14 @@ pub(super) struct Outcome {
     records: u64,
     records_broken: u64,
     records_skipped: Skipped,
+    lost: Lost,
     /// Records captured before one that stands in front of them.
     time_steps_back: u64,
     elapsed_ns: u64,
+    /// How early cells may be where a contract does not say it.
+    cdvt_ns: u64,
+    /// Cells that may come at once.
+    clump_cells: u16,
     vcs: Vec<VcOutcome>,
     /// The capture names more VCs than were opened.
     vcs_cut: bool,
@@ -43,6 +49,7 @@ struct VcOutcome {
     vci: u16,
     aal: &'static str,
     aal_guessed: bool,
+    cdvt_ns: Option<u64>,
     cells_received: u64,
     cells_delivered: u64,
     cells_answered: u64,
@@ -69,6 +76,7 @@ impl Outcome {
         host: &mut Host,
         survey: &Survey,
         shunter: &Shunter,
+        tolerance: Tolerance,
         records_broken: u64,
     ) -> anyhow::Result<Self> {
         let state = host.state()?;
@@ -95,6 +103,7 @@ impl Outcome {
             vci: vc.address.vci(),
             aal: name(vc.aal),
             aal_guessed: vc.aal_guessed,
+            cdvt_ns: vc.cdvt_ns,
             cells_received: info.stats.cells_received,
             cells_delivered: info.stats.cells_delivered,
             cells_answered: info.stats.cells_answered,
@@ -109,8 +118,11 @@ impl Outcome {
             records: shunter.records,
             records_broken,
             records_skipped: shunter.skipped,
+            lost: shunter.lost,
             time_steps_back: host.steps_back,
             elapsed_ns: host.elapsed_ns(),
+            cdvt_ns: tolerance.cdvt_ns,
+            clump_cells: tolerance.clump_cells,
             vcs: vcs.collect(),
             vcs_cut: survey.is_cut(),
             cells_received: stats.cells_received,
@@ -166,7 +178,25 @@ impl Outcome {
         if !of_no_vc.is_empty() {
             text += &format!("cells of no VC discarded: {}\n", list(&of_no_vc));
         }
-        text + &self.records_text()
+        text + &self.tolerance_text() + &self.records_text()
+    }
+
+    /// What was tolerated, if anything was policed.
+    fn tolerance_text(&self) -> String {
+        let policed = self.vcs.iter().filter_map(|vc| Some((vc, vc.cdvt_ns?)));
+        let all: Vec<_> = policed.collect();
+        if all.is_empty() {
+            return String::new();
+        }
+        let others = all.iter().filter(|(_, cdvt_ns)| *cdvt_ns != self.cdvt_ns);
+        let others = others
+            .map(|(vc, cdvt_ns)| format!("; {}.{}: {cdvt_ns} ns by its contract", vc.vpi, vc.vci));
+        format!(
+            "policed with a CDVT of {} ns and clumps of {} cells{}\n",
+            self.cdvt_ns,
+            self.clump_cells,
+            others.collect::<String>()
+        )
     }
 
     fn total(&self) -> [String; 9] {
@@ -208,11 +238,25 @@ impl Outcome {
             (skipped.no_address, "of no known VC"),
             (skipped.aal2, "packets of AAL2"),
             (skipped.no_pseudowire, "without a pseudowire"),
+            (skipped.control_channel, "of a control channel"),
+            (skipped.out_of_order, "twice or out of order"),
+            (skipped.damaged, "marked as damaged (rx error)"),
         ];
         for (n, why) in skipped.iter().filter(|(n, _)| *n > 0) {
             text += &format!("; {n} not replayed: {why}");
         }
         text.push('\n');
+        for (n, what) in [
+            (self.lost.records, "records, by the capture's loss counters"),
+            (
+                self.lost.packets,
+                "packets of pseudowires, by their numbers",
+            ),
+        ] {
+            if n > 0 {
+                text += &format!("lost before they came here: {n} {what}\n");
+            }
+        }
         if self.time_steps_back > 0 {
             let n = self.time_steps_back;
             text += &format!("{n} records are older than one before them: taken to be as old\n");

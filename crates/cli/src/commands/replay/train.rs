@@ -4,8 +4,7 @@ use cellgate_capture::{Content, Direction, Record};
 use cellgate_core::aal::aal5::Segmenter;
 use cellgate_core::wire::pseudowire::PacketContent;
 use cellgate_core::wire::{
-    CELL_LEN, Cell, CellFormat, Header, HeaderForm, HecReceiver, MplsFrame, PAYLOAD_LEN, Pti,
-    VpiVci,
+    CELL_LEN, Cell, CellFormat, Framing, Header, HeaderForm, HecReceiver, PAYLOAD_LEN, Pti, VpiVci,
 };
 use cellgate_simd::{Fold, Kernel, with_features};
 use serde::Serialize;
@@ -47,8 +46,23 @@ pub(crate) struct Skipped {
     pub(super) no_address: u64,
     /// Packets of AAL2, whose cells are not in the capture.
     pub(super) aal2: u64,
-    /// Ethernet frames without a pseudowire, or with a packet that is none.
+    /// Frames without a pseudowire, or with a packet that is none.
     pub(super) no_pseudowire: u64,
+    /// Packets of a pseudowire's control channel.
+    pub(super) control_channel: u64,
+    /// Packets of pseudowires that came twice or too late: their receiver discards them.
+    pub(super) out_of_order: u64,
+    /// The capture says that the receiver found an error in them, or the card in its record.
+    pub(super) damaged: u64,
+}
+
+/// What never came into the capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Lost {
+    /// Records, by the loss counters of the capture.
+    pub(super) records: u64,
+    /// Packets of pseudowires, by their numbers.
+    pub(super) packets: u64,
 }
 
 /// Makes cells of one record after the other: those of an NNI, as pseudowires carry 12 bits of VPI.
@@ -63,6 +77,7 @@ pub(crate) struct Shunter {
     staging: Vec<u8>,
     pub(super) records: u64,
     pub(super) skipped: Skipped,
+    pub(super) lost: Lost,
 }
 
 impl Shunter {
@@ -76,6 +91,7 @@ impl Shunter {
             staging: Vec::new(),
             records: 0,
             skipped: Skipped::default(),
+            lost: Lost::default(),
         }
     }
 
@@ -93,8 +109,13 @@ impl Shunter {
             skipped.other_way += 1;
             return;
         }
+        self.lost.records = self.lost.records.saturating_add(record.marks.lost_before);
         if record.missing > 0 {
             skipped.not_whole += 1;
+            return;
+        }
+        if record.marks.receive_error || record.marks.stream_error {
+            skipped.damaged += 1;
             return;
         }
         match &record.content {
@@ -104,16 +125,23 @@ impl Shunter {
                 let header = Header::from_word(header.word() & !self.gfc_of(*header));
                 self.pdu(header, pdu, true);
             }
+            // Only where something is missing.
+            Content::PartOfCell { .. } => skipped.not_whole += 1,
             Content::Aal2Packet { .. } => skipped.aal2 += 1,
             Content::Sdu { address, sdu, .. } => match address.or(self.address) {
                 Some(address) => self.sdu(Header::new(address, USER, false), sdu),
                 None => skipped.no_address += 1,
             },
-            Content::Frame(frame) => match self.frame(frame) {
-                Ok(()) => {}
-                Err(NoCells::Address) => self.skipped.no_address += 1,
-                Err(NoCells::Pseudowire) => self.skipped.no_pseudowire += 1,
-            },
+            Content::Frame { framing, octets } => {
+                let skipped = match self.frame(*framing, octets, record) {
+                    Ok(()) => return,
+                    Err(NoCells::Address) => &mut self.skipped.no_address,
+                    Err(NoCells::Pseudowire) => &mut self.skipped.no_pseudowire,
+                    Err(NoCells::ControlChannel) => &mut self.skipped.control_channel,
+                    Err(NoCells::OutOfOrder) => &mut self.skipped.out_of_order,
+                };
+                *skipped += 1;
+            }
         }
     }
 
@@ -185,9 +213,17 @@ impl Shunter {
         segmenter.emit_cells(&self.staging, CellFormat::WithHec, out);
     }
 
-    fn frame(&mut self, octets: &[u8]) -> Result<(), NoCells> {
-        let frame = MplsFrame::parse(octets).map_err(|_| NoCells::Pseudowire)?;
-        let opened = self.labels.open(&frame);
+    fn frame(&mut self, framing: Framing, octets: &[u8], record: &Record) -> Result<(), NoCells> {
+        let frame = self.labels.find(framing, octets, 0);
+        let frame = frame.map_err(|_| NoCells::Pseudowire)?;
+        if self.labels.channel(&frame).is_some() {
+            return Err(NoCells::ControlChannel);
+        }
+        let opened = self.labels.open(&frame, record.interface, record.direction);
+        if opened.place.is_stale() {
+            return Err(NoCells::OutOfOrder);
+        }
+        self.lost.packets += opened.place.missing();
         let vc = self.vc_of(&opened);
         let packet = opened.packet.map_err(|_| NoCells::Pseudowire)?;
         match packet.content {
@@ -252,6 +288,8 @@ const USER: Pti = Pti::User {
 enum NoCells {
     Address,
     Pseudowire,
+    ControlChannel,
+    OutOfOrder,
 }
 
 #[cfg(test)]
@@ -270,7 +308,7 @@ mod tests {
             for (octet, bits) in octets.iter_mut().zip(&damage.to_be_bytes()[3..]) {
                 *octet ^= bits;
             }
-            let mut shunter = Shunter::new(Way::Both, form, None, Labels::new(&[]));
+            let mut shunter = Shunter::new(Way::Both, form, None, Labels::default());
             shunter.cell(octets);
             let (verdict, cell) = Cell::parse_with_hec(&shunter.cells[0], &mut HecReceiver::new());
             (verdict, cell.map(|cell| cell.header.word()))

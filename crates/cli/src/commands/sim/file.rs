@@ -179,7 +179,7 @@ fn take_captures(value: &mut Value) -> anyhow::Result<Vec<Named>> {
 /// several interfaces have cells, these may be the same ones at several places: one must be chosen.
 fn captured(path: &Path, interface: Option<u32>, room: usize) -> anyhow::Result<Vec<TimedCell>> {
     let name = path.display();
-    let mut shunter = Shunter::new(Way::Both, HeaderForm::Nni, None, Labels::new(&[]));
+    let mut shunter = Shunter::new(Way::Both, HeaderForm::Nni, None, Labels::default());
     let mut cells = Vec::new();
     let (mut first, mut last) = (None, 0);
     let mut cells_on = None;

@@ -8,15 +8,17 @@
 //! AAL5 PDU         0, sequence  M V - U E C  part of a CPCS-PDU, or one-to-one cells
 //! ```
 //!
-//! No packing timers, no negotiation (RFC 4447), no associated channel (RFC 5085).
+//! No packing timers, no negotiation (RFC 4447); of the associated channel (RFC 5085) the header.
 
 mod aal5;
 mod cells;
+mod channel;
 mod control_word;
 mod words;
 
 pub use aal5::{PduHeader, SduHeader, administrative_cell};
 pub use cells::{CellMode, Cells};
+pub use channel::ChannelHeader;
 pub use control_word::{
     CONTROL_WORD_LEN, ControlWord, Sequence, SequenceReceiver, SequenceVerdict,
 };
