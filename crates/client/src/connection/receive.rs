@@ -252,9 +252,9 @@ impl Connection {
         self.taken(|receive| receive.copy(buffer))
     }
 
-    /// The same as [`Connection::recv`] for memory that holds nothing yet, as other languages hand it
-    /// over: what is received is written, the rest stays as it is. `timeout`: none waits for ever,
-    /// zero does not wait.
+    /// As [`Connection::recv`] for memory that holds nothing yet, as other languages hand it over:
+    /// what is received is written, the rest stays as it is. `timeout`: none waits for ever, zero
+    /// does not wait.
     ///
     /// # Errors
     /// As [`Connection::recv_timeout`] and [`Connection::try_recv`].

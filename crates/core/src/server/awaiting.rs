@@ -71,7 +71,7 @@ impl Connection {
 
 impl<B: Bugs> Server<B> {
     /// What is promised, of which [`admission`](Self::admission) may have more or less.
-    pub(super) fn promised(&self) -> Admission<B> {
+    pub fn promised(&self) -> Admission<B> {
         let mut promised = self.admission.clone();
         for connection in self.connections.values() {
             if let Some(back) = connection.returning() {

@@ -136,6 +136,9 @@ pub struct Limits {
     pub interfaces: u32,
     /// Nanoseconds that a socket has for its first request.
     pub hello_ns: u64,
+    /// An adapter that has lived for so many nanoseconds since it opened a connection again does
+    /// not die of that.
+    pub outlived_ns: u64,
 }
 
 impl Default for Limits {
@@ -148,6 +151,7 @@ impl Default for Limits {
             blocks: 64,
             interfaces: 64,
             hello_ns: 10_000_000_000,
+            outlived_ns: 750_000_000,
         }
     }
 }

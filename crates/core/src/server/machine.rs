@@ -378,6 +378,11 @@ impl<B: Bugs> Server<B> {
         self.config.notes = notes;
     }
 
+    /// Whether connections wait for their turn to be opened again.
+    pub fn is_reopening(&self) -> bool {
+        self.reopening.is_holding()
+    }
+
     /// Octets of memory that the adapter has made for connections.
     pub fn memory_held(&self) -> u64 {
         let open = self.connections.values().filter(|one| one.vc.is_some());

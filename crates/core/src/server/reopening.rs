@@ -17,8 +17,6 @@ use super::machine::Server;
 use super::{Address, Bugs, EndReason, Output, Refused, Resource, Shortage};
 use crate::Time;
 
-/// An adapter that has lived as long since it opened something does not die of that.
-const OUTLIVED_NS: u64 = 750_000_000;
 /// Alone, a connection kills as many adapters before it is left out: somebody else can have killed
 /// one.
 const ALONE: u32 = 2;
@@ -58,6 +56,11 @@ impl Reopening {
     /// Whether the connection is to wait.
     pub(super) fn holds(&self, number: u32) -> bool {
         self.short.contains_key(&number) || self.later.iter().flatten().any(|one| *one == number)
+    }
+
+    /// Whether any connection waits for its turn.
+    pub(super) fn is_holding(&self) -> bool {
+        !self.short.is_empty() || !self.later.is_empty()
     }
 
     /// What the adapter is asked to open again, in order.
@@ -169,7 +172,7 @@ impl<B: Bugs> Server<B> {
 
     /// Goes on where it is time to.
     pub(super) fn go_on_reopening(&mut self) {
-        let now = self.now;
+        let (now, outlived_ns) = (self.now, self.config.limits.outlived_ns);
         let of = &mut self.reopening;
         if of.batch.is_empty() || self.home.is_none() {
             return;
@@ -196,7 +199,7 @@ impl<B: Bugs> Server<B> {
         let rest = of.batch.get(of.open..).unwrap_or_default();
         of.open += rest.iter().take_while(|one| is_open(one)).count();
         match of.until {
-            None if of.open == of.batch.len() => of.until = Some(now.plus_ns(OUTLIVED_NS)),
+            None if of.open == of.batch.len() => of.until = Some(now.plus_ns(outlived_ns)),
             Some(until) if until <= now => {
                 of.until = None;
                 of.batch.clear();

@@ -10,4 +10,5 @@ mod reserves;
 mod restart;
 mod shares;
 mod storm;
+mod take_up;
 mod world;

@@ -85,6 +85,7 @@ pub(crate) fn config() -> ServerConfig {
             blocks: 8,
             interfaces: 4,
             hello_ns: 1_000_000_000,
+            outlived_ns: 750_000_000,
         },
         reserves: Vec::new(),
     }

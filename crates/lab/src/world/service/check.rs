@@ -207,7 +207,7 @@ impl World {
     /// The books of a host's server.
     pub(super) fn books(&self, host: usize) -> Option<Books> {
         let server = self.service.hosts.get(&host)?.server.as_ref()?;
-        Some(server.admission().clone())
+        Some(server.promised())
     }
 
     /// I15: no more is promised than there is.
@@ -409,7 +409,8 @@ impl World {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        let is_busy = served.server.is_none()
+        let server = served.server.as_ref();
+        let is_busy = server.is_none_or(|server| server.is_reopening())
             || !served.is_adapter_up
             || served.process.waiting() > 0
             || served.under_way() > 0;

@@ -260,6 +260,8 @@ fn config(
         limits: Limits {
             waiting: 8,
             hello_ns: HELLO.ns(),
+            // Adapters of worlds die more often.
+            outlived_ns: 1_000_000,
             ..Limits::default()
         },
         reserves: Vec::new(),

@@ -515,7 +515,7 @@ mod tests {
         let of_connection = CONNECTION.len() + 2 * Discard::ALL.len();
         assert_eq!(
             check(&text),
-            Ok(1 + 4 + 3 + 3 + 2 * of_connection),
+            Ok(1 + 4 + 3 + 3 + 3 + 2 * of_connection),
             "{text}"
         );
         let line = "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",\
