@@ -466,7 +466,8 @@ impl World {
             }
         }
         let aal34 = connection.contract.aal == Some(Aal::Aal34);
-        standing.gave_way = best_effort && station.has_discarded(Discard::Overload)
+        let gives_way = best_effort || self.service.is_best_effort(n as u32);
+        standing.gave_way = gives_way && station.has_discarded(Discard::Overload)
             || aal34 && station.has_discarded(Discard::ReassemblyTimeout);
         standing
     }

@@ -110,6 +110,12 @@ impl Service {
             .map_or(0, |promise| promise.kept)
     }
 
+    /// Whether anything was promised of a connection while an end of it was best effort.
+    pub(crate) fn is_best_effort(&self, connection: u32) -> bool {
+        let promise = self.promises.get(&connection);
+        promise.is_some_and(|promise| promise.is_best_effort)
+    }
+
     /// PDUs of best effort that were promised, and have arrived.
     pub(crate) fn kept_as_best_effort(&self) -> u64 {
         let promises = self.promises.values();

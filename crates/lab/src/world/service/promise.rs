@@ -16,6 +16,8 @@ pub(super) struct Promise {
     passes_over: bool,
     /// More was sent than the reader is promised, and it is policed for that still.
     is_exceeded: bool,
+    /// Something was promised to a sender or a reader that is best effort.
+    pub(super) is_best_effort: bool,
     /// Something was sent to the present reader.
     is_used: bool,
     /// When something was handed over last; and when last by a sender that promises no rate, or a
@@ -50,6 +52,7 @@ impl Promise {
         let is_exceeded = self.is_exceeded && policed;
         if now >= self.from && !std::mem::take(&mut self.passes_over) && !is_exceeded {
             self.due.insert(number, leaves);
+            self.is_best_effort |= leaves.is_none();
         }
     }
 
