@@ -277,7 +277,14 @@ pub(crate) fn threads(pid: u32) -> BTreeMap<String, Scheduled> {
         };
         Some((name.to_owned(), scheduled))
     };
-    tasks.filter_map(of).collect()
+    // A thread that was just started has the name of the one that starts it: the first counts.
+    let mut tasks: Vec<_> = tasks.collect();
+    let number = |task: &std::io::Result<fs::DirEntry>| {
+        let task = task.as_ref().ok()?;
+        task.file_name().to_str()?.parse::<u32>().ok()
+    };
+    tasks.sort_by_key(|task| std::cmp::Reverse(number(task)));
+    tasks.into_iter().filter_map(of).collect()
 }
 
 /// Waits for a line with `word`; the rest is read aside.
