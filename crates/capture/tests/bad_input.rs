@@ -548,7 +548,6 @@ fn foreign_captures_are_read_or_give_clear_errors() {
         ["offset 24: an SDU of 262140 octets: AAL5 has at most 65,535"]
     );
     let told = story(&read("tcpdump-atm-oam-loopback-print-overrun.pcap"));
-    let wanted = "offset 24: 1159821166 units of a second in a time stamp: a second or more";
-    assert_eq!(told, [wanted]);
+    assert_eq!(told, ["offset 24: a cell of 65618 octets"]);
     println!("ran {name}");
 }

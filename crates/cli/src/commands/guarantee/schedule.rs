@@ -117,7 +117,7 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
             ..Judgement::default()
         });
         for segment in &segments {
-            let look = segment.look(best, stalls);
+            let look = segment.look(acted, best, stalls, line);
             changes.push(look.row(segment, acted[0].task.origin));
             shares.push(json!({
                 "at_s": segment.from.since_ns(acted[0].task.origin) as f64 / 1e9,
@@ -179,6 +179,17 @@ fn segments(acted: &[Acted], line: u64) -> Vec<Segment> {
     .collect()
 }
 
+/// Octets of best effort's SDUs that fit beside what the guaranteed writers sent in a window.
+fn left(acted: &[Acted], line: u64, from: Time, to: Time) -> f64 {
+    let taken = acted.iter().filter_map(|acted| {
+        let promise = acted.cast.promise?;
+        let octets = acted.received.bins.between(from, to) as f64;
+        Some(octets / promise.octet_s() * promise.cell_s as f64)
+    });
+    let cells = line as f64 * to.since_ns(from) as f64 / 1e9 - taken.sum::<f64>();
+    cells / f64::from(aal5_cells(BEST_EFFORT_SDU.into())) * f64::from(BEST_EFFORT_SDU)
+}
+
 /// What best effort received in a segment.
 struct Look {
     octet_s: f64,
@@ -188,8 +199,9 @@ struct Look {
 }
 
 impl Segment {
-    /// From [`ADAPT_NS`] after the change, best effort has its share.
-    fn look(&self, best: &Acted, stalls: &Stalls) -> Look {
+    /// From [`ADAPT_NS`] after the change, best effort has its share, and what the writers that
+    /// are open leave of theirs.
+    fn look(&self, acted: &[Acted], best: &Acted, stalls: &Stalls, line: u64) -> Look {
         let bins = &best.received.bins;
         let seconds = LOOK_NS as f64 / 1e9;
         let credit = 10.0 * f64::from(BEST_EFFORT_SDU);
@@ -199,8 +211,9 @@ impl Segment {
             let stalled = stalls.within(from, to) as f64 / 1e9;
             let source = best.sent.bins.between(from, to) as f64;
             let ideal = self.share * seconds;
+            let most = left(acted, line, from, to).max(ideal);
             let allowed = ideal * EXACT + credit + self.share * stalled;
-            let fits = (octets - ideal).abs() <= allowed;
+            let fits = (ideal - allowed..=most + allowed).contains(&octets);
             (fits, octets, source < ideal - allowed)
         };
         let settled = bins
