@@ -161,7 +161,8 @@ pub enum InterfaceState {
         /// For how long, in nanoseconds; none: never since the link was made.
         silent_ns: Option<u64>,
     },
-    /// A pseudowire whose last datagrams were refused on their way out.
+    /// A pseudowire some of whose datagrams were refused on their way out, and that has not sent for
+    /// a second without that.
     CannotSend {
         /// Why, in the kernel's words.
         reason: String,

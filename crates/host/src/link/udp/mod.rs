@@ -155,7 +155,7 @@ pub struct UdpReport {
     pub foreign_cells: u64,
     /// Why the kernel did not take datagrams.
     pub refusals: Refusals,
-    /// The error of the last that was sent; none: the kernel took it.
+    /// The error of the last that the kernel refused; none: it has sent for a second since.
     pub last_refusal: Option<i32>,
     /// When a datagram with cells came last.
     pub heard: Option<Time>,

@@ -19,7 +19,7 @@ use crate::link::QueueCounters;
 #[derive(Debug)]
 pub struct UdpSender {
     socket: BatchSocket,
-    peer: SocketAddr,
+    pub(super) peer: SocketAddr,
     label: [u8; LABEL_ENTRY_LEN],
     pseudowire: CellPseudowire,
     sequence: Sequence,
@@ -41,6 +41,10 @@ pub struct UdpSender {
     sent: usize,
     staged: usize,
     counts: UdpReport,
+    /// When the last step ended.
+    now: Time,
+    /// When the kernel last refused a datagram.
+    refused: Time,
 }
 
 impl UdpSender {
@@ -48,6 +52,9 @@ impl UdpSender {
     const BATCH_LEN_MAX: usize = 65_507;
     /// Datagrams that every kernel with segmentation offload takes in one call.
     const BATCH_DATAGRAMS_MAX: usize = 64;
+    /// A datagram that is sent so long after the last refusal ends the trouble: short ones pass
+    /// where long ones are refused.
+    const MENDED_NS: u64 = 1_000_000_000;
     /// Time to live of the label.
     const TTL: u8 = 255;
 
@@ -83,6 +90,8 @@ impl UdpSender {
             sent: 0,
             staged: 0,
             counts: UdpReport::default(),
+            now: Time::ZERO,
+            refused: Time::ZERO,
         })
     }
 
@@ -175,6 +184,7 @@ impl UdpSender {
     /// Ends a step at `now`: sends all datagrams that are full, and the last one too if it has
     /// waited for the timer.
     pub fn end_step(&mut self, now: Time) {
+        self.now = now;
         let part = self.batch.len() % self.datagram_len;
         let since = *self.waits_since.get_or_insert(now);
         if part == 0 || now >= since.plus_ns(self.timer_ns) {
@@ -211,7 +221,9 @@ impl UdpSender {
             self.counts.send_calls += 1;
             match result {
                 Ok(()) => {
-                    self.counts.last_refusal = None;
+                    if self.now.since_ns(self.refused) >= Self::MENDED_NS {
+                        self.counts.last_refusal = None;
+                    }
                     self.counts.sent_datagrams += datagrams;
                     self.counts.sent_cells += cells;
                 }
@@ -226,6 +238,7 @@ impl UdpSender {
                     let errno = error.raw_os_error().unwrap_or(0);
                     self.counts.refusals.count(errno, datagrams);
                     self.counts.last_refusal = Some(errno);
+                    self.refused = self.now;
                     self.counts.send_errors += datagrams;
                     self.counts.dropped_cells += cells;
                 }

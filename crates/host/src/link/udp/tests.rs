@@ -517,6 +517,26 @@ fn what_the_kernel_refuses_is_counted() {
     assert_eq!(sender.free(), sender.capacity());
 }
 
+/// Short datagrams pass where long ones are refused: these are told all the same.
+#[test]
+fn a_refusal_is_told_until_a_second_has_passed_without_one() {
+    let (mut sender, _receiver) = pair("n1-cw", 1_500, false);
+    let (mut now, peer) = (Time::from_ns(5_000_000_000), sender.peer);
+    let mut step = |sender: &mut UdpSender, to, ns| {
+        now = now.plus_ns(ns);
+        sender.peer = to;
+        sender.send(&random_cells(1, 1));
+        sender.end_step(now);
+        sender.report().last_refusal
+    };
+    assert_eq!(step(&mut sender, peer, 0), None);
+    let refused = step(&mut sender, "255.255.255.255:6635".parse().unwrap(), 1);
+    assert!(refused.is_some());
+    assert_eq!(step(&mut sender, peer, 1_000), refused);
+    assert_eq!(step(&mut sender, peer, 999_998_000), refused);
+    assert_eq!(step(&mut sender, peer, 1_000), None);
+}
+
 /// An adapter whose port talks to itself over a pseudowire and gets its cells with faults.
 #[test]
 fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
