@@ -128,7 +128,7 @@ impl Default for AdapterSection {
             attachments: 1_024,
             ports: 16,
             port_cells: 16_384,
-            memory_max: 1 << 30,
+            memory_max: 1 << 31,
             pin: true,
             cpu: None,
             nice: -20,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource, Response, Shortage,
-    VERSION,
+    AdapterSection, Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource,
+    Response, Shortage, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -198,6 +198,19 @@ fn vbr_takes_its_sustained_rate_and_memory_for_its_burst() {
     assert_eq!(list[0].cpu_reserved_ppm, list[1].cpu_reserved_ppm);
     assert!(list[0].memory > list[1].memory);
     assert!(list[0].cpu_expected_ppm < list[0].cpu_reserved_ppm);
+}
+
+#[test]
+fn a_default_adapter_has_memory_for_best_effort_on_each_of_its_vcs() {
+    let adapter = AdapterSection::default();
+    let mut config = config();
+    config.assumptions.gap_max_ns = adapter.gap_max_ns;
+    config.assumptions.clump_cells = adapter.clump_cells;
+    let (mut world, root) = World::with_wan(config);
+    world.opened(user(3), 100, "ubr,aal5:max_sdu=1500");
+    let each = world.list(root)[0].memory;
+    let all = u64::from(adapter.vcs) * each;
+    assert!(all <= adapter.memory_max, "{each} octets each");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl AdapterOptions {
             config,
             scheduling: SchedulingRequest::default(),
             port_cells: 16_384,
-            memory_max: 1 << 30,
+            memory_max: 1 << 31,
             gap_threshold_ns: Gaps::THRESHOLD_NS_DEFAULT,
             die_with_parent: true,
             listen: None,
