@@ -125,9 +125,12 @@ pub enum Reason {
     /// A packet of a link type that carries no ATM.
     #[error("a packet of link type {0}, which carries no ATM that is read")]
     LinkType(u32),
-    /// A pcapng section whose byte order or version is not known.
-    #[error("a pcapng section with byte-order magic 0x{0:08x} or a version other than 1")]
+    /// A pcapng section whose byte order is not known.
+    #[error("a pcapng section with byte-order magic 0x{0:08x}")]
     Section(u32),
+    /// A pcapng section of another version than 1.
+    #[error("a pcapng section of version {0}: only version 1 is read")]
+    SectionVersion(u16),
     /// A fraction of a second that is a second or more.
     #[error("{0} units of a second in a time stamp: a second or more")]
     Fraction(u32),

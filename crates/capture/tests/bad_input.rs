@@ -523,6 +523,17 @@ fn no_octets_of_any_frame_panic() {
 }
 
 #[test]
+fn a_section_of_another_version_is_told_by_its_version() {
+    let mut file = vec![0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a];
+    file.extend([2, 0, 0, 0]);
+    file.extend([0xff; 8]);
+    file.extend([28, 0, 0, 0]);
+    let told = story(&file);
+    let wanted = "offset 0: a pcapng section of version 2: only version 1 is read";
+    assert_eq!(told, [wanted]);
+}
+
+#[test]
 fn foreign_captures_are_read_or_give_clear_errors() {
     let name = "foreign_captures";
     let Some(folder) = std::env::var_os("CELLGATE_FOREIGN_CAPTURES") else {

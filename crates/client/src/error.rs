@@ -10,7 +10,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody answers at the control socket.
-    #[error("no cellgate server at {}: {cause}. {}", path.display(), way_out(cause))]
+    #[error("{} {}: {cause}. {}", met(cause), path.display(), way_out(cause))]
     NoServer {
         /// The socket that was tried.
         path: PathBuf,
@@ -147,6 +147,13 @@ impl From<Error> for io::Error {
 }
 
 /// What one can do who finds no server.
+fn met(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::PermissionDenied => "no way in to the cellgate server at",
+        _ => "no cellgate server at",
+    }
+}
+
 fn way_out(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -204,11 +204,15 @@ impl Pcapng {
             return Err(Unstarted::Broken(Reason::Truncated { wanted, found }));
         };
         let magic = [*m0, *m1, *m2, *m3];
-        let unknown = Unstarted::Broken(Reason::Section(u32::from_be_bytes(magic)));
-        match section_order(magic) {
-            Some(order) if order.u16([*v0, *v1]) == 1 => self.order = order,
-            _ => return Err(unknown),
+        let Some(order) = section_order(magic) else {
+            let reason = Reason::Section(u32::from_be_bytes(magic));
+            return Err(Unstarted::Broken(reason));
+        };
+        let version = order.u16([*v0, *v1]);
+        if version != 1 {
+            return Err(Unstarted::Broken(Reason::SectionVersion(version)));
         }
+        self.order = order;
         self.interfaces.clear();
         Ok(())
     }

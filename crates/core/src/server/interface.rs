@@ -2,7 +2,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::adapter::{PortIndex, PortStats};
 use crate::contract::CellRate;
@@ -33,9 +34,11 @@ pub enum Link {
     },
     /// A pseudowire over UDP (RFC 4717 in RFC 7510).
     Udp {
-        /// Where its datagrams arrive.
+        /// Where its datagrams arrive; text without a port means 6635.
+        #[serde(deserialize_with = "read_end")]
         local: SocketAddr,
-        /// Where its datagrams go.
+        /// Where its datagrams go; text without a port means 6635.
+        #[serde(deserialize_with = "read_end")]
         peer: SocketAddr,
         /// The source port of what is sent; 0: whichever is free.
         #[serde(default)]
@@ -50,7 +53,8 @@ pub enum Link {
         /// How it packs cells, and whose they are where it does not send that.
         #[serde(default)]
         mode: CellPseudowire,
-        /// The longest IP packet in octets.
+        /// The longest IP packet in octets; 1500 where nothing else is said.
+        #[serde(default = "default_mtu")]
         mtu: u16,
         /// Cells of a datagram at most; none: as many as fit the packet.
         #[serde(default)]
@@ -61,7 +65,32 @@ pub enum Link {
     },
 }
 
+/// The longest IP packet of Ethernet in octets.
+const fn default_mtu() -> u16 {
+    Link::MTU
+}
+
+fn read_end<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    Link::end(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
 impl Link {
+    /// Octets of a pseudowire's longest IP packet where nothing else is said.
+    pub const MTU: u16 = 1500;
+    /// The UDP port of MPLS in UDP (RFC 7510), where an address names none.
+    const MPLS_IN_UDP: u16 = 6635;
+
+    /// The end of a pseudowire that a text names: an IP address, with or without port.
+    ///
+    /// # Errors
+    /// It names none; the error says so.
+    pub fn end(text: &str) -> Result<SocketAddr, String> {
+        let bare = text.parse::<IpAddr>();
+        let bare = bare.map(|ip| (ip, Self::MPLS_IN_UDP).into());
+        bare.or_else(|_| text.parse())
+            .map_err(|_| format!("`{text}` is no IP address, with or without port"))
+    }
+
     /// What it carries if it cannot carry cells of this VC.
     pub fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
         match self {
@@ -304,5 +333,39 @@ impl core::fmt::Display for InterfaceState {
             } => write!(f, "no peer seen for {} s", ns / 1_000_000_000),
             Self::CannotSend { reason } => write!(f, "cannot send: {reason}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_without_a_port_and_no_mtu_are_those_of_mpls_in_udp() {
+        let udp = |local: &str| {
+            let link = format!(
+                r#"{{"udp":{{"local":"{local}","peer":"192.0.2.2:7001","label_out":16,"label_in":17}}}}"#
+            );
+            serde_json::from_str::<Link>(&link)
+        };
+        let Ok(Link::Udp {
+            local, peer, mtu, ..
+        }) = udp("2001:db8::1")
+        else {
+            panic!("no pseudowire");
+        };
+        assert_eq!(
+            (local.to_string(), peer.to_string(), mtu),
+            (
+                "[2001:db8::1]:6635".to_owned(),
+                "192.0.2.2:7001".to_owned(),
+                1_500
+            )
+        );
+        let error = udp("here").expect_err("no address").to_string();
+        assert!(
+            error.starts_with("`here` is no IP address, with or without port"),
+            "{error}"
+        );
     }
 }

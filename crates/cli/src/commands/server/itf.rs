@@ -1,6 +1,5 @@
 //! `cellgate itf`: the server's interfaces.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss};
@@ -11,11 +10,6 @@ use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
 use crate::output::{Exit, print, print_json_line, table};
-
-/// RFC 7510.
-const MPLS_IN_UDP: u16 = 6635;
-/// Where none is given.
-const MTU: u16 = 1500;
 
 /// Interfaces: add, del, show.
 #[derive(clap::Args)]
@@ -109,8 +103,8 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
 }
 
 fn udp(words: &mut Words) -> Result<Link, String> {
-    let local = end(&words.required::<String>("local")?)?;
-    let peer = end(&words.required::<String>("peer")?)?;
+    let local = Link::end(&words.required::<String>("local")?)?;
+    let peer = Link::end(&words.required::<String>("peer")?)?;
     let labels: String = words.required("label")?;
     let (label_out, label_in) = match labels.split_once(':') {
         Some((out, into)) => (label(out)?, label(into)?),
@@ -124,17 +118,10 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         label_out,
         label_in,
         mode: words.value("mode")?.unwrap_or_default(),
-        mtu: words.value("mtu")?.unwrap_or(MTU),
+        mtu: words.value("mtu")?.unwrap_or(Link::MTU),
         pack: words.text("pack")?.map(|text| cells(&text)).transpose()?,
         timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
     })
-}
-
-/// An address with or without port.
-fn end(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.parse::<IpAddr>().map(|ip| (ip, MPLS_IN_UDP).into());
-    bare.or_else(|_| text.parse())
-        .map_err(|_| format!("`{text}` is no IP address, with or without port"))
 }
 
 fn label(text: &str) -> Result<u32, String> {
@@ -212,7 +199,7 @@ fn link(link: &Link) -> String {
                 peer_source_port.is_some(),
                 format!("peer-source-port {peers}"),
             );
-            say(*mtu != MTU, format!("mtu {mtu}"));
+            say(*mtu != Link::MTU, format!("mtu {mtu}"));
             say(*mode != CellPseudowire::default(), format!("mode {mode}"));
             let cells = pack.map_or(0, |pack| pack.get());
             say(pack.is_some(), format!("pack {cells}"));
