@@ -19,6 +19,7 @@
 
 mod board;
 mod client;
+pub mod disk;
 pub mod experiments;
 mod generate;
 mod judge;

@@ -21,6 +21,7 @@ mod describe;
 mod device;
 mod interface;
 mod interfaces;
+mod keeping;
 pub mod lambda;
 mod law;
 mod machine;
@@ -51,6 +52,7 @@ pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
     DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss,
 };
+pub use keeping::{Disk, Former, Keeping};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{

@@ -72,5 +72,15 @@ planted! {
         SharePoliced,
         /// The successor does not say what share there is.
         ShareNotTold,
+        /// A file is written where it lies.
+        WrittenInPlace,
+        /// What an interrupted write has left is in the way of the next.
+        RestLeft,
+        /// A write that has failed is taken for done.
+        FailureTaken,
+        /// A write that has failed is told, and not tried again.
+        NotTriedAgain,
+        /// A write that has failed is tried again, and not told.
+        FailureNotTold,
     }
 }

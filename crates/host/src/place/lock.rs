@@ -2,8 +2,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 
-use std::time::Duration;
-
+use cellgate_core::server::Former;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
@@ -18,28 +17,6 @@ const NAME: &str = "lock";
 pub(crate) struct Lock {
     file: File,
     identity: Identity,
-}
-
-/// What became of the server that had a state directory before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Former {
-    /// It has ended with all that it had, if there was one.
-    Ended,
-    /// It was killed, or has left what it had to its successor.
-    Left,
-    /// The directory is new, or a cleaner was there.
-    Unknown,
-}
-
-impl Former {
-    /// How long its adapter may take to make its socket again.
-    pub(crate) const fn patience(self) -> Duration {
-        Duration::from_millis(match self {
-            Self::Ended => 0,
-            Self::Left => 1_000,
-            Self::Unknown => 300,
-        })
-    }
 }
 
 impl Lock {
@@ -69,12 +46,7 @@ impl Lock {
         let mut lock = Self { file, identity };
         // On a full disk it says nothing of its holder.
         let _ = lock.write(&format!("{}\n", std::process::id()));
-        let former = match (is_new, text.is_empty()) {
-            (true, _) => Former::Unknown,
-            (false, true) => Former::Ended,
-            (false, false) => Former::Left,
-        };
-        Ok((lock, former))
+        Ok((lock, Former::of((!is_new).then_some(&*text))))
     }
 
     /// Takes it again if somebody has removed it.
@@ -92,13 +64,17 @@ impl Lock {
 
     /// Says that its holder ends in order.
     pub(crate) fn let_go(&mut self) {
-        let _ = self.write("");
+        let _ = self.write(Former::ENDED);
     }
 
+    /// Writes over what it says: a full disk has room for that. Where that fails, too, it says
+    /// nothing, rather than what was true of another.
     fn write(&mut self, text: &str) -> io::Result<()> {
-        self.file.set_len(0)?;
         self.file.rewind()?;
-        self.file.write_all(text.as_bytes())
+        let written = self.file.write_all(text.as_bytes());
+        let len = written.as_ref().map_or(0, |()| text.len() as u64);
+        self.file.set_len(len)?;
+        written
     }
 }
 

@@ -14,7 +14,6 @@ mod lock;
 mod tests;
 
 pub(crate) use directory::Directory;
-pub(crate) use disk::{Disk, Keeping};
 pub(crate) use entrance::{Entrance, Look};
 pub(crate) use identity::{Actor, acting_as};
-pub(crate) use lock::{Former, Lock};
+pub(crate) use lock::Lock;

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
+use cellgate_core::server::{Disk, Former, Keeping};
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, mkdirat};
 use rustix::net::{

@@ -2,7 +2,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cellgate_core::server::{CpuLaw, ServerSection};
+use cellgate_core::server::{CpuLaw, Disk, Former, Keeping, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -25,7 +25,7 @@ use crate::clock::MonotonicClock;
 use crate::control::{
     Answer, Ask, ControlError, Hello, MESSAGE_MAX, Received, Reply, Request, VERSION, receive, send,
 };
-use crate::place::{Actor, Directory, Disk, Entrance, Former, Keeping, Lock, acting_as};
+use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
     Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
     take_duty,
@@ -281,7 +281,7 @@ fn first_adapter(
 /// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
 /// again in a while.
 fn adapter_left(places: &Places) -> Option<OwnedFd> {
-    let patience = places.former.patience();
+    let patience = Duration::from_nanos(places.former.patience_ns());
     let from = Instant::now();
     loop {
         match socket::dial(&places.adapter, START) {

@@ -217,6 +217,7 @@ fn is_of_hosts(fault: &FaultSpec) -> bool {
             | FaultSpec::SpuriousWakeUp { .. }
             | FaultSpec::ReaderCrash { .. }
             | FaultSpec::AdapterCrash { .. }
+            | FaultSpec::StateDirectory { .. }
     )
 }
 

@@ -145,6 +145,18 @@ pub enum FaultSpec {
         /// PDUs.
         pdus: u32,
     },
+    /// Something becomes of the state directory of a host's server.
+    StateDirectory {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long a disk is full, what is planted lies there, or whoever writes is killed.
+        #[serde(default)]
+        for_ns: u64,
+        /// What.
+        harm: Harm,
+    },
     /// A client of a connection writes a word where it may, and should not.
     Write {
         /// Name of the connection.
@@ -160,6 +172,61 @@ pub enum FaultSpec {
         #[serde(with = "digits")]
         value: u64,
     },
+}
+
+/// What can become of a state directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Harm {
+    /// Its disk is full.
+    Full,
+    /// All that lies there is removed.
+    Vanished,
+    /// What the server keeps there is the one before the last.
+    Stale,
+    /// What the server keeps there is half of what it was.
+    Halved,
+    /// The server that writes there next is killed at this operation, the first being 1, and has
+    /// written so many octets of a file then. The next begins when the fault ends.
+    Killed {
+        /// Which operation.
+        operation: u32,
+        /// How many octets.
+        octets: u32,
+    },
+    /// Somebody has put something there, and takes it away again.
+    Planted {
+        /// Where.
+        at: Spot,
+        /// What.
+        plant: Plant,
+    },
+}
+
+/// A name in a state directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spot {
+    /// The lock.
+    Lock,
+    /// What the server keeps.
+    Kept,
+    /// What that is written to first.
+    New,
+    /// The adapter's socket.
+    Adapter,
+}
+
+/// What somebody puts there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plant {
+    /// A file of somebody's.
+    File,
+    /// A directory.
+    Directory,
+    /// A link to a file elsewhere.
+    Link,
 }
 
 /// Memory that a client may write.

@@ -53,6 +53,10 @@ pub(crate) enum Incident {
     Modify(u32),
     /// A connection is lent so many PDUs.
     Lend(u32, u32, Ps),
+    /// Something becomes of a host's state directory, by a fault.
+    Harm(u32, u32),
+    /// It is over.
+    HarmEnds(u32, u32),
     /// A client of a connection writes a word of its own memory.
     Write(u32, Whose, u64, u64),
     /// From here on nothing goes wrong.
@@ -185,6 +189,8 @@ impl World {
                 self.stations[host].lend(connection, pdus, span.ns());
                 self.wake_station(host, self.now);
             }
+            Incident::Harm(host, fault) => self.places_are_harmed(host as usize, fault, true),
+            Incident::HarmEnds(host, fault) => self.places_are_harmed(host as usize, fault, false),
             Incident::Write(connection, whose, word, value) => {
                 self.write(connection, whose, word, value);
             }
@@ -369,6 +375,16 @@ fn incidents(
             let who = host_of(host)?;
             let end = Some(Incident::GuestsGo(who));
             (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+        }
+        FaultSpec::StateDirectory {
+            host,
+            at_ns,
+            for_ns,
+            ..
+        } => {
+            let who = host_of(host)?;
+            let end = Some(Incident::HarmEnds(who, n));
+            (*at_ns, *for_ns, Incident::Harm(who, n), end)
         }
         FaultSpec::Modify {
             connection, at_ns, ..

@@ -274,6 +274,7 @@ fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
         | FaultSpec::ReaderCrash { at_ns, for_ns, .. }
         | FaultSpec::AdapterCrash { at_ns, for_ns, .. }
         | FaultSpec::CommandQueueFull { at_ns, for_ns, .. }
+        | FaultSpec::StateDirectory { at_ns, for_ns, .. }
         | FaultSpec::Guests { at_ns, for_ns, .. } => (at_ns, for_ns),
         FaultSpec::SpuriousWakeUp { at_ns, .. }
         | FaultSpec::EarlyTimers { at_ns, .. }

@@ -462,6 +462,7 @@ impl World {
                 | FaultSpec::EarlyTimers { .. }
                 | FaultSpec::CommandQueueFull { .. }
                 | FaultSpec::Guests { .. }
+                | FaultSpec::StateDirectory { .. }
                 | FaultSpec::Lend { .. } => {}
             }
         }

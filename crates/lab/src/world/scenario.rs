@@ -4,7 +4,7 @@ use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
-pub use super::fault::{FaultSpec, Whose};
+pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
 pub use super::service::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use super::{Ps, QueueDiscard};
 

@@ -69,6 +69,16 @@ bugs! {
     EarlyWakeTrusted,
     /// Adapters that have died are not opened anything at again.
     NothingReopened,
+    /// An empty lock is taken for that of a server that has ended.
+    EmptyLockEnds,
+    /// A lock that is gone is taken for that of a server that has ended.
+    NoLockEnds,
+    /// An adapter does not make its socket again.
+    SocketNotMadeAgain,
+    /// A server writes through a link.
+    LinkFollowed,
+    /// What a file does not name a successor takes for somebody else's.
+    FileBelieved,
 }
 
 impl ServerBug {

@@ -198,7 +198,7 @@ impl Served {
 }
 
 impl World {
-    fn breaks(&mut self, invariant: &str, host: usize, text: &str) {
+    pub(super) fn breaks(&mut self, invariant: &str, host: usize, text: &str) {
         let name = &self.stations[host].spec.name;
         let text = format!("server of {name}: {text}");
         self.violate(Violation::new(invariant, self.now, text));
@@ -440,8 +440,12 @@ impl World {
         for host in hosts {
             self.audit_at_rest(host);
             let served = &self.service.hosts[&host];
+            let wrong = served.places.left_wrong();
             if let Some(text) = served.shares_unheard(&self.service.applications) {
                 self.breaks("I15", host, &text);
+            }
+            if let Some(text) = wrong {
+                self.breaks("I19", host, text);
             }
         }
         for n in 0..self.service.applications.len() {

@@ -9,6 +9,7 @@ use cellgate_core::server::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::places::Places;
 use super::process::{Files, Heard, Process};
 use super::scenario::ServerSpec;
 use crate::world::Ps;
@@ -159,6 +160,7 @@ pub(super) struct Served {
     /// Of these, the one that the server knows.
     pub(super) known_adapter: u32,
     pub(super) is_adapter_up: bool,
+    pub(super) places: Places,
     pub(super) process: Process,
     /// The descriptors that the server has, of VCs.
     pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
@@ -194,6 +196,7 @@ impl Served {
             adapter_life: 0,
             known_adapter: 0,
             is_adapter_up: true,
+            places: Places::default(),
             process: Process::default(),
             vcs: BTreeMap::new(),
             attachments: BTreeMap::new(),

@@ -4,8 +4,8 @@ use cellgate_core::Effect;
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 
-use super::mishaps;
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+use super::{mishaps, rough};
 use crate::generate::Draw;
 use crate::world::draw::faults::{early_timers, full_queues};
 use crate::world::draw::spans;
@@ -49,6 +49,7 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
     full_queues(&mut draw, &mut scenario, &hosts);
     early_timers(&mut draw, &mut scenario, &hosts);
     mishaps::draw(&mut draw, &mut scenario, &hosts);
+    rough::draw(&mut draw, &mut scenario);
     Some(scenario)
 }
 

@@ -21,8 +21,10 @@ mod daemon;
 mod draw;
 mod marks;
 mod mishaps;
+mod places;
 mod process;
 mod promise;
+mod rough;
 mod run;
 pub(super) mod scenario;
 mod setup;
@@ -64,6 +66,8 @@ pub(crate) enum ServiceEvent {
     Flush(u32),
     /// A host's server hangs up on whoever has not said hello.
     Deadline(u32),
+    /// A host's server and its adapter look after what lies in the file system.
+    Upkeep(u32),
 }
 
 /// All servers and applications of a run.

@@ -80,6 +80,7 @@ impl World {
             ServiceEvent::Deadline(host) => {
                 self.serve_any(host as usize, Serving::handle_deadline);
             }
+            ServiceEvent::Upkeep(host) => self.upkeep(host as usize),
         }
     }
 
@@ -504,16 +505,20 @@ impl World {
             }
             News::None => {}
         }
+        if self.service.bug == Some(ServerBug::FileBelieved) {
+            served.places.note(&served.process);
+        }
         let Heard { ticket, answer, .. } = heard;
         self.serve_any(host, |server, now| {
             server.handle_answer(now, ticket, answer)
         });
     }
 
-    fn server_dies(&mut self, host: usize) {
+    pub(super) fn server_dies(&mut self, host: usize) {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
+        served.places.process_ends();
         if served.server.take().is_none() {
             return;
         }
@@ -582,9 +587,14 @@ impl World {
             .get(&TO_ADAPTER)
             .map_or(0, |to| to.parcels.len());
         if asked + served.process.waiting() > 0 || !served.is_adapter_up {
-            let event = Event::Service(ServiceEvent::TakesUp(host as u32));
-            return self.queue.push(self.now.plus(PATIENCE), event);
+            return self.begins_later(host);
         }
+        if !self.finds_places(host) {
+            return;
+        }
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
         let bug = self.service.bug.and_then(ServerBug::inside);
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
@@ -596,6 +606,12 @@ impl World {
         }
         self.operator_begins(host);
         self.channels_go_on(host);
+    }
+
+    /// A new server looks again in a while.
+    pub(super) fn begins_later(&mut self, host: usize) {
+        let event = Event::Service(ServiceEvent::TakesUp(host as u32));
+        self.queue.push(self.now.plus(PATIENCE), event);
     }
 
     fn server_takes_up(&mut self, host: usize) {
@@ -628,6 +644,11 @@ impl World {
         served.counts.taken_up += served.process.vcs.len() as u64;
         let mut taken = self.taken_up(host);
         self.service.seen.taken_up(&taken);
+        if self.service.has(ServerBug::FileBelieved)
+            && let Some(served) = self.service.hosts.get(&host)
+        {
+            taken.retain(|one| one.vc.as_ref().is_none_or(|vc| served.places.names(vc)));
+        }
         let first = taken.iter().position(|one| one.vc.is_some());
         match (self.service.bug, first) {
             (Some(ServerBug::VcNotTakenUp), Some(first)) => drop(taken.remove(first)),
@@ -789,6 +810,10 @@ impl World {
             return;
         };
         served.is_adapter_up = true;
+        self.upkeep(host);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
         let adapter = served.adapter_life;
         self.post(host, FROM_ADAPTER, Parcel::Ready(adapter));
     }

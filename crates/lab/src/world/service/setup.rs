@@ -15,7 +15,7 @@ use super::application::Application;
 use super::call::HELLO;
 use super::daemon::Served;
 use super::scenario::ServerSpec;
-use super::{Promise, ServerBug, Service};
+use super::{Promise, ServerBug, Service, places};
 use crate::world::endpoint::DOORBELL_SLOTS;
 use crate::world::error::ScenarioError;
 use crate::world::names::Names;
@@ -94,6 +94,13 @@ impl Services {
             }
             services.ends.push((host, connection));
         }
+        for fault in &scenario.faults {
+            if let FaultSpec::StateDirectory { host, .. } = fault
+                && !services.hosts.contains_key(&names.host(host)?)
+            {
+                return Err(ScenarioError::NoServer(host.clone()));
+            }
+        }
         for fault in scenario.faults.iter().filter(|_| !services.ends.is_empty()) {
             let Some((name, sends)) = end_of(fault) else {
                 continue;
@@ -143,7 +150,8 @@ impl Services {
             let config = config(&scenario.hosts[host], spec, rates[host].len(), bug);
             let lines = rates[host].iter().enumerate();
             let interfaces = lines.map(|(port, rate)| interface(port, *rate, bug));
-            let served = Served::new(spec.clone(), config, interfaces.collect());
+            let mut served = Served::new(spec.clone(), config, interfaces.collect());
+            served.places.harms = places::harms(scenario, &spec.host);
             service.hosts.insert(host, served);
         }
         for (spec, (host, connection)) in scenario.applications.iter().zip(&self.ends) {
