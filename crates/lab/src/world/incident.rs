@@ -150,11 +150,9 @@ impl World {
                 self.stations[host].reopen(connection);
                 self.wake_station(host, self.now);
             }
-            Incident::AdapterDies(host) if self.stations[host as usize].is_down => {}
-            Incident::AdapterBegins(host) if !self.stations[host as usize].is_down => {}
             Incident::AdapterDies(host) => {
-                self.stations[host as usize].crash();
-                self.service_loses_adapter(host as usize);
+                self.adapter_dies_of_something_else(host as usize);
+                self.adapter_dies(host as usize);
             }
             Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
             Incident::QueueFills(host, span) => {
@@ -213,7 +211,18 @@ impl World {
         }
     }
 
-    fn adapter_begins(&mut self, host: usize) {
+    pub(super) fn adapter_dies(&mut self, host: usize) {
+        if !self.stations[host].is_down {
+            self.stations[host].crash();
+            self.service_loses_adapter(host);
+        }
+    }
+
+    /// Another begins, if there is none.
+    pub(super) fn adapter_begins(&mut self, host: usize) {
+        if !self.stations[host].is_down {
+            return;
+        }
         if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
             let text = format!("an adapter does not begin again: {refusal}");
             self.violate(Violation::new("I19", self.now, text));
@@ -304,6 +313,8 @@ fn incidents(
             }
             return Ok(None);
         }
+        // They strike when a server opens them.
+        FaultSpec::Kills { .. } => return Ok(None),
         FaultSpec::AdapterStall {
             host,
             at_ns,

@@ -437,9 +437,9 @@ impl World {
                 | FaultSpec::ClockStep { host, .. } => {
                     standing.disturbed |= host == from && is_sent;
                 }
-                FaultSpec::AdapterCrash { host, .. } | FaultSpec::InterruptsLost { host, .. } => {
-                    standing.disturbed |= touched(host)
-                }
+                FaultSpec::AdapterCrash { host, .. }
+                | FaultSpec::Kills { host, .. }
+                | FaultSpec::InterruptsLost { host, .. } => standing.disturbed |= touched(host),
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;
                 }

@@ -9,6 +9,7 @@ use cellgate_core::server::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::killers::Killers;
 use super::places::Places;
 use super::process::{Files, Heard, Process};
 use super::scenario::ServerSpec;
@@ -161,6 +162,7 @@ pub(super) struct Served {
     pub(super) known_adapter: u32,
     pub(super) is_adapter_up: bool,
     pub(super) places: Places,
+    pub(super) killers: Killers,
     pub(super) process: Process,
     /// The descriptors that the server has, of VCs.
     pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
@@ -176,6 +178,8 @@ pub(super) struct Served {
     pub(super) offered: BTreeMap<ClientId, Offered>,
     /// What the commands were for that it has had no answer to.
     pub(super) asked: BTreeMap<Ticket, &'static str>,
+    /// When its timer fires next.
+    pub(super) deadline: Option<Ps>,
     /// How its adapter has stood still since it last looked.
     pub(super) health: Health,
     /// Connections that somebody has had deleted.
@@ -197,6 +201,7 @@ impl Served {
             known_adapter: 0,
             is_adapter_up: true,
             places: Places::default(),
+            killers: Killers::default(),
             process: Process::default(),
             vcs: BTreeMap::new(),
             attachments: BTreeMap::new(),
@@ -206,12 +211,19 @@ impl Served {
             refusable: 0,
             offered: BTreeMap::new(),
             asked: BTreeMap::new(),
+            deadline: None,
             health: Health::default(),
             deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
             interfaces,
         }
+    }
+
+    /// Whether this is the answer to a command of the present server that opens a VC.
+    pub(super) fn is_opening(&self, heard: &Heard) -> bool {
+        let asked = self.asked.get(&heard.ticket);
+        self.life == heard.life && asked.is_some_and(|stage| stage.starts_with("open"))
     }
 
     /// Its adapter stands still for so long.

@@ -131,6 +131,7 @@ const MARKS: &[Group] = &[
         &["open", "take", "reattach", "modify", "close", "delete"],
     ),
     ("hung_up", &["silent", "with_server"]),
+    ("killer", &["killed", "left_out"]),
     (
         "state_directory",
         &[

@@ -7,12 +7,33 @@ use crate::world::scenario::Scenario;
 
 /// Draws it all.
 pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario) {
+    killers(draw, scenario);
     for n in 0..scenario.servers.len() {
         if draw.percent(35) {
             for _ in 0..draw.between(1, 4) {
                 state_directory(draw, scenario, n);
             }
         }
+    }
+}
+
+/// Connections of which adapters die.
+fn killers(draw: &mut Draw, scenario: &mut Scenario) {
+    if !draw.percent(15) {
+        return;
+    }
+    for _ in 0..draw.pick(&[1, 1, 1, 2]) {
+        let n = draw.below(scenario.applications.len() as u64) as usize;
+        let application = &scenario.applications[n];
+        let for_ns = draw.between(scenario.heal_ns / 2, scenario.heal_ns);
+        scenario.faults.push(FaultSpec::Kills {
+            connection: application.connection.clone(),
+            host: application.host.clone(),
+            at_ns: draw.below(scenario.heal_ns - for_ns + 1),
+            for_ns,
+            after_ns: draw.between(1, 500_000),
+            down_ns: draw.between(10_000, 200_000),
+        });
     }
 }
 

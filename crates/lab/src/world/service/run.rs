@@ -77,10 +77,10 @@ impl World {
                 self.call(application as usize, call as usize);
             }
             ServiceEvent::Flush(application) => self.flush(application as usize),
-            ServiceEvent::Deadline(host) => {
-                self.serve_any(host as usize, Serving::handle_deadline);
-            }
+            ServiceEvent::Deadline(host) => self.deadline_comes(host as usize),
             ServiceEvent::Upkeep(host) => self.upkeep(host as usize),
+            ServiceEvent::Strikes(host, life) => self.adapter_is_killed(host as usize, life),
+            ServiceEvent::AdapterBegins(host) => self.adapter_begins(host as usize),
         }
     }
 
@@ -200,10 +200,37 @@ impl World {
         while let Some(output) = server.poll_output() {
             outputs.push(output);
         }
+        self.waits_for_deadline(host);
         self.promises_fit(host);
         for output in outputs {
             self.carry_out(host, output);
         }
+    }
+
+    /// A server's timer is set to what is due next, if it is not set to something sooner.
+    fn waits_for_deadline(&mut self, host: usize) {
+        let now = self.time_at(host);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let server = served.server.as_ref();
+        let Some(due) = server.and_then(|server| server.next_deadline()) else {
+            return;
+        };
+        let ns = due.ns().saturating_sub(now.ns()).max(1);
+        let at = self.now.plus(Ps::from_ns(ns));
+        if served.deadline.is_none_or(|set| at < set) {
+            served.deadline = Some(at);
+            let event = ServiceEvent::Deadline(host as u32);
+            self.queue.push(at, Event::Service(event));
+        }
+    }
+
+    fn deadline_comes(&mut self, host: usize) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.deadline = served.deadline.filter(|set| *set > self.now);
+        }
+        self.serve_any(host, Serving::handle_deadline);
     }
 
     /// The same for whichever server there is.
@@ -257,6 +284,13 @@ impl World {
         };
         let number = served.clients.get(&client).copied();
         if let FromClient::Request {
+            request: Request::Open(_) | Request::Add(_),
+            ..
+        } = &message
+        {
+            served.killers.are_forgotten();
+        }
+        if let FromClient::Request {
             request: Request::Delete { .. },
             ..
         } = &message
@@ -286,6 +320,7 @@ impl World {
                 spoil_message(bug, &self.service.applications[number], message);
             }
         }
+        self.waits_for_deadline(host);
         self.promises_fit(host);
         if let Some(before) = before {
             self.judge_refusal(host, client, &asked, &before, &outputs);
@@ -356,8 +391,9 @@ impl World {
                 }
                 self.post(host, to_client(client), Parcel::HungUp);
             }
+            Output::LeftOut { address, .. } => self.is_left_out(host, &address),
             // No configuration names any.
-            Output::Lost { .. } | Output::LeftOut { .. } => {}
+            Output::Lost { .. } => {}
         }
     }
 
@@ -476,7 +512,11 @@ impl World {
                 return;
             };
             if let Some(heard) = served.process.ended(answer) {
+                let is_open = served.is_opening(&heard);
                 self.guarantees_fit(host);
+                if let (News::Vc(_, _, request), true) = (&heard.news, is_open) {
+                    self.has_opened(host, request.address);
+                }
                 self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
             }
         }
@@ -519,6 +559,7 @@ impl World {
             return;
         };
         served.places.process_ends();
+        served.killers.are_forgotten();
         if served.server.take().is_none() {
             return;
         }
@@ -535,6 +576,7 @@ impl World {
         served.vcs.clear();
         served.attachments.clear();
         served.offered.clear();
+        served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
         for client in lost {
             if !kept.contains(&client) {
@@ -779,6 +821,14 @@ impl World {
             server.handle_report(now, &state);
             server.handle_health(now, &health);
         });
+    }
+
+    /// A host's adapter is to die, and of no connection.
+    pub(in crate::world) fn adapter_dies_of_something_else(&mut self, host: usize) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.killers.has_others = true;
+            served.killers.are_forgotten();
+        }
     }
 
     /// A host's adapter has died: with it goes what its process kept.

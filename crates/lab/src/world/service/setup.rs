@@ -14,6 +14,7 @@ use cellgate_core::wire::VpiVci;
 use super::application::Application;
 use super::call::HELLO;
 use super::daemon::Served;
+use super::killers::Killers;
 use super::scenario::ServerSpec;
 use super::{Promise, ServerBug, Service, places};
 use crate::world::endpoint::DOORBELL_SLOTS;
@@ -95,10 +96,21 @@ impl Services {
             services.ends.push((host, connection));
         }
         for fault in &scenario.faults {
-            if let FaultSpec::StateDirectory { host, .. } = fault
-                && !services.hosts.contains_key(&names.host(host)?)
-            {
-                return Err(ScenarioError::NoServer(host.clone()));
+            let at = match fault {
+                FaultSpec::StateDirectory { host, .. } => host,
+                FaultSpec::Kills {
+                    connection, host, ..
+                } => {
+                    let at = names.connection(connection)?;
+                    if !services.serves(names.host(host)?, at) {
+                        return Err(ScenarioError::NoEnd(connection.clone()));
+                    }
+                    host
+                }
+                _ => continue,
+            };
+            if !services.hosts.contains_key(&names.host(at)?) {
+                return Err(ScenarioError::NoServer(at.clone()));
             }
         }
         for fault in scenario.faults.iter().filter(|_| !services.ends.is_empty()) {
@@ -152,6 +164,7 @@ impl Services {
             let interfaces = lines.map(|(port, rate)| interface(port, *rate, bug));
             let mut served = Served::new(spec.clone(), config, interfaces.collect());
             served.places.harms = places::harms(scenario, &spec.host);
+            served.killers = Killers::of(scenario, &spec.host);
             service.hosts.insert(host, served);
         }
         for (spec, (host, connection)) in scenario.applications.iter().zip(&self.ends) {
