@@ -21,11 +21,6 @@ use crate::Time;
 /// Alone, a connection kills as many adapters before it is left out: somebody else can have killed
 /// one.
 const ALONE: u32 = 2;
-/// Before what is refused for memory is asked for again.
-const AGAIN_NS: u64 = 100_000_000;
-/// How long it is before one ends, after there is an adapter, and after the last that opened or
-/// ended.
-const PATIENCE_NS: [u64; 2] = [5_000_000_000, 1_000_000_000];
 /// What is told of those left out.
 const TOLD_MAX: usize = 8;
 
@@ -117,12 +112,17 @@ impl<B: Bugs> Server<B> {
         }
         of.new.retain(|_, until| *until > now);
         let mut batch = core::mem::take(&mut of.batch);
+        // What waits for memory was not there.
+        batch.retain(|one| !of.short.contains_key(one));
         batch.extend(core::mem::take(&mut of.new).into_keys());
         of.later.clear();
         of.short.clear();
         of.until = None;
         if batch.is_empty() {
-            return of.is_over();
+            if of.suspects.is_empty() {
+                of.is_over();
+            }
+            return;
         }
         of.deaths += 1;
         // A connection that is being opened can have killed it as well.
@@ -141,14 +141,24 @@ impl<B: Bugs> Server<B> {
             _ => 0,
         };
         of.clears(&batch);
-        if alone >= ALONE {
+        if self.bugs.planted(Planted::BatchLeftOut) {
+            return batch.into_iter().for_each(|one| self.leave_out(one));
+        }
+        if alone >= ALONE && !self.bugs.planted(Planted::KillerStays) {
             return self.leave_out(batch[0]);
+        }
+        if self.bugs.planted(Planted::SuspicionForgotten) {
+            of.suspects.clear();
         }
         if alone > 0 {
             of.alone.insert(batch[0], alone);
         }
         let mut first = batch;
-        let second = first.split_off(first.len().div_ceil(2));
+        let half = match self.bugs.planted(Planted::SuspectsTogether) {
+            true => first.len(),
+            false => first.len().div_ceil(2),
+        };
+        let second = first.split_off(half);
         of.suspects.extend([first, second]);
         of.suspects.retain(|group| !group.is_empty());
     }
@@ -190,9 +200,11 @@ impl<B: Bugs> Server<B> {
             .map(|one| (!one.plan.is_guaranteed(), !one.permanent, one.number))
             .collect();
         order.sort_unstable();
+        if self.bugs.planted(Planted::ReopenedBackwards) {
+            order.reverse();
+        }
         let order = order.into_iter().map(|(_, _, number)| number);
         let of = &mut self.reopening;
-        of.patience = (self.now.plus_ns(PATIENCE_NS[0]), 0);
         let mut rest: Vec<u32> = order.collect();
         let mut part = |of: &dyn Fn(u32) -> bool| {
             let (part, others) = rest.iter().partition(|one| of(**one));
@@ -209,8 +221,10 @@ impl<B: Bugs> Server<B> {
     }
 
     fn open_batch(&mut self, batch: Vec<u32>) {
-        self.reopening.batch.clone_from(&batch);
-        self.reopening.open = 0;
+        let patient = self.now.plus_ns(self.config.limits.short_patience_ns[0]);
+        let of = &mut self.reopening;
+        of.batch.clone_from(&batch);
+        (of.open, of.patience) = (0, (patient, 0));
         for number in batch {
             self.settle(number);
         }
@@ -218,7 +232,11 @@ impl<B: Bugs> Server<B> {
 
     /// Goes on where it is time to.
     pub(super) fn go_on_reopening(&mut self) {
-        let (now, outlived_ns) = (self.now, self.config.limits.outlived_ns);
+        let outlived_ns = match self.bugs.planted(Planted::NotOutlived) {
+            true => 0,
+            false => self.config.limits.outlived_ns,
+        };
+        let now = self.now;
         let of = &mut self.reopening;
         if of.batch.is_empty() || self.home.is_none() {
             return;
@@ -266,7 +284,10 @@ impl<B: Bugs> Server<B> {
         };
         let open = of.batch.iter().filter(open).count();
         let before = of.patience.1;
-        of.patience = (self.now.plus_ns(PATIENCE_NS[1]), open);
+        of.patience = (
+            self.now.plus_ns(self.config.limits.short_patience_ns[1]),
+            open,
+        );
         let mut from_last = of.batch.iter().rev();
         let last = from_last.find(|one| of.short.contains_key(one)).copied();
         let Some((number, (_, refused))) = last
@@ -288,10 +309,11 @@ impl<B: Bugs> Server<B> {
         let of_machine =
             |shortage: &Shortage| shortage.resource == Resource::Memory && shortage.limit.is_some();
         let of = &mut self.reopening;
-        let waits = matches!(refused, Refused::Admission(shortage) if of_machine(shortage))
+        let waits = !self.bugs.planted(Planted::ShortEnds)
+            && matches!(refused, Refused::Admission(shortage) if of_machine(shortage))
             && of.batch.contains(&number);
         if waits {
-            let again = self.now.plus_ns(AGAIN_NS);
+            let again = self.now.plus_ns(self.config.limits.short_again_ns);
             of.short.insert(number, (again, refused.clone()));
         }
         waits

@@ -756,6 +756,60 @@ fn adapters_that_die_of_something_else_cost_nobody_a_connection() {
     );
 }
 
+/// Adapters die, again and again, before there is memory for a connection: none dies of that.
+#[test]
+fn what_waits_for_memory_kills_no_adapter() {
+    let (mut world, _) = World::with_wan(config());
+    let client = world.opened(user(1), 100, CBR);
+    for _ in 0..8 {
+        world.lose_adapter();
+        world.find_adapter();
+        while let Some((_, ask)) = world.asks.front() {
+            if matches!(ask, AdapterAsk::Open { .. }) {
+                world.refuse_next = Some(AdapterRefusal::Memory {
+                    needed: 5,
+                    free: 3,
+                    limit: Some("memory.max of /a is 100".to_owned()),
+                });
+            }
+            world.answer(0);
+        }
+    }
+    world.lose_adapter();
+    world.find_adapter();
+    world.finish();
+    let told = world.indications(client);
+    assert!(
+        matches!(told[..], [(0, Indication::Reopened(_))]),
+        "{told:?}"
+    );
+}
+
+/// An adapter dies of what somebody opens beside a suspect: that is not left out for it.
+#[test]
+fn what_is_opened_anew_is_suspected_beside_what_was_there() {
+    let (mut world, _) = World::with_wan(config());
+    let suspect = world.opened(user(1), 100, CBR);
+    for death in 0..4 {
+        world.lose_adapter();
+        world.find_adapter();
+        world.finish();
+        if death == 0 {
+            // It is not new any more.
+            world.now = world.now.plus_ns(1_000_000_000);
+            world.server.handle_deadline(world.now);
+            world.drain();
+        }
+    }
+    world.opened(user(2), 101, CBR);
+    world.lose_adapter();
+    world.find_adapter();
+    world.finish();
+    let told = world.indications(suspect);
+    let ended = (0, Indication::Ended(EndReason::NotReopened));
+    assert!(!told.contains(&ended), "{told:?}");
+}
+
 /// The memory of the adapter that died is let go of by and by.
 #[test]
 fn what_there_is_no_memory_for_yet_is_asked_for_again() {

@@ -161,6 +161,17 @@ pub enum FaultSpec {
         /// How long there is none then.
         down_ns: u64,
     },
+    /// The machine has only so much memory for a host's adapter, which is killed where it has more.
+    MemoryLimit {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+        /// Octets.
+        octets: u64,
+    },
     /// Something becomes of the state directory of a host's server.
     StateDirectory {
         /// Name of the host.

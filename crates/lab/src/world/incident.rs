@@ -53,6 +53,10 @@ pub(crate) enum Incident {
     Modify(u32),
     /// A connection is lent so many PDUs.
     Lend(u32, u32, Ps),
+    /// A host has so much memory for its adapter, by a fault.
+    MemoryShrinks(u32, u32, u64),
+    /// That is over.
+    MemoryGrows(u32, u32),
     /// Something becomes of a host's state directory, by a fault.
     Harm(u32, u32),
     /// It is over.
@@ -187,6 +191,10 @@ impl World {
                 self.stations[host].lend(connection, pdus, span.ns());
                 self.wake_station(host, self.now);
             }
+            Incident::MemoryShrinks(host, fault, octets) => {
+                self.memory_shrinks(host as usize, fault, octets);
+            }
+            Incident::MemoryGrows(host, fault) => self.memory_grows(host as usize, fault),
             Incident::Harm(host, fault) => self.places_are_harmed(host as usize, fault, true),
             Incident::HarmEnds(host, fault) => self.places_are_harmed(host as usize, fault, false),
             Incident::Write(connection, whose, word, value) => {
@@ -386,6 +394,21 @@ fn incidents(
             let who = host_of(host)?;
             let end = Some(Incident::GuestsGo(who));
             (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+        }
+        FaultSpec::MemoryLimit {
+            host,
+            at_ns,
+            for_ns,
+            octets,
+        } => {
+            let who = host_of(host)?;
+            let end = Some(Incident::MemoryGrows(who, n));
+            (
+                *at_ns,
+                *for_ns,
+                Incident::MemoryShrinks(who, n, *octets),
+                end,
+            )
         }
         FaultSpec::StateDirectory {
             host,

@@ -439,6 +439,7 @@ impl World {
                 }
                 FaultSpec::AdapterCrash { host, .. }
                 | FaultSpec::Kills { host, .. }
+                | FaultSpec::MemoryLimit { host, .. }
                 | FaultSpec::InterruptsLost { host, .. } => standing.disturbed |= touched(host),
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;

@@ -454,6 +454,10 @@ impl World {
                 self.service.applications[n].holds(now, opened, end.memory)
             }
         };
+        let served = self.service.hosts.get(&host);
+        let kept = served.and_then(|served| served.process.vcs.get(&end.vc));
+        let mapped = kept.map(|kept| (enclosure.adapter_life, kept.record.demand.memory));
+        self.service.applications[n].mapped = mapped;
         self.is_paced(n, holds);
         if !sends {
             self.read(host, end.vc);
@@ -724,6 +728,7 @@ impl World {
     pub(in crate::world) fn clock_has_stepped(&mut self, host: usize) {
         if let Some(served) = self.service.hosts.get_mut(&host) {
             served.killers.are_forgotten();
+            served.again.is_excused = true;
         }
         for (connection, promise) in &mut self.service.promises {
             if self.connections[*connection as usize].from == host {

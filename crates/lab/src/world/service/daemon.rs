@@ -10,6 +10,7 @@ use cellgate_core::server::{
 use serde::{Deserialize, Serialize};
 
 use super::killers::Killers;
+use super::memory::MemoryLimits;
 use super::places::Places;
 use super::process::{Files, Heard, Process};
 use super::scenario::ServerSpec;
@@ -146,6 +147,18 @@ pub struct ServerOutcome {
     pub kept_pdus: u64,
 }
 
+/// What is opened again at the present adapter.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    /// Since when the server knows of it.
+    pub(super) since: Ps,
+    /// The last that was asked for: best effort, of an application alone, number.
+    pub(super) last: Option<(bool, bool, u32)>,
+    /// Something else than want of memory can have ended a connection: a refusal, or a step of
+    /// the clock.
+    pub(super) is_excused: bool,
+}
+
 /// A host's server, and what is around it.
 #[derive(Debug)]
 pub(super) struct Served {
@@ -163,6 +176,8 @@ pub(super) struct Served {
     pub(super) is_adapter_up: bool,
     pub(super) places: Places,
     pub(super) killers: Killers,
+    pub(super) memory: MemoryLimits,
+    pub(super) again: Again,
     pub(super) process: Process,
     /// The descriptors that the server has, of VCs.
     pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
@@ -202,6 +217,8 @@ impl Served {
             is_adapter_up: true,
             places: Places::default(),
             killers: Killers::default(),
+            memory: MemoryLimits::default(),
+            again: Again::default(),
             process: Process::default(),
             vcs: BTreeMap::new(),
             attachments: BTreeMap::new(),

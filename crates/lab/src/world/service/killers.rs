@@ -10,9 +10,8 @@ use crate::world::fault::FaultSpec;
 use crate::world::run::{Event, World};
 use crate::world::scenario::Scenario;
 
-/// Deaths before anything is suspected, those of suspects that are left alone, and one of a call
-/// that is under way.
-const DEATHS: u32 = 6;
+/// Deaths before anything is suspected, and one of a call that is under way.
+const DEATHS: u32 = 4;
 
 /// Of which an adapter dies.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +71,11 @@ impl Killers {
         self.deaths = 0;
     }
 
+    /// Whether there are any.
+    pub(super) fn are_some(&self) -> bool {
+        !self.all.is_empty()
+    }
+
     fn has(&self, address: VpiVci) -> bool {
         self.all.iter().any(|killer| killer.address == address)
     }
@@ -114,8 +118,9 @@ impl World {
             .server
             .as_ref()
             .map_or(0, |server| server.connections().count());
-        // Half of the suspects are left each time.
-        let most = DEATHS + open.next_power_of_two().ilog2();
+        // Half of the suspects are left each time, and who is left alone has one more.
+        let halves = open.next_power_of_two().ilog2() + 2;
+        let most = DEATHS + served.killers.all.len() as u32 * halves;
         served.killers.deaths += u32::from(served.server.is_some());
         let deaths = served.killers.deaths;
         self.service.seen.note("killer", "killed");
@@ -131,6 +136,7 @@ impl World {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
+        served.again.is_excused = true;
         let killers = &mut served.killers;
         killers.are_forgotten();
         let is_innocent = !killers.has(address.vc);

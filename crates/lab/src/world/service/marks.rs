@@ -132,6 +132,8 @@ const MARKS: &[Group] = &[
     ),
     ("hung_up", &["silent", "with_server"]),
     ("killer", &["killed", "left_out"]),
+    ("memory", &["shrinks", "killed", "refused"]),
+    ("waits", &["for_what_comes_back"]),
     (
         "state_directory",
         &[

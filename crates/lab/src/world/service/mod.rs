@@ -21,6 +21,7 @@ mod daemon;
 mod draw;
 mod killers;
 mod marks;
+mod memory;
 mod mishaps;
 mod places;
 mod process;

@@ -8,7 +8,8 @@ use cellgate_core::server::{
 };
 
 use super::daemon::{
-    FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of, to_client,
+    Again, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of,
+    to_client,
 };
 use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
@@ -168,6 +169,10 @@ impl World {
             return;
         };
         served.known_adapter = adapter;
+        served.again = Again {
+            since: self.now,
+            ..Again::default()
+        };
         served.vcs.clear();
         served.attachments.clear();
         if !self.service.has(ServerBug::NothingReopened) {
@@ -308,7 +313,9 @@ impl World {
         let Some(server) = &mut served.server else {
             return;
         };
+        let waiting = server.awaiting();
         server.handle_message(now, client, message, capability);
+        let waits = server.awaiting() > waiting;
         let mut outputs = Vec::new();
         while let Some(output) = server.poll_output() {
             outputs.push(output);
@@ -320,6 +327,8 @@ impl World {
                 spoil_message(bug, &self.service.applications[number], message);
             }
         }
+        let seen = &mut self.service.seen;
+        seen.add("waits", "for_what_comes_back", waits.into());
         self.waits_for_deadline(host);
         self.promises_fit(host);
         if let Some(before) = before {
@@ -410,6 +419,7 @@ impl World {
 
     fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
         self.is_not_in_use(host, &ask);
+        self.is_in_order(host, &ask);
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -440,6 +450,7 @@ impl World {
     }
 
     fn tell(&mut self, host: usize, client: ClientId, mut message: FromServer, enclosed: Enclosed) {
+        self.ends_in_time(host, &message);
         let Some(served) = self.service.hosts.get(&host) else {
             return;
         };
@@ -476,6 +487,18 @@ impl World {
         if !served.is_adapter_up || served.adapter_life != adapter {
             return;
         }
+        if let Some(refusal) = self.has_no_memory(host, &ask) {
+            let heard = Heard {
+                life: asker,
+                ticket,
+                answer: Err(refusal),
+                news: News::None,
+            };
+            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+        }
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
         let ordinal = served.refusable;
         served.refusable += u64::from(can_be_refused(&ask));
         let is_refused = can_be_refused(&ask) && served.spec.refused.contains(&ordinal);
@@ -529,6 +552,8 @@ impl World {
         if served.life != heard.life || served.server.is_none() {
             return;
         }
+        let for_memory = matches!(heard.answer, Err(AdapterRefusal::Memory { .. }));
+        served.again.is_excused |= heard.answer.is_err() && !for_memory;
         let stage = served.asked.remove(&heard.ticket);
         if let (Some(stage), Err(_)) = (stage, &heard.answer) {
             self.service.seen.note("adapter_refused", stage);
@@ -640,8 +665,16 @@ impl World {
         let bug = self.service.bug.and_then(ServerBug::inside);
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
-        if served.life == 0 {
-            served.life = 1;
+        let is_first = served.life == 0;
+        served.life = served.life.max(1);
+        served.again = Again {
+            since: self.now,
+            // What the server before has asked again has an order of its own.
+            is_excused: !is_first,
+            ..Again::default()
+        };
+        self.bounds_are_told(host);
+        if is_first {
             self.serve_any(host, |server, now| server.handle_adapter_ready(now));
         } else {
             self.server_takes_up(host);

@@ -26,6 +26,9 @@ use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 /// The user that servers run as.
 pub(super) const SERVER_UID: u32 = 900;
 
+/// How long memory is waited for when connections are opened again.
+pub(super) const SHORT_PATIENCE_NS: [u64; 2] = [5_000_000, 1_000_000];
+
 /// The longest that a message may take.
 const CONTROL_MAX_NS: u64 = 1_000_000_000;
 
@@ -97,7 +100,9 @@ impl Services {
         }
         for fault in &scenario.faults {
             let at = match fault {
-                FaultSpec::StateDirectory { host, .. } => host,
+                FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. } => {
+                    host
+                }
                 FaultSpec::Kills {
                     connection, host, ..
                 } => {
@@ -283,6 +288,8 @@ fn config(
             hello_ns: HELLO.ns(),
             // Adapters of worlds die more often.
             outlived_ns: 1_000_000,
+            short_again_ns: 100_000,
+            short_patience_ns: SHORT_PATIENCE_NS,
             ..Limits::default()
         },
         reserves: Vec::new(),
