@@ -255,6 +255,12 @@ impl<B: Bugs> Server<B> {
         };
         connection.vc = Some(open);
         let opener = connection.opener.take();
+        if opener.is_some() {
+            self.is_new(number);
+        }
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
         let news = !core::mem::replace(&mut connection.announced, true);
         let opened = connection.opened();
         let contract = connection.open.contract.clone();

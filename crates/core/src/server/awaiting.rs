@@ -8,7 +8,7 @@
 
 use super::connection::{Asker, Connection, Stage};
 use super::machine::{Pending, Server};
-use super::{Admission, Bugs, ClientId, Demand, Request};
+use super::{Admission, Bugs, ClientId, Demand, Planted, Request};
 use crate::Time;
 use crate::adapter::PortIndex;
 use crate::wire::VpiVci;
@@ -74,7 +74,9 @@ impl<B: Bugs> Server<B> {
     pub fn promised(&self) -> Admission<B> {
         let mut promised = self.admission.clone();
         for connection in self.connections.values() {
-            if let Some(back) = connection.returning() {
+            if let Some(back) = connection.returning()
+                && !self.bugs.planted(Planted::ReturningTaken)
+            {
                 promised.release_part(connection.uid, connection.port, back);
             }
         }
@@ -150,12 +152,20 @@ impl<B: Bugs> Server<B> {
             let fits = self.admission.check(one.uid, one.port, &one.demand).is_ok();
             let at = one.opens.and_then(|vc| self.addresses.get(&(one.port, vc)));
             let fits = fits && !at.is_some_and(|number| self.is_closing(*number));
+            if fits && self.bugs.planted(Planted::AwaitingForgotten) {
+                continue;
+            }
             if in_vain || fits || one.until <= self.now {
                 self.dispatch(one.asker, one.request, None);
             } else {
                 self.awaiting.push(one);
             }
         }
+    }
+
+    /// How many requests wait for what is on its way back.
+    pub fn awaiting(&self) -> usize {
+        self.awaiting.len()
     }
 
     /// When the first of those who wait has waited long enough.

@@ -139,6 +139,11 @@ pub struct Limits {
     /// An adapter that has lived for so many nanoseconds since it opened a connection again does
     /// not die of that.
     pub outlived_ns: u64,
+    /// Nanoseconds before what had no memory when it was opened again is asked for once more.
+    pub short_again_ns: u64,
+    /// How many nanoseconds pass before one of these ends: after there is an adapter, and after the
+    /// last that opened or ended.
+    pub short_patience_ns: [u64; 2],
 }
 
 impl Default for Limits {
@@ -152,6 +157,8 @@ impl Default for Limits {
             interfaces: 64,
             hello_ns: 10_000_000_000,
             outlived_ns: 750_000_000,
+            short_again_ns: 100_000_000,
+            short_patience_ns: [5_000_000_000, 1_000_000_000],
         }
     }
 }

@@ -82,5 +82,25 @@ planted! {
         NotTriedAgain,
         /// A write that has failed is tried again, and not told.
         FailureNotTold,
+        /// What has killed adapters alone is not left out.
+        KillerStays,
+        /// Suspects are not halved.
+        SuspectsTogether,
+        /// All that an adapter has died of is left out.
+        BatchLeftOut,
+        /// Who was suspected before is not any more when an adapter dies of another.
+        SuspicionForgotten,
+        /// What comes next is opened before the adapter has outlived what was opened before.
+        NotOutlived,
+        /// The last is opened again first.
+        ReopenedBackwards,
+        /// What there is no memory for yet ends at once when it is opened again.
+        ShortEnds,
+        /// Who waits for what is on its way back is forgotten when it is there.
+        AwaitingForgotten,
+        /// What is on its way back counts as taken.
+        ReturningTaken,
+        /// A refusal does not tell of what is on its way back.
+        ReturningUntold,
     }
 }

@@ -2,29 +2,25 @@
 //!
 //! What is guaranteed comes first, then best effort; of these, permanent connections first, for the
 //! configuration names them; then what is older. An adapter that dies again, before it has outlived
-//! what it was asked last, puts that under suspicion. Its successor opens everything else first,
-//! and what is suspected in halves, each after it has outlived the one before. So connections of
-//! others are soon open again, and what is left of the suspects after a death is half of them. One
-//! that has killed two adapters alone is left out.
+//! what it was asked last, puts that under suspicion, in two halves. Its successor opens everything
+//! else first, and then one half of suspects after the other, each after it has outlived what was
+//! there before; what dies with the adapter is halved again, what it outlives is suspected no more.
+//! So connections of others are soon open again, and each death halves the suspects that it was
+//! among. One that has killed two adapters alone is left out.
 //!
 //! Memory of the adapter that died is there until its clients let go of it, which they do when they
 //! get the new one. What a control group has no room for until then is asked for again. Where that
 //! comes to a stand the last in the order ends, and another, until the rest fits.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::machine::Server;
-use super::{Address, Bugs, EndReason, Output, Refused, Resource, Shortage};
+use super::{Address, Bugs, EndReason, Output, Planted, Refused, Resource, Shortage};
 use crate::Time;
 
 /// Alone, a connection kills as many adapters before it is left out: somebody else can have killed
 /// one.
 const ALONE: u32 = 2;
-/// Before what is refused for memory is asked for again.
-const AGAIN_NS: u64 = 100_000_000;
-/// How long it is before one ends, after there is an adapter, and after the last that opened or
-/// ended.
-const PATIENCE_NS: [u64; 2] = [5_000_000_000, 1_000_000_000];
 /// What is told of those left out.
 const TOLD_MAX: usize = 8;
 
@@ -33,9 +29,12 @@ const TOLD_MAX: usize = 8;
 pub(super) struct Reopening {
     /// Deaths in a row that what was opened last may have caused.
     deaths: u32,
-    /// Of these, by one connection alone.
-    alone: u32,
-    suspects: BTreeSet<u32>,
+    /// Groups of which one dies, as far as is known; each is opened apart.
+    suspects: Vec<Vec<u32>>,
+    /// How many adapters died of one connection alone.
+    alone: BTreeMap<u32, u32>,
+    /// What applications have opened, and until when an adapter can die of it.
+    new: BTreeMap<u32, Time>,
     /// What the adapter is asked to open again, and has not outlived.
     batch: Vec<u32>,
     /// So many of these, the first, are open, or are not wanted any more.
@@ -68,6 +67,30 @@ impl Reopening {
         &self.batch
     }
 
+    /// Nothing is suspected any more.
+    fn is_over(&mut self) {
+        self.deaths = 0;
+        self.alone.clear();
+        self.suspects.clear();
+    }
+
+    /// The adapter has outlived the batch.
+    fn outlives_batch(&mut self) -> Vec<u32> {
+        self.until = None;
+        let batch = core::mem::take(&mut self.batch);
+        self.clears(&batch);
+        batch
+    }
+
+    /// These are suspected no more.
+    fn clears(&mut self, batch: &[u32]) {
+        self.alone.retain(|one, _| !batch.contains(one));
+        for group in &mut self.suspects {
+            group.retain(|one| !batch.contains(one));
+        }
+        self.suspects.retain(|group| !group.is_empty());
+    }
+
     /// When there is something to do.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let short = self.short.values().map(|(at, _)| *at);
@@ -84,40 +107,72 @@ impl<B: Bugs> Server<B> {
         }
         let now = self.now;
         let of = &mut self.reopening;
-        let outlived = of.until.is_some_and(|until| until <= now);
-        let batch = core::mem::take(&mut of.batch);
+        if of.until.is_some_and(|until| until <= now) {
+            of.outlives_batch();
+        }
+        of.new.retain(|_, until| *until > now);
+        let mut batch = core::mem::take(&mut of.batch);
+        // What waits for memory was not there.
+        batch.retain(|one| !of.short.contains_key(one));
+        batch.extend(core::mem::take(&mut of.new).into_keys());
         of.later.clear();
         of.short.clear();
         of.until = None;
-        // A connection that is new can have killed it as well.
-        let mut others = self.connections.values();
-        let others = others.any(|one| one.opener.is_some() && !one.is_resting());
-        if batch.is_empty() || outlived {
-            of.deaths = 0;
-            of.alone = 0;
-            of.suspects.clear();
+        if batch.is_empty() {
+            if of.suspects.is_empty() {
+                of.is_over();
+            }
             return;
         }
         of.deaths += 1;
-        if others || of.deaths < 2 {
-            return;
+        // A connection that is being opened can have killed it as well.
+        let mut others = self.connections.values();
+        let others = others.any(|one| one.opener.is_some() && !one.is_resting());
+        if !others && self.reopening.deaths >= 2 {
+            self.suspect(batch);
         }
-        if let [number] = batch[..] {
-            of.alone += 1;
-            if of.alone >= ALONE {
-                self.leave_out(number);
-                return;
-            }
-        } else {
-            of.alone = 0;
+    }
+
+    /// An adapter has died of one of these, if it did not die of something else.
+    fn suspect(&mut self, batch: Vec<u32>) {
+        let of = &mut self.reopening;
+        let alone = match batch[..] {
+            [number] => of.alone.get(&number).copied().unwrap_or(0) + 1,
+            _ => 0,
+        };
+        of.clears(&batch);
+        if self.bugs.planted(Planted::BatchLeftOut) {
+            return batch.into_iter().for_each(|one| self.leave_out(one));
         }
-        self.reopening.suspects = batch.into_iter().collect();
+        if alone >= ALONE && !self.bugs.planted(Planted::KillerStays) {
+            return self.leave_out(batch[0]);
+        }
+        if self.bugs.planted(Planted::SuspicionForgotten) {
+            of.suspects.clear();
+        }
+        if alone > 0 {
+            of.alone.insert(batch[0], alone);
+        }
+        let mut first = batch;
+        let half = match self.bugs.planted(Planted::SuspectsTogether) {
+            true => first.len(),
+            false => first.len().div_ceil(2),
+        };
+        let second = first.split_off(half);
+        of.suspects.extend([first, second]);
+        of.suspects.retain(|group| !group.is_empty());
+    }
+
+    /// An application has opened a connection.
+    pub(super) fn is_new(&mut self, number: u32) {
+        let until = self.now.plus_ns(self.config.limits.outlived_ns);
+        let (now, new) = (self.now, &mut self.reopening.new);
+        new.retain(|_, until| *until > now);
+        new.insert(number, until);
     }
 
     fn leave_out(&mut self, number: u32) {
-        let deaths = core::mem::take(&mut self.reopening.deaths);
-        self.reopening.alone = 0;
-        self.reopening.suspects.clear();
+        let deaths = self.reopening.deaths;
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -145,26 +200,31 @@ impl<B: Bugs> Server<B> {
             .map(|one| (!one.plan.is_guaranteed(), !one.permanent, one.number))
             .collect();
         order.sort_unstable();
+        if self.bugs.planted(Planted::ReopenedBackwards) {
+            order.reverse();
+        }
         let order = order.into_iter().map(|(_, _, number)| number);
         let of = &mut self.reopening;
-        of.patience = (self.now.plus_ns(PATIENCE_NS[0]), 0);
-        of.suspects.retain(|one| self.connections.contains_key(one));
-        let (mut first, mut rest): (Vec<u32>, _) =
-            order.partition(|one| !of.suspects.contains(one));
-        let second = rest.split_off(rest.len().div_ceil(2));
-        if first.is_empty() {
-            first = core::mem::take(&mut rest);
-        }
-        of.later = [rest, second]
-            .into_iter()
-            .filter(|one| !one.is_empty())
-            .collect();
+        let mut rest: Vec<u32> = order.collect();
+        let mut part = |of: &dyn Fn(u32) -> bool| {
+            let (part, others) = rest.iter().partition(|one| of(**one));
+            rest = others;
+            part
+        };
+        let groups = of.suspects.iter();
+        let later = groups.map(|group| part(&|one| group.contains(&one)));
+        let later: Vec<Vec<u32>> = later.collect();
+        of.later = [rest].into_iter().chain(later).collect();
+        of.later.retain(|group| !group.is_empty());
+        let first = of.later.pop_front().unwrap_or_default();
         self.open_batch(first);
     }
 
     fn open_batch(&mut self, batch: Vec<u32>) {
-        self.reopening.batch.clone_from(&batch);
-        self.reopening.open = 0;
+        let patient = self.now.plus_ns(self.config.limits.short_patience_ns[0]);
+        let of = &mut self.reopening;
+        of.batch.clone_from(&batch);
+        (of.open, of.patience) = (0, (patient, 0));
         for number in batch {
             self.settle(number);
         }
@@ -172,7 +232,11 @@ impl<B: Bugs> Server<B> {
 
     /// Goes on where it is time to.
     pub(super) fn go_on_reopening(&mut self) {
-        let (now, outlived_ns) = (self.now, self.config.limits.outlived_ns);
+        let outlived_ns = match self.bugs.planted(Planted::NotOutlived) {
+            true => 0,
+            false => self.config.limits.outlived_ns,
+        };
+        let now = self.now;
         let of = &mut self.reopening;
         if of.batch.is_empty() || self.home.is_none() {
             return;
@@ -201,15 +265,10 @@ impl<B: Bugs> Server<B> {
         match of.until {
             None if of.open == of.batch.len() => of.until = Some(now.plus_ns(outlived_ns)),
             Some(until) if until <= now => {
-                of.until = None;
-                of.batch.clear();
+                of.outlives_batch();
                 match of.later.pop_front() {
                     Some(next) => self.open_batch(next),
-                    None => {
-                        of.deaths = 0;
-                        of.alone = 0;
-                        of.suspects.clear();
-                    }
+                    None => of.is_over(),
                 }
             }
             _ => {}
@@ -225,7 +284,10 @@ impl<B: Bugs> Server<B> {
         };
         let open = of.batch.iter().filter(open).count();
         let before = of.patience.1;
-        of.patience = (self.now.plus_ns(PATIENCE_NS[1]), open);
+        of.patience = (
+            self.now.plus_ns(self.config.limits.short_patience_ns[1]),
+            open,
+        );
         let mut from_last = of.batch.iter().rev();
         let last = from_last.find(|one| of.short.contains_key(one)).copied();
         let Some((number, (_, refused))) = last
@@ -247,10 +309,11 @@ impl<B: Bugs> Server<B> {
         let of_machine =
             |shortage: &Shortage| shortage.resource == Resource::Memory && shortage.limit.is_some();
         let of = &mut self.reopening;
-        let waits = matches!(refused, Refused::Admission(shortage) if of_machine(shortage))
+        let waits = !self.bugs.planted(Planted::ShortEnds)
+            && matches!(refused, Refused::Admission(shortage) if of_machine(shortage))
             && of.batch.contains(&number);
         if waits {
-            let again = self.now.plus_ns(AGAIN_NS);
+            let again = self.now.plus_ns(self.config.limits.short_again_ns);
             of.short.insert(number, (again, refused.clone()));
         }
         waits

@@ -319,7 +319,12 @@ impl<B: Bugs> Server<B> {
         self.check_block(peer.uid, port, address.vc, Connection::is_wanted)?;
         let number = self.last_number.checked_add(1).ok_or(Refused::TooMany)?;
         let promised = self.promised();
-        if let Err(shortage) = promised.check(peer.uid, port, &plan.demand) {
+        if let Err(mut shortage) = promised.check(peer.uid, port, &plan.demand) {
+            if self.bugs.planted(Planted::ReturningUntold)
+                && let Err(taken) = self.admission.check(peer.uid, port, &plan.demand)
+            {
+                shortage = taken;
+            }
             let fits = |plan: Plan| promised.check(peer.uid, port, &plan.demand).is_ok();
             let circumstances = self.circumstances(&open, port, worker);
             let offer = circumstances.offer(&contract, &shortage, fits);

@@ -86,6 +86,7 @@ pub(crate) fn config() -> ServerConfig {
             interfaces: 4,
             hello_ns: 1_000_000_000,
             outlived_ns: 750_000_000,
+            ..Limits::default()
         },
         reserves: Vec::new(),
     }

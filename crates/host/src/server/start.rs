@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use cellgate_core::server::{CpuLaw, Disk, Former, Keeping, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
@@ -279,17 +280,24 @@ fn first_adapter(
 }
 
 /// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
-/// again in a while.
+/// again in a while; where something else lies, neither it nor another can.
 fn adapter_left(places: &Places) -> Option<OwnedFd> {
     let patience = Duration::from_nanos(places.former.patience_ns());
     let from = Instant::now();
     loop {
         match socket::dial(&places.adapter, START) {
             Ok(socket) => return Some(socket),
-            Err(_) if from.elapsed() >= patience => return None,
+            Err(_) if from.elapsed() >= patience || is_taken(places) => return None,
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
+}
+
+/// Whether what has the name of the adapter's socket is none.
+fn is_taken(places: &Places) -> bool {
+    let name = places.adapter.file_name();
+    let found = name.and_then(|name| places.directory.find(name).ok().flatten());
+    found.is_some_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::Socket)
 }
 
 fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {

@@ -358,6 +358,7 @@ impl Shrink for Scenario {
                         FaultSpec::ReaderCrash { connection, .. }
                         | FaultSpec::Modify { connection, .. }
                         | FaultSpec::Lend { connection, .. }
+                        | FaultSpec::Kills { connection, .. }
                         | FaultSpec::Write { connection, .. } => *connection != gone.name,
                         _ => true,
                     });

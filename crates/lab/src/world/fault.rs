@@ -145,6 +145,33 @@ pub enum FaultSpec {
         /// PDUs.
         pdus: u32,
     },
+    /// Each adapter of a host that opens a connection between these times dies of it, and another
+    /// begins.
+    Kills {
+        /// Name of the connection.
+        connection: String,
+        /// Name of the host.
+        host: String,
+        /// From when on.
+        at_ns: u64,
+        /// For how long; the last adapter begins by then.
+        for_ns: u64,
+        /// How long an adapter lives that has opened it.
+        after_ns: u64,
+        /// How long there is none then.
+        down_ns: u64,
+    },
+    /// The machine has only so much memory for a host's adapter, which is killed where it has more.
+    MemoryLimit {
+        /// Name of the host.
+        host: String,
+        /// When.
+        at_ns: u64,
+        /// How long.
+        for_ns: u64,
+        /// Octets.
+        octets: u64,
+    },
     /// Something becomes of the state directory of a host's server.
     StateDirectory {
         /// Name of the host.

@@ -53,6 +53,10 @@ pub(crate) enum Incident {
     Modify(u32),
     /// A connection is lent so many PDUs.
     Lend(u32, u32, Ps),
+    /// A host has so much memory for its adapter, by a fault.
+    MemoryShrinks(u32, u32, u64),
+    /// That is over.
+    MemoryGrows(u32, u32),
     /// Something becomes of a host's state directory, by a fault.
     Harm(u32, u32),
     /// It is over.
@@ -150,11 +154,9 @@ impl World {
                 self.stations[host].reopen(connection);
                 self.wake_station(host, self.now);
             }
-            Incident::AdapterDies(host) if self.stations[host as usize].is_down => {}
-            Incident::AdapterBegins(host) if !self.stations[host as usize].is_down => {}
             Incident::AdapterDies(host) => {
-                self.stations[host as usize].crash();
-                self.service_loses_adapter(host as usize);
+                self.adapter_dies_of_something_else(host as usize);
+                self.adapter_dies(host as usize);
             }
             Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
             Incident::QueueFills(host, span) => {
@@ -189,6 +191,10 @@ impl World {
                 self.stations[host].lend(connection, pdus, span.ns());
                 self.wake_station(host, self.now);
             }
+            Incident::MemoryShrinks(host, fault, octets) => {
+                self.memory_shrinks(host as usize, fault, octets);
+            }
+            Incident::MemoryGrows(host, fault) => self.memory_grows(host as usize, fault),
             Incident::Harm(host, fault) => self.places_are_harmed(host as usize, fault, true),
             Incident::HarmEnds(host, fault) => self.places_are_harmed(host as usize, fault, false),
             Incident::Write(connection, whose, word, value) => {
@@ -213,7 +219,18 @@ impl World {
         }
     }
 
-    fn adapter_begins(&mut self, host: usize) {
+    pub(super) fn adapter_dies(&mut self, host: usize) {
+        if !self.stations[host].is_down {
+            self.stations[host].crash();
+            self.service_loses_adapter(host);
+        }
+    }
+
+    /// Another begins, if there is none.
+    pub(super) fn adapter_begins(&mut self, host: usize) {
+        if !self.stations[host].is_down {
+            return;
+        }
         if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
             let text = format!("an adapter does not begin again: {refusal}");
             self.violate(Violation::new("I19", self.now, text));
@@ -304,6 +321,8 @@ fn incidents(
             }
             return Ok(None);
         }
+        // They strike when a server opens them.
+        FaultSpec::Kills { .. } => return Ok(None),
         FaultSpec::AdapterStall {
             host,
             at_ns,
@@ -375,6 +394,21 @@ fn incidents(
             let who = host_of(host)?;
             let end = Some(Incident::GuestsGo(who));
             (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+        }
+        FaultSpec::MemoryLimit {
+            host,
+            at_ns,
+            for_ns,
+            octets,
+        } => {
+            let who = host_of(host)?;
+            let end = Some(Incident::MemoryGrows(who, n));
+            (
+                *at_ns,
+                *for_ns,
+                Incident::MemoryShrinks(who, n, *octets),
+                end,
+            )
         }
         FaultSpec::StateDirectory {
             host,

@@ -201,6 +201,18 @@ fn stays_ns(scenario: &Scenario) -> Vec<u64> {
                 host,
                 at_ns,
                 for_ns,
+            }
+            | FaultSpec::Kills {
+                host,
+                at_ns,
+                for_ns,
+                ..
+            }
+            | FaultSpec::MemoryLimit {
+                host,
+                at_ns,
+                for_ns,
+                ..
             } => {
                 let pause = (*at_ns, at_ns.saturating_add(*for_ns));
                 pauses.entry(host).or_default().push(pause);
@@ -275,6 +287,8 @@ fn fault(spec: &FaultSpec, until_ns: u64) -> Checked {
         | FaultSpec::AdapterCrash { at_ns, for_ns, .. }
         | FaultSpec::CommandQueueFull { at_ns, for_ns, .. }
         | FaultSpec::StateDirectory { at_ns, for_ns, .. }
+        | FaultSpec::Kills { at_ns, for_ns, .. }
+        | FaultSpec::MemoryLimit { at_ns, for_ns, .. }
         | FaultSpec::Guests { at_ns, for_ns, .. } => (at_ns, for_ns),
         FaultSpec::SpuriousWakeUp { at_ns, .. }
         | FaultSpec::EarlyTimers { at_ns, .. }

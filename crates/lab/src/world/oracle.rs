@@ -437,9 +437,10 @@ impl World {
                 | FaultSpec::ClockStep { host, .. } => {
                     standing.disturbed |= host == from && is_sent;
                 }
-                FaultSpec::AdapterCrash { host, .. } | FaultSpec::InterruptsLost { host, .. } => {
-                    standing.disturbed |= touched(host)
-                }
+                FaultSpec::AdapterCrash { host, .. }
+                | FaultSpec::Kills { host, .. }
+                | FaultSpec::MemoryLimit { host, .. }
+                | FaultSpec::InterruptsLost { host, .. } => standing.disturbed |= touched(host),
                 FaultSpec::ReaderCrash { connection, .. } => {
                     standing.disturbed |= *connection == spec.name;
                 }

@@ -78,6 +78,8 @@ pub(crate) struct Application {
     /// Calls that are made when the Request before has its Confirm.
     pub(crate) later: VecDeque<usize>,
     pub(crate) held: Option<Held>,
+    /// Of which adapter it has memory, and how many octets.
+    pub(crate) mapped: Option<(u32, u64)>,
     /// A change of contract that waits until everything has been sent.
     pub(crate) flushing: Option<Flush>,
     /// What best effort has heard of its share: of what it sends, of what it receives.
@@ -142,6 +144,7 @@ impl Application {
             waiting: VecDeque::new(),
             later: VecDeque::new(),
             held: None,
+            mapped: None,
             remainder: Remainder::Carried,
             flushing: None,
             share: [None; 2],
@@ -202,6 +205,7 @@ impl Application {
 
     /// Uses no connection any more; what was wrong with its pace, if anything.
     pub(crate) fn lets_go(&mut self, now: Time) -> Result<(), String> {
+        self.mapped = None;
         let ledger = self.held.take().and_then(|held| held.ledger);
         let excess = ledger.and_then(|ledger| ledger.excess(now));
         excess.map_or(Ok(()), Err)

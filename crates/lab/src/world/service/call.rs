@@ -152,9 +152,6 @@ impl World {
         if greets {
             return self.request(n, Request::Hello { version: VERSION }, None);
         }
-        let looks = self.now.plus(HELLO).plus(RETRY);
-        let event = ServiceEvent::Deadline(host as u32);
-        self.queue.push(looks, Event::Service(event));
         self.goes_on(n);
     }
 
@@ -457,6 +454,10 @@ impl World {
                 self.service.applications[n].holds(now, opened, end.memory)
             }
         };
+        let served = self.service.hosts.get(&host);
+        let kept = served.and_then(|served| served.process.vcs.get(&end.vc));
+        let mapped = kept.map(|kept| (enclosure.adapter_life, kept.record.demand.memory));
+        self.service.applications[n].mapped = mapped;
         self.is_paced(n, holds);
         if !sends {
             self.read(host, end.vc);
@@ -725,6 +726,10 @@ impl World {
     /// had just begun. What that takes of a tolerance stays taken while the sender sends at its
     /// full rate.
     pub(in crate::world) fn clock_has_stepped(&mut self, host: usize) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.killers.are_forgotten();
+            served.again.is_excused = true;
+        }
         for (connection, promise) in &mut self.service.promises {
             if self.connections[*connection as usize].from == host {
                 promise.is_broken(self.now);

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{PortIndex, VcId};
-use cellgate_core::contract::{CellRate, TrafficContract};
+use cellgate_core::contract::{CellRate, ServiceCategory, TrafficContract};
 use cellgate_core::server::{
     AdapterAsk, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened, Output,
-    Refused, Request, Resource,
+    Refused, Request, Resource, Shortage,
 };
 
 use super::ServerBug;
@@ -152,6 +152,38 @@ impl Served {
         line.map_or(0, |rate| rate.cell_s().into())
     }
 
+    /// Whether a refusal tells of less than will be free when what is being closed has gone.
+    fn tells_too_little(&self, shortage: &Shortage) -> Option<String> {
+        let server = self.server.as_ref()?;
+        let of_world = shortage.quota.is_none() && shortage.limit.is_none();
+        if !of_world || server.awaiting() > 0 || self.interfaces.len() != 1 {
+            return None;
+        }
+        let all = server.admission().resources(|_| None);
+        let row = all.iter().find(|one| one.resource == shortage.resource)?;
+        let closing = server
+            .connections()
+            .filter(|info| server.is_closing(info.number));
+        let rate = |rate: Option<CellRate>, info: &ConnectionInfo| {
+            let rate = rate.filter(|_| info.guaranteed);
+            rate.map_or(0, |rate| u64::from(rate.cell_s()))
+        };
+        let back = closing.map(|info| match row.resource {
+            Resource::TransmitBandwidth => rate(info.transmit, &info),
+            Resource::ReceiveBandwidth => rate(info.receive, &info),
+            Resource::Memory => info.memory,
+            Resource::AdapterCpu => info.cpu_reserved_ppm.into(),
+            Resource::Connections => 1,
+            Resource::WorkerCpu => 0,
+        });
+        let due = row.capacity.saturating_sub(row.reserved) + back.sum::<u64>();
+        // Each connection of best effort keeps a cell per second.
+        let mut counts = all.iter();
+        let kept = counts.find(|one| one.resource == Resource::Connections);
+        let kept = kept.map_or(0, |one| one.reserved);
+        (shortage.free + kept < due).then(|| format!("{shortage}, and {due} will be"))
+    }
+
     /// Whether what is reserved is not the sum of what was promised.
     fn unbalanced(
         &self,
@@ -218,7 +250,16 @@ impl World {
             .get(&host)
             .and_then(|one| one.server.as_ref());
         let Some(server) = server else { return };
-        let all = server.admission().resources(|_| None);
+        let mut all = server.admission().resources(|_| None);
+        let memory = all.iter().find(|one| one.resource == Resource::Memory);
+        let memory = memory.map_or(0, |one| one.reserved);
+        let before = self
+            .service
+            .hosts
+            .get_mut(&host)
+            .map(|served| std::mem::replace(&mut served.memory.promised, memory));
+        // What is promised stays promised where a limit is lowered.
+        all.retain(|one| one.resource != Resource::Memory || Some(memory) > before);
         if let Some(one) = all.iter().find(|one| one.reserved > one.capacity) {
             let (resource, reserved, capacity) = (one.resource, one.reserved, one.capacity);
             self.breaks(
@@ -289,6 +330,9 @@ impl World {
         let Refused::Admission(shortage) = refused else {
             return;
         };
+        if let Some(text) = self.service.hosts[&host].tells_too_little(shortage) {
+            return self.breaks("I15", host, &text);
+        }
         let (text, changes) = match request {
             Request::Open(open) => (&open.contract, false),
             Request::Modify { contract } => (contract, true),
@@ -377,6 +421,31 @@ impl World {
         if let Some(n) = served.clients.values().find(uses) {
             let name = &self.service.applications[*n].spec.name;
             let text = format!("it closes {vc:?}, which application {name} uses");
+            self.breaks("I19", host, &text);
+        }
+    }
+
+    /// I19: what applications have is opened again in order: what is guaranteed comes first, then
+    /// what is permanent, then what is older.
+    pub(super) fn is_in_order(&mut self, host: usize, ask: &AdapterAsk) {
+        let AdapterAsk::Open { record, .. } = ask else {
+            return;
+        };
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        // Those who wait for memory, or are suspected after a second death, come later.
+        let is_plain = !served.memory.are_some() && served.adapter_life < 2;
+        if !record.reopened || !is_plain {
+            return;
+        }
+        let contract = record.open.contract.parse::<TrafficContract>();
+        let category = contract.map(|contract| contract.category);
+        let is_best_effort = category == Ok(ServiceCategory::Ubr);
+        let place = (is_best_effort, !record.permanent, record.number);
+        let before = served.again.last.replace(place);
+        if before.is_some_and(|before| before >= place) {
+            let text = format!("{} is opened again after what comes later", record.address);
             self.breaks("I19", host, &text);
         }
     }

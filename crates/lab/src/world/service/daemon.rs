@@ -9,6 +9,8 @@ use cellgate_core::server::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::killers::Killers;
+use super::memory::MemoryLimits;
 use super::places::Places;
 use super::process::{Files, Heard, Process};
 use super::scenario::ServerSpec;
@@ -145,6 +147,18 @@ pub struct ServerOutcome {
     pub kept_pdus: u64,
 }
 
+/// What is opened again at the present adapter.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    /// Since when the server knows of it.
+    pub(super) since: Ps,
+    /// The last that was asked for: best effort, of an application alone, number.
+    pub(super) last: Option<(bool, bool, u32)>,
+    /// Something else than want of memory can have ended a connection: a refusal, or a step of
+    /// the clock.
+    pub(super) is_excused: bool,
+}
+
 /// A host's server, and what is around it.
 #[derive(Debug)]
 pub(super) struct Served {
@@ -161,6 +175,9 @@ pub(super) struct Served {
     pub(super) known_adapter: u32,
     pub(super) is_adapter_up: bool,
     pub(super) places: Places,
+    pub(super) killers: Killers,
+    pub(super) memory: MemoryLimits,
+    pub(super) again: Again,
     pub(super) process: Process,
     /// The descriptors that the server has, of VCs.
     pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
@@ -176,6 +193,8 @@ pub(super) struct Served {
     pub(super) offered: BTreeMap<ClientId, Offered>,
     /// What the commands were for that it has had no answer to.
     pub(super) asked: BTreeMap<Ticket, &'static str>,
+    /// When its timer fires next.
+    pub(super) deadline: Option<Ps>,
     /// How its adapter has stood still since it last looked.
     pub(super) health: Health,
     /// Connections that somebody has had deleted.
@@ -197,6 +216,9 @@ impl Served {
             known_adapter: 0,
             is_adapter_up: true,
             places: Places::default(),
+            killers: Killers::default(),
+            memory: MemoryLimits::default(),
+            again: Again::default(),
             process: Process::default(),
             vcs: BTreeMap::new(),
             attachments: BTreeMap::new(),
@@ -206,12 +228,19 @@ impl Served {
             refusable: 0,
             offered: BTreeMap::new(),
             asked: BTreeMap::new(),
+            deadline: None,
             health: Health::default(),
             deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
             interfaces,
         }
+    }
+
+    /// Whether this is the answer to a command of the present server that opens a VC.
+    pub(super) fn is_opening(&self, heard: &Heard) -> bool {
+        let asked = self.asked.get(&heard.ticket);
+        self.life == heard.life && asked.is_some_and(|stage| stage.starts_with("open"))
     }
 
     /// Its adapter stands still for so long.

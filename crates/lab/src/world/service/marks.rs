@@ -131,6 +131,9 @@ const MARKS: &[Group] = &[
         &["open", "take", "reattach", "modify", "close", "delete"],
     ),
     ("hung_up", &["silent", "with_server"]),
+    ("killer", &["killed", "left_out"]),
+    ("memory", &["shrinks", "killed", "refused"]),
+    ("waits", &["for_what_comes_back"]),
     (
         "state_directory",
         &[

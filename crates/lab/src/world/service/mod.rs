@@ -19,7 +19,9 @@ mod check;
 mod credit;
 mod daemon;
 mod draw;
+mod killers;
 mod marks;
+mod memory;
 mod mishaps;
 mod places;
 mod process;
@@ -64,10 +66,15 @@ pub(crate) enum ServiceEvent {
     Call(u32, u32),
     /// An application looks whether everything has been sent.
     Flush(u32),
-    /// A host's server hangs up on whoever has not said hello.
+    /// A host's server does what is due: it hangs up on whoever has not said hello, opens again
+    /// what comes next.
     Deadline(u32),
     /// A host's server and its adapter look after what lies in the file system.
     Upkeep(u32),
+    /// A host's adapter of this life dies of what it has opened.
+    Strikes(u32, u32),
+    /// Another begins, if there is none.
+    AdapterBegins(u32),
 }
 
 /// All servers and applications of a run.

@@ -116,6 +116,11 @@ impl Process {
         self.asked.len()
     }
 
+    /// The same themselves.
+    pub(super) fn asks(&self) -> impl Iterator<Item = &AdapterAsk> {
+        self.asked.values().map(|asked| &asked.ask)
+    }
+
     /// The adapter has been given a command.
     pub(super) fn ordered(
         &mut self,

@@ -8,7 +8,8 @@ use cellgate_core::server::{
 };
 
 use super::daemon::{
-    FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of, to_client,
+    Again, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of,
+    to_client,
 };
 use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
@@ -77,10 +78,10 @@ impl World {
                 self.call(application as usize, call as usize);
             }
             ServiceEvent::Flush(application) => self.flush(application as usize),
-            ServiceEvent::Deadline(host) => {
-                self.serve_any(host as usize, Serving::handle_deadline);
-            }
+            ServiceEvent::Deadline(host) => self.deadline_comes(host as usize),
             ServiceEvent::Upkeep(host) => self.upkeep(host as usize),
+            ServiceEvent::Strikes(host, life) => self.adapter_is_killed(host as usize, life),
+            ServiceEvent::AdapterBegins(host) => self.adapter_begins(host as usize),
         }
     }
 
@@ -168,6 +169,10 @@ impl World {
             return;
         };
         served.known_adapter = adapter;
+        served.again = Again {
+            since: self.now,
+            ..Again::default()
+        };
         served.vcs.clear();
         served.attachments.clear();
         if !self.service.has(ServerBug::NothingReopened) {
@@ -200,10 +205,37 @@ impl World {
         while let Some(output) = server.poll_output() {
             outputs.push(output);
         }
+        self.waits_for_deadline(host);
         self.promises_fit(host);
         for output in outputs {
             self.carry_out(host, output);
         }
+    }
+
+    /// A server's timer is set to what is due next, if it is not set to something sooner.
+    fn waits_for_deadline(&mut self, host: usize) {
+        let now = self.time_at(host);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        let server = served.server.as_ref();
+        let Some(due) = server.and_then(|server| server.next_deadline()) else {
+            return;
+        };
+        let ns = due.ns().saturating_sub(now.ns()).max(1);
+        let at = self.now.plus(Ps::from_ns(ns));
+        if served.deadline.is_none_or(|set| at < set) {
+            served.deadline = Some(at);
+            let event = ServiceEvent::Deadline(host as u32);
+            self.queue.push(at, Event::Service(event));
+        }
+    }
+
+    fn deadline_comes(&mut self, host: usize) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.deadline = served.deadline.filter(|set| *set > self.now);
+        }
+        self.serve_any(host, Serving::handle_deadline);
     }
 
     /// The same for whichever server there is.
@@ -257,6 +289,13 @@ impl World {
         };
         let number = served.clients.get(&client).copied();
         if let FromClient::Request {
+            request: Request::Open(_) | Request::Add(_),
+            ..
+        } = &message
+        {
+            served.killers.are_forgotten();
+        }
+        if let FromClient::Request {
             request: Request::Delete { .. },
             ..
         } = &message
@@ -274,7 +313,9 @@ impl World {
         let Some(server) = &mut served.server else {
             return;
         };
+        let waiting = server.awaiting();
         server.handle_message(now, client, message, capability);
+        let waits = server.awaiting() > waiting;
         let mut outputs = Vec::new();
         while let Some(output) = server.poll_output() {
             outputs.push(output);
@@ -286,6 +327,9 @@ impl World {
                 spoil_message(bug, &self.service.applications[number], message);
             }
         }
+        let seen = &mut self.service.seen;
+        seen.add("waits", "for_what_comes_back", waits.into());
+        self.waits_for_deadline(host);
         self.promises_fit(host);
         if let Some(before) = before {
             self.judge_refusal(host, client, &asked, &before, &outputs);
@@ -356,8 +400,9 @@ impl World {
                 }
                 self.post(host, to_client(client), Parcel::HungUp);
             }
+            Output::LeftOut { address, .. } => self.is_left_out(host, &address),
             // No configuration names any.
-            Output::Lost { .. } | Output::LeftOut { .. } => {}
+            Output::Lost { .. } => {}
         }
     }
 
@@ -374,6 +419,7 @@ impl World {
 
     fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
         self.is_not_in_use(host, &ask);
+        self.is_in_order(host, &ask);
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
@@ -404,6 +450,7 @@ impl World {
     }
 
     fn tell(&mut self, host: usize, client: ClientId, mut message: FromServer, enclosed: Enclosed) {
+        self.ends_in_time(host, &message);
         let Some(served) = self.service.hosts.get(&host) else {
             return;
         };
@@ -440,6 +487,18 @@ impl World {
         if !served.is_adapter_up || served.adapter_life != adapter {
             return;
         }
+        if let Some(refusal) = self.has_no_memory(host, &ask) {
+            let heard = Heard {
+                life: asker,
+                ticket,
+                answer: Err(refusal),
+                news: News::None,
+            };
+            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+        }
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
         let ordinal = served.refusable;
         served.refusable += u64::from(can_be_refused(&ask));
         let is_refused = can_be_refused(&ask) && served.spec.refused.contains(&ordinal);
@@ -476,7 +535,11 @@ impl World {
                 return;
             };
             if let Some(heard) = served.process.ended(answer) {
+                let is_open = served.is_opening(&heard);
                 self.guarantees_fit(host);
+                if let (News::Vc(_, _, request), true) = (&heard.news, is_open) {
+                    self.has_opened(host, request.address);
+                }
                 self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
             }
         }
@@ -489,6 +552,8 @@ impl World {
         if served.life != heard.life || served.server.is_none() {
             return;
         }
+        let for_memory = matches!(heard.answer, Err(AdapterRefusal::Memory { .. }));
+        served.again.is_excused |= heard.answer.is_err() && !for_memory;
         let stage = served.asked.remove(&heard.ticket);
         if let (Some(stage), Err(_)) = (stage, &heard.answer) {
             self.service.seen.note("adapter_refused", stage);
@@ -519,6 +584,7 @@ impl World {
             return;
         };
         served.places.process_ends();
+        served.killers.are_forgotten();
         if served.server.take().is_none() {
             return;
         }
@@ -535,6 +601,7 @@ impl World {
         served.vcs.clear();
         served.attachments.clear();
         served.offered.clear();
+        served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
         for client in lost {
             if !kept.contains(&client) {
@@ -598,8 +665,16 @@ impl World {
         let bug = self.service.bug.and_then(ServerBug::inside);
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
-        if served.life == 0 {
-            served.life = 1;
+        let is_first = served.life == 0;
+        served.life = served.life.max(1);
+        served.again = Again {
+            since: self.now,
+            // What the server before has asked again has an order of its own.
+            is_excused: !is_first,
+            ..Again::default()
+        };
+        self.bounds_are_told(host);
+        if is_first {
             self.serve_any(host, |server, now| server.handle_adapter_ready(now));
         } else {
             self.server_takes_up(host);
@@ -779,6 +854,14 @@ impl World {
             server.handle_report(now, &state);
             server.handle_health(now, &health);
         });
+    }
+
+    /// A host's adapter is to die, and of no connection.
+    pub(in crate::world) fn adapter_dies_of_something_else(&mut self, host: usize) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.killers.has_others = true;
+            served.killers.are_forgotten();
+        }
     }
 
     /// A host's adapter has died: with it goes what its process kept.

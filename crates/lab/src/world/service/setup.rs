@@ -14,6 +14,7 @@ use cellgate_core::wire::VpiVci;
 use super::application::Application;
 use super::call::HELLO;
 use super::daemon::Served;
+use super::killers::Killers;
 use super::scenario::ServerSpec;
 use super::{Promise, ServerBug, Service, places};
 use crate::world::endpoint::DOORBELL_SLOTS;
@@ -24,6 +25,9 @@ use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 
 /// The user that servers run as.
 pub(super) const SERVER_UID: u32 = 900;
+
+/// How long memory is waited for when connections are opened again.
+pub(super) const SHORT_PATIENCE_NS: [u64; 2] = [5_000_000, 1_000_000];
 
 /// The longest that a message may take.
 const CONTROL_MAX_NS: u64 = 1_000_000_000;
@@ -95,10 +99,23 @@ impl Services {
             services.ends.push((host, connection));
         }
         for fault in &scenario.faults {
-            if let FaultSpec::StateDirectory { host, .. } = fault
-                && !services.hosts.contains_key(&names.host(host)?)
-            {
-                return Err(ScenarioError::NoServer(host.clone()));
+            let at = match fault {
+                FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. } => {
+                    host
+                }
+                FaultSpec::Kills {
+                    connection, host, ..
+                } => {
+                    let at = names.connection(connection)?;
+                    if !services.serves(names.host(host)?, at) {
+                        return Err(ScenarioError::NoEnd(connection.clone()));
+                    }
+                    host
+                }
+                _ => continue,
+            };
+            if !services.hosts.contains_key(&names.host(at)?) {
+                return Err(ScenarioError::NoServer(at.clone()));
             }
         }
         for fault in scenario.faults.iter().filter(|_| !services.ends.is_empty()) {
@@ -152,6 +169,7 @@ impl Services {
             let interfaces = lines.map(|(port, rate)| interface(port, *rate, bug));
             let mut served = Served::new(spec.clone(), config, interfaces.collect());
             served.places.harms = places::harms(scenario, &spec.host);
+            served.killers = Killers::of(scenario, &spec.host);
             service.hosts.insert(host, served);
         }
         for (spec, (host, connection)) in scenario.applications.iter().zip(&self.ends) {
@@ -270,6 +288,8 @@ fn config(
             hello_ns: HELLO.ns(),
             // Adapters of worlds die more often.
             outlived_ns: 1_000_000,
+            short_again_ns: 100_000,
+            short_patience_ns: SHORT_PATIENCE_NS,
             ..Limits::default()
         },
         reserves: Vec::new(),

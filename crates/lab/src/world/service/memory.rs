@@ -1,0 +1,148 @@
+//! Memory that the machine has for an adapter: less at times, as the limit of a control group is
+//! lowered.
+
+use std::collections::BTreeMap;
+
+use cellgate_core::server::{
+    AdapterAsk, AdapterRefusal, Bound, EndReason, FromServer, Indication, Resource,
+};
+
+use super::ServiceEvent;
+use super::setup::SHORT_PATIENCE_NS;
+use crate::world::Ps;
+use crate::world::run::{Event, World};
+
+/// How long there is no adapter when the machine has killed one.
+const DOWN: Ps = Ps::from_ns(100_000);
+/// Which limit it is.
+const MEMORY_MAX: &str = "memory.max";
+
+/// Limits of a host, by the fault's number.
+#[derive(Debug, Default)]
+pub(super) struct MemoryLimits {
+    by_fault: BTreeMap<u32, u64>,
+    /// There was one.
+    is_known: bool,
+    /// Octets that were promised when somebody looked last.
+    pub(super) promised: u64,
+}
+
+impl MemoryLimits {
+    /// Whether there is one, or was.
+    pub(super) fn are_some(&self) -> bool {
+        self.is_known
+    }
+
+    fn least(&self) -> Option<u64> {
+        self.by_fault.values().min().copied()
+    }
+}
+
+impl World {
+    /// A host has only so much memory for its adapter from now on.
+    pub(in crate::world) fn memory_shrinks(&mut self, host: usize, fault: u32, octets: u64) {
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.memory.is_known = true;
+        served.memory.by_fault.insert(fault, octets);
+        self.service.seen.note("memory", "shrinks");
+        self.bounds_are_told(host);
+        let is_up = self.service.hosts[&host].is_adapter_up;
+        if is_up && self.memory_used(host) > octets {
+            self.service.seen.note("memory", "killed");
+            self.adapter_dies_of_something_else(host);
+            self.adapter_dies(host);
+            let begins = ServiceEvent::AdapterBegins(host as u32);
+            self.queue.push(self.now.plus(DOWN), Event::Service(begins));
+        }
+    }
+
+    /// It has more again.
+    pub(in crate::world) fn memory_grows(&mut self, host: usize, fault: u32) {
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.memory.by_fault.remove(&fault);
+        }
+        self.bounds_are_told(host);
+    }
+
+    /// The server looks at the limits of its machine.
+    pub(super) fn bounds_are_told(&mut self, host: usize) {
+        let Some(served) = self.service.hosts.get(&host) else {
+            return;
+        };
+        if !served.memory.is_known {
+            return;
+        }
+        let bound = |capacity| Bound {
+            capacity,
+            by: MEMORY_MAX.into(),
+        };
+        let least = served.memory.least();
+        let bounds: BTreeMap<_, _> = least
+            .map(|capacity| (Resource::Memory, bound(capacity)))
+            .into_iter()
+            .collect();
+        self.serve_any(host, |server, now| server.handle_bounds(now, bounds));
+    }
+
+    /// Octets that an adapter has made, or is about to; and those of adapters before that somebody
+    /// has mapped still.
+    fn memory_used(&self, host: usize) -> u64 {
+        let served = &self.service.hosts[&host];
+        let vcs = served.process.vcs.values();
+        let open: u64 = vcs.map(|kept| kept.record.demand.memory).sum();
+        let asked: u64 = served.process.asks().filter_map(made_by).sum();
+        let applications = self.service.applications.iter();
+        let mapped = applications.filter(|one| one.host == host);
+        let mapped = mapped.filter_map(|one| one.mapped);
+        let old = mapped.filter(|(life, _)| *life != served.adapter_life);
+        open + asked + old.map(|(_, octets)| octets).sum::<u64>()
+    }
+
+    /// Whether an adapter has no memory for what it is asked.
+    pub(super) fn has_no_memory(
+        &mut self,
+        host: usize,
+        ask: &AdapterAsk,
+    ) -> Option<AdapterRefusal> {
+        let limit = self.service.hosts[&host].memory.least()?;
+        let needed = made_by(ask)?;
+        let free = limit.saturating_sub(self.memory_used(host));
+        let limit = Some(MEMORY_MAX.to_owned());
+        (needed > free).then(|| {
+            self.service.seen.note("memory", "refused");
+            AdapterRefusal::Memory {
+                needed,
+                free,
+                limit,
+            }
+        })
+    }
+
+    /// I19: nobody's connection ends for want of memory before others can have let go of theirs.
+    pub(super) fn ends_in_time(&mut self, host: usize, message: &FromServer) {
+        let FromServer::Indication {
+            indication: Indication::Ended(EndReason::NotReopened),
+            ..
+        } = message
+        else {
+            return;
+        };
+        let served = &self.service.hosts[&host];
+        let is_early = self.now < served.again.since.plus(Ps::from_ns(SHORT_PATIENCE_NS[0]));
+        let is_other = served.again.is_excused || served.killers.are_some();
+        if served.memory.least().is_some() && is_early && !is_other {
+            self.breaks("I19", host, "a connection ends that waits for memory");
+        }
+    }
+}
+
+/// Octets that a command makes.
+fn made_by(ask: &AdapterAsk) -> Option<u64> {
+    match ask {
+        AdapterAsk::Open { record, .. } => Some(record.demand.memory),
+        AdapterAsk::Modify { sizes, record, .. } => sizes.is_some().then_some(record.demand.memory),
+        _ => None,
+    }
+}
