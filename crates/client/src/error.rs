@@ -146,7 +146,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// What one can do who finds no server.
+/// What is at the control socket.
 fn met(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::PermissionDenied => "no way in to the cellgate server at",
@@ -154,6 +154,7 @@ fn met(cause: &io::Error) -> &'static str {
     }
 }
 
+/// What a user can do who finds no server, or no way in.
 fn way_out(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -171,5 +172,21 @@ fn reason(reason: EndReason) -> &'static str {
         EndReason::TakenOver => "another socket took it over",
         EndReason::NotReopened => "it could not go on after a restart of the adapter or the server",
         EndReason::ShuttingDown => "the server ends",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_lets_nobody_in_is_no_missing_one() {
+        let told = |errno: Errno| {
+            let (path, cause) = (PathBuf::from("/run/c.sock"), errno.into());
+            Error::NoServer { path, cause }.to_string()
+        };
+        assert!(told(Errno::NOENT).starts_with("no cellgate server at /run/c.sock: "));
+        let wanted = "no way in to the cellgate server at /run/c.sock: ";
+        assert!(told(Errno::ACCESS).starts_with(wanted));
     }
 }

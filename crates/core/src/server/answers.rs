@@ -256,7 +256,7 @@ impl<B: Bugs> Server<B> {
         connection.vc = Some(open);
         let opener = connection.opener.take();
         if opener.is_some() {
-            self.is_new(number);
+            self.note_new(number);
         }
         let Some(connection) = self.connections.get_mut(&number) else {
             return;

@@ -250,8 +250,8 @@ pub struct Loss {
     pub unit: &'static str,
     /// How many.
     pub count: u64,
-    /// Which, or whose, was the last.
-    pub last: Option<String>,
+    /// Whose or which was the last, or which errors there were.
+    pub detail: Option<String>,
 }
 
 impl Loss {
@@ -267,10 +267,21 @@ impl core::fmt::Display for Loss {
             reason,
             unit,
             count,
-            last,
+            detail,
         } = self;
         write!(f, "{reason}: {count} {unit}")?;
-        last.iter().try_for_each(|last| write!(f, ", last {last}"))
+        detail.iter().try_for_each(|detail| write!(f, ", {detail}"))
+    }
+}
+
+impl DatagramCounts {
+    /// The kernel's error numbers, with how many datagrams met each.
+    fn errors(&self) -> Option<String> {
+        let each = self.refused.iter();
+        let each: Vec<String> = each
+            .map(|(errno, count)| format!("{count} with error {errno}"))
+            .collect();
+        (!each.is_empty()).then(|| each.join(", "))
     }
 }
 
@@ -281,13 +292,13 @@ impl InterfaceCounts {
             reason,
             unit,
             count,
-            last: None,
+            detail: None,
         };
         let cells = &self.cells;
-        let last = cells.last_unknown.map(|vc| vc.to_string());
+        let last = cells.last_unknown.map(|vc| format!("last {vc}"));
         let mut all = vec![
             Loss {
-                last,
+                detail: last,
                 ..loss("unknown_vc", "cells", cells.unknown_vc)
             },
             loss("hec_error", "cells", cells.hec_error),
@@ -299,7 +310,7 @@ impl InterfaceCounts {
         let datagrams = |reason, count| loss(reason, "datagrams", count);
         all.extend([
             Loss {
-                last: of.last_refused.map(|peer| peer.to_string()),
+                detail: of.last_refused.map(|peer| format!("last {peer}")),
                 ..datagrams("wrong_source", of.wrong_source)
             },
             datagrams("bad_stack", of.bad_stack),
@@ -310,11 +321,7 @@ impl InterfaceCounts {
             datagrams("missing", of.missing),
             datagrams("overflow", of.overflows),
             Loss {
-                last: of
-                    .refused
-                    .keys()
-                    .next_back()
-                    .map(|no| format!("error {no}")),
+                detail: of.errors(),
                 ..datagrams("not_sent", of.refused.values().sum())
             },
         ]);
@@ -339,6 +346,22 @@ impl core::fmt::Display for InterfaceState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_datagrams_are_told_by_error() {
+        let refused = [(90, 46), (101, 3)].into();
+        let datagrams = DatagramCounts {
+            refused,
+            ..DatagramCounts::default()
+        };
+        let counts = InterfaceCounts {
+            datagrams: Some(datagrams),
+            ..InterfaceCounts::default()
+        };
+        let told = counts.losses().last().map(Loss::to_string);
+        let wanted = "not_sent: 49 datagrams, 46 with error 90, 3 with error 101";
+        assert_eq!(told.as_deref(), Some(wanted));
+    }
 
     #[test]
     fn an_end_without_a_port_and_no_mtu_are_those_of_mpls_in_udp() {

@@ -1,10 +1,9 @@
-//! What a server keeps on a disk: written whole or not at all, tried again until it is there, and
-//! told while it is not.
+//! Files of a server: it writes them whole or not at all, tries again until they are there, and tells
+//! of those that are not.
 //!
-//! [`Disk`] stands between that and the file system, as `Board` stands between the firmware and the
-//! world: the real one is a directory's descriptor, a simulated one is full, torn, and full of what
-//! somebody has planted. Nothing that a successor cannot do without lies there: that is the
-//! adapter's [`Record`](super::Record) of each VC.
+//! [`Disk`] stands between a server and the file system, as `Board` stands between the firmware and the
+//! world: the real one is a directory's descriptor, a simulated one is full, torn, and full of files
+//! that somebody has planted. A successor can do without all of these: it needs the adapter's [`Record`](super::Record) of each VC.
 
 use core::fmt::Display;
 
@@ -51,7 +50,7 @@ pub struct Keeping<B = Sound> {
     name: &'static str,
     again_ns: u64,
     bugs: B,
-    /// What is not there yet, and when to try.
+    /// The octets that are missing on the disk, and the time of the next attempt.
     missing: Option<(Vec<u8>, Time)>,
     problem: Option<String>,
 }
@@ -110,7 +109,7 @@ impl<B: Bugs> Keeping<B> {
 /// Puts `octets` in place of whatever file is at `name`, whole or not at all.
 ///
 /// # Errors
-/// What was there is there still, and nothing beside it.
+/// The file is as it was, and no other is left beside it.
 fn replace<D: Disk>(
     disk: &mut D,
     name: &str,
@@ -123,7 +122,7 @@ fn replace<D: Disk>(
     }
     let new = format!(".{name}.new");
     if !bugs.planted(Planted::RestLeft) {
-        // A rest of an interrupted attempt.
+        // An interrupted attempt has left its rest.
         let _ = disk.remove(&new);
     }
     let written = disk.create(&new, octets);
@@ -134,7 +133,7 @@ fn replace<D: Disk>(
     replaced
 }
 
-/// What became of the server that had a state directory before, by what it has left in the lock.
+/// The end of the server that had a state directory before, as the lock tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Former {
     /// It has ended with all that it had.
@@ -146,8 +145,8 @@ pub enum Former {
 }
 
 impl Former {
-    /// What a server that ends with all that it had leaves in the lock: a word, for an empty file
-    /// is what a full disk leaves.
+    /// A server that ends with all that it had leaves this word in the lock. A full disk leaves an
+    /// empty file.
     pub const ENDED: &'static str = "ended\n";
 
     /// By the lock's text; none: there was no lock.

@@ -88,8 +88,6 @@ planted! {
         SuspectsTogether,
         /// All that an adapter has died of is left out.
         BatchLeftOut,
-        /// Who was suspected before is not any more when an adapter dies of another.
-        SuspicionForgotten,
         /// What comes next is opened before the adapter has outlived what was opened before.
         NotOutlived,
         /// The last is opened again first.

@@ -147,9 +147,6 @@ impl<B: Bugs> Server<B> {
         if alone >= ALONE && !self.bugs.planted(Planted::KillerStays) {
             return self.leave_out(batch[0]);
         }
-        if self.bugs.planted(Planted::SuspicionForgotten) {
-            of.suspects.clear();
-        }
         if alone > 0 {
             of.alone.insert(batch[0], alone);
         }
@@ -164,7 +161,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// An application has opened a connection.
-    pub(super) fn is_new(&mut self, number: u32) {
+    pub(super) fn note_new(&mut self, number: u32) {
         let until = self.now.plus_ns(self.config.limits.outlived_ns);
         let (now, new) = (self.now, &mut self.reopening.new);
         new.retain(|_, until| *until > now);

@@ -6,6 +6,7 @@ mod connections;
 mod describe;
 mod law;
 mod quota;
+mod reopening;
 mod reserves;
 mod restart;
 mod shares;

@@ -179,7 +179,8 @@ fn segments(acted: &[Acted], line: u64) -> Vec<Segment> {
     .collect()
 }
 
-/// Octets of best effort's SDUs that fit beside what the guaranteed writers sent in a window.
+/// Octets of best effort's SDUs that the line has room for in a window beside what of the guaranteed
+/// writers' arrived.
 fn left(acted: &[Acted], line: u64, from: Time, to: Time) -> f64 {
     let taken = acted.iter().filter_map(|acted| {
         let promise = acted.cast.promise?;

@@ -20,6 +20,7 @@ mod credit;
 mod daemon;
 mod draw;
 mod killers;
+mod life;
 mod marks;
 mod memory;
 mod mishaps;

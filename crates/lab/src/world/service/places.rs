@@ -235,6 +235,11 @@ impl World {
             }
             (Harm::Vanished, true) => {
                 disk.things.clear();
+                // A server waits for a socket that is removed once, not for one that is removed
+                // again and again.
+                if let Some(daemon) = &mut places.daemon {
+                    daemon.dials = self.now;
+                }
                 "vanished"
             }
             (Harm::Stale, true) => {

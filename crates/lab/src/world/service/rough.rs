@@ -20,18 +20,25 @@ pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario) {
     }
 }
 
-/// Connections of which adapters die.
+/// Connections of which adapters die, one or several of a host.
 fn killers(draw: &mut Draw, scenario: &mut Scenario) {
-    if !draw.percent(15) {
+    if !draw.percent(20) {
         return;
     }
-    for _ in 0..draw.pick(&[1, 1, 1, 2]) {
-        let n = draw.below(scenario.applications.len() as u64) as usize;
-        let application = &scenario.applications[n];
+    let n = draw.below(scenario.applications.len() as u64) as usize;
+    let host = scenario.applications[n].host.clone();
+    let here = scenario.applications.iter().filter(|one| one.host == host);
+    let mut here: Vec<String> = here.map(|one| one.connection.clone()).collect();
+    here.dedup();
+    for _ in 0..draw.pick(&[1, 1, 2, 3]) {
+        if here.is_empty() {
+            return;
+        }
+        let connection = here.remove(draw.below(here.len() as u64) as usize);
         let for_ns = draw.between(scenario.heal_ns / 2, scenario.heal_ns);
         scenario.faults.push(FaultSpec::Kills {
-            connection: application.connection.clone(),
-            host: application.host.clone(),
+            connection,
+            host: host.clone(),
             at_ns: draw.below(scenario.heal_ns - for_ns + 1),
             for_ns,
             after_ns: draw.between(1, 500_000),
