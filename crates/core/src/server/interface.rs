@@ -190,8 +190,8 @@ pub enum InterfaceState {
         /// For how long, in nanoseconds; none: never since the link was made.
         silent_ns: Option<u64>,
     },
-    /// A pseudowire some of whose datagrams were refused on their way out, and that has not sent for
-    /// a second without that.
+    /// A pseudowire whose datagrams the kernel refuses, or has refused within a second of the last
+    /// one that it took.
     CannotSend {
         /// Why, in the kernel's words.
         reason: String,
@@ -367,7 +367,8 @@ mod tests {
     fn an_end_without_a_port_and_no_mtu_are_those_of_mpls_in_udp() {
         let udp = |local: &str| {
             let link = format!(
-                r#"{{"udp":{{"local":"{local}","peer":"192.0.2.2:7001","label_out":16,"label_in":17}}}}"#
+                r#"{{"udp":{{"local":"{local}","peer":"192.0.2.2:7001",
+                    "label_out":16,"label_in":17}}}}"#
             );
             serde_json::from_str::<Link>(&link)
         };

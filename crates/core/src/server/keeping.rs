@@ -1,9 +1,10 @@
-//! Files of a server: it writes them whole or not at all, tries again until they are there, and tells
-//! of those that are not.
+//! Files of a server: it writes them whole or not at all, tries again until they are there, and
+//! tells of those that are not.
 //!
-//! [`Disk`] stands between a server and the file system, as `Board` stands between the firmware and the
-//! world: the real one is a directory's descriptor, a simulated one is full, torn, and full of files
-//! that somebody has planted. A successor can do without all of these: it needs the adapter's [`Record`](super::Record) of each VC.
+//! [`Disk`] stands between a server and the file system, as `Board` stands between the firmware
+//! and the world: the real one is a directory's descriptor, a simulated one is full, torn, and
+//! full of files that somebody has planted. A successor can do without all of these: it needs the
+//! adapter's [`Record`](super::Record) of each VC alone.
 
 use core::fmt::Display;
 

@@ -179,8 +179,8 @@ fn segments(acted: &[Acted], line: u64) -> Vec<Segment> {
     .collect()
 }
 
-/// Octets of best effort's SDUs that the line has room for in a window beside what of the guaranteed
-/// writers' arrived.
+/// Octets of best effort's SDUs for which the line has room in a window, beside what has arrived of
+/// the guaranteed writers.
 fn left(acted: &[Acted], line: u64, from: Time, to: Time) -> f64 {
     let taken = acted.iter().filter_map(|acted| {
         let promise = acted.cast.promise?;
