@@ -82,9 +82,10 @@ enum {
 enum {
     CG_END_DELETED = 1,
     CG_END_INTERFACE_REMOVED = 2,
-    CG_END_TAKEN_OVER = 3,   /* by cg_reattach */
-    CG_END_NOT_REOPENED = 4, /* it could not go on after a restart */
-    CG_END_SHUTTING_DOWN = 5 /* the server ends */
+    CG_END_TAKEN_OVER = 3,    /* by cg_reattach */
+    CG_END_NOT_REOPENED = 4,  /* it could not go on after a restart */
+    CG_END_SHUTTING_DOWN = 5, /* the server ends */
+    CG_END_PAGES_TAKEN = 6    /* pages of its memory were taken away */
 };
 
 /* What admission hands out, and its unit. */

@@ -36,6 +36,7 @@ pub(crate) const fn number(reason: EndReason) -> c_int {
         EndReason::TakenOver => 3,
         EndReason::NotReopened => 4,
         EndReason::ShuttingDown => 5,
+        EndReason::PagesTaken => 6,
     }
 }
 

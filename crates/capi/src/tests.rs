@@ -109,6 +109,10 @@ fn the_header_has_every_code() {
             "CG_END_SHUTTING_DOWN",
             indication::number(EndReason::ShuttingDown),
         ),
+        (
+            "CG_END_PAGES_TAKEN",
+            indication::number(EndReason::PagesTaken),
+        ),
     ] {
         assert_eq!(self::value(name), value, "{name}");
     }

@@ -172,6 +172,7 @@ fn reason(reason: EndReason) -> &'static str {
         EndReason::TakenOver => "another socket took it over",
         EndReason::NotReopened => "it could not go on after a restart of the adapter or the server",
         EndReason::ShuttingDown => "the server ends",
+        EndReason::PagesTaken => "pages of its memory were taken away, which stops the adapter",
     }
 }
 

@@ -28,6 +28,7 @@ mod halves;
 mod map;
 mod memfd;
 mod port;
+mod presence;
 mod receive;
 pub mod socket;
 #[cfg(test)]
@@ -43,5 +44,6 @@ pub use halves::{ClientReceive, ClientTransmit, HeldPdu};
 pub use map::{Access, Map, SharedWords};
 pub use memfd::{Files, is_same_file, name_of};
 pub use port::{PortReceiver, PortSender};
+pub use presence::Presence;
 pub use receive::{ReceiveBuffer, ReceiveMemory};
 pub use wake::{Sleeper, Waker, Woken, wake_descriptor, wake_descriptors};

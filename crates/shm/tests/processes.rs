@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use cellgate_core::adapter::{Attachment, Region};
 use cellgate_core::ring::layout::{DOORBELL_LEN, EVENT_SLOT_LEN, PAGE_LEN, connection};
 use cellgate_core::ring::{
-    AttachmentGeometry, AttachmentSizes, Consumer, Doorbell, PortGeometry, PortSizes, Producer,
-    SduOptions, Words, queue,
+    AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, Consumer, Doorbell,
+    PortGeometry, PortSizes, Producer, SduOptions, Words, queue,
 };
 use cellgate_core::wire::CellFormat;
 use cellgate_shm::{
     AttachmentMemory, ClientAttachment, ClientMemory, ConnectionMemory, Files, PortReceiver,
-    PortSender, ReceiveBuffer, Sleeper, Waker, Woken, wake_descriptors,
+    PortSender, Presence, ReceiveBuffer, Sleeper, Waker, Woken, wake_descriptors,
 };
 use common::{Adapter, GENERATION, Other, descriptors, geometry, say_done, sdu};
 use rand_core::Rng;
@@ -24,7 +24,9 @@ use rustix::fs::{
     FallocateFlags, Mode, OFlags, fallocate, fcntl_getfl, fcntl_setfl, ftruncate, open,
 };
 use rustix::io::{Errno, pwrite, write};
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 
 const PDUS: u32 = 5_000;
 const WAKE_UPS: u32 = 10_000;
@@ -429,5 +431,69 @@ fn send_cells(files: Files) {
             0 => std::thread::yield_now(),
             n => sent += n,
         }
+    }
+}
+
+/// Has the kernel put huge pages in place of the small ones of a file; whether it does that.
+fn collapse(file: &OwnedFd, len: usize) -> bool {
+    const HUGE: usize = 2 << 20;
+    const MADV_COLLAPSE: libc::c_int = 25;
+    let (read, flags) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::POPULATE);
+    let private = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: new mappings at an address of the kernel's choice, the second within the first; they
+    // are unmapped before they are used for anything else.
+    unsafe {
+        let room = mmap_anonymous(
+            core::ptr::null_mut(),
+            len + HUGE,
+            ProtFlags::empty(),
+            private,
+        );
+        let room = room.unwrap();
+        let at = room
+            .cast::<u8>()
+            .add(room.addr().next_multiple_of(HUGE) - room.addr());
+        mmap(at.cast(), len, read, flags | MapFlags::FIXED, file, 0).unwrap();
+        let collapsed = libc::madvise(at.cast(), len, MADV_COLLAPSE) == 0;
+        munmap(room, len + HUGE).unwrap();
+        collapsed
+    }
+}
+
+#[test]
+fn pages_that_are_taken_away_are_found() {
+    let sizes = ConnectionSizes {
+        transmit_len: 8 << 20,
+        ..geometry().sizes()
+    };
+    let geometry = ConnectionGeometry::new(sizes).unwrap();
+    let made = ConnectionMemory::create(&geometry, GENERATION, 0, ReceiveBuffer::Own);
+    let (_memory, files) = made.unwrap();
+    let file = &files.from_client;
+    let presence = Presence::of(file).unwrap();
+    assert_eq!(presence.restore().unwrap(), 0);
+    let punch = |at: u64, pages: u64| {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(file, flags, at, pages * PAGE_LEN as u64).unwrap();
+    };
+    for pages in [1, 3, 1_000] {
+        punch(0, pages);
+        // Each is a page of its own: there is none that the kernel could find with it.
+        assert_eq!(u64::from(presence.restore().unwrap()), pages);
+        assert_eq!(presence.restore().unwrap(), 0, "they are back");
+    }
+    // What is gone from one map alone is gone from no other.
+    drop(Presence::of(file).unwrap());
+    assert_eq!(presence.restore().unwrap(), 0);
+    match collapse(file, 4 << 20) {
+        true => {
+            assert!(
+                presence.restore().unwrap() > 0,
+                "collapsed, and not noticed"
+            );
+            assert_eq!(presence.restore().unwrap(), 0);
+            println!("ran collapsed_pages");
+        }
+        false => println!("skipped collapsed_pages: this kernel collapses no memory files"),
     }
 }

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::awaiting::Awaiting;
 use super::connection::{Asker, Attached, Connection};
 use super::interfaces::Interface;
+use super::pages::Taken;
 use super::reopening::Reopening;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bound, Bugs,
@@ -55,6 +56,8 @@ pub struct Server<B = Sound> {
     pub(super) reopening: Reopening,
     /// In the order in which they came.
     pub(super) awaiting: Vec<Awaiting>,
+    /// By user: what its programs took away of their connections' pages.
+    pub(super) taken: BTreeMap<u32, Taken>,
     /// Of the input that is being handled.
     pub(super) now: Time,
 }
@@ -187,6 +190,7 @@ impl<B: Bugs> Server<B> {
             work: Work::default(),
             reopening: Reopening::default(),
             awaiting: Vec::new(),
+            taken: BTreeMap::new(),
             now: Time::ZERO,
         }
     }
@@ -417,14 +421,13 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Does what an input has made due, until nothing is.
-    fn run(&mut self, now: Time) {
+    pub(super) fn run(&mut self, now: Time) {
         self.now = now;
         self.work.freed |= self.patience_ends().is_some_and(|until| until <= now);
         let silent = |client: &Client| client.greeting_until.is_some_and(|until| until <= now);
         let silent = self.clients.iter().filter(|(_, client)| silent(client));
         for client in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.forget_client(client);
-            self.outputs.push_back(Output::HangUp { client });
+            self.hang_up(client);
         }
         self.go_on_reopening();
         loop {
@@ -613,6 +616,12 @@ impl<B: Bugs> Server<B> {
             };
             self.dispatch(asker, request, capability);
         }
+    }
+
+    /// Closes a control socket after what was said to it.
+    pub(super) fn hang_up(&mut self, client: ClientId) {
+        self.forget_client(client);
+        self.outputs.push_back(Output::HangUp { client });
     }
 
     fn forget_client(&mut self, client: ClientId) {

@@ -359,6 +359,8 @@ pub enum EndReason {
     NotReopened,
     /// The server ends.
     ShuttingDown,
+    /// Its application took pages of its memory away, again and again.
+    PagesTaken,
 }
 
 /// What the server tells of its own accord.

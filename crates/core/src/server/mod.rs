@@ -26,6 +26,7 @@ pub mod lambda;
 mod law;
 mod machine;
 mod message;
+mod pages;
 mod plan;
 mod planted;
 mod possible;
@@ -59,6 +60,7 @@ pub use message::{
     AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
     Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response, VERSION,
 };
+pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};
 pub use possible::Possible;
 pub use refused::{Crowd, Refused, Resource, Shortage};

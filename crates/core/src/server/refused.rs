@@ -214,6 +214,15 @@ pub enum Refused {
         /// How many.
         deaths: u32,
     },
+    /// Its user's programs took pages of their connections' memory away.
+    #[error(
+        "this user's programs took pages of their connections' memory away, which stops the \
+         adapter; it has no connections for another {seconds} s"
+    )]
+    PagesTaken {
+        /// How long it lasts.
+        seconds: u32,
+    },
     /// The adapter is being restarted.
     #[error("the adapter is being restarted; try again")]
     AdapterAway,

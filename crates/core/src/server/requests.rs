@@ -36,7 +36,14 @@ enum Target {
 
 impl<B: Bugs> Server<B> {
     pub(super) fn dispatch(&mut self, asker: Asker, request: Request, capability: Option<VcId>) {
-        let outcome = match self.target(asker, &request) {
+        let client = self.clients.get(&asker.client);
+        let may_have = match (&request, client) {
+            (Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }, Some(client)) => {
+                self.check_pages(client.peer.uid)
+            }
+            _ => Ok(()),
+        };
+        let outcome = match may_have.and_then(|()| self.target(asker, &request)) {
             Err(refused) => Err(refused),
             Ok(Target::Number(number)) => {
                 return self.dispatch_to(asker, number, request, capability);

@@ -275,6 +275,16 @@ pub enum Output {
         /// How many adapters died in a row.
         deaths: u32,
     },
+    /// A user has lost connections, whose pages its programs took away again and again, and opens
+    /// none for a while. People are to hear of it.
+    PagesTaken {
+        /// The user.
+        uid: u32,
+        /// How many connections.
+        connections: u32,
+        /// For how long.
+        barred_ns: u64,
+    },
     /// A permanent connection is gone that nobody deleted: it could not be opened again. The server
     /// does not ask for it once more; whoever had it added may.
     Lost {

@@ -5,6 +5,7 @@ mod awaiting;
 mod connections;
 mod describe;
 mod law;
+mod pages;
 mod quota;
 mod reopening;
 mod reserves;

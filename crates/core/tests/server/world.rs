@@ -425,7 +425,7 @@ impl World {
                     self.unconfirmed.remove(&client);
                     self.hung_up.insert(client);
                 }
-                Output::LeftOut { .. } => {}
+                Output::LeftOut { .. } | Output::PagesTaken { .. } => {}
                 Output::Lost {
                     address,
                     uid,

@@ -1,13 +1,13 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcIndex};
+use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcIndex};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Enclosed, Health, Record, TakenInterface, Ticket,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Health, Record, TakenInterface, Ticket,
 };
-use cellgate_shm::name_of;
 
+use super::files::Files;
 use super::link::{AdapterLink, Answered, Gone};
 use super::links::{Links, Next};
 use super::take_up::{Left, TakeUp};
@@ -64,22 +64,6 @@ pub(super) enum Told {
     Lost(Option<ControlError>),
 }
 
-/// The files of an attachment, and what wakes its client.
-struct OfAttachment {
-    from_adapter: Arc<OwnedFd>,
-    from_client: Arc<OwnedFd>,
-    watch: Arc<OwnedFd>,
-}
-
-/// The files of a VC.
-struct OfVc {
-    vc: VcId,
-    from_adapter: Arc<OwnedFd>,
-    from_client: Arc<OwnedFd>,
-    /// Device and inode of the file that its client writes: whoever has it has the VC.
-    capability: (u64, u64),
-}
-
 /// The adapter as the server's process has it: the connection to it and the descriptors that came
 /// over it.
 pub(super) struct AdapterSide {
@@ -87,8 +71,7 @@ pub(super) struct AdapterSide {
     /// None: it is no child of this process.
     process: Option<AdapterProcess>,
     hello: Option<Box<Hello>>,
-    attachments: BTreeMap<AttachmentIndex, OfAttachment>,
-    vcs: BTreeMap<VcIndex, OfVc>,
+    files: Files,
     links: Links,
     /// What is asked once all links are there.
     deferred: VecDeque<(Purpose, Ask)>,
@@ -102,13 +85,12 @@ pub(super) struct AdapterSide {
 }
 
 impl AdapterSide {
-    pub(super) fn new(links: Links) -> Self {
+    pub(super) fn new(links: Links, files: Files) -> Self {
         Self {
             link: None,
             process: None,
             hello: None,
-            attachments: BTreeMap::new(),
-            vcs: BTreeMap::new(),
+            files,
             links,
             deferred: VecDeque::new(),
             ports: Vec::new(),
@@ -236,42 +218,9 @@ impl AdapterSide {
         }
     }
 
-    /// The descriptors that go along with a message; none if there are no such ones.
-    pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
-        let vc = |vc: VcId| {
-            let found = self.vcs.get(&vc.index).filter(|found| found.vc == vc)?;
-            Some([
-                Arc::clone(&found.from_adapter),
-                Arc::clone(&found.from_client),
-            ])
-        };
-        match enclosed {
-            Enclosed::Nothing => Some(Vec::new()),
-            Enclosed::Memory { vc: name } => Some(vc(name)?.to_vec()),
-            Enclosed::Connection {
-                vc: name,
-                attachment,
-            } => {
-                let of = self.attachments.get(&attachment)?;
-                let mut fds = vc(name)?.to_vec();
-                fds.extend([&of.from_adapter, &of.from_client, &of.watch].map(Arc::clone));
-                Some(fds)
-            }
-            Enclosed::Counters => None,
-        }
-    }
-
-    /// The VC whose client writes the file `fd`.
-    pub(super) fn capability(&self, fd: &Given) -> Option<VcId> {
-        let name = name_of(fd)?;
-        let found = self.vcs.values().find(|vc| vc.capability == name)?;
-        Some(found.vc)
-    }
-
-    /// The capability of a VC.
-    pub(super) fn capability_of(&self, vc: VcId) -> Option<OwnedFd> {
-        let found = self.vcs.get(&vc.index).filter(|found| found.vc == vc)?;
-        found.from_client.try_clone().ok()
+    /// The files of its memory.
+    pub(super) const fn files(&self) -> &Files {
+        &self.files
     }
 
     fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<Given>>) {
@@ -349,8 +298,7 @@ impl AdapterSide {
         self.hello = None;
         self.taking_up = None;
         self.deferred.clear();
-        self.attachments.clear();
-        self.vcs.clear();
+        self.files.forget_all();
         self.unanswered = 0;
         self.told.push_back(Told::Lost(why));
     }
@@ -368,7 +316,7 @@ impl AdapterSide {
             }
             (Purpose::Detach(ticket, attachment), answer) => {
                 if answer.is_ok() {
-                    self.attachments.remove(&attachment);
+                    self.files.forget_attachment(attachment);
                 }
                 let result = answer.map(|_| AdapterAnswer::Done).map_err(refusal);
                 self.told.push_back(Told::Answer(ticket, result));
@@ -414,6 +362,7 @@ impl AdapterSide {
     }
 
     fn greeted(&mut self, hello: Box<Hello>) {
+        self.files.are_of(hello.pid, hello.scheduling.pinned);
         self.hello = Some(hello.clone());
         if let Some(pid) = hello.governor.filter(|_| self.taking_up.is_some()) {
             return self.lose(Some(ControlError::Governed { pid }));
@@ -438,12 +387,11 @@ impl AdapterSide {
                 let kept = fds.split_off(fds.len().min(3)).into_iter();
                 match (&taken, &memory(fds)[..]) {
                     (TakenUp::Attachment { attachment, .. }, [a, b, watch]) => {
-                        let of = OfAttachment::new([a, b, watch]);
-                        self.attachments.insert(*attachment, of);
+                        self.files.note_attachment(*attachment, [a, b, watch]);
                         taking_up.attachment(taken, kept.map(Arc::new).collect());
                     }
                     (TakenUp::Vc { vc, .. }, [a, b]) => {
-                        self.vcs.insert(vc.index, OfVc::new(*vc, [a, b]));
+                        self.files.note_vc(*vc, [a, b]);
                         taking_up.vc(taken);
                     }
                     _ => return self.lose(None),
@@ -510,7 +458,7 @@ impl AdapterSide {
         }
         let (left, nobodys) = taking_up.finish();
         for vc in nobodys {
-            self.vcs.remove(&vc.index);
+            self.files.forget_vc(vc.index);
             self.send(Purpose::Nobody, Ask::Close { vc }, Vec::new());
         }
         let interfaces = self.links.take_up(links);
@@ -532,8 +480,7 @@ impl AdapterSide {
                 },
                 [a, b, watch],
             ) => {
-                let of = OfAttachment::new([a, b, watch]);
-                self.attachments.insert(attachment, of);
+                self.files.note_attachment(attachment, [a, b, watch]);
                 AdapterAnswer::Attached {
                     attachment,
                     sizes,
@@ -550,9 +497,9 @@ impl AdapterSide {
                 files,
             ) => {
                 if let [a, b] = files {
-                    self.vcs.insert(vc.index, OfVc::new(vc, [a, b]));
-                } else if let Some(known) = self.vcs.get_mut(&vc.index) {
-                    known.vc = vc;
+                    self.files.note_vc(vc, [a, b]);
+                } else {
+                    self.files.rename_vc(vc);
                 }
                 AdapterAnswer::Opened {
                     vc,
@@ -561,37 +508,13 @@ impl AdapterSide {
                 }
             }
             (Answer::Closed(info), _) => {
-                self.vcs.remove(&info.vc.index);
+                self.files.forget_vc(info.vc.index);
                 AdapterAnswer::Closed(*info)
             }
             (Answer::Returned { round_trip_ns }, _) => AdapterAnswer::Returned { round_trip_ns },
             (Answer::Done, _) => AdapterAnswer::Done,
             (other, _) => return Err(AdapterRefusal::Other(format!("{other:?}"))),
         })
-    }
-}
-
-impl OfAttachment {
-    fn new(fds: [&Arc<OwnedFd>; 3]) -> Self {
-        let [from_adapter, from_client, watch] = fds.map(Arc::clone);
-        Self {
-            from_adapter,
-            from_client,
-            watch,
-        }
-    }
-}
-
-impl OfVc {
-    fn new(vc: VcId, fds: [&Arc<OwnedFd>; 2]) -> Self {
-        let [from_adapter, from_client] = fds.map(Arc::clone);
-        Self {
-            vc,
-            // No file has the number 0.
-            capability: name_of(&from_client).unwrap_or_default(),
-            from_adapter,
-            from_client,
-        }
     }
 }
 

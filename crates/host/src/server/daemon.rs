@@ -114,6 +114,8 @@ pub(super) struct Daemon {
 struct Ready {
     listener: bool,
     workers: bool,
+    /// Somebody has taken pages away.
+    pages: bool,
     /// Sockets with something to say, and whose.
     heard: Vec<(ClientId, u32)>,
     /// Sockets that take more.
@@ -199,6 +201,11 @@ impl Daemon {
             if ready.workers {
                 self.hear_workers()?;
             }
+            if ready.pages {
+                let taken = self.adapter.files().pages_taken();
+                self.server.handle_pages_taken(self.now, &taken);
+                self.settle();
+            }
             self.hear_in_turns(&ready.heard);
             if ready.listener {
                 self.accept();
@@ -235,6 +242,8 @@ impl Daemon {
             },
         ));
         fds.push(PollFd::new(self.workers.bell(), PollFlags::IN));
+        let pages = self.adapter.files().pages_bell();
+        fds.push(PollFd::new(&pages, PollFlags::IN));
         let adapter = self.adapter.poll();
         if let Some((fd, sends)) = &adapter {
             let mut flags = PollFlags::IN;
@@ -247,6 +256,7 @@ impl Daemon {
         }
         let listener = fds[clients.len() + 1].revents();
         let workers = fds[clients.len() + 2].revents();
+        let pages = fds[clients.len() + 3].revents();
         let over = PollFlags::HUP | PollFlags::ERR;
         let found = |wanted: PollFlags| {
             let found = clients.iter().zip(&fds);
@@ -257,6 +267,7 @@ impl Daemon {
         Ok(Ready {
             listener: accepts && !listener.is_empty(),
             workers: !workers.is_empty(),
+            pages: !pages.is_empty(),
             heard: found(PollFlags::IN).collect(),
             writable,
         })
@@ -321,7 +332,7 @@ impl Daemon {
             } => {
                 let fds = match enclosed {
                     Enclosed::Counters => Some(vec![Arc::clone(&self.counters.1)]),
-                    other => self.adapter.enclosed(other),
+                    other => self.adapter.files().enclosed(other),
                 };
                 let told = match fds {
                     Some(fds) => self.applications.tell(self.now, client, &message, fds),
@@ -352,6 +363,17 @@ impl Daemon {
                 let why = Refused::LeftOut { deaths };
                 self.say(&format!(
                     "connection {address} of user {uid} is left out: {why}"
+                ));
+            }
+            Output::PagesTaken {
+                uid,
+                connections,
+                barred_ns,
+            } => {
+                let seconds = barred_ns.div_ceil(1_000_000_000);
+                self.say(&format!(
+                    "user {uid} took pages of its connections' memory away, which stops the \
+                     adapter: it loses connections ({connections}) and has none for {seconds} s"
                 ));
             }
             Output::Lost {

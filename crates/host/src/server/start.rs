@@ -15,8 +15,10 @@ use super::calibration::Calibration;
 use super::config::Laws;
 use super::daemon::Daemon;
 use super::descriptors::Descriptors;
+use super::files::Files;
 use super::links::Links;
 use super::listener::{Listener, state_dir_default};
+use super::pages::PageWatch;
 use super::privileges::{drop_to, group, user};
 use super::voice::Voice;
 use super::workers::Workers;
@@ -91,7 +93,9 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
     let laws = laws(&options, &mut voice, &places, &calibration)?;
     let links = Links::new(options.config.port());
-    let mut adapter = AdapterSide::new(links);
+    let pages = PageWatch::start().map_err(ServeError::of("pages"))?;
+    let files = Files::new(pages);
+    let mut adapter = AdapterSide::new(links, files);
     let first = first_adapter(&options, &mut voice, &places, &mut adapter)?;
     let cpu = match &first {
         Told::Ready(hello) | Told::TakenUp(hello, ..) => hello.scheduling.pinned,

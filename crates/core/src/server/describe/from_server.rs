@@ -260,6 +260,7 @@ examples! { Refused:
     "unsupported", Self::Unsupported(_),
         r#"{"unsupported":"a connection keeps its AAL and its directions"}"#;
     "left_out", Self::LeftOut { .. }, r#"{"left_out":{"deaths":4}}"#;
+    "pages_taken", Self::PagesTaken { .. }, r#"{"pages_taken":{"seconds":10}}"#;
     "bad_message", Self::BadMessage(_), r#"{"bad_message":"no such Indication"}"#;
     "hello_first", Self::HelloFirst, r#""hello_first""#;
     "version", Self::Version { .. }, r#"{"version":{"speaks":3}}"#;

@@ -191,7 +191,7 @@ impl Daemon {
     /// Starts the workers of what was taken up.
     pub(super) fn resume_workers(&mut self) {
         while let Some((number, uid, address, vc)) = self.workers.next_left() {
-            let Some(capability) = self.adapter.capability_of(vc) else {
+            let Some(capability) = self.adapter.files().capability_of(vc) else {
                 self.worker_ended(number, Some(Refused::NotFound));
                 continue;
             };

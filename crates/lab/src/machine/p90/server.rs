@@ -190,7 +190,8 @@ impl Terminal {
                     Output::Keep { .. }
                     | Output::HangUp { .. }
                     | Output::Lost { .. }
-                    | Output::LeftOut { .. } => {}
+                    | Output::LeftOut { .. }
+                    | Output::PagesTaken { .. } => {}
                 }
             }
             let Some((ticket, ask)) = self.asks.pop_front() else {

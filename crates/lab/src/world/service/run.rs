@@ -399,8 +399,8 @@ impl World {
                 self.post(host, to_client(client), Parcel::HungUp);
             }
             Output::LeftOut { address, .. } => self.is_left_out(host, &address),
-            // No configuration names any.
-            Output::Lost { .. } => {}
+            // No configuration names any, and no application of the world does so.
+            Output::Lost { .. } | Output::PagesTaken { .. } => {}
         }
     }
 

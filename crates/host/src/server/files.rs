@@ -1,0 +1,168 @@
+//! The files of the adapter's memory as the server's process has them.
+
+use std::collections::BTreeMap;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use cellgate_core::adapter::{AttachmentIndex, VcId, VcIndex};
+use cellgate_core::server::{Enclosed, PagesOf};
+use cellgate_shm::name_of;
+
+use super::pages::{FileName, PageWatch};
+use crate::given::Given;
+
+/// The files of an attachment, and what wakes its client.
+struct OfAttachment {
+    from_adapter: Arc<OwnedFd>,
+    from_client: Arc<OwnedFd>,
+    watch: Arc<OwnedFd>,
+    name: FileName,
+}
+
+/// The files of a VC.
+struct OfVc {
+    vc: VcId,
+    from_adapter: Arc<OwnedFd>,
+    from_client: Arc<OwnedFd>,
+    /// That of the file that its client writes: whoever has it has the VC.
+    capability: FileName,
+}
+
+/// All of them.
+pub(super) struct Files {
+    attachments: BTreeMap<AttachmentIndex, OfAttachment>,
+    vcs: BTreeMap<VcIndex, OfVc>,
+    pages: PageWatch,
+}
+
+impl Files {
+    pub(super) fn new(pages: PageWatch) -> Self {
+        Self {
+            attachments: BTreeMap::new(),
+            vcs: BTreeMap::new(),
+            pages,
+        }
+    }
+
+    /// Those of an attachment came.
+    pub(super) fn note_attachment(&mut self, index: AttachmentIndex, fds: [&Arc<OwnedFd>; 3]) {
+        self.forget_attachment(index);
+        let [from_adapter, from_client, watch] = fds.map(Arc::clone);
+        let of = OfAttachment {
+            name: file_name(&from_client),
+            from_adapter,
+            from_client,
+            watch,
+        };
+        self.pages.watch(of.name, [fds[0], fds[1]].map(Arc::clone));
+        self.attachments.insert(index, of);
+    }
+
+    pub(super) fn forget_attachment(&mut self, index: AttachmentIndex) {
+        if let Some(of) = self.attachments.remove(&index) {
+            self.pages.forget(of.name);
+        }
+    }
+
+    /// Those of a VC came.
+    pub(super) fn note_vc(&mut self, vc: VcId, fds: [&Arc<OwnedFd>; 2]) {
+        self.forget_vc(vc.index);
+        let [from_adapter, from_client] = fds.map(Arc::clone);
+        let of = OfVc {
+            vc,
+            capability: file_name(&from_client),
+            from_adapter,
+            from_client,
+        };
+        self.pages.watch(of.capability, fds.map(Arc::clone));
+        self.vcs.insert(vc.index, of);
+    }
+
+    /// A VC has another name, and the files that it had.
+    pub(super) fn rename_vc(&mut self, vc: VcId) {
+        if let Some(of) = self.vcs.get_mut(&vc.index) {
+            of.vc = vc;
+        }
+    }
+
+    pub(super) fn forget_vc(&mut self, index: VcIndex) {
+        if let Some(of) = self.vcs.remove(&index) {
+            self.pages.forget(of.capability);
+        }
+    }
+
+    /// The adapter has gone.
+    pub(super) fn forget_all(&mut self) {
+        self.attachments.clear();
+        self.vcs.clear();
+        self.pages.forget_all();
+    }
+
+    /// The adapter's process is this one; its firmware's thread has this CPU, if it is pinned.
+    pub(super) fn are_of(&self, pid: u32, pinned: Option<usize>) {
+        self.pages.adapter(pid, pinned);
+    }
+
+    /// Those that go along with a message; none if there are no such ones.
+    pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
+        let vc = |vc: VcId| {
+            let of = self.of(vc)?;
+            Some([Arc::clone(&of.from_adapter), Arc::clone(&of.from_client)])
+        };
+        match enclosed {
+            Enclosed::Nothing => Some(Vec::new()),
+            Enclosed::Memory { vc: name } => Some(vc(name)?.to_vec()),
+            Enclosed::Connection {
+                vc: name,
+                attachment,
+            } => {
+                let of = self.attachments.get(&attachment)?;
+                let mut fds = vc(name)?.to_vec();
+                fds.extend([&of.from_adapter, &of.from_client, &of.watch].map(Arc::clone));
+                Some(fds)
+            }
+            Enclosed::Counters => None,
+        }
+    }
+
+    /// The VC whose client writes the file `fd`.
+    pub(super) fn capability(&self, fd: &Given) -> Option<VcId> {
+        let name = name_of(fd)?;
+        let found = self.vcs.values().find(|vc| vc.capability == name)?;
+        Some(found.vc)
+    }
+
+    /// The capability of a VC.
+    pub(super) fn capability_of(&self, vc: VcId) -> Option<OwnedFd> {
+        self.of(vc)?.from_client.try_clone().ok()
+    }
+
+    fn of(&self, vc: VcId) -> Option<&OfVc> {
+        self.vcs.get(&vc.index).filter(|of| of.vc == vc)
+    }
+
+    /// Becomes readable when somebody has taken pages away.
+    pub(super) fn pages_bell(&self) -> BorrowedFd<'_> {
+        self.pages.bell()
+    }
+
+    /// What was taken away since this was asked last: pages of each memory.
+    pub(super) fn pages_taken(&self) -> Vec<(PagesOf, u32)> {
+        let memory = |name| {
+            let mut vcs = self.vcs.values();
+            let vc = vcs.find(|of| of.capability == name);
+            let mut attachments = self.attachments.iter();
+            let attachment = attachments.find(|(_, of)| of.name == name);
+            let attachment = attachment.map(|(index, _)| PagesOf::Attachment(*index));
+            vc.map(|of| PagesOf::Vc(of.vc)).or(attachment)
+        };
+        let found = self.pages.found().into_iter();
+        let found = found.filter_map(|(name, pages)| Some((memory(name)?, pages)));
+        found.collect()
+    }
+}
+
+/// No file has the number 0.
+fn file_name(file: &OwnedFd) -> FileName {
+    name_of(file).unwrap_or_default()
+}

@@ -1,0 +1,245 @@
+//! Who takes pages of the adapter's memory away.
+//!
+//! A client can take pages out of the files that the firmware's thread reads and writes, and each
+//! that it touches next is a page fault there, as long as the client makes it. So a thread of its
+//! own looks whether the firmware's thread has faults at all. While it has, this thread maps all
+//! files, has the kernel find the pages that are missing in its maps again and again, and tells
+//! whose they were.
+//!
+//! ```text
+//!  service thread                  cg-pages
+//!  watch, forget, adapter --notes--> faults of cg-firmware? -- none: rest, without maps
+//!  found            <--bell, list--  some: which pages are gone, of which files?
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use cellgate_shm::{Presence, wake_descriptor};
+
+use crate::adapter::wake::{ring, silence};
+use crate::sys::{avoid_cpu, name_thread};
+
+/// From one look at the firmware's faults to the next.
+const QUIET: Duration = Duration::from_millis(100);
+/// From one look at the pages to the next, at least.
+const ALARMED: Duration = Duration::from_millis(10);
+/// Looks take no more than one part in so many of a CPU.
+const PART: u32 = 10;
+/// How long the pages are looked at after the last fault.
+const ALARM: Duration = Duration::from_secs(2);
+
+/// Device and inode of the file that a client writes: it stands for all memory that came with it.
+pub(super) type FileName = (u64, u64);
+
+type Two = [Arc<OwnedFd>; 2];
+
+enum Note {
+    Adapter(u32, Option<usize>),
+    Watch(FileName, Two),
+    Forget(FileName),
+    ForgetAll,
+}
+
+/// The thread, as the service thread has it.
+pub(super) struct PageWatch {
+    notes: Sender<Note>,
+    found: Receiver<(FileName, u32)>,
+    bell: Arc<OwnedFd>,
+}
+
+impl PageWatch {
+    /// Starts the thread, which ends with this value.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let (notes, heard) = channel();
+        let (tell, found) = channel();
+        let bell = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
+        let thread = Thread {
+            heard,
+            tell,
+            bell: Arc::clone(&bell),
+            firmware: None,
+            watched: BTreeMap::new(),
+            alarm_until: None,
+            pause: QUIET,
+        };
+        Builder::new()
+            .name("pages".to_owned())
+            .spawn(move || thread.run())?;
+        Ok(Self { notes, found, bell })
+    }
+
+    fn note(&self, note: Note) {
+        // The thread lives as long as this end of the channel.
+        let _ = self.notes.send(note);
+    }
+
+    /// The adapter is this process, its firmware's thread on this CPU if it is pinned.
+    pub(super) fn adapter(&self, pid: u32, pinned: Option<usize>) {
+        self.note(Note::Adapter(pid, pinned));
+    }
+
+    /// These files are the firmware's and a client's.
+    pub(super) fn watch(&self, name: FileName, files: Two) {
+        self.note(Note::Watch(name, files));
+    }
+
+    pub(super) fn forget(&self, name: FileName) {
+        self.note(Note::Forget(name));
+    }
+
+    pub(super) fn forget_all(&self) {
+        self.note(Note::ForgetAll);
+    }
+
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Pages that were gone since this was asked last, by the memory that they were of.
+    pub(super) fn found(&self) -> Vec<(FileName, u32)> {
+        silence(&self.bell);
+        self.found.try_iter().collect()
+    }
+}
+
+/// The faults of the firmware's thread, as the kernel counts them.
+struct Firmware {
+    stat: File,
+    faults: u64,
+}
+
+impl Firmware {
+    fn of(pid: u32) -> Option<Self> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+        let mut tasks = tasks.filter_map(|task| Some(task.ok()?.path()));
+        let task = tasks.find(|task| {
+            std::fs::read_to_string(task.join("comm"))
+                .is_ok_and(|name| name.trim() == "cg-firmware")
+        })?;
+        let stat = File::open(task.join("stat")).ok()?;
+        Some(Self { stat, faults: 0 })
+    }
+
+    /// Whether it had any since this was asked last. One that cannot be asked may have had some.
+    fn has_faulted(&mut self) -> bool {
+        let mut text = String::new();
+        let read = self
+            .stat
+            .rewind()
+            .and_then(|()| self.stat.read_to_string(&mut text));
+        let faults = read.ok().and_then(|_| minor_faults(&text));
+        faults.is_none_or(|faults| std::mem::replace(&mut self.faults, faults) != faults)
+    }
+}
+
+/// The field `minflt` of proc_pid_stat(5), the eighth behind the name.
+fn minor_faults(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(7)?.parse().ok()
+}
+
+struct Watched {
+    files: Two,
+    /// While there is an alarm.
+    presence: Option<[Presence; 2]>,
+}
+
+struct Thread {
+    heard: Receiver<Note>,
+    tell: Sender<(FileName, u32)>,
+    bell: Arc<OwnedFd>,
+    /// None: it cannot be found.
+    firmware: Option<Firmware>,
+    watched: BTreeMap<FileName, Watched>,
+    alarm_until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Thread {
+    fn run(mut self) {
+        name_thread("cg-pages");
+        while self.hear() {
+            let now = Instant::now();
+            if self.firmware.as_mut().is_none_or(Firmware::has_faulted) {
+                self.alarm_until = Some(now + ALARM);
+            }
+            self.pause = QUIET;
+            if self.alarm_until.is_some_and(|until| now < until) {
+                self.look();
+                self.pause = ALARMED.max(now.elapsed() * (PART - 1));
+            } else if self.alarm_until.take().is_some() {
+                self.watched
+                    .values_mut()
+                    .for_each(|one| one.presence = None);
+            }
+        }
+    }
+
+    /// Takes notes until the pause is over; `false`: nobody writes any more.
+    fn hear(&mut self) -> bool {
+        let until = Instant::now() + self.pause;
+        loop {
+            let note = if self.watched.is_empty() {
+                self.heard
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                let left = until.saturating_duration_since(Instant::now());
+                self.heard.recv_timeout(left)
+            };
+            match note {
+                Ok(Note::Adapter(pid, pinned)) => {
+                    self.firmware = Firmware::of(pid);
+                    pinned.into_iter().for_each(avoid_cpu);
+                }
+                Ok(Note::Watch(name, files)) => {
+                    let presence = None;
+                    self.watched.insert(name, Watched { files, presence });
+                }
+                Ok(Note::Forget(name)) => drop(self.watched.remove(&name)),
+                Ok(Note::ForgetAll) => self.watched.clear(),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Looks at all files: a first time, or which pages are gone since the last.
+    fn look(&mut self) {
+        let mut any = false;
+        for (name, one) in &mut self.watched {
+            match &one.presence {
+                None => one.presence = one.present(),
+                Some(presence) => {
+                    let pages = presence.iter().map(gone).sum::<u32>();
+                    if pages > 0 {
+                        any |= self.tell.send((*name, pages)).is_ok();
+                    }
+                }
+            }
+        }
+        if any {
+            ring(&self.bell);
+        }
+    }
+}
+
+impl Watched {
+    /// None: the kernel has no memory for the maps.
+    fn present(&self) -> Option<[Presence; 2]> {
+        let [a, b] = &self.files;
+        Some([Presence::of(a).ok()?, Presence::of(b).ok()?])
+    }
+}
+
+/// What cannot be found now will not be found when it is looked for again: nothing is lost by that.
+fn gone(presence: &Presence) -> u32 {
+    presence.restore().unwrap_or(0)
+}
