@@ -117,9 +117,9 @@ pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
 /// Characters of the widest column; `format!` takes no more than 65,535.
 const WIDTH_MAX: usize = 1_000;
 
-/// Columns side by side: the first to the left, the others to the right. Wider cells than the
-/// widest column stand out of it.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+/// Columns side by side, without heads: the first to the left, the others to the right. Wider cells
+/// than the widest column stand out of it.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0).min(WIDTH_MAX)
@@ -140,6 +140,56 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
+/// A table whose first row is its heads, as it fits the terminal that it is for, if it is for one.
+pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    fitted(rows, terminal_columns())
+}
+
+/// Columns of the terminal that standard output is.
+fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The table with heads on one line; with their words under each other; or else a paragraph for
+/// each row: whichever is the first to fit.
+fn fitted<const N: usize>(rows: &[[String; N]], width: Option<usize>) -> String {
+    let wide = columns(rows);
+    let fits = |text: &str| {
+        let mut lines = text.lines();
+        width.is_none_or(|width| lines.all(|line| line.chars().count() <= width))
+    };
+    let (false, Some((head, body))) = (fits(&wide), rows.split_first()) else {
+        return wide;
+    };
+    let words: [Vec<&str>; N] =
+        std::array::from_fn(|column| head[column].split_whitespace().collect());
+    let lines = words.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |at: usize| {
+        // They stand on the row below them.
+        let word = |of: &Vec<&str>| Some(of[at.checked_sub(lines - of.len())?].to_owned());
+        words.each_ref().map(|of| word(of).unwrap_or_default())
+    };
+    let narrow: Vec<[String; N]> = (0..lines).map(line).chain(body.iter().cloned()).collect();
+    let narrow = columns(&narrow);
+    if fits(&narrow) {
+        return narrow;
+    }
+    let mut text = String::new();
+    for row in body {
+        text += &format!("{}\n", row[0]);
+        for (name, cell) in head
+            .iter()
+            .zip(row)
+            .skip(1)
+            .filter(|(_, cell)| !cell.is_empty())
+        {
+            text += &format!("  {name}: {cell}\n");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +200,30 @@ mod tests {
         let rows = [[long.clone(), "1".into()], ["m".into(), long.clone()]];
         let blanks = " ".repeat(WIDTH_MAX - 1);
         let wanted = format!("{long}  {blanks}1\nm{blanks}  {long}\n");
-        assert!(table(&rows) == wanted);
+        assert!(columns(&rows) == wanted);
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal() {
+        let rows = [
+            ["connection", "cells/s out", "PDUs/s in"],
+            ["wan.0.100", "353207", ""],
+            ["b.0.7", "1", "22"],
+        ];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let wide = "connection  cells/s out  PDUs/s in\n\
+                    wan.0.100        353207\n\
+                    b.0.7                 1         22\n";
+        assert_eq!(fitted(&rows, None), wide);
+        assert_eq!(fitted(&rows, Some(34)), wide);
+        let narrow = "            cells/s  PDUs/s\n\
+                      connection      out      in\n\
+                      wan.0.100    353207\n\
+                      b.0.7             1      22\n";
+        assert_eq!(fitted(&rows, Some(33)), narrow);
+        assert_eq!(fitted(&rows, Some(27)), narrow);
+        let paragraphs = "wan.0.100\n  cells/s out: 353207\n\
+                          b.0.7\n  cells/s out: 1\n  PDUs/s in: 22\n";
+        assert_eq!(fitted(&rows, Some(26)), paragraphs);
     }
 }

@@ -595,6 +595,23 @@ fn files_that_make_no_scenario_are_told() {
 }
 
 #[test]
+fn a_fault_that_never_happened_is_told() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unmet.toml");
+    let fault = |cell: u64| {
+        format!("\n[[faults]]\ncell = {{ link = 0, cell = {cell}, effect = \"lose\" }}\n")
+    };
+    let plan = PLAN.to_owned() + &fault(0) + &fault(1_000_000);
+    std::fs::write(&path, plan).expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let told = text(&sim(&["run", "--plan", path]));
+    let unmet = "fault 1 never happened: it waits for cell 1000000 from a to b, where ";
+    assert!(told.contains(unmet) && !told.contains("fault 0"), "{told}");
+    let json = text(&sim(&["run", "--plan", path, "--json"]));
+    let both = ["\"unmet_faults\"", unmet].map(|told| json.contains(told));
+    assert_eq!(both, [true; 2], "{json}");
+}
+
+#[test]
 fn what_makes_no_sense_is_told() {
     for (args, code) in [
         (&["run", "--seed", "1", "--plant", "Nobody"][..], 2),

@@ -89,7 +89,10 @@ impl Manager {
         }
         // What is passed on is descriptor 3; the process that it is for is named by its number.
         let script = match listener {
-            Some(_) => "LISTEN_PID=${WHOSE:-$$} exec \"$0\" \"$@\" 3<&0 0</dev/null",
+            Some(_) => {
+                "if [ $LISTEN_FDS = 2 ]; then exec 4<&0 3</dev/null; else exec 3<&0; fi; \
+                 LISTEN_PID=${WHOSE:-$$} exec \"$0\" \"$@\" 0</dev/null"
+            }
             None => "exec \"$0\" \"$@\"",
         };
         let mut command = Command::new("sh");
@@ -338,6 +341,28 @@ fn a_socket_that_is_passed_on_is_served_and_left_in_place() {
     manager.await_told("READY=1");
     assert_eq!(connections(&manager.socket()), ["x.0.40"]);
     service.end();
+}
+
+#[test]
+fn of_several_that_are_passed_on_the_one_named_control_is_served() {
+    let manager = Manager::new();
+    let path = manager.path("passed.sock");
+    let passed = listener(&path, SocketType::SEQPACKET);
+    let service = |names| {
+        let copy = passed.try_clone().expect("a descriptor");
+        let variables = [("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", names)];
+        manager.service(&variables, Some(copy))
+    };
+    let named = service("web:control");
+    assert_eq!(connections(&path), ["x.0.40"]);
+    named.end();
+    for names in ["web:other", "control:control"] {
+        let mut service = service(names);
+        assert!(!service.child.wait().expect("a child").success());
+        let said = service.said.take().expect("it is asked once");
+        let said = said.join().expect("it does not panic");
+        assert!(said.contains("FileDescriptorName=control"), "{said}");
+    }
 }
 
 #[test]

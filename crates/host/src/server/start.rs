@@ -177,7 +177,7 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), Se
         .map(PathBuf::from);
     let socket = section.socket.as_ref().map(PathBuf::from).or(wished);
     let socket = socket.unwrap_or_else(|| path.join(CONTROL_SOCKET));
-    let listener = match activated_socket() {
+    let listener = match activated_socket().map_err(ServeError::of("LISTEN_FDS"))? {
         Some(listener) => {
             check_kind(&listener).map_err(ServeError::of("LISTEN_FDS"))?;
             rustix::io::ioctl_fionbio(&listener, true).map_err(ServeError::of("LISTEN_FDS"))?;

@@ -3,6 +3,8 @@
 use cellgate_core::Effect;
 use serde::{Deserialize, Serialize};
 
+use super::LineOutcome;
+
 /// Something that goes wrong, or is done, at a cell or at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -199,6 +201,26 @@ pub enum FaultSpec {
         #[serde(with = "digits")]
         value: u64,
     },
+}
+
+impl FaultSpec {
+    /// Why it never happened in a run that brought `lines`, if it waits for a cell that never came.
+    pub fn unmet(&self, lines: &[LineOutcome]) -> Option<String> {
+        let (Self::Cell {
+            link, back, cell, ..
+        }
+        | Self::Swap { link, back, cell }) = self
+        else {
+            return None;
+        };
+        let line = lines.get(2 * link + usize::from(*back))?;
+        let [from, to] = &line.ends;
+        let sent = line.sent_cells;
+        let cell = (*cell >= sent).then_some(cell)?;
+        Some(format!(
+            "it waits for cell {cell} from {from} to {to}, where {sent} were sent"
+        ))
+    }
 }
 
 /// What can become of a state directory.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::measure::{Spread, Times};
-use crate::output::{self, Exit, table};
+use crate::output::{self, Exit, columns, table};
 
 /// What the calibration loop shows when nobody else uses the core: ticks an operation.
 const QUIET: f64 = 0.75;
@@ -258,12 +258,12 @@ impl Report {
         text += &self.rows_text();
         if !self.values.is_empty() {
             let rows: Vec<_> = self.values.iter().map(Value::row).collect();
-            text += &table(&rows);
+            text += &columns(&rows);
             text.push('\n');
         }
         if !self.goals.is_empty() {
             let rows: Vec<_> = self.goals.iter().map(Goal::row).collect();
-            text += &table(&rows);
+            text += &columns(&rows);
             text.push('\n');
         }
         for note in &self.notes {

@@ -130,7 +130,7 @@ fn table(stage: &Stage, phase: &Phase, task: &Task, last: &Reading, now: &Readin
          adapter {} cells/s in, {} cells/s discarded; CPU: adapter {:.0} %, host {:.1} %\n",
         phase.name,
         now.at.since_ns(task.begin) as f64 / 1e9,
-        output::table(&rows),
+        output::columns(&rows),
         cells(stats.cells_received - before.cells_received),
         cells(stats.cells_discarded.total() - before.cells_discarded.total()),
         percent(now.adapter_cpu_ns - last.adapter_cpu_ns),

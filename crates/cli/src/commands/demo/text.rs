@@ -69,7 +69,7 @@ pub(super) fn phase(phase: &PhaseReport, connections: &[Connection]) -> String {
     for (connection, report) in connections.iter().zip(&phase.connections) {
         rows.push(row(connection, report));
     }
-    text += &indented(&output::table(&rows));
+    text += &indented(&output::columns(&rows));
     text += &indented(&totals(phase));
     text
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::quantity::NotifyWord;
 use super::words::Words;
 use super::{Server, monitor, usage};
-use crate::output::{Exit, print, print_json_line, table};
+use crate::output::{Exit, columns, print, print_json_line, table};
 
 /// Connections: add, set, del, show, monitor.
 #[derive(clap::Args)]
@@ -204,5 +204,5 @@ fn in_full(info: &ConnectionInfo) -> String {
             rows.push([format!("discarded: {}", reason.name()), counts]);
         }
     }
-    table(&rows)
+    columns(&rows)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{Failure, Outcome, check_recorded, check_world};
 use serde::Serialize;
 
@@ -40,8 +41,21 @@ struct Report<'a> {
     seed: u64,
     pass: bool,
     failure: Option<String>,
+    /// Faults of the scenario that never happened, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unmet_faults: Vec<String>,
     #[serde(flatten)]
     outcome: Option<&'a Outcome>,
+}
+
+/// Faults that never happened, by their number in the scenario, from 0.
+fn unmet(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
+    let faults = scenario.faults.iter().enumerate();
+    let unmet = faults.filter_map(|(number, fault)| {
+        let why = fault.unmet(&outcome.lines)?;
+        Some(format!("fault {number} never happened: {why}"))
+    });
+    unmet.collect()
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -80,16 +94,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let told = result.as_ref().err();
     let how = args.bug.words(!args.fast) + &args.compared.words();
     let told = told.map(|failure| line(failure, &args.source.words(), &how));
+    let unmet_faults = result.as_ref().map(|outcome| unmet(&scenario, outcome));
+    let unmet_faults = unmet_faults.unwrap_or_default();
     if args.json {
         print_json(&Report {
             seed: scenario.seed,
             pass: result.is_ok(),
             failure: told,
+            unmet_faults,
             outcome: result.as_ref().ok(),
         })?;
     } else {
         match (&result, told) {
-            (Ok(outcome), _) => print(&text(outcome))?,
+            (Ok(outcome), _) => {
+                let unmet = unmet_faults.into_iter().map(|line| line + "\n");
+                print(&(text(outcome) + &unmet.collect::<String>()))?;
+            }
             (_, told) => print(&format!("{}\n", told.unwrap_or_default()))?,
         }
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
-use crate::output::{Exit, print, print_json, table};
+use crate::output::{Exit, columns, print, print_json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -134,7 +134,7 @@ fn text(marks: &Marks) -> String {
     let rows: Vec<[String; 2]> = (marks.iter())
         .map(|mark| [name(mark), mark.count.to_string()])
         .collect();
-    table(&rows)
+    columns(&rows)
 }
 
 #[cfg(test)]
