@@ -35,10 +35,11 @@ pub(crate) enum Code {
     NoStream = -21,
     NoShortage = -22,
     NotACell = -23,
+    PdusHeld = -24,
 }
 
 /// Name in the header, code, and what it means.
-pub(crate) const CODES: [(&str, Code, &CStr); 23] = [
+pub(crate) const CODES: [(&str, Code, &CStr); 24] = [
     (
         "CG_NO_SERVER",
         Code::NoServer,
@@ -126,6 +127,11 @@ pub(crate) const CODES: [(&str, Code, &CStr); 23] = [
         Code::NotACell,
         c"an SDU of AAL0 is a cell of 52 octets",
     ),
+    (
+        "CG_PDUS_HELD",
+        Code::PdusHeld,
+        c"PDUs are held: release them first",
+    ),
 ];
 
 impl From<Error> for Code {
@@ -146,6 +152,7 @@ impl From<Error> for Code {
             Error::DoesNotSend | Error::DoesNotReceive => Self::WrongDirection,
             Error::SpaceBorrowed => Self::SpaceBorrowed,
             Error::SpaceLost => Self::SpaceLost,
+            Error::PdusHeld => Self::PdusHeld,
             Error::Kernel(_) => Self::Kernel,
             Error::Late { .. } => Self::Late,
             Error::BadMessage(_) | Error::Memory(_) => Self::BadMessage,

@@ -125,7 +125,8 @@ impl Builder {
     }
 
     /// Takes this user's connection over from another process, by right of its
-    /// [`Connection::capability`].
+    /// [`Connection::capability`]. That process may still have the memory: until the connection
+    /// gets another, what is held and what is reserved is a copy.
     ///
     /// # Errors
     /// There is no server, or no such connection with this capability.
@@ -160,6 +161,6 @@ impl Builder {
             }
         };
         let confirmed = control.request(request, capability.as_slice())?;
-        Connection::over(control, confirmed)
+        Connection::over(control, confirmed, capability.is_some())
     }
 }

@@ -625,6 +625,38 @@ fn a_connection_is_taken_over_by_its_capability() {
 }
 
 #[test]
+fn what_another_process_may_have_changed_is_a_copy() {
+    let fake = Fake::start();
+    let (a, b) = fake.pair(FAST);
+    let copies = |b: &Connection| b.counters().receive_copies;
+    a.send(b"held").unwrap();
+    let held = b.next_pdu_timeout(PATIENCE).unwrap();
+    assert!(matches!(b.capability(), Err(Error::PdusHeld)));
+    drop(held);
+    let space = b.reserve(8).unwrap();
+    assert!(matches!(b.capability(), Err(Error::SpaceBorrowed)));
+    drop(space);
+    let capability = b.capability().unwrap();
+    let mut space = b.reserve(8).unwrap();
+    space.copy_from_slice(b"by a way");
+    space.submit().unwrap();
+    assert_eq!(recv(&a), b"by a way");
+    let before = copies(&b);
+    a.send(b"as before").unwrap();
+    let held = b.next_pdu_timeout(PATIENCE).unwrap();
+    let socket = Connection::builder().socket(fake.path()).address("b.0.100");
+    let taken = socket.reattach(capability).unwrap();
+    // The other gives it back, and its place is used again.
+    for _ in 0..100 {
+        a.send(b"what comes behind").unwrap();
+        let one = taken.next_pdu_timeout(PATIENCE).unwrap();
+        assert!(*one == *b"what comes behind" || *one == *b"as before");
+    }
+    assert_eq!(*held, *b"as before");
+    assert_eq!(copies(&b), before, "no call has copied it into a buffer");
+}
+
+#[test]
 fn a_reader_that_no_event_tells_looks_by_itself() {
     let fake = Fake::start();
     let (a, _b) = fake.pair(FAST);

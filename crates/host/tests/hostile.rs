@@ -177,7 +177,7 @@ fn what_another_client_may_not_send_it_cannot_send() {
     let mut line = control.cell_receiver(PortIndex(1)).unwrap();
     let owner = control.attach(attachment_sizes(), false).unwrap();
     let request = transmits(address(0, 510), 1, &owner, 500);
-    let vc = control.open(request, memory_for(500, 0, 4)).unwrap();
+    let mut vc = control.open(request, memory_for(500, 0, 4)).unwrap();
     let mut thief = Control::new(control.connect().unwrap()).unwrap();
     let mut forger = thief.attach(attachment_sizes(), false).unwrap();
     let own = transmits(address(0, 511), 1, &forger, 500);

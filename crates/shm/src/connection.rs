@@ -222,15 +222,8 @@ fn identified(queue: ReceiveQueue) -> ReceiveQueue {
 /// The client's side of a connection's memory.
 #[derive(Debug)]
 pub struct ClientMemory {
-    from_adapter: Map,
-    from_client: Map,
-    receive: ReceiveMemory,
-    receive_queue: ReceiveQueue,
-    transmit_queue: TransmitQueue,
-    transmit_at: usize,
-    /// Only the adapter can write the receive buffer.
-    own: bool,
-    _buffer: Option<Map>,
+    transmit: ClientTransmit,
+    receive: ClientReceive,
 }
 
 impl ClientMemory {
@@ -274,13 +267,14 @@ impl ClientMemory {
         own: bool,
     ) -> Self {
         let sizes = geometry.sizes();
-        Self {
+        let parts = Parts {
             from_adapter,
             from_client,
             receive: match &buffer {
                 Some(buffer) => ReceiveMemory::over(buffer, own),
                 None => ReceiveMemory::none(),
             },
+            buffer,
             receive_queue: identified(ReceiveQueue::new(
                 sizes.receive_slots,
                 sizes.receive_len,
@@ -293,92 +287,78 @@ impl ClientMemory {
             ),
             transmit_at: geometry.transmit_buffer_at(),
             own,
-            _buffer: buffer,
-        }
+        };
+        let (transmit, receive) = parts.into_halves();
+        Self { transmit, receive }
     }
 
     /// The same memory whose descriptors carry `generation`: the adapter names the VC only after
     /// the files were made. Where another client has used it, this one goes on with its queues.
     pub fn named(mut self, geometry: &ConnectionGeometry, generation: u32) -> Self {
         let sizes = geometry.sizes();
-        let (mine, peer) = (self.from_client.words(), self.from_adapter.words());
+        let words = (self.from_client(), self.from_adapter());
         let (slots, len) = (sizes.receive_slots, sizes.receive_len);
-        let queue = ReceiveQueue::resumed(slots, len, generation, (mine, peer));
-        self.receive_queue = identified(queue);
+        let receive = identified(ReceiveQueue::resumed(slots, len, generation, words));
         let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
-        self.transmit_queue = TransmitQueue::resumed(slots, len, generation, (mine, peer));
+        let transmit = TransmitQueue::resumed(slots, len, generation, words);
+        self.receive.resume(receive);
+        self.transmit.resume(transmit);
         self
     }
 
     /// The same memory taken apart by direction.
     pub fn into_halves(self) -> (ClientTransmit, ClientReceive) {
-        let parts = Parts {
-            from_adapter: self.from_adapter,
-            from_client: self.from_client,
-            buffer: self._buffer,
-            receive: self.receive,
-            receive_queue: self.receive_queue,
-            transmit_queue: self.transmit_queue,
-            transmit_at: self.transmit_at,
-            own: self.own,
-        };
-        parts.into_halves()
+        (self.transmit, self.receive)
+    }
+
+    /// As [`ClientTransmit::share`] and [`ClientReceive::share`].
+    pub fn share(&mut self) {
+        self.transmit.share();
+        self.receive.share();
     }
 
     /// The next PDU, if one waits.
     pub fn next_pdu(&mut self) -> Option<ReceivedPdu> {
-        self.receive_queue
-            .next(self.from_client.words(), self.from_adapter.words())
+        self.receive.next_pdu()
     }
 
     /// Whether no PDU waits.
     pub fn is_empty(&mut self) -> bool {
-        self.receive_queue.is_empty(self.from_adapter.words())
+        self.receive.is_empty()
     }
 
-    /// The SDU in place. None if the receive buffer is one that others than the adapter can write
-    /// (then only [`ClientMemory::copy_sdu`] gives octets that stay), or if the PDU is another
+    /// The SDU in place. None if others can write the receive buffer, or have it used for other
+    /// PDUs (then only [`ClientMemory::copy_sdu`] gives octets that stay), or if the PDU is another
     /// connection's.
     pub fn sdu(&self, pdu: &ReceivedPdu) -> Option<&[u8]> {
-        // SAFETY: the adapter, the only writer, leaves the octets of a descriptor of this queue
-        // alone until it is released, which takes `&mut self` and the PDU.
-        (self.own && self.receive_queue.owns(pdu))
-            .then(|| unsafe { self.receive.slice(pdu.offset(), pdu.len()) })
+        self.receive.sdu(pdu)
     }
 
     /// Copies the first octets of the SDU; how many.
     pub fn copy_sdu(&self, pdu: &ReceivedPdu, octets: &mut [u8]) -> usize {
-        let len = pdu.len().min(octets.len());
-        self.receive.copy_out(pdu.offset(), &mut octets[..len]);
-        len
+        self.receive.copy_sdu(pdu, octets)
     }
 
     /// Gives a PDU back, in any order; `false` if it is another connection's.
     pub fn release(&mut self, pdu: ReceivedPdu) -> bool {
-        self.receive_queue.release(self.from_client.words(), pdu)
+        self.receive.release(pdu)
     }
 
     /// Borrows room for an SDU of `len` octets, if there is any.
     pub fn reserve(&mut self, len: u32) -> Option<Space> {
-        self.transmit_queue.reserve(self.from_adapter.words(), len)
+        self.transmit.reserve(len)
     }
 
     /// The borrowed octets, to be written in place.
     pub fn space_mut(&mut self, space: &mut Space) -> &mut [u8] {
-        let at = self.transmit_at + space.offset();
-        let start = self.from_client.words().range(at, space.len());
-        // SAFETY: `range` checked that they are mapped, writable by `ClientMemory`'s making; the
-        // adapter only reads them, and not before they are submitted; the borrow of `self` keeps
-        // another slice of the same space away.
-        unsafe { core::slice::from_raw_parts_mut(start, space.len()) }
+        self.transmit.space_mut(space)
     }
 
     /// Hands a written SDU to the adapter. The doorbell is the caller's to ring. `false` if another
     /// SDU was submitted since the space was borrowed.
     #[must_use = "an SDU that is refused is not sent"]
     pub fn submit(&mut self, space: Space, options: SduOptions) -> bool {
-        self.transmit_queue
-            .submit(self.from_client.words(), space, options)
+        self.transmit.submit(space, options)
     }
 
     /// Hands `len` octets at `offset` of the transmit buffer to the adapter, which received them
@@ -386,33 +366,31 @@ impl ClientMemory {
     /// full.
     #[must_use = "an SDU that is refused is not sent"]
     pub fn submit_at(&mut self, offset: u32, len: u32, options: SduOptions) -> bool {
-        let (mine, peer) = (self.from_client.words(), self.from_adapter.words());
-        self.transmit_queue
-            .submit_at(mine, peer, offset, len, options)
+        self.transmit.submit_at(offset, len, options)
     }
 
     /// Takes back what the adapter has sent; SDUs that are still with it.
     pub fn reclaim(&mut self) -> u32 {
-        self.transmit_queue.reclaim(self.from_adapter.words())
+        self.transmit.reclaim()
     }
 
     /// The receive queue's bookkeeping.
     pub fn receive_queue(&self) -> &ReceiveQueue {
-        &self.receive_queue
+        self.receive.queue()
     }
 
     /// The transmit queue's bookkeeping.
     pub fn transmit_queue(&self) -> &TransmitQueue {
-        &self.transmit_queue
+        self.transmit.queue()
     }
 
     /// The file that this side writes, for tests that break the rules.
     pub fn from_client(&self) -> &SharedWords {
-        self.from_client.words()
+        self.transmit.from_client()
     }
 
     /// The file that the adapter writes.
     pub fn from_adapter(&self) -> &SharedWords {
-        self.from_adapter.words()
+        self.transmit.from_adapter()
     }
 }

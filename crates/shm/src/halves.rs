@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use cellgate_core::aal::Memory;
-use cellgate_core::ring::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue};
+use cellgate_core::ring::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue, Words};
 
 use crate::map::{Map, SharedWords};
 use crate::receive::ReceiveMemory;
@@ -34,6 +34,8 @@ pub struct ClientTransmit {
     half: Half,
     queue: TransmitQueue,
     at: usize,
+    /// Where SDUs are written first while others could change them in the transmit buffer.
+    private: Option<Vec<u8>>,
 }
 
 /// The receive half of a [`ClientMemory`](crate::ClientMemory).
@@ -44,13 +46,20 @@ pub struct ClientReceive {
     own: bool,
 }
 
-/// A PDU in the receive buffer, as octets: those of its SDU. They stay where they are, and as they
-/// are, until it is released; what they lie in stays mapped as long as this value lives.
+/// A PDU as octets: those of its SDU. They stay as they are until it is released, in the receive
+/// buffer, which stays mapped as long as this value lives; or, where others can have that changed,
+/// in a copy.
 #[derive(Debug)]
 #[must_use = "the adapter gets the space back only by `ClientReceive::release_held`"]
 pub struct HeldPdu {
     pdu: ReceivedPdu,
-    shared: Arc<Shared>,
+    octets: Octets,
+}
+
+#[derive(Debug)]
+enum Octets {
+    InPlace(Arc<Shared>),
+    Copied(Box<[u8]>),
 }
 
 /// What a client's memory consists of.
@@ -87,6 +96,7 @@ impl Parts {
             half: half(mine),
             queue: self.transmit_queue,
             at: self.transmit_at,
+            private: None,
         };
         let receive = ClientReceive {
             half: half(yours),
@@ -98,19 +108,34 @@ impl Parts {
 }
 
 impl ClientTransmit {
+    /// Other processes may write the transmit buffer from now on: SDUs are written into private
+    /// memory, and copied when they are submitted. A [`Space`] that is borrowed is lost.
+    pub fn share(&mut self) {
+        self.private.get_or_insert_default();
+    }
+
     /// As [`ClientMemory::reserve`](crate::ClientMemory::reserve).
     #[inline]
     pub fn reserve(&mut self, len: u32) -> Option<Space> {
-        self.queue.reserve(&self.half.from_adapter, len)
+        let space = self.queue.reserve(&self.half.from_adapter, len)?;
+        if let Some(private) = &mut self.private {
+            private.resize(space.len(), 0);
+        }
+        Some(space)
     }
 
     /// As [`ClientMemory::space_mut`](crate::ClientMemory::space_mut).
     #[inline]
     pub fn space_mut(&mut self, space: &mut Space) -> &mut [u8] {
         let start = self.range(space);
+        if let Some(private) = &mut self.private {
+            private.resize(space.len(), 0);
+            return private;
+        }
         // SAFETY: `range` checked that they are mapped, writable by the memory's making; the
-        // adapter only reads them, and not before they are submitted; the borrow of `self`, the
-        // only transmit half of this mapping, keeps another slice of them away.
+        // adapter only reads them, and not before they are submitted; no other process has been
+        // given the file; the borrow of `self`, the only transmit half of this mapping, keeps
+        // another slice of them away.
         unsafe { core::slice::from_raw_parts_mut(start, space.len()) }
     }
 
@@ -118,6 +143,9 @@ impl ClientTransmit {
     #[inline]
     pub fn space(&self, space: &Space) -> &[u8] {
         let start = self.range(space);
+        if let Some(private) = &self.private {
+            return &private[..space.len().min(private.len())];
+        }
         // SAFETY: as for `space_mut`, but shared.
         unsafe { core::slice::from_raw_parts(start, space.len()) }
     }
@@ -132,7 +160,21 @@ impl ClientTransmit {
     #[inline]
     #[must_use = "an SDU that is refused is not sent"]
     pub fn submit(&mut self, space: Space, options: SduOptions) -> bool {
+        if let Some(private) = &mut self.private
+            && self.queue.takes(&space)
+        {
+            private.resize(space.len(), 0);
+            let at = self.at + space.offset();
+            self.half.from_client.copy_in(at, private);
+        }
         self.queue.submit(&self.half.from_client, space, options)
+    }
+
+    /// As [`ClientMemory::submit_at`](crate::ClientMemory::submit_at).
+    #[must_use = "an SDU that is refused is not sent"]
+    pub fn submit_at(&mut self, offset: u32, len: u32, options: SduOptions) -> bool {
+        let (mine, peer) = (&self.half.from_client, &self.half.from_adapter);
+        self.queue.submit_at(mine, peer, offset, len, options)
     }
 
     /// Takes back what the adapter has sent; SDUs that are still with it.
@@ -144,9 +186,37 @@ impl ClientTransmit {
     pub fn queue(&self) -> &TransmitQueue {
         &self.queue
     }
+
+    pub(crate) fn resume(&mut self, queue: TransmitQueue) {
+        self.queue = queue;
+    }
+
+    pub(crate) fn from_client(&self) -> &SharedWords {
+        &self.half.from_client
+    }
+
+    pub(crate) fn from_adapter(&self) -> &SharedWords {
+        &self.half.from_adapter
+    }
 }
 
 impl ClientReceive {
+    /// Other processes may give PDUs back from now on, and have the adapter use their space again:
+    /// those that are taken are copied. None may be held.
+    pub fn share(&mut self) {
+        self.own = false;
+    }
+
+    /// As [`ClientMemory::sdu`](crate::ClientMemory::sdu).
+    pub fn sdu(&self, pdu: &ReceivedPdu) -> Option<&[u8]> {
+        let receive = &self.half.shared.receive;
+        // SAFETY: the adapter, the only writer, leaves the octets of a descriptor of this queue
+        // alone until it is released, which takes `&mut self` and the PDU: no other process has
+        // been given the right to do it.
+        (self.own && self.queue.owns(pdu))
+            .then(|| unsafe { receive.slice(pdu.offset(), pdu.len()) })
+    }
+
     /// The next PDU, if one waits.
     #[inline]
     pub fn next_pdu(&mut self) -> Option<ReceivedPdu> {
@@ -176,20 +246,24 @@ impl ClientReceive {
         self.queue.release(&self.half.from_client, pdu)
     }
 
-    /// Holds a PDU in place.
+    /// Holds a PDU: in place, if nobody else can have its octets changed.
     ///
     /// # Errors
-    /// The PDU again: it is another connection's, or others than the adapter can write the receive
-    /// buffer.
+    /// The PDU again: it is another connection's.
     #[inline]
     pub fn hold(&self, pdu: ReceivedPdu) -> Result<HeldPdu, ReceivedPdu> {
-        match self.own && self.queue.owns(&pdu) {
-            true => Ok(HeldPdu {
-                pdu,
-                shared: Arc::clone(&self.half.shared),
-            }),
-            false => Err(pdu),
+        if !self.queue.owns(&pdu) {
+            return Err(pdu);
         }
+        let octets = match self.own {
+            true => Octets::InPlace(Arc::clone(&self.half.shared)),
+            false => {
+                let mut copy = vec![0; pdu.len()];
+                self.copy_sdu(&pdu, &mut copy);
+                Octets::Copied(copy.into())
+            }
+        };
+        Ok(HeldPdu { pdu, octets })
     }
 
     /// As [`ClientReceive::release`].
@@ -207,6 +281,10 @@ impl ClientReceive {
     pub fn queue(&self) -> &ReceiveQueue {
         &self.queue
     }
+
+    pub(crate) fn resume(&mut self, queue: ReceiveQueue) {
+        self.queue = queue;
+    }
 }
 
 impl HeldPdu {
@@ -221,12 +299,15 @@ impl Deref for HeldPdu {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `hold` checked that the adapter is the only writer and that the PDU is of this
-        // mapping. The adapter leaves its octets alone until it is released, which takes the PDU,
-        // and that only this value has.
-        unsafe {
-            let receive = &self.shared.receive;
-            receive.slice(self.pdu.offset(), self.pdu.len())
+        match &self.octets {
+            // SAFETY: `hold` checked that the adapter is the only writer, that the PDU is of this
+            // mapping, and that no other process was given the right to release it. The adapter
+            // leaves its octets alone until it is released, which takes the PDU, and that only
+            // this value has.
+            Octets::InPlace(shared) => unsafe {
+                shared.receive.slice(self.pdu.offset(), self.pdu.len())
+            },
+            Octets::Copied(octets) => octets,
         }
     }
 }
@@ -310,6 +391,37 @@ mod tests {
         drop((transmit, receive));
         assert_eq!(*first, [1; 48]);
         assert_eq!(*third, [3; 48]);
+    }
+
+    #[test]
+    fn what_is_shared_is_copied_and_another_hand_changes_nothing_of_it() {
+        let (mut region, mut transmit, mut receive) = memory();
+        let mut head = Producer::new(4);
+        deliver(&mut region, &mut head, 1);
+        (transmit.share(), receive.share());
+        let pdu = receive.next_pdu().unwrap();
+        assert_eq!(receive.sdu(&pdu), None);
+        let held = receive.hold(pdu).unwrap();
+        // Whoever else has the connection gives it back, and the adapter writes there again.
+        region.receive_buffer().write(0, &[2; 48]);
+        assert_eq!(*held, [1; 48]);
+        assert!(receive.release_held(held));
+
+        let mut space = transmit.reserve(48).unwrap();
+        transmit.space_mut(&mut space).fill(3);
+        assert_eq!(region.stage(0, 48)[..48], [0; 48], "nobody sees it before");
+        assert_eq!(transmit.space(&space), [3; 48]);
+        space.truncate(40);
+        assert_eq!(transmit.space(&space), [3; 40]);
+        assert!(transmit.submit(space, SduOptions::default()));
+        assert_eq!(region.stage(0, 40)[..40], [3; 40]);
+        // One that comes too late writes over nothing.
+        let (mut late, next) = (transmit.reserve(8).unwrap(), transmit.reserve(8).unwrap());
+        transmit.space_mut(&mut late).fill(4);
+        assert!(transmit.submit(next, SduOptions::default()));
+        transmit.space_mut(&mut late).fill(5);
+        assert!(!transmit.submit(late, SduOptions::default()));
+        assert_eq!(region.stage(64, 8)[..8], [4; 8]);
     }
 
     #[test]

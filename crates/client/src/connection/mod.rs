@@ -154,7 +154,12 @@ impl Connection {
         Builder::default()
     }
 
-    pub(crate) fn over(mut control: Control, (confirm, fds): Confirmed) -> Result<Self, Error> {
+    /// `is_anothers`: another process may have the memory mapped.
+    pub(crate) fn over(
+        mut control: Control,
+        (confirm, fds): Confirmed,
+        is_anothers: bool,
+    ) -> Result<Self, Error> {
         let Confirm::Opened(opened) = confirm else {
             return Err(unexpected(&confirm));
         };
@@ -171,7 +176,10 @@ impl Connection {
         if transmit.unsent() > 0 {
             attached.ring(opened.vc);
         }
-        let receive = Receiver::new(receive, &opened, &contract);
+        let mut receive = Receiver::new(receive, &opened, &contract);
+        if is_anothers {
+            (receive.share()?, transmit.share());
+        }
         let poller = Poller::new(control.as_fd(), attached.as_fd())?;
         let facts = Facts {
             opened,
@@ -221,12 +229,18 @@ impl Connection {
     }
 
     /// A descriptor by which another process of this user may take the connection over
-    /// ([`Connection::reattach`]).
+    /// ([`Connection::reattach`]). That process can then give back what this one reads, and write
+    /// where this one writes: from now on, until the connection gets new memory, what is held and
+    /// what is reserved is a copy.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// No descriptors are left; a PDU is held, or a [`Space`] borrowed.
     pub fn capability(&self) -> Result<OwnedFd, Error> {
-        Ok(self.facts.borrow().capability.try_clone()?)
+        let capability = self.facts.borrow().capability.try_clone()?;
+        let mut transmit = self.transmitter()?;
+        self.receive.borrow_mut().share()?;
+        transmit.share();
+        Ok(capability)
     }
 
     /// Changes the contract; nothing is lost. What was sent before goes out under the old one: the

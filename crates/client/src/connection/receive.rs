@@ -74,6 +74,16 @@ impl Receiver {
         self.memories.push_back(memory);
     }
 
+    /// As [`ClientReceive::share`].
+    pub(super) fn share(&mut self) -> Result<(), Error> {
+        let held = |memory: &ClientReceive| memory.queue().outstanding() > 0;
+        if self.memories.iter().any(held) {
+            return Err(Error::PdusHeld);
+        }
+        self.memories.iter_mut().for_each(ClientReceive::share);
+        Ok(())
+    }
+
     /// Whether a PDU waits.
     pub(super) fn waits(&mut self) -> bool {
         self.memories.iter_mut().any(|memory| !memory.is_empty())
@@ -127,11 +137,8 @@ impl Receiver {
     /// Holds the next PDU in place.
     fn hold(&mut self) -> Result<HeldPdu, Error> {
         let (memory, pdu) = self.next()?;
-        memory.hold(pdu).map_err(|pdu| {
-            // Others than the adapter can write the buffer: no connection of a server is made so.
-            memory.release(pdu);
-            Error::DoesNotReceive
-        })
+        // It is this memory's own.
+        memory.hold(pdu).map_err(|_| Error::DoesNotReceive)
     }
 
     /// Gives a PDU back; that of memory that is gone needs no giving back.
@@ -189,7 +196,8 @@ impl Received {
     }
 }
 
-/// A received PDU in place: the octets of its SDU. Several can be held, and are released in any
+/// A received PDU in place (a copy, where another process may have the connection): the octets of
+/// its SDU. Several can be held, and are released in any
 /// order when they are dropped; the adapter reuses their space in the order of arrival. A reader
 /// that holds too long loses its own PDUs (`buffer_full`), nobody else's.
 #[derive(Debug)]

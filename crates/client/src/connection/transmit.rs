@@ -131,6 +131,11 @@ impl Transmitter {
         self.memory.reserve(len).is_some()
     }
 
+    /// As [`ClientTransmit::share`].
+    pub(super) fn share(&mut self) {
+        self.memory.share();
+    }
+
     /// SDUs that the adapter has not sent.
     pub(super) fn unsent(&mut self) -> u32 {
         self.memory.reclaim()
@@ -342,7 +347,7 @@ impl Connection {
     }
 
     /// The transmit half as the server wants it.
-    fn transmitter(&self) -> Result<RefMut<'_, Transmitter>, Error> {
+    pub(super) fn transmitter(&self) -> Result<RefMut<'_, Transmitter>, Error> {
         let transmit = self.transmit.try_borrow_mut();
         let mut transmit = transmit.map_err(|_| Error::SpaceBorrowed)?;
         let mut renewal = self.renewal.borrow_mut();

@@ -102,13 +102,18 @@ impl TransmitQueue {
         })
     }
 
+    /// Whether [`submit`](Self::submit) would hand `space` over.
+    pub fn takes(&self, space: &Space) -> bool {
+        let is_stale = self.start_of(space.reserved) != space.start;
+        !is_stale && space.len > 0 && self.queue.free_seen() > 0
+    }
+
     /// Hands the SDU that was written into `space` to the adapter; the doorbell is the caller's to
     /// ring. `false` if another SDU was submitted since the space was borrowed, or no octet is left
     /// of it.
     #[must_use = "an SDU that is refused is not sent"]
     pub fn submit<C: Words>(&mut self, from_client: &C, space: Space, options: SduOptions) -> bool {
-        let stale = self.start_of(space.reserved) != space.start;
-        if stale || space.len == 0 || self.queue.free_seen() == 0 {
+        if !self.takes(&space) {
             return false;
         }
         let descriptor = TransmitDescriptor {

@@ -129,8 +129,10 @@ impl OpenVc {
         self.sizes
     }
 
-    /// The descriptor of the file that this client writes: whoever has it may take the VC over.
-    pub fn capability(&self) -> BorrowedFd<'_> {
+    /// The descriptor of the file that this client writes: whoever has it may take the VC over, and
+    /// change what lies there. From now on PDUs are copied.
+    pub fn capability(&mut self) -> BorrowedFd<'_> {
+        self.memory.share();
         self.files.from_client.as_fd()
     }
 
