@@ -72,8 +72,8 @@ pub enum Error {
     /// A [`Space`](crate::Space) is borrowed: it is submitted or dropped before the next one.
     #[error("another space of this connection is still borrowed")]
     SpaceBorrowed,
-    /// Received PDUs are held: they are dropped before another process may take the connection over,
-    /// which could have their octets changed.
+    /// Received PDUs are held: they are dropped before another process may take the connection
+    /// over, which could have their octets changed.
     #[error("PDUs of this connection are held: drop them first")]
     PdusHeld,
     /// The connection got new memory while the [`Space`](crate::Space) was borrowed; what was

@@ -296,7 +296,7 @@ impl ClientMemory {
     /// the files were made. Where another client has used it, this one goes on with its queues.
     pub fn named(mut self, geometry: &ConnectionGeometry, generation: u32) -> Self {
         let sizes = geometry.sizes();
-        let words = (self.from_client(), self.from_adapter());
+        let words = self.transmit.words();
         let (slots, len) = (sizes.receive_slots, sizes.receive_len);
         let receive = identified(ReceiveQueue::resumed(slots, len, generation, words));
         let (slots, len) = (sizes.transmit_slots, sizes.transmit_len);
@@ -386,11 +386,11 @@ impl ClientMemory {
 
     /// The file that this side writes, for tests that break the rules.
     pub fn from_client(&self) -> &SharedWords {
-        self.transmit.from_client()
+        self.transmit.words().0
     }
 
     /// The file that the adapter writes.
     pub fn from_adapter(&self) -> &SharedWords {
-        self.transmit.from_adapter()
+        self.transmit.words().1
     }
 }

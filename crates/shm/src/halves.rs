@@ -191,12 +191,9 @@ impl ClientTransmit {
         self.queue = queue;
     }
 
-    pub(crate) fn from_client(&self) -> &SharedWords {
-        &self.half.from_client
-    }
-
-    pub(crate) fn from_adapter(&self) -> &SharedWords {
-        &self.half.from_adapter
+    /// The file that this side writes, and that of the adapter.
+    pub(crate) fn words(&self) -> (&SharedWords, &SharedWords) {
+        (&self.half.from_client, &self.half.from_adapter)
     }
 }
 
