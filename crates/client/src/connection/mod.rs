@@ -178,7 +178,8 @@ impl Connection {
         }
         let mut receive = Receiver::new(receive, &opened, &contract);
         if is_anothers {
-            (receive.share()?, transmit.share());
+            receive.share()?;
+            transmit.share();
         }
         let poller = Poller::new(control.as_fd(), attached.as_fd())?;
         let facts = Facts {
