@@ -173,7 +173,7 @@ fn nobody_touches_what_another_connection_opened() {
     let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
     let attached = control.attach(attachment_sizes(), false).unwrap();
     let request = receives(address(0, 92), 0, &attached, 500);
-    let vc = control.open(request, memory_for(500, 4, 0)).unwrap();
+    let mut vc = control.open(request, memory_for(500, 4, 0)).unwrap();
     let mut thief = Control::new(control.connect().unwrap()).unwrap();
     let own = thief.attach(attachment_sizes(), false).unwrap();
     let listed = thief.enumerate().unwrap().vcs;
