@@ -391,7 +391,7 @@ fn a_vc_that_was_to_be_kept_survives_its_client() {
     let mut client = Control::new(control.connect().unwrap()).unwrap();
     let attached = client.attach(attachment_sizes(), true).unwrap();
     let mut ask = receives(address(0, 64), 0, &attached, 1_000);
-    let vc = client.open(ask, memory_for(1_000, 8, 0)).unwrap();
+    let mut vc = client.open(ask, memory_for(1_000, 8, 0)).unwrap();
     let capability = vc.capability().try_clone_to_owned().unwrap();
     let id = vc.id();
     drop((client, vc, attached));
