@@ -395,7 +395,8 @@ mod tests {
         let (mut region, mut transmit, mut receive) = memory();
         let mut head = Producer::new(4);
         deliver(&mut region, &mut head, 1);
-        (transmit.share(), receive.share());
+        transmit.share();
+        receive.share();
         let pdu = receive.next_pdu().unwrap();
         assert_eq!(receive.sdu(&pdu), None);
         let held = receive.hold(pdu).unwrap();
