@@ -139,6 +139,16 @@ impl Directory {
         Ok(openat(&self.fd, name, flags, Mode::from_raw_mode(mode))?)
     }
 
+    /// Whether another name fits: none does on a full disk.
+    pub(crate) fn has_room(&self) -> bool {
+        let name = OsString::from(format!(".room.{}", std::process::id()));
+        let made = self.open_file(&name, OFlags::CREATE | OFlags::WRONLY, 0o600);
+        // What is left of it takes no room but its name's.
+        let _ = unlinkat(&self.fd, &name, AtFlags::empty());
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        made.map_or_else(|error| !full.contains(&error.kind()), |_| true)
+    }
+
     /// Removes what is at a name if it is what is to go: it is looked at once more under a name
     /// that nobody expects, and put back if it is something else.
     pub(crate) fn remove_if(

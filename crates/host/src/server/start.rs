@@ -284,16 +284,23 @@ fn first_adapter(
 }
 
 /// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
-/// again in a while; where something else lies, neither it nor another can.
+/// again in a while, as soon as the disk has room; where something else lies, neither it nor another
+/// can.
 fn adapter_left(places: &Places) -> Option<OwnedFd> {
     let patience = Duration::from_nanos(places.former.patience_ns());
-    let from = Instant::now();
+    let begun = Instant::now();
+    let mut from = begun;
     loop {
         match socket::dial(&places.adapter, START) {
             Ok(socket) => return Some(socket),
-            Err(_) if from.elapsed() >= patience || is_taken(places) => return None,
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            Err(_) if patience.is_zero() || is_taken(places) => return None,
+            Err(_) if begun.elapsed() < START && !places.directory.has_room() => {
+                from = Instant::now();
+            }
+            Err(_) if from.elapsed() >= patience => return None,
+            Err(_) => {}
         }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

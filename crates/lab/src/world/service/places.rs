@@ -266,6 +266,10 @@ impl World {
                 places.full -= 1;
                 if places.full == 0 {
                     disk.room = usize::MAX;
+                    // It looks for room far more often than it asks here.
+                    if let Some(daemon) = &mut places.daemon {
+                        daemon.dials = self.now;
+                    }
                 }
                 "mended"
             }
