@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cellgate_core::Time;
 use cellgate_core::server::{ClientId, FromClient, FromServer, Indication, Peer};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, getrlimit};
 
@@ -18,6 +18,8 @@ use crate::sys::{peer_credentials, peer_groups};
 /// Messages that wait for an application which does not read, beside those in its socket. They are
 /// short but for the first: while there are any, nothing is read of it that would be answered.
 const QUEUE_MAX: usize = 64;
+/// How long an application may ask without taking its answers.
+const DEAF_NS: u64 = 60_000_000_000;
 
 /// A user's part of the descriptors that the kernel lets this one have on their way: the adapter
 /// needs some, too.
@@ -50,6 +52,8 @@ struct Application {
     on_way: OnWay,
     /// Too many descriptors are on their way: not before then.
     held_until: Option<Time>,
+    /// The kernel has taken nothing more for it since.
+    full_since: Option<Time>,
 }
 
 /// A message that waits.
@@ -120,6 +124,7 @@ impl Applications {
             uid,
             outgoing: VecDeque::new(),
             held_until: None,
+            full_since: None,
         };
         self.sockets.insert(client, application);
         Ok((client, peer))
@@ -305,6 +310,19 @@ impl Applications {
         self.on_way_max.saturating_sub(on_way + gone)
     }
 
+    /// Applications that have asked for more, and have not taken what they were told for a minute.
+    /// Nobody may be there: a socket whose other end was sent along with what lies unread in it is
+    /// never seen closed.
+    pub(super) fn deaf(&self, now: Time) -> Vec<ClientId> {
+        let is_deaf = |of: &Application| {
+            let full_ns = of.full_since.map(|since| now.since_ns(since));
+            let asks = || ioctl_fionread(&of.socket).is_ok_and(|octets| octets > 0);
+            full_ns.is_some_and(|ns| ns >= DEAF_NS) && asks()
+        };
+        let deaf = self.sockets.iter().filter(|(_, of)| is_deaf(of));
+        deaf.map(|(client, _)| *client).collect()
+    }
+
     /// Closes sockets that were hung up on, of which nothing is unread any more.
     pub(super) fn forget_what_is_read(&mut self) {
         self.unread
@@ -352,8 +370,12 @@ impl Application {
                     *room -= count;
                     self.on_way.add(count);
                     self.outgoing.pop_front();
+                    self.full_since = None;
                 }
-                Err(Errno::AGAIN) => return true,
+                Err(Errno::AGAIN) => {
+                    self.full_since.get_or_insert(now);
+                    return true;
+                }
                 // Nobody else would notice: nothing is sent.
                 Err(Errno::TOOMANYREFS) if is_hung_up(&self.socket) => return false,
                 Err(Errno::TOOMANYREFS) => {
@@ -519,5 +541,38 @@ mod tests {
         let mut taken =
             (0..last).map(|_| applications.tell(Time::ZERO, client, &other, Vec::new()));
         assert!(!taken.all(|taken| taken));
+    }
+
+    #[test]
+    fn who_asks_and_takes_no_answers_is_deaf_after_a_minute() {
+        let mut applications = Applications::new();
+        let adopt = |applications: &mut Applications| {
+            let (mine, theirs) = pair().unwrap();
+            let (client, _) = applications.adopt(mine.into()).unwrap();
+            (client, theirs)
+        };
+        let (asks, theirs) = adopt(&mut applications);
+        let (listens_late, _theirs) = adopt(&mut applications);
+        let told = FromServer::Indication {
+            id: 0,
+            indication: Indication::AtRisk {
+                reason: "x".repeat(1_000),
+            },
+        };
+        let (from, late) = (Time::from_ns(7), Time::from_ns(7 + DEAF_NS));
+        for client in [asks, listens_late] {
+            while applications.sockets[&client].full_since.is_none() {
+                assert!(applications.tell(from, client, &told, Vec::new()));
+            }
+        }
+        assert_eq!(applications.deaf(late), [], "neither has asked for more");
+        send(&theirs, b"{}", &[], false).unwrap();
+        assert_eq!(applications.deaf(Time::from_ns(6 + DEAF_NS)), []);
+        assert_eq!(applications.deaf(late), [asks]);
+        // It listens again.
+        let mut buffer = vec![0; MESSAGE_MAX];
+        while receive(&theirs, &mut buffer, false).is_ok() {}
+        assert_eq!(applications.flush_all(late), []);
+        assert_eq!(applications.deaf(late), []);
     }
 }

@@ -555,6 +555,9 @@ impl Daemon {
             self.voice.look();
             self.look_after_places();
             self.applications.forget_what_is_read();
+            for client in self.applications.deaf(self.now) {
+                self.hung_up(client);
+            }
             let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
             self.judge_silence(unanswered_ns);
             self.look_at_limits();
