@@ -328,6 +328,12 @@ fn at_a_higher_rate_the_same_cells_are_owed_and_at_a_lower_one_the_same_time() {
     let mut slower = FrameGcra::new(rate(3), 0, 0, 1);
     slower.carry_over(now, &other(353_207));
     assert_eq!(slower.tat(), now.plus_ns(56_625));
+    // The same cells of a rate that is no 1: 20 of 32 at 1,000 cells/s.
+    let mut faster = FrameGcra::new(rate(1_000), 0, 32, 1);
+    faster.charge(32);
+    let mut fastest = FrameGcra::new(rate(353_207), 0, 0, 1);
+    fastest.carry_over(at(12_000_000), &faster);
+    assert_eq!(fastest.tat(), at(12_000_000 + 56_625));
     // Nothing is owed any more.
     let late = at(40_000_000_000);
     let mut paid = FrameGcra::new(rate(353_207), 0, 0, 1);
@@ -508,4 +514,14 @@ fn a_conforming_vc_is_never_refused_by_frame() {
             from += packed;
         }
     }
+}
+
+#[test]
+fn a_shaper_is_due_at_its_time_and_not_before() {
+    let mut shaper = Shaper::new(rate(1_000), 0);
+    assert!(shaper.due(at(0)));
+    shaper.emit(at(0), 1);
+    assert_eq!(shaper.next(), at(1_000_000));
+    assert!(!shaper.due(at(999_999)));
+    assert!(shaper.due(at(1_000_000)) && shaper.due(at(1_000_001)));
 }

@@ -1,7 +1,7 @@
 //! What a VC may hold: MIDs, room, descriptors, time.
 
 use cellgate_core::Time;
-use cellgate_core::aal::aal34::{Discard, Failed, Limits, Verdict};
+use cellgate_core::aal::aal34::{Discard, Failed, Limits, Reassembler, Verdict};
 use cellgate_core::wire::SarPdu;
 
 use super::receiver::*;
@@ -57,6 +57,58 @@ fn a_pdu_that_the_caller_refuses_is_discarded_whole() {
         .refuse(&SarPdu::parse(&wrong), Discard::Refused);
     assert_eq!(outcome, discarded(Discard::CrcError));
     assert_eq!(receiver.push(&cells[1]), discarded(Discard::MissingBom));
+}
+
+#[test]
+fn a_cell_that_the_caller_refuses_in_the_middle_goes_alone() {
+    let mut receiver = Receiver::new(LIMITS);
+    let sdu = [1; 100];
+    let cells = sar_pdus(&sdu, 3, 1);
+    assert_eq!(receiver.push(&cells[0]), held());
+    let middle = SarPdu::parse(&cells[1].emit());
+    let outcome = receiver.reassembler.refuse(&middle, Discard::Refused);
+    assert_eq!(outcome, discarded(Discard::Refused));
+    let open = receiver.reassembler.in_progress(3).map(|open| open.cells);
+    assert_eq!(open, Some(1), "the PDU goes on");
+    assert!(receiver.reassembler.in_progress(4).is_none());
+    let outcomes = receiver.push_all(&cells[1..]);
+    assert!(matches!(outcomes[1].cell, Verdict::Delivered(got) if receiver.memory.sdu(got) == sdu));
+    assert!(receiver.reassembler.in_progress(3).is_none());
+}
+
+#[test]
+fn a_reassembler_is_fresh_until_the_first_pdu() {
+    let mut receiver = Receiver::new(LIMITS);
+    assert!(receiver.reassembler.is_fresh());
+    let cells = sar_pdus(&[1; 100], 3, 1);
+    receiver.push(&cells[0]);
+    assert!(!receiver.reassembler.is_fresh());
+    receiver.push(&cells[2]);
+    assert!(receiver.reassembler.is_fresh(), "what failed left nothing");
+    receiver.delivers(&[1; 10], &sar_pdus(&[1; 10], 3, 1));
+    assert!(!receiver.reassembler.is_fresh());
+}
+
+#[test]
+fn each_mid_and_each_descriptor_has_its_memory() {
+    let len = |mids, descriptors| {
+        let limits = Limits {
+            mids,
+            descriptors,
+            ..LIMITS
+        };
+        Reassembler::memory_len(&limits)
+    };
+    let least = size_of::<Reassembler>();
+    assert_eq!(len(0, 0), least);
+    let (of_mid, of_descriptor) = (len(1, 0) - least, len(0, 1) - least);
+    // A name and a PDU in progress; two positions and a place in two lists.
+    assert!((16..=256).contains(&of_mid) && (24..=64).contains(&of_descriptor));
+    assert_eq!(
+        len(1_024, 65_536),
+        least + 1_024 * of_mid + 65_536 * of_descriptor
+    );
+    assert_eq!(len(u16::MAX, 0), len(1_024, 0), "a MID has ten bits");
 }
 
 #[test]
