@@ -63,7 +63,7 @@ fn words(text: &str) -> Vec<&str> {
 }
 
 /// What `vc show` and `itf show` say, but for what differs from run to run: counters and numbers,
-/// and what a connection costs, which each daemon measures for itself.
+/// whether a peer was seen, and what a connection costs, which each daemon measures for itself.
 fn shown(daemon: &Daemon) -> (Vec<Value>, Vec<Value>, Vec<String>) {
     let json = |object: &str, key: &str, passing: &[&str]| -> Vec<Value> {
         let text = daemon.ok(&[object, "show", "--json"]);
@@ -92,7 +92,11 @@ fn shown(daemon: &Daemon) -> (Vec<Value>, Vec<Value>, Vec<String>) {
         words.collect::<Vec<_>>().join("\n")
     });
     let texts = texts.collect();
-    let interfaces = json("itf", "interfaces", &["dropped_cells", "port"]);
+    let interfaces = json(
+        "itf",
+        "interfaces",
+        &["dropped_cells", "port", "counts", "state"],
+    );
     (interfaces, connections, texts)
 }
 

@@ -284,8 +284,8 @@ fn first_adapter(
 }
 
 /// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
-/// again in a while, as soon as the disk has room; where something else lies, neither it nor another
-/// can.
+/// again in a while, as soon as the disk has room; where something else lies, neither it nor
+/// another can.
 fn adapter_left(places: &Places) -> Option<OwnedFd> {
     let patience = Duration::from_nanos(places.former.patience_ns());
     let begun = Instant::now();
