@@ -178,12 +178,8 @@ fn fitted<const N: usize>(rows: &[[String; N]], width: Option<usize>) -> String 
     let mut text = String::new();
     for row in body {
         text += &format!("{}\n", row[0]);
-        for (name, cell) in head
-            .iter()
-            .zip(row)
-            .skip(1)
-            .filter(|(_, cell)| !cell.is_empty())
-        {
+        let fields = head.iter().zip(row).skip(1);
+        for (name, cell) in fields.filter(|(_, cell)| !cell.is_empty()) {
             text += &format!("  {name}: {cell}\n");
         }
     }

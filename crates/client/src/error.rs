@@ -150,7 +150,7 @@ impl From<Error> for io::Error {
     }
 }
 
-/// What is at the control socket.
+/// How a message about the control socket begins.
 fn met(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::PermissionDenied => "no way in to the cellgate server at",
@@ -158,7 +158,7 @@ fn met(cause: &io::Error) -> &'static str {
     }
 }
 
-/// What a user can do who finds no server, or no way in.
+/// The advice for a user without a server, or without a way in.
 fn way_out(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::PermissionDenied => {

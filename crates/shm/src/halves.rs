@@ -142,10 +142,11 @@ impl ClientTransmit {
     /// The borrowed octets, to be read.
     #[inline]
     pub fn space(&self, space: &Space) -> &[u8] {
-        let start = self.range(space);
         if let Some(private) = &self.private {
+            // A space from before it was shared is lost.
             return &private[..space.len().min(private.len())];
         }
+        let start = self.range(space);
         // SAFETY: as for `space_mut`, but shared.
         unsafe { core::slice::from_raw_parts(start, space.len()) }
     }
@@ -400,7 +401,7 @@ mod tests {
         let pdu = receive.next_pdu().unwrap();
         assert_eq!(receive.sdu(&pdu), None);
         let held = receive.hold(pdu).unwrap();
-        // Whoever else has the connection gives it back, and the adapter writes there again.
+        // Another process gives it back, and the adapter writes there again.
         region.receive_buffer().write(0, &[2; 48]);
         assert_eq!(*held, [1; 48]);
         assert!(receive.release_held(held));

@@ -9,8 +9,8 @@ use crate::memfd::{FOREIGN, Length, verify};
 
 /// A memory file of a connection, looked at for pages that somebody takes away.
 ///
-/// It is a map of its own: whoever punches a hole into a file, or has a huge page put in place of
-/// small ones, takes their pages out of all maps of it.
+/// It is a map of its own: a hole that somebody punches into a file, or a huge page put in place of
+/// small ones, takes pages out of all maps of it.
 #[derive(Debug)]
 pub struct Presence {
     map: Map,

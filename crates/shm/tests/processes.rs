@@ -482,7 +482,7 @@ fn pages_that_are_taken_away_are_found() {
         assert_eq!(u64::from(presence.restore().unwrap()), pages);
         assert_eq!(presence.restore().unwrap(), 0, "they are back");
     }
-    // What is gone from one map alone is gone from no other.
+    // Another map that comes and goes takes nothing out of this one.
     drop(Presence::of(file).unwrap());
     assert_eq!(presence.restore().unwrap(), 0);
     match collapse(file, 4 << 20) {

@@ -197,9 +197,9 @@ impl Received {
 }
 
 /// A received PDU in place (a copy, where another process may have the connection): the octets of
-/// its SDU. Several can be held, and are released in any
-/// order when they are dropped; the adapter reuses their space in the order of arrival. A reader
-/// that holds too long loses its own PDUs (`buffer_full`), nobody else's.
+/// its SDU. Several can be held, and are released in any order when they are dropped; the adapter
+/// reuses their space in the order of arrival. A reader that holds too long loses its own PDUs
+/// (`buffer_full`), nobody else's.
 #[derive(Debug)]
 pub struct Pdu<'c> {
     connection: &'c Connection,

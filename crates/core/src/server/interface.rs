@@ -250,7 +250,7 @@ pub struct Loss {
     pub unit: &'static str,
     /// How many.
     pub count: u64,
-    /// Whose or which was the last, or which errors there were.
+    /// The last one's address, or the errors that there were.
     pub detail: Option<String>,
 }
 

@@ -3,8 +3,8 @@
 //! The firmware reads what an application has written where it was written. The application can
 //! take pages away there at any time (punch a hole, have a huge page put in their place), and then
 //! the firmware's thread stands still until the kernel has found them again. While it has page
-//! faults at all, the host looks off that thread who makes them. Whoever does it again and again
-//! loses its connections, and opens none for a while.
+//! faults at all, the host looks off that thread who makes them. A user whose programs do it again
+//! and again loses the connections, and opens none for a while.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::adapter::{AttachmentIndex, VcId};
 
 /// Pages that a user may take away at once.
 const PAGES_MAX: u32 = 64;
-/// What a look that finds any gone counts at least: one page can take as long as many.
+/// A look that finds any gone counts so many at least: one page can take as long as many.
 const PAGES_MIN: u32 = 16;
 /// One page is forgotten in so long.
 const FORGOTTEN_NS: u64 = 250_000_000;
@@ -23,7 +23,7 @@ const FORGOTTEN_NS: u64 = 250_000_000;
 const BARRED_NS: u64 = 10_000_000_000;
 /// It is doubled so many times at most.
 const DOUBLINGS: u32 = 6;
-/// What was long ago is forgotten.
+/// The server forgets a user who took no page for so long.
 const LONG_AGO_NS: u64 = 3_600_000_000_000;
 
 /// Memory whose pages were taken away, as the adapter names it.
@@ -35,7 +35,7 @@ pub enum PagesOf {
     Vc(VcId),
 }
 
-/// What a user's programs have taken away.
+/// The pages that a user's programs have taken away, and the time for which it is barred.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pages: u32,
@@ -66,7 +66,7 @@ impl Taken {
         }
         self.pages = PAGES_MAX;
         let barred_ns = BARRED_NS << self.times.min(DOUBLINGS);
-        // What is found before the memory is given back is of the same time.
+        // Until the memory is given back, looks find more of the same.
         if self.barred_until <= now {
             self.barred_until = now.plus_ns(barred_ns);
             self.times += 1;

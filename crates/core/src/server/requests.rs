@@ -36,14 +36,7 @@ enum Target {
 
 impl<B: Bugs> Server<B> {
     pub(super) fn dispatch(&mut self, asker: Asker, request: Request, capability: Option<VcId>) {
-        let client = self.clients.get(&asker.client);
-        let may_have = match (&request, client) {
-            (Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }, Some(client)) => {
-                self.check_pages(client.peer.uid)
-            }
-            _ => Ok(()),
-        };
-        let outcome = match may_have.and_then(|()| self.target(asker, &request)) {
+        let outcome = match self.target(asker, &request) {
             Err(refused) => Err(refused),
             Ok(Target::Number(number)) => {
                 return self.dispatch_to(asker, number, request, capability);
@@ -83,6 +76,13 @@ impl<B: Bugs> Server<B> {
             let connection = connection.filter(mine).ok_or(Refused::NotFound)?;
             Ok(Target::Number(connection.number))
         };
+        let begins = matches!(
+            request,
+            Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }
+        );
+        if let Some(uid) = uid.filter(|_| begins) {
+            self.check_pages(uid)?;
+        }
         match request {
             // Its own, where it asks for what it has: it may not have heard the Confirm.
             Request::Open(_) => Ok(own.map_or(Target::None, Target::Number)),

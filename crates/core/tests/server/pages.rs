@@ -1,4 +1,5 @@
-//! Whoever takes pages of its connections' memory away again and again has none for a while.
+//! A user whose programs take pages of their connections' memory away again and again has no
+//! connections for a while.
 
 use cellgate_core::adapter::VcId;
 use cellgate_core::server::{
@@ -107,7 +108,7 @@ fn a_permanent_connection_is_given_back_with_other_memory() {
     find(&mut world, &[(vc, 65)]);
     assert!(ended(&mut world, client));
     assert_ne!(memory_at(&world, 100)[0], vc);
-    // What is found of the old memory later is nobody's.
+    // The old memory is nobody's, and its pages cost nobody anything.
     find(&mut world, &[(vc, 65)]);
     let list = world.list(root);
     assert_eq!(list.len(), 1);

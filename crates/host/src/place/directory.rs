@@ -143,7 +143,7 @@ impl Directory {
     pub(crate) fn has_room(&self) -> bool {
         let name = OsString::from(format!(".room.{}", std::process::id()));
         let made = self.open_file(&name, OFlags::CREATE | OFlags::WRONLY, 0o600);
-        // What is left of it takes no room but its name's.
+        // A file that stays takes no room but its name's.
         let _ = unlinkat(&self.fd, &name, AtFlags::empty());
         let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
         made.map_or_else(|error| !full.contains(&error.kind()), |_| true)

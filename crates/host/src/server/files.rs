@@ -146,7 +146,7 @@ impl Files {
         self.pages.bell()
     }
 
-    /// What was taken away since this was asked last: pages of each memory.
+    /// Pages that were taken away since this was asked last, of each memory.
     pub(super) fn pages_taken(&self) -> Vec<(PagesOf, u32)> {
         let memory = |name| {
             let mut vcs = self.vcs.values();

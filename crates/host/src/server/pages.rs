@@ -1,4 +1,4 @@
-//! Who takes pages of the adapter's memory away.
+//! A watch over the adapter's memory: who takes pages of it away?
 //!
 //! A client can take pages out of the files that the firmware's thread reads and writes, and each
 //! that it touches next is a page fault there, as long as the client makes it. So a thread of its
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use cellgate_shm::{Presence, wake_descriptor};
 
 use crate::adapter::wake::{ring, silence};
-use crate::sys::{avoid_cpu, name_thread};
+use crate::sys::{Cpus, Duty, name_thread, take_duty};
 
 /// From one look at the firmware's faults to the next.
 const QUIET: Duration = Duration::from_millis(100);
@@ -197,7 +197,7 @@ impl Thread {
             match note {
                 Ok(Note::Adapter(pid, pinned)) => {
                     self.firmware = Firmware::of(pid);
-                    pinned.into_iter().for_each(avoid_cpu);
+                    take_duty(Duty::Service, &Cpus::present(), pinned);
                 }
                 Ok(Note::Watch(name, files)) => {
                     let presence = None;
@@ -239,7 +239,7 @@ impl Watched {
     }
 }
 
-/// What cannot be found now will not be found when it is looked for again: nothing is lost by that.
+/// Pages that the kernel cannot find now stay missing until it can: the next look tells of them.
 fn gone(presence: &Presence) -> u32 {
     presence.restore().unwrap_or(0)
 }
