@@ -122,7 +122,7 @@ fn a_control_group_smaller_than_the_budget_costs_nobody_the_adapter() {
     );
     let daemon = Daemon::start_by(
         &["sh", "-c", &enter, "sh"],
-        "[adapter]\npin = false\nnice = 0\nlock_memory = false\nyield_when_idle = true\n\
+        "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
          [[interface]]\nname = \"a\"\nlink.memory.peer = \"a\"\n",
         None,
     );

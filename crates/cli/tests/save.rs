@@ -23,7 +23,7 @@ socket_mode = \"0600\"
 [adapter]
 ports = 9
 gap_max_ns = 40000000
-yield_when_idle = true
+idle = \"sleep\"
 
 [admission]
 best_effort_percent = 7

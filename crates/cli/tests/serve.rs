@@ -64,7 +64,7 @@ impl Drop for Daemon {
 fn configuration(directory: &Path) -> String {
     format!(
         "[server]\nstate_dir = {directory:?}\n[adapter]\npin = false\nnice = 0\n\
-         lock_memory = false\nyield_when_idle = true\nports = 2\n\
+         lock_memory = false\nidle = \"sleep\"\nports = 2\n\
          [[interface]]\nname = \"x\"\nlink.memory.peer = \"x\"\n\
          [[connection]]\naddress = \"0.40\"\ncontract = \"aal5,cbr:pcr=1000,max_sdu=100\"\n"
     )

@@ -70,9 +70,7 @@ fn lossy(spoiled: u32) -> (Daemon, Relay) {
     };
     let a = interface("a", ports[0], relay.from);
     let daemon = Daemon::start(
-        &("[adapter]\nyield_when_idle = true\n".to_owned()
-            + &a
-            + &interface("b", ports[1], ports[0])),
+        &("[adapter]\nidle = \"sleep\"\n".to_owned() + &a + &interface("b", ports[1], ports[0])),
     );
     (daemon, relay)
 }

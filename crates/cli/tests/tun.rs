@@ -43,7 +43,7 @@ fn daemons_with(more: &str) -> [Daemon; 2] {
     let ends = [71, 72].map(|side| format!("127.{side}.{high}.{}", low | 1));
     [0, 1].map(|side| {
         let contents = format!(
-            "[adapter]\npin = false\nnice = 0\nlock_memory = false\nyield_when_idle = true\n\
+            "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
              memory_max = 268435456\n{more}[[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
              local = \"{}:6635\"\npeer = \"{}:6635\"\nlabel_out = {}\nlabel_in = {}\nmtu = 1500\n",
             ends[side],

@@ -34,7 +34,7 @@ fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
     [0, 1].map(|side| {
         let words = [&["ip", "netns", "exec", &namespaces[side].0], by].concat();
         let contents = format!(
-            "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
+            "[adapter]\nmemory_max = 268435456\n\
              [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
              local = \"{}:6635\"\npeer = \"{}:6635\"\n\
              label_out = {}\nlabel_in = {}\nmtu = 1500\n",

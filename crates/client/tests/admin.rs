@@ -69,7 +69,7 @@ fn the_server_is_asked_for_all_it_knows() {
     };
     let opened = of(MessageKind::Confirm, "opened");
     assert!(opened.example.starts_with(r#"{"confirm":"#));
-    assert_eq!(opened.descriptors.len(), 5);
+    assert_eq!(opened.descriptors.len(), 7);
     assert!(of(MessageKind::Request, "open").descriptors.is_empty());
     assert_eq!(admin.counters().unwrap().len, 4096);
     let settings = admin.settings().unwrap();

@@ -66,7 +66,7 @@ impl Daemon {
         std::fs::create_dir_all(&directory).unwrap();
         let config = format!(
             "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
-             yield_when_idle = true\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n{more}\n\
+             idle = \"sleep\"\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n{more}\n\
              [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
             directory.to_str().unwrap()

@@ -112,10 +112,10 @@ fn whatever_a_server_says_is_an_error_and_no_panic() {
         }),
         ("few", opened("ubr,aal5", "4"), 4, &bad),
         ("none", opened("ubr,aal5", "4"), 0, &bad),
-        ("sockets", opened("ubr,aal5", "4"), 5, &|e| {
+        ("sockets", opened("ubr,aal5", "4"), 7, &|e| {
             matches!(e, Error::Memory(_))
         }),
-        ("geometry", opened("ubr,aal5", "5"), 5, &bad),
+        ("geometry", opened("ubr,aal5", "5"), 7, &bad),
     ] {
         let error = open_with(name, vec![(hello(), 0), (answer, fds)]);
         assert!(expected(&error), "{name}: {error}");

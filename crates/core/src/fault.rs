@@ -131,6 +131,11 @@ impl FaultyLine {
         self.format.cells_in(self.behind - self.ahead)
     }
 
+    /// Until when the line is held, if it is at `now`.
+    pub fn held_until(&self, now: Time) -> Option<Time> {
+        Some(self.held_until).filter(|until| now < *until)
+    }
+
     /// Moves cells to `fifo`, as many as there are and fit; how many. Fewer than fit: the line is
     /// empty or held.
     ///

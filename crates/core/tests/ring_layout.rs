@@ -34,7 +34,9 @@ fn code(cell: &str) -> Option<&str> {
 
 #[test]
 fn the_document_tells_the_constants() {
-    use cellgate_core::ring::layout::{attachment::*, connection::*, counters::*, port::*, *};
+    use cellgate_core::ring::layout::{
+        adapter::*, attachment::*, connection::*, counters::*, port::*, *,
+    };
     macro_rules! constants {
         ($($name:ident)*) => { BTreeMap::from([$((stringify!($name), $name as u64)),*]) };
     }
@@ -44,7 +46,7 @@ fn the_document_tells_the_constants() {
         RECEIVE_HEAD TRANSMIT_TAIL RECEIVE_TAIL TRANSMIT_HEAD
         EVENT_HEAD EVENTS_LOST DOORBELL_TAIL EVENT_TAIL ASLEEP DOORBELL_HEAD
         CELL_HEAD CELLS_DROPPED CELL_TAIL
-        SEQUENCE TIME RECORDS RECORD_LEN
+        FIRMWARE_ASLEEP SEQUENCE TIME RECORDS RECORD_LEN
     };
     let document = document();
     let told: BTreeMap<&str, u64> = rows(&document)
@@ -90,6 +92,7 @@ fn the_document_tells_the_header_and_the_kinds() {
             "port of a memory link, from-receiver",
         ),
         (FileKind::Counters, "counters"),
+        (FileKind::Adapter, "adapter"),
     ] {
         let kind = (kind as u32).to_string();
         assert!(

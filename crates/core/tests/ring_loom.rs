@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use cellgate_core::Time;
-use cellgate_core::ring::layout::{SLOTS, attachment, connection};
+use cellgate_core::ring::layout::{SLOTS, adapter, attachment, connection};
 use cellgate_core::ring::{
     Consumer, Doorbell, EventQueue, Producer, Queue, ReceiveDescriptor, ReceiveQueue, SduOptions,
     Sleep, TransmitDescriptor, TransmitQueue, Wake, Words, queue,
@@ -292,6 +292,10 @@ impl Bell {
         self.0.1.notify_one();
     }
 
+    fn is_rung(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
     fn wait(&self) {
         let mut rung = self.0.0.lock().unwrap();
         while !*rung {
@@ -359,6 +363,103 @@ fn a_sleeper_needs_its_fence() {
 #[test]
 fn a_waker_needs_its_fence() {
     must_fail("no fence", 3, || wake(Weak::Nothing, Weak::Fence));
+}
+
+/// Two clients that ring a doorbell each and a service thread that posts a command, to a firmware
+/// that looks once, and rests if it finds nothing. Each party has a `Wake` of its own over the
+/// adapter's one word, and they ring one bell, as the epoll over theirs is. Whatever the firmware
+/// has not seen when it rests must have rung.
+fn rest(firmware: Weak, client: Weak, service: Weak) {
+    const POSTED: usize = 8;
+    let page = File::new(&[adapter::FIRMWARE_ASLEEP], 0, 0);
+    let posted = File::new(&[POSTED], 0, 0);
+    let bell = Bell::new();
+    let rings: Vec<_> = (0..2)
+        .map(|_| {
+            let theirs = File::new(&[attachment::DOORBELL_HEAD], 8, 0);
+            let ours = File::new(&[attachment::DOORBELL_TAIL], 0, 0);
+            (theirs, ours)
+        })
+        .collect();
+    let clients: Vec<_> = rings
+        .iter()
+        .map(|(theirs, ours)| {
+            let (mine, peer) = (
+                Handle::new(theirs, Weak::Nothing),
+                Handle::new(ours, Weak::Nothing),
+            );
+            let (page, bell) = (Handle::new(&page, client), bell.clone());
+            thread::spawn(move || {
+                let mut bells = Producer::<queue::Doorbells>::new(1);
+                assert!(bells.push(&mine, &peer, &[7; 8]));
+                if Wake::default().is_due(&page, adapter::FIRMWARE_ASLEEP) {
+                    bell.write();
+                }
+            })
+        })
+        .collect();
+    let service = {
+        let (mine, page) = (
+            Handle::new(&posted, Weak::Nothing),
+            Handle::new(&page, service),
+        );
+        let bell = bell.clone();
+        thread::spawn(move || {
+            mine.store(POSTED, 1);
+            if Wake::default().is_due(&page, adapter::FIRMWARE_ASLEEP) {
+                bell.write();
+            }
+        })
+    };
+    let page = Handle::new(&page, firmware);
+    let posted = Handle::new(&posted, Weak::Nothing);
+    let mut bells: Vec<_> = rings
+        .iter()
+        .map(|(theirs, ours)| {
+            let (mine, peer) = (
+                Handle::new(ours, Weak::Nothing),
+                Handle::new(theirs, Weak::Nothing),
+            );
+            (Consumer::<queue::Doorbells>::new(1), mine, peer)
+        })
+        .collect();
+    let mut slot = [0; 8];
+    let mut answered = 0;
+    for (bells, mine, peer) in &mut bells {
+        answered += usize::from(bells.pop(mine, peer, &mut slot));
+    }
+    let taken = posted.load(POSTED);
+    let mut sleep = Sleep::default();
+    sleep.announce(&page, adapter::FIRMWARE_ASLEEP);
+    let rung = bells.iter().any(|(bells, _, peer)| bells.has_any(peer));
+    let rests = !rung && posted.load(POSTED) == taken;
+    for party in clients.into_iter().chain([service]) {
+        party.join().unwrap();
+    }
+    let all_seen = answered == 2 && taken == 1;
+    assert!(!rests || all_seen || bell.is_rung(), "it rests for nothing");
+}
+
+#[test]
+fn no_call_to_an_adapter_that_rests_is_lost() {
+    check(2, || rest(Weak::Nothing, Weak::Nothing, Weak::Nothing));
+}
+
+#[test]
+fn an_adapter_that_rests_needs_its_fence() {
+    must_fail("no fence", 2, || {
+        rest(Weak::Fence, Weak::Nothing, Weak::Nothing)
+    });
+}
+
+#[test]
+fn who_wakes_an_adapter_needs_a_fence() {
+    must_fail("a client without", 2, || {
+        rest(Weak::Nothing, Weak::Fence, Weak::Nothing)
+    });
+    must_fail("a service thread without", 2, || {
+        rest(Weak::Nothing, Weak::Nothing, Weak::Fence)
+    });
 }
 
 /// PDUs through a receive buffer of two places, given back in the wrong order: no place is

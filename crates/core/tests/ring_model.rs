@@ -712,8 +712,8 @@ fn headers_are_read_as_they_were_written() {
     };
     header.write(&file);
     assert_eq!(Header::read(&file), Ok(header));
-    file.store(8, 2 | 5 << 32);
-    assert_eq!(Header::read(&file), Err(HeaderError::Version(2)));
-    file.store(8, 1 | 9 << 32);
+    file.store(8, 1 | 5 << 32);
+    assert_eq!(Header::read(&file), Err(HeaderError::Version(1)));
+    file.store(8, 2 | 9 << 32);
     assert_eq!(Header::read(&file), Err(HeaderError::Kind(9)));
 }

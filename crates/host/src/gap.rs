@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use cellgate_core::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::rests::{RestReport, Rests};
+
 /// Buckets of the histograms: bucket `i` counts distances of `2^i` to `2^(i+1) - 1` nanoseconds,
 /// the last one everything longer (2^39 ns are nine minutes).
 pub const BUCKETS: usize = 40;
@@ -28,10 +30,12 @@ pub struct Gaps {
     steps_interrupted: AtomicU64,
     step_max_ns: AtomicU64,
     step_histogram: [AtomicU64; BUCKETS],
+    /// What is no gap: the firmware rested.
+    pub rests: Rests,
 }
 
 /// A reading of [`Gaps`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapReport {
     /// Distances between consecutive clock reads from here on count as gaps.
     pub threshold_ns: u64,
@@ -55,6 +59,8 @@ pub struct GapReport {
     pub step_max_ns: u64,
     /// Measured steps by the base-2 logarithm of their nanoseconds.
     pub step_histogram: Vec<u64>,
+    /// What is no gap: the firmware rested.
+    pub rests: RestReport,
 }
 
 impl GapReport {
@@ -80,6 +86,7 @@ impl GapReport {
                 .saturating_sub(earlier.steps_interrupted),
             step_max_ns: self.step_max_ns,
             step_histogram: minus(&self.step_histogram, &earlier.step_histogram),
+            rests: self.rests.since(&earlier.rests),
         }
     }
 }
@@ -88,9 +95,15 @@ impl Gaps {
     /// What counts as a gap unless configured otherwise.
     pub const THRESHOLD_NS_DEFAULT: u64 = 100_000;
 
-    /// A detector's counters, all zero.
+    /// A detector's counters, all zero, of an adapter that never rests.
     pub fn new(threshold_ns: u64) -> Self {
+        Self::with_clients(threshold_ns, 0)
+    }
+
+    /// The same of one that has so many clients, any of whom can end its rests.
+    pub fn with_clients(threshold_ns: u64, clients: usize) -> Self {
         Self {
+            rests: Rests::new(clients),
             threshold_ns,
             count: AtomicU64::new(0),
             max_ns: AtomicU64::new(0),
@@ -118,6 +131,7 @@ impl Gaps {
             steps_interrupted: self.steps_interrupted.load(Relaxed),
             step_max_ns: self.step_max_ns.load(Relaxed),
             step_histogram: all(&self.step_histogram),
+            rests: self.rests.report(),
         }
     }
 
@@ -126,6 +140,7 @@ impl Gaps {
     pub fn restart_maxima(&self) {
         self.max_ns.store(0, Relaxed);
         self.step_max_ns.store(0, Relaxed);
+        self.rests.restart_maxima();
     }
 }
 
@@ -161,6 +176,15 @@ impl<'a> GapDetector<'a> {
         self.gaps.steps.store(self.steps, Relaxed);
         if distance_ns >= self.gaps.threshold_ns {
             self.count(distance_ns);
+        }
+    }
+
+    /// The firmware is up again at `now` after a rest, which is no gap. It was up `late_ns` after
+    /// what was due: that is one if it is more than `late_max_ns`.
+    pub fn resume(&mut self, now: Time, late_ns: u64, late_max_ns: u64) {
+        self.last = Some(now);
+        if late_ns > late_max_ns {
+            self.count(late_ns);
         }
     }
 
@@ -230,6 +254,22 @@ mod tests {
         assert_eq!(report.histogram[21], 1, "3,000,000 ns lie in [2^21, 2^22)");
         assert_eq!(report.histogram.iter().sum::<u64>(), 2);
         assert_eq!(report.steps, 6);
+    }
+
+    #[test]
+    fn a_rest_is_no_gap_unless_it_ends_too_late() {
+        let gaps = Gaps::new(100_000);
+        let mut detector = GapDetector::new(&gaps);
+        detector.observe(Time::from_ns(1_000));
+        detector.resume(Time::from_ns(900_000_000), 30_000_000, 30_000_000);
+        detector.observe(Time::from_ns(900_000_100));
+        assert_eq!(gaps.report().count, 0);
+        detector.resume(Time::from_ns(1_900_000_000), 30_000_001, 30_000_000);
+        detector.observe(Time::from_ns(1_900_000_100));
+        let report = gaps.report();
+        assert_eq!((report.count, report.max_ns), (1, 30_000_001));
+        detector.observe(Time::from_ns(1_900_200_100));
+        assert_eq!(gaps.report().count, 2);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - `aside`: what is told to somebody who may not listen.
 //! - `given`: descriptors of others, closed by threads of their own.
 //! - `on_way`: descriptors that others have not received yet.
+//! - [`rests`]: how often and how long the adapter rested.
 //! - `place`: directories, sockets and files, found once and used by descriptor.
 //! - [`link`]: the `memory` link, cells in memory shared between processes; the `udp` link, cells
 //!   in the datagrams of a pseudowire; faults on either.
@@ -33,5 +34,6 @@ pub mod link;
 mod meter;
 mod on_way;
 mod place;
+pub mod rests;
 pub mod server;
 pub mod sys;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cellgate_core::adapter::{Discard, EventKind, OpenRequest, PortIndex, Refusal};
 use cellgate_core::ring::SduOptions;
+use cellgate_core::server::Idle;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{ClientError, Control, memory_for};
 use cellgate_host::control::ControlError;
@@ -372,7 +373,9 @@ fn a_port_is_given_to_one_and_free_when_that_one_is_gone() {
 
 #[test]
 fn the_gap_detector_can_be_read_while_it_runs() {
-    let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
+    let mut options = options();
+    options.scheduling.idle = Idle::Spin;
+    let (_adapter, mut control) = AdapterThread::spawn(options).unwrap();
     let first = control.gaps(true).unwrap();
     let later = eventually("the firmware does not run", || {
         let later = control.gaps(false).unwrap();
@@ -381,7 +384,21 @@ fn the_gap_detector_can_be_read_while_it_runs() {
     assert_eq!(later.count, later.histogram.iter().sum::<u64>());
     assert!(later.step_max_ns < later.threshold_ns);
     let scheduling = &control.hello().scheduling;
-    assert_eq!((scheduling.pinned, scheduling.yields), (None, true));
+    assert_eq!((scheduling.pinned, scheduling.idle), (None, Idle::Spin));
+    assert_eq!(later.rests.rests, 0);
+}
+
+#[test]
+fn an_adapter_to_which_nothing_comes_rests_and_says_so() {
+    let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
+    let first = control.gaps(true).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let later = control.gaps(false).unwrap().since(&first);
+    // It was asked twice, and looks once a second.
+    assert!((1..20).contains(&later.rests.rests), "{later:?}");
+    assert!(later.rests.rested_ns >= 200_000_000, "{later:?}");
+    assert!(later.steps < 1_000, "{later:?}");
+    assert!(later.rests.by_service > 0, "{later:?}");
 }
 
 #[test]

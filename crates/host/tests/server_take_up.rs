@@ -323,7 +323,7 @@ fn take_attachments(control: &mut Control, ends: &[OwnedFd]) -> Vec<(AttachmentI
         let TakenUp::Attachment { attachment, .. } = taken else {
             panic!("{taken:?}");
         };
-        assert_eq!(fds.len(), 4);
+        assert_eq!(fds.len(), 6);
         (attachment, fds.pop().unwrap())
     };
     ends.iter().map(take).collect()

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{AttachmentIndex, Event, VcId};
 use cellgate_core::ring::{AttachmentGeometry, Doorbell};
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientAttachment, Files, ShmError, Sleeper, Woken};
+use crate::{ClientAttachment, Files, RouseFiles, Rouser, ShmError, Sleeper, Woken};
 
 /// What a client of an adapter has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub struct Attached {
     index: AttachmentIndex,
     memory: ClientAttachment,
     sleeper: Sleeper,
+    /// None: the adapter never rests.
+    rouser: Option<Rouser>,
     unrung: VecDeque<Doorbell>,
     /// SDUs that went by since events were looked at, and how many may.
     passed: u32,
@@ -42,7 +44,7 @@ pub struct Attached {
 
 impl Attached {
     /// Judges and maps the memory of the attachment that the adapter calls `index`; `watch`
-    /// becomes readable when the adapter wakes this client.
+    /// becomes readable when the adapter wakes this client, `rouse` is how this wakes the adapter.
     ///
     /// # Errors
     /// The memory is not what it should be.
@@ -52,11 +54,13 @@ impl Attached {
         geometry: &AttachmentGeometry,
         generation: u32,
         watch: OwnedFd,
+        rouse: RouseFiles,
     ) -> Result<Self, ShmError> {
         Ok(Self {
             index,
             memory: ClientAttachment::open(files, geometry, generation)?,
             sleeper: Sleeper::new(watch),
+            rouser: Rouser::open(rouse)?,
             unrung: VecDeque::new(),
             passed: 0,
             pass_max: (geometry.sizes().event_slots / 8).min(Self::PASS_MAX),
@@ -196,12 +200,21 @@ impl Attached {
         };
         if self.unrung.is_empty() && self.memory.ring(doorbell) {
             self.counters.doorbells += 1;
+            self.rouse();
             return;
         }
         if !self.unrung.contains(&doorbell) {
             self.unrung.push_back(doorbell);
         }
         self.ring_all();
+    }
+
+    /// Wakes the adapter if it rests.
+    #[inline]
+    fn rouse(&mut self) {
+        if let Some(rouser) = &mut self.rouser {
+            rouser.rouse();
+        }
     }
 
     /// Rings what could not be rung before; whether all was. If not: again after
@@ -213,6 +226,7 @@ impl Attached {
             }
             self.counters.doorbells += 1;
             self.unrung.pop_front();
+            self.rouse();
         }
         true
     }

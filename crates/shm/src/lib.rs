@@ -10,6 +10,8 @@
 //! AttachmentMemory --- from-adapter: events ------------------------> ClientAttachment
 //!                  <-- from-client: doorbells, asleep ---------------
 //! Waker ------------------------ eventfd ---------------------------> Sleeper
+//! AdapterPage ------------------ asleep ----------------------------> Rouser
+//!                  <------------ eventfd ----------------------------
 //! PortReceiver     <-- cells ---------------------------------------- PortSender
 //! socket           <-- messages, and the descriptors of all of these -> socket
 //! ```
@@ -30,6 +32,7 @@ mod memfd;
 mod port;
 mod presence;
 mod receive;
+mod rouse;
 pub mod socket;
 #[cfg(test)]
 mod tests;
@@ -46,4 +49,5 @@ pub use memfd::{Files, is_same_file, name_of};
 pub use port::{PortReceiver, PortSender};
 pub use presence::Presence;
 pub use receive::{ReceiveBuffer, ReceiveMemory};
+pub use rouse::{AdapterPage, RouseFiles, Rouser};
 pub use wake::{Sleeper, Waker, Woken, wake_descriptor, wake_descriptors};

@@ -22,6 +22,11 @@ pub struct Files {
 }
 
 impl Files {
+    /// Both, in their order.
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.from_adapter.as_fd(), self.from_client.as_fd()]
+    }
+
     /// Descriptors of the same two files.
     pub fn try_clone(&self) -> std::io::Result<Self> {
         Ok(Self {

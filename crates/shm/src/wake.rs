@@ -2,14 +2,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use cellgate_core::ring::layout::{PAGE_LEN, attachment};
-use cellgate_core::ring::{AttachmentGeometry, Wake};
+use cellgate_core::ring::layout::{PAGE_LEN, adapter, attachment};
+use cellgate_core::ring::{AttachmentGeometry, FileKind, Header, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::ShmError;
 use crate::map::{Access, Map};
-use crate::memfd::{FROM_CLIENT, Files, Length, verify};
+use crate::memfd::{FROM_CLIENT, Files, Length, open_theirs, verify};
 
 /// Makes an eventfd whose writes never wait. It is for one process: flags and count of an eventfd
 /// belong to all who hold it, and whoever does can make the others' writes wait for ever.
@@ -17,7 +17,7 @@ pub fn wake_descriptor() -> Result<OwnedFd, ShmError> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(ShmError::system("eventfd"))
 }
 
-/// Makes the two ends of a wake-up: an eventfd for the waker, and for the client a descriptor that
+/// Makes the two ends of a wake-up: an eventfd for the waker, and for the sleeper a descriptor that
 /// becomes readable with each write to it, and through which nobody reaches the eventfd itself.
 pub fn wake_descriptors() -> Result<(OwnedFd, OwnedFd), ShmError> {
     let bell = wake_descriptor()?;
@@ -88,16 +88,20 @@ impl Sleeper {
     }
 }
 
-/// Tells the side that wakes a client when it is to be woken.
+/// Tells when the other party sleeps and is to be woken: a client, or the adapter itself.
 #[derive(Debug)]
 pub struct Waker {
-    /// The first page of the client's file: the word that says whether it sleeps.
+    /// The first page of the sleeper's file: the word that says whether it sleeps.
     words: Map,
+    asleep_at: usize,
     wake: Wake,
 }
 
 impl Waker {
     /// For the client of an attachment.
+    ///
+    /// # Errors
+    /// The file is not its client's, or the kernel refuses.
     pub fn new(files: &Files, geometry: &AttachmentGeometry) -> Result<Self, ShmError> {
         let file = files.from_client.as_fd();
         verify(
@@ -107,14 +111,31 @@ impl Waker {
         )?;
         Ok(Self {
             words: Map::file(file, PAGE_LEN, Access::ReadOnly)?,
+            asleep_at: attachment::ASLEEP,
             wake: Wake::default(),
         })
     }
 
-    /// Whether the client sleeps and is to be woken for this sleep. Call it after what it shall
-    /// see was published; who hears `true` rings the waker's end of [`wake_descriptors`].
-    #[must_use = "the client sleeps until somebody wakes it"]
+    /// For the adapter that has made `page`; none: it never rests.
+    ///
+    /// # Errors
+    /// It is no adapter's page, or the kernel refuses.
+    pub fn of_adapter(page: impl AsFd) -> Result<Option<Self>, ShmError> {
+        let header = FileKind::adapter_header(true);
+        let words = open_theirs(page.as_fd(), PAGE_LEN, PAGE_LEN, header)?;
+        let rests = Header::read(words.words())? == header;
+        Ok(rests.then_some(Self {
+            words,
+            asleep_at: adapter::FIRMWARE_ASLEEP,
+            wake: Wake::default(),
+        }))
+    }
+
+    /// Whether the other party sleeps and is to be woken for this sleep. Call it after what it
+    /// shall see was published; who hears `true` rings the bell.
+    #[inline]
+    #[must_use = "the other party sleeps until somebody wakes it"]
     pub fn is_due(&mut self) -> bool {
-        self.wake.is_due(self.words.words(), attachment::ASLEEP)
+        self.wake.is_due(self.words.words(), self.asleep_at)
     }
 }

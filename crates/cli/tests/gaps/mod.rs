@@ -155,11 +155,7 @@ fn report(gaps_ns: &[u64], max_ns: u64) -> GapReport {
         max_ns,
         total_ns: gaps_ns.iter().sum(),
         histogram,
-        steps: 0,
-        steps_timed: 0,
-        steps_interrupted: 0,
-        step_max_ns: 0,
-        step_histogram: Vec::new(),
+        ..GapReport::default()
     }
 }
 

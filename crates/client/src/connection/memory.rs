@@ -5,7 +5,9 @@ use std::os::fd::OwnedFd;
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::ring::{AttachmentGeometry, ConnectionGeometry};
 use cellgate_core::server::Opened;
-use cellgate_shm::{Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer};
+use cellgate_shm::{
+    Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer, RouseFiles,
+};
 
 use crate::Error;
 
@@ -19,9 +21,17 @@ pub(super) struct Memory {
     pub(super) capability: OwnedFd,
 }
 
-/// The five descriptors of an opened connection.
+/// The seven descriptors of an opened connection.
 pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attached), Error> {
-    let [from_adapter, from_client, events, doorbells, watch] = take(fds)?;
+    let [
+        from_adapter,
+        from_client,
+        events,
+        doorbells,
+        watch,
+        page,
+        bell,
+    ] = take(fds)?;
     let memory = over(opened, from_adapter, from_client)?;
     let geometry = AttachmentGeometry::new(opened.attachment_sizes).map_err(bad)?;
     let files = Files {
@@ -29,7 +39,9 @@ pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attache
         from_client: doorbells,
     };
     let generation = opened.attachment_generation;
-    let attached = Attached::open(opened.attachment, &files, &geometry, generation, watch)?;
+    let rouse = RouseFiles { page, bell };
+    let index = opened.attachment;
+    let attached = Attached::open(index, &files, &geometry, generation, watch, rouse)?;
     Ok((memory, attached))
 }
 

@@ -2,6 +2,7 @@ use cellgate_simd::{Kernel, with_features};
 use serde::{Deserialize, Serialize};
 
 use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, Planted};
+use crate::Time;
 use crate::aal::{Memory, aal34};
 use crate::ring::Words;
 use crate::wire::CellFormat;
@@ -148,6 +149,23 @@ pub trait Board {
     /// there. The caller asked for space first; with space for 256 a PDU of more is the only one.
     #[inline(always)]
     fn crossed(&mut self, _from: PortIndex, _to: PortIndex, _cells: u32) {}
+
+    /// Whether anything waits that a step would take: cells of a port, a command. A board whose
+    /// adapter never rests need not say.
+    fn waits(&self) -> bool {
+        true
+    }
+
+    /// Whether `port` takes no cells now. When it is to be tried again the board tells as its next
+    /// deadline, or ends the rest.
+    fn is_held(&self, _port: PortIndex) -> bool {
+        false
+    }
+
+    /// When the board itself wants a step, whatever comes.
+    fn next_deadline(&self) -> Option<Time> {
+        None
+    }
 
     /// Interrupts the client: wakes it if it sleeps.
     fn interrupt(&mut self, index: AttachmentIndex);

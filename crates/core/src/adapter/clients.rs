@@ -52,6 +52,8 @@ pub(super) struct Clients<A> {
     look_at: Option<Time>,
     /// Whose doorbells are looked at next, among `present`.
     turn: usize,
+    /// Doorbells ever answered.
+    answered: u64,
 }
 
 impl<A: Attachment> Clients<A> {
@@ -62,7 +64,13 @@ impl<A: Attachment> Clients<A> {
             present: Vec::with_capacity(attachments.into()),
             look_at: None,
             turn: 0,
+            answered: 0,
         }
+    }
+
+    /// Doorbells ever answered.
+    pub(super) const fn answered(&self) -> u64 {
+        self.answered
     }
 
     fn client(&mut self, index: AttachmentIndex) -> Option<&mut Client<A>> {
@@ -211,6 +219,17 @@ impl<A: Attachment> Clients<A> {
         }
     }
 
+    /// Whether any client has rung a doorbell that was not answered. Looks at all of them.
+    pub(super) fn has_doorbells<B: Board<Attachment = A>>(&self, board: &B) -> bool {
+        let looks = match board.planted(Planted::RestLooksAtSixteen) {
+            true => LOOKS_PER_STEP,
+            false => self.present.len(),
+        };
+        let clients = self.present.iter().take(looks);
+        let mut clients = clients.filter_map(|slot| self.slots.get(usize::from(*slot))?.as_ref());
+        clients.any(|client| client.doorbells.has_any(client.memory.from_client()))
+    }
+
     /// When [`Clients::expire`] will have something to do.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.look_at
@@ -255,6 +274,7 @@ impl<A: Attachment> Clients<A> {
                 }
                 ring(AttachmentIndex(slot), bell);
             }
+            self.answered += u64::from(waiting.min(left));
             left -= waiting.min(left);
             if left == 0 {
                 break;

@@ -66,6 +66,12 @@ impl Loopbacks {
         self.out.is_empty()
     }
 
+    /// Whether a loopback cell waits to leave `port`.
+    pub(super) fn wait_for(&self, port: PortIndex) -> bool {
+        let waits = |out: &Out| out.left.is_none() && out.route.port == port;
+        self.out.iter().any(waits)
+    }
+
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Time> {
         self.out.iter().map(|out| out.deadline)
     }

@@ -7,6 +7,12 @@ planted! {
     /// prove that the tests would notice them. Boards of products never do, and the compiler
     /// removes the switches.
     pub enum Planted {
+        /// Whoever rests has looked at the doorbells of sixteen clients.
+        RestLooksAtSixteen,
+        /// Whoever rests forgets the last port.
+        RestForgetsAPort,
+        /// Whoever rests forgets answers to OAM cells.
+        RestForgetsReplies,
         /// The GFC is taken for a part of the address.
         GfcInAddress,
         /// A VC of port 0 takes cells of its address from ports where nobody receives them.

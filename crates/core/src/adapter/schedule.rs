@@ -4,6 +4,7 @@ mod held;
 mod line;
 mod list;
 mod robin;
+mod tolerances;
 mod wheel;
 
 use serde::{Deserialize, Serialize};
@@ -193,7 +194,7 @@ impl Schedule {
         };
         entry.line = line;
         entry.pace = class.pace(Shaper::new);
-        line_state.reserve(entry.guaranteed());
+        line_state.reserve(entry);
     }
 
     /// Changes the class of `vc`. Cells that have left at a rate stay paid for; it keeps its cells
@@ -204,7 +205,7 @@ impl Schedule {
         };
         let entry = &entries[usize::from(vc.0)];
         let active = entry.place != Place::Idle;
-        let before = entry.guaranteed();
+        line.release(entry);
         line.remove(entries, vc);
         let entry = &mut entries[usize::from(vc.0)];
         let shaper = entry.shaper().copied();
@@ -219,8 +220,7 @@ impl Schedule {
                 shaper
             }
         });
-        line.release(before);
-        line.reserve(entry.guaranteed());
+        line.reserve(entry);
         if active {
             line.insert(entries, now, vc);
         }
@@ -233,7 +233,7 @@ impl Schedule {
         };
         line.remove(entries, vc);
         let entry = &mut entries[usize::from(vc.0)];
-        line.release(entry.guaranteed());
+        line.release(entry);
         *entry = Entry::CLOSED;
     }
 
@@ -316,6 +316,24 @@ impl Schedule {
         self.lines
             .get(usize::from(line.0))?
             .next_deadline(&self.entries)
+    }
+
+    /// When whoever has just asked [`Self::grant`] in vain is to ask again: not before something is
+    /// due, and no sooner than a quarter of the least CDVT on the line, or 128 of its slots, have
+    /// passed. The line makes 256 slots good, and who asks late by another quarter of the CDVT
+    /// leaves half of it for what other VCs delay. None while nobody has cells to send.
+    pub fn rest_until(&self, now: Time, line: PortIndex) -> Option<Time> {
+        let due = self.next_deadline(line)?;
+        let patience_ns = self.lines.get(usize::from(line.0))?.patience_ns();
+        Some(match due <= now {
+            true => due,
+            false => due.max(now.plus_ns(patience_ns)),
+        })
+    }
+
+    /// The least CDVT of VCs with a rate, rounded down by an eighth at most.
+    pub fn least_cdvt_ns(&self) -> Option<u64> {
+        self.lines.iter().filter_map(Line::least_cdvt_ns).min()
     }
 
     /// Cells/s of all guaranteed VCs open on `line`.

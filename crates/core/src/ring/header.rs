@@ -3,7 +3,7 @@ use super::Words;
 /// The first word of every file: `cellgate` in ASCII, read as little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"cellgate");
 /// The version of these byte maps.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Octets of the header.
 pub const HEADER_LEN: usize = 24 + 8 * GEOMETRY_WORDS;
 /// Words of geometry in the header.
@@ -27,6 +27,20 @@ pub enum FileKind {
     PortFromReceiver = 6,
     /// A server's counters.
     Counters = 7,
+    /// An adapter's page: whether its firmware sleeps.
+    Adapter = 8,
+}
+
+impl FileKind {
+    /// The header of an adapter's page. Of one whose firmware never sleeps the first word of
+    /// geometry is 0: nobody has to look whether it does.
+    pub const fn adapter_header(rests: bool) -> Header {
+        Header {
+            kind: Self::Adapter,
+            generation: 1,
+            geometry: [rests as u64, 0, 0, 0, 0],
+        }
+    }
 }
 
 /// What a shared file says of itself, for people and tools that look at it. Neither party takes a
@@ -90,6 +104,7 @@ impl Header {
             5 => FileKind::PortFromSender,
             6 => FileKind::PortFromReceiver,
             7 => FileKind::Counters,
+            8 => FileKind::Adapter,
             other => return Err(HeaderError::Kind(other)),
         };
         Ok(Self {

@@ -77,6 +77,14 @@ pub mod port {
     pub const CELL_TAIL: usize = LINE_LEN;
 }
 
+/// The words of the one page that an adapter shows to all who may have to wake it.
+pub mod adapter {
+    use super::LINE_LEN;
+
+    /// 0 while the firmware is awake, else the number of its sleep.
+    pub const FIRMWARE_ASLEEP: usize = LINE_LEN;
+}
+
 /// The counters that a server shows: one record for each connection, from [`SLOTS`] on.
 pub mod counters {
     use super::LINE_LEN;

@@ -269,6 +269,13 @@ impl<Q: Queue> Consumer<Q> {
         self.available_seen()
     }
 
+    /// Whether any slot is filled, as the producer says now; a head that cannot be fills none.
+    #[inline]
+    pub fn has_any<W: Words>(&self, peer: &W) -> bool {
+        let filled = peer.load(Q::HEAD).wrapping_sub(self.tail);
+        self.available_seen() > 0 || (1..=u64::from(self.slots())).contains(&filled)
+    }
+
     /// Filled slots; reads the producer's head only if fewer than `wanted` were seen.
     #[inline(always)]
     pub fn available<W: Words>(&mut self, peer: &W, wanted: u32) -> u32 {

@@ -10,7 +10,7 @@ use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -369,7 +369,7 @@ pub enum EndReason {
 pub enum Indication {
     /// This socket's connection has ended.
     Ended(EndReason),
-    /// This socket's connection was opened again after a restart of the adapter; the five
+    /// This socket's connection was opened again after a restart of the adapter; the seven
     /// descriptors of [`Confirm::Opened`] come along. What waited in the old memory is lost. A new
     /// server tells it once more, in case that the one before could not: who has these files
     /// already has heard it.

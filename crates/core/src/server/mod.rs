@@ -70,7 +70,7 @@ pub use seam::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
 };
 pub use settings::{
-    AdapterSection, AdmissionSection, ServerSection, Settings, UserQuota, UserSettings,
+    AdapterSection, AdmissionSection, Idle, ServerSection, Settings, UserQuota, UserSettings,
 };
 pub use share::{Claim, divide};
 pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};

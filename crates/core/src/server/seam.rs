@@ -186,7 +186,7 @@ pub enum AdapterRefusal {
 pub enum Enclosed {
     /// None.
     Nothing,
-    /// The two files of a VC, then the two files and the wake-up of its attachment.
+    /// The two files of a VC, then the two files of its attachment and what wakes either side.
     Connection {
         /// The VC.
         vc: VcId,
@@ -212,6 +212,8 @@ pub(super) const CONNECTION: &[&str] = &[
     "the attachment's file that the adapter writes",
     "the attachment's file that the application writes",
     "what becomes readable when the adapter wakes the application",
+    "the adapter's page, which says whether it rests",
+    "the eventfd by which the application wakes the adapter",
 ];
 pub(super) const COUNTERS: &[&str] = &["the file of the counters"];
 

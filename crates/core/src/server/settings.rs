@@ -81,6 +81,40 @@ impl Default for ServerSection {
     }
 }
 
+/// What the firmware thread does while there is nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Idle {
+    /// It looks on, and takes a CPU.
+    Spin,
+    /// It rests, and is up again before anything is due.
+    #[default]
+    Adaptive,
+    /// It rests whenever nothing waits, and is late by a wake-up for what is due.
+    Sleep,
+}
+
+impl Idle {
+    /// The most that an adapter that rests allows a wake-up to take, in nanoseconds: contracts of
+    /// the usual CDVT, 1 ms, always let it rest. What takes longer is a gap.
+    pub const LATE_NS_MAX: u64 = 250_000;
+
+    /// Whether it ever rests.
+    pub const fn rests(self) -> bool {
+        !matches!(self, Self::Spin)
+    }
+}
+
+impl core::fmt::Display for Idle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Spin => "spin",
+            Self::Adaptive => "adaptive",
+            Self::Sleep => "sleep",
+        })
+    }
+}
+
 /// The adapter's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -104,8 +138,10 @@ pub struct AdapterSection {
     pub cpu: Option<usize>,
     /// Its nice value.
     pub nice: i32,
-    /// Give the CPU away after every idle step; none: only where there is one CPU.
-    pub yield_when_idle: Option<bool>,
+    /// What the firmware thread does while there is nothing to do.
+    pub idle: Idle,
+    /// How long it goes on looking before it rests, in nanoseconds; none: as long as has paid.
+    pub linger_ns: Option<u64>,
     /// Keep its memory in place.
     pub lock_memory: bool,
     /// The longest stall that must not cost a conforming sender anything, in nanoseconds.
@@ -132,7 +168,8 @@ impl Default for AdapterSection {
             pin: true,
             cpu: None,
             nice: -20,
-            yield_when_idle: None,
+            idle: Idle::default(),
+            linger_ns: None,
             lock_memory: true,
             gap_max_ns: 30_000_000,
             clump_cells: 29,

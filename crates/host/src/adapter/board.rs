@@ -1,4 +1,4 @@
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -10,6 +10,7 @@ use cellgate_core::adapter::{
 use cellgate_core::wire::CellFormat;
 
 use super::memory::{HostAttachment, HostRegion};
+use super::sources::Sources;
 use super::wake::ring;
 use super::wakers::{Call, FirmwareCpu};
 use crate::link::{PortFaults, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
@@ -59,6 +60,17 @@ pub(super) enum PortEnd {
     DeadLine(u64, Arc<QueueCounters>),
 }
 
+impl PortEnd {
+    /// The socket of a pseudowire.
+    pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Receive(ReceiveEnd::Udp(receiver, _), _) => Some(receiver.socket()),
+            Self::Transmit(TransmitEnd::Udp(sender, _), _) => Some(sender.socket()),
+            _ => None,
+        }
+    }
+}
+
 /// The end of a [`HostCommand`], with all that the firmware thread has given up: the service
 /// thread frees it.
 #[expect(
@@ -91,6 +103,8 @@ pub(super) struct StepWork {
     pub(super) cells: usize,
     /// Commands taken and interrupts made.
     pub(super) others: usize,
+    /// Cells were received, or a command taken.
+    pub(super) came: bool,
 }
 
 impl StepWork {
@@ -136,6 +150,39 @@ impl BoardPort {
             PortEnd::Transmit(sender, _) => Some(sender),
             _ => None,
         }
+    }
+
+    /// Whether cells wait that a step at `now` would take.
+    fn waits(&self, now: Time) -> bool {
+        let Some(PortEnd::Receive(receiver, _)) = &self.receive else {
+            return false;
+        };
+        let here = receiver.waiting() > 0 || !receiver.is_drained();
+        match &self.faults {
+            None => here,
+            Some(faults) => {
+                faults.line.pending() > 0 || here && faults.line.held_until(now).is_none()
+            }
+        }
+    }
+
+    /// Whether nothing can be transmitted at `now`.
+    fn is_held(&self, now: Time) -> bool {
+        let held = |since| now.since_ns(since) < HostBoard::HOLD_MAX_NS;
+        self.full_since.is_some_and(held)
+    }
+
+    /// When the port wants a step at the latest: its line is held, a datagram waits, or its reader,
+    /// who wakes nobody, may have made room.
+    fn next_deadline(&self, now: Time) -> Option<Time> {
+        let line = self.faults.as_ref();
+        let line = line.and_then(|faults| faults.line.held_until(now));
+        let sender = match &self.transmit {
+            PortEnd::Transmit(sender, _) => sender.next_deadline(),
+            _ => None,
+        };
+        let room = self.is_held(now).then(|| now.plus_ns(HostBoard::ROOM_NS));
+        line.into_iter().chain(sender).chain(room).min()
     }
 
     /// Shows the counters of both ends to other threads.
@@ -204,6 +251,9 @@ impl HostBoard {
     /// is a dead line, and a line drops.
     const HOLD_MAX_NS: u64 = 100_000_000;
 
+    /// How soon a full transmit queue is looked at again in a rest.
+    const ROOM_NS: u64 = 100_000;
+
     /// Steps from one look at the ports' counters to the next.
     const PUBLISH_EVERY: u32 = 256;
     /// The same where steps are far apart, because others have the CPU.
@@ -262,7 +312,9 @@ impl HostBoard {
     pub(super) fn end(&mut self) -> StepWork {
         self.wake_due();
         for port in &mut self.ports[..self.connected] {
-            if let Some(sender) = port.sender() {
+            // Where both ends are here, this very step has received what was sent.
+            let is_here = port.leads_to.is_some();
+            if let Some(sender) = port.sender().filter(|_| !is_here) {
                 sender.end_step(self.now);
             }
         }
@@ -270,22 +322,66 @@ impl HostBoard {
         self.shows = self.steps.is_multiple_of(Self::PUBLISH_EVERY)
             || self.now.since_ns(self.shown) >= Self::PUBLISH_EVERY_NS;
         if self.shows {
-            self.shown = self.now;
             self.cpu.note();
-            for port in &mut self.ports {
-                port.publish(self.now);
-            }
+            self.publish();
         }
         self.work
+    }
+
+    fn publish(&mut self) {
+        self.shown = self.now;
+        for port in &mut self.ports {
+            port.publish(self.now);
+        }
     }
 
     /// Shows other threads the cells of no VC, as often as the ports' counters.
     #[inline(always)]
     pub(super) fn show_strays(&self, of: impl Fn(PortIndex) -> Option<PortStats>) {
         if self.shows {
-            for (at, port) in self.ports.iter().enumerate() {
-                port.strays
-                    .publish(of(PortIndex(at as u8)).unwrap_or_default());
+            self.publish_strays(of);
+        }
+    }
+
+    fn publish_strays(&self, of: impl Fn(PortIndex) -> Option<PortStats>) {
+        for (at, port) in self.ports.iter().enumerate() {
+            port.strays
+                .publish(of(PortIndex(at as u8)).unwrap_or_default());
+        }
+    }
+
+    /// Shows all counters before a rest.
+    pub(super) fn show(&mut self, of: impl Fn(PortIndex) -> Option<PortStats>) {
+        self.publish();
+        self.publish_strays(of);
+    }
+
+    /// Looks at every port once more before a rest.
+    pub(super) fn look(&mut self) {
+        for port in &mut self.ports[..self.connected] {
+            if let Some(receiver) = port.receiver() {
+                receiver.look_again();
+            }
+        }
+    }
+
+    /// Has sockets that took nothing end the rest when they take more.
+    pub(super) fn await_room(&self, sources: &Sources) {
+        for port in &self.ports[..self.connected] {
+            if let PortEnd::Transmit(sender, _) = &port.transmit
+                && let Some(socket) = sender.full_socket()
+            {
+                sources.await_room(socket);
+            }
+        }
+    }
+
+    /// A rest was over at `now`.
+    pub(super) fn resume(&mut self, now: Time) {
+        self.now = now;
+        for port in &mut self.ports[..self.connected] {
+            if let Some(receiver) = port.receiver() {
+                receiver.resume();
             }
         }
     }
@@ -416,6 +512,7 @@ impl Board for HostBoard {
             Some(faults) => faults.receive(self.now, receiver, fifo),
         };
         self.work.cells += cells;
+        self.work.came |= cells > 0;
         cells
     }
 
@@ -487,6 +584,22 @@ impl Board for HostBoard {
         }
     }
 
+    fn waits(&self) -> bool {
+        let posted = self.posted.load(Ordering::Acquire) != self.taken;
+        let mut ports = self.ports[..self.connected].iter();
+        posted || ports.any(|port| port.waits(self.now))
+    }
+
+    fn is_held(&self, port: PortIndex) -> bool {
+        let port = self.ports.get(usize::from(port.0));
+        port.is_some_and(|port| port.is_held(self.now))
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let ports = self.ports[..self.connected].iter();
+        ports.filter_map(|port| port.next_deadline(self.now)).min()
+    }
+
     #[inline]
     fn interrupt(&mut self, index: AttachmentIndex) {
         self.work.others += 1;
@@ -505,6 +618,7 @@ impl Board for HostBoard {
         let command = self.commands.try_recv().ok()?;
         self.taken += 1;
         self.work.others += 1;
+        self.work.came = true;
         match command {
             HostCommand::Adapter(command) => {
                 if let Command::Detach { ticket, index } = command {
@@ -599,7 +713,7 @@ mod tests {
 
     fn transmit_into(board: &mut HostBoard, from: u8, files: &Files) {
         let sender = CellSender::open(files, &geometry(), 1).unwrap();
-        let end = PortEnd::Transmit(TransmitEnd::Memory(sender), Arc::default());
+        let end = PortEnd::Transmit(TransmitEnd::Memory(sender, None), Arc::default());
         board.connect(0, PortIndex(from), [None, Some(end)]);
     }
 

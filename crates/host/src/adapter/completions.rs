@@ -3,11 +3,11 @@ use std::sync::Arc;
 use cellgate_core::adapter::{AttachmentIndex, Completion, Outcome, Refusal, VcId, VcIndex};
 use rustix::net::{Shutdown, shutdown};
 
-use super::board::HostCompletion;
+use super::board::{HostCompletion, PortEnd};
 use super::memory::{HostAttachment, HostRegion};
 use super::records::{
     Asker, AttachmentRecord, Chore, ConnectionId, Enclosed, EndRecord, KeptAttachment, Pending,
-    VcMemory, VcRecord,
+    PortReply, VcMemory, VcRecord,
 };
 use super::service::Service;
 use crate::control::{Answer, ControlError};
@@ -30,6 +30,10 @@ impl Service {
                 }
             }
             HostCompletion::Port { ticket, former } => {
+                // No longer waited for, then closed.
+                for socket in former.iter().flatten().filter_map(PortEnd::socket) {
+                    self.channels.sources.forget(socket);
+                }
                 drop(former);
                 if let Some(pending) = self.settle(ticket) {
                     self.conclude(pending, Ok(Outcome::Done));
@@ -136,6 +140,8 @@ impl Service {
             files_generation,
             files,
             watch,
+            bell,
+            rouse,
             charge,
         } = pending
         else {
@@ -151,10 +157,12 @@ impl Service {
                 files_generation,
                 files: Arc::clone(&files),
                 watch: Arc::clone(&watch),
+                rouse: Arc::clone(&rouse),
                 descriptors: Vec::new(),
                 record: None,
             }),
             leaving: false,
+            _bell: bell,
             _charge: charge,
         };
         self.attachments.insert(attachment, record);
@@ -163,7 +171,8 @@ impl Service {
             sizes,
             files_generation,
         };
-        self.reply(asker, Ok(answer), Enclosed::Three(files, watch));
+        let enclosed = Enclosed::Attachment(files, watch, rouse, Vec::new());
+        self.reply(asker, Ok(answer), enclosed);
         self.forget_if_alone(asker.connection);
     }
 
@@ -172,7 +181,8 @@ impl Service {
             asker,
             port,
             transmit,
-            end,
+            mut end,
+            bell,
             reply,
         } = pending
         else {
@@ -183,15 +193,25 @@ impl Service {
                 true => &mut record.transmit,
                 false => &mut record.receive,
             };
+            end.bell = bell;
             *place = end;
         }
         match reply {
-            Some((sizes, files_generation, files)) => {
+            Some(PortReply {
+                sizes,
+                files_generation,
+                files,
+                rouse,
+            }) => {
                 let answer = Answer::Port {
                     sizes,
                     files_generation,
                 };
-                self.reply(asker, Ok(answer), Enclosed::Two(files));
+                let enclosed = match rouse {
+                    Some(rouse) => Enclosed::Port(files, rouse),
+                    None => Enclosed::Two(files),
+                };
+                self.reply(asker, Ok(answer), enclosed);
             }
             None => self.reply(asker, Ok(Answer::Done), Enclosed::Nothing),
         }

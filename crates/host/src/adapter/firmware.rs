@@ -4,39 +4,54 @@ use cellgate_core::adapter::Adapter;
 
 use super::board::HostBoard;
 use super::memory::{HostAttachment, HostRegion};
+use super::rest::Rester;
 use crate::clock::MonotonicClock;
 use crate::gap::{GapDetector, Gaps};
 
 /// The firmware of one adapter with its board.
 pub(super) type Firmware = (Adapter<HostRegion, HostAttachment>, HostBoard);
 
-/// Runs the firmware until `stop`. It allocates nothing, waits for nothing, and makes no system
-/// call but writes to eventfds of this process alone, those of pseudowires, the clock's if the
-/// kernel has no vDSO for it, and, with `yields`, giving the CPU away after an idle step.
+/// Runs the firmware until `stop`. It allocates nothing, waits for nothing but in a rest, and makes
+/// no system call but writes to eventfds of this process alone, those of pseudowires, the clock's if
+/// the kernel has no vDSO for it, those of a rest ([`Rester`]), and, with `yields`, giving the CPU
+/// away after an idle step.
 ///
 /// What it ran comes back, so that its memory is freed by another thread.
-pub(super) fn run(firmware: Firmware, gaps: &Gaps, stop: &AtomicBool, yields: bool) -> Firmware {
-    let (mut adapter, mut board) = firmware;
+pub(super) fn run(
+    mut firmware: Firmware,
+    gaps: &Gaps,
+    stop: &AtomicBool,
+    yields: bool,
+    mut rester: Option<Rester>,
+) -> Firmware {
     #[cfg(test)]
     let _watched = crate::sys::allocations::watch_this_thread();
     let mut detector = GapDetector::new(gaps);
     while !stop.load(Ordering::Relaxed) {
+        let (adapter, board) = &mut firmware;
         // First the heads, then the clock: whatever the step takes arrived before `now`.
         board.poll();
         let now = MonotonicClock.now();
         detector.observe(now);
         board.begin(now);
-        adapter.step(now, &mut board);
+        let answered = adapter.doorbells_answered();
+        adapter.step(now, board);
         let work = board.end();
         board.show_strays(|port| adapter.port_stats(port));
         if detector.wants_time(work.cells) {
             detector.step_took(MonotonicClock.now().since_ns(now));
         }
-        if yields && work.is_idle() {
-            std::thread::yield_now();
+        let rang = adapter.doorbells_answered() != answered;
+        match &mut rester {
+            Some(rester) => {
+                let came = work.came || rang;
+                rester.after_step(now, came, &mut firmware, &mut detector, &gaps.rests);
+            }
+            None if yields && work.is_idle() && !rang => std::thread::yield_now(),
+            None => {}
         }
     }
-    (adapter, board)
+    firmware
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! The adapter as a process of its own (or a thread, where a test wants one): a firmware thread
-//! that spins, and a service thread that talks to clients.
+//! that does the work, and a service thread that talks to clients.
 //!
 //! ```text
 //!  control sockets         service thread                 firmware thread
@@ -8,11 +8,12 @@
 //!                                                        ports, event queues, doorbells:
 //! clients, senders <------------ shared memory --------> nothing of it passes the service thread
 //! clients <-- their eventfds -- a thread for each user <-- its bell
+//! clients, senders -- eventfds of theirs, sockets --------> one epoll, while it rests
 //! ```
 //!
-//! The firmware thread never allocates, never waits, and makes no system call but writes to
-//! eventfds that only threads of this process wait at and, for ports with a pseudowire, `recvmmsg`
-//! and `sendmsg` that do not wait ([`udp`](crate::link::udp) says when). Memory is made, populated
+//! The firmware thread never allocates, waits only while it rests (`rest`), and makes no other
+//! system call but writes to eventfds that only threads of this process wait at and, for ports with
+//! a pseudowire, `recvmmsg` and `sendmsg` that do not wait ([`udp`](crate::link::udp) says when). Memory is made, populated
 //! and freed by the service thread, sockets are opened and closed by it; what came from others is
 //! closed by threads that nobody waits for (`given`).
 
@@ -23,20 +24,23 @@ mod memory;
 mod process;
 mod records;
 mod requests;
+mod rest;
 mod service;
+mod sources;
 mod start;
 mod take_up;
 pub(crate) mod wake;
-mod wakers;
+pub(crate) mod wakers;
 mod wires;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cellgate_core::adapter::{Config, Refusal};
 use serde::{Deserialize, Serialize};
 
 use crate::gap::Gaps;
-use crate::sys::SchedulingRequest;
+use crate::sys::{SchedulingRequest, WakeUp};
 
 pub(crate) use process::allow_descriptors;
 pub use process::{AdapterProcess, AdapterThread, run_as_child};
@@ -61,6 +65,10 @@ pub struct AdapterOptions {
     /// Where else control connections are taken on: a Unix socket of this path, for its user only.
     /// Without, the adapter ends with its last control connection.
     pub listen: Option<PathBuf>,
+    /// What wake-ups take, by CPU, where that is known: it is not measured again there.
+    pub wake_ups: BTreeMap<usize, WakeUp>,
+    /// How much more than measured a wake-up may take, in percent.
+    pub headroom_percent: u32,
 }
 
 impl AdapterOptions {
@@ -74,6 +82,8 @@ impl AdapterOptions {
             gap_threshold_ns: Gaps::THRESHOLD_NS_DEFAULT,
             die_with_parent: true,
             listen: None,
+            wake_ups: BTreeMap::new(),
+            headroom_percent: 25,
         }
     }
 }

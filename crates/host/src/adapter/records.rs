@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, PortStats, VcId, VcIndex};
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
-use cellgate_shm::Files;
+use cellgate_shm::{Files, RouseFiles};
 use rustix::io::Errno;
 
+use super::sources::Bell;
 use crate::control::{Answer, ControlError, PortReport, ReceiveInto, send};
 use crate::given::Given;
 use crate::link::udp::UdpReport;
@@ -105,6 +106,8 @@ pub(super) struct AttachmentRecord {
     pub(super) kept: Option<KeptAttachment>,
     /// Its removal is on its way. A second one could hit whoever gets the slot next.
     pub(super) leaving: bool,
+    /// Its end of what ends the firmware thread's rest.
+    pub(super) _bell: Bell,
     pub(super) _charge: Arc<Charge>,
 }
 
@@ -116,6 +119,7 @@ pub(super) struct KeptAttachment {
     pub(super) files_generation: u32,
     pub(super) files: Arc<Files>,
     pub(super) watch: Arc<OwnedFd>,
+    pub(super) rouse: Arc<RouseFiles>,
     /// Its owner's end of a socket, or whatever else it wants kept.
     pub(super) descriptors: Vec<Arc<Given>>,
     /// Its owner's own words about them.
@@ -127,6 +131,8 @@ pub(super) struct KeptAttachment {
 pub(super) struct EndRecord {
     pub(super) taken_by: Option<ConnectionId>,
     pub(super) counters: Arc<QueueCounters>,
+    /// Of who sends into it.
+    pub(super) bell: Option<Bell>,
 }
 
 /// A port as the service thread knows it.
@@ -173,6 +179,14 @@ impl PortRecord {
     }
 }
 
+/// An end of a port that somebody gets: its size and files, and what wakes the adapter.
+pub(super) struct PortReply {
+    pub(super) sizes: PortSizes,
+    pub(super) files_generation: u32,
+    pub(super) files: Arc<Files>,
+    pub(super) rouse: Option<Arc<RouseFiles>>,
+}
+
 /// A command on its way, and what its completion needs.
 #[expect(
     clippy::large_enum_variant,
@@ -186,6 +200,8 @@ pub(super) enum Pending {
         files_generation: u32,
         files: Arc<Files>,
         watch: Arc<OwnedFd>,
+        bell: Bell,
+        rouse: Arc<RouseFiles>,
         charge: Arc<Charge>,
     },
     Detach {
@@ -233,8 +249,10 @@ pub(super) enum Pending {
         port: PortIndex,
         transmit: bool,
         end: EndRecord,
-        /// For an end that the asker gets: its size and files.
-        reply: Option<(PortSizes, u32, Arc<Files>)>,
+        /// What ends the firmware thread's rest for whoever sends into it.
+        bell: Option<Bell>,
+        /// For an end that the asker gets.
+        reply: Option<PortReply>,
     },
     /// A port has got a pseudowire.
     Pseudowire {
@@ -295,10 +313,11 @@ pub(super) enum Enclosed {
     One(Arc<OwnedFd>),
     /// The two files of somebody's memory: written by the adapter, written by the client.
     Two(Arc<Files>),
-    /// The same, and what becomes readable when the adapter wakes the client.
-    Three(Arc<Files>, Arc<OwnedFd>),
-    /// The same, and what was kept with them.
-    Kept(Arc<Files>, Arc<OwnedFd>, Vec<Arc<Given>>),
+    /// The same, and what wakes the adapter.
+    Port(Arc<Files>, Arc<RouseFiles>),
+    /// The two files, what becomes readable when the adapter wakes the client, what wakes the
+    /// adapter, and what was kept with them.
+    Attachment(Arc<Files>, Arc<OwnedFd>, Arc<RouseFiles>, Vec<Arc<Given>>),
 }
 
 impl Enclosed {
@@ -307,21 +326,14 @@ impl Enclosed {
         match self {
             Self::Nothing => Vec::new(),
             Self::One(fd) => vec![fd.as_fd()],
-            Self::Two(files) => vec![files.from_adapter.as_fd(), files.from_client.as_fd()],
-            Self::Three(files, fd) => vec![
-                files.from_adapter.as_fd(),
-                files.from_client.as_fd(),
-                fd.as_fd(),
-            ],
-            Self::Kept(files, fd, kept) => {
-                let own = [
-                    files.from_adapter.as_fd(),
-                    files.from_client.as_fd(),
-                    fd.as_fd(),
-                ];
-                own.into_iter()
-                    .chain(kept.iter().map(|kept| kept.as_fd()))
-                    .collect()
+            Self::Two(files) => files.fds().to_vec(),
+            Self::Port(files, rouse) => [files.fds(), rouse.fds()].concat(),
+            Self::Attachment(files, fd, rouse, kept) => {
+                let mut fds = files.fds().to_vec();
+                fds.push(fd.as_fd());
+                fds.extend(rouse.fds());
+                fds.extend(kept.iter().map(|kept| kept.as_fd()));
+                fds
             }
         }
     }

@@ -11,22 +11,23 @@ use cellgate_core::ring::{
 };
 use cellgate_core::server::LOOPBACKS_PER_USER;
 use cellgate_core::wire::{OamFlow, VpiVci};
-use cellgate_shm::{Files, ReceiveBuffer, is_same_file};
+use cellgate_shm::{Files, ReceiveBuffer, ShmError, Waker, is_same_file};
 
 use super::board::{HostCommand, PortEnd};
 use super::memory::{
     HostRegion, PrivateMemory, make_attachment, make_receive_port, make_region, make_transmit_port,
 };
 use super::records::{
-    Asker, ConnectionId, Enclosed, EndRecord, Pending, PortRecord, VcMemory, VcRecord,
+    Asker, ConnectionId, Enclosed, EndRecord, Pending, PortRecord, PortReply, VcMemory, VcRecord,
 };
 use super::service::{CONNECTIONS_MAX, Service};
+use super::sources::Source;
 use crate::control::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PORTS_MAX, RECORD_MAX, ReceiveInto,
     VERSION, pair,
 };
 use crate::given::Given;
-use crate::link::{CellSender, ReceiveEnd, TransmitEnd};
+use crate::link::{CellSender, ReceiveEnd, Rousing, TransmitEnd};
 
 /// Loopback cells that one connection may await: its other requests go on meanwhile.
 const LOOPBACKS_MAX: usize = 8;
@@ -197,8 +198,12 @@ impl Service {
         let charge = self.budget.charge(octets as u64)?;
         let files_generation = self.generation();
         let made = make_attachment(&geometry, files_generation)?;
-        let bell = self.wakers.client(user, made.bell, made.asleep);
-        let bell = bell.map_err(|error| ControlError::Kernel(error.to_string()))?;
+        let call = self.wakers.client(user, made.bell, made.asleep);
+        let call = call.map_err(kernel)?;
+        let (bell, rouse) = self.channels.sources.client().map_err(kernel)?;
+        if let Some(place) = bell.place() {
+            self.gaps.rests.begin_client(place);
+        }
         let pending = Pending::Attach {
             asker,
             keep,
@@ -206,13 +211,15 @@ impl Service {
             files_generation,
             files: made.files,
             watch: made.watch,
+            bell,
+            rouse: Arc::new(rouse),
             charge,
         };
         let attachment = made.attachment;
         self.post(pending, |ticket| HostCommand::Attach {
             ticket,
             attachment,
-            bell,
+            bell: call,
         });
         Ok(())
     }
@@ -446,12 +453,19 @@ impl Service {
         let counters = Arc::clone(&end.counters);
         // Taken from now on, so that two requests in a row do not both get it.
         self.ports[usize::from(port.0)].receive.taken_by = Some(asker.connection);
-        let reply = Some((geometry.sizes(), generation, files));
+        let (bell, rouse) = self.channels.sources.bell(Source::Link).map_err(kernel)?;
+        let reply = Some(PortReply {
+            sizes: geometry.sizes(),
+            files_generation: generation,
+            files,
+            rouse: Some(Arc::new(rouse)),
+        });
         let pending = Pending::Port {
             asker,
             port,
             transmit: false,
             end,
+            bell: Some(bell),
             reply,
         };
         self.post(pending, |ticket| HostCommand::Port {
@@ -469,8 +483,13 @@ impl Service {
         let geometry = self.port_geometry(port, true)?;
         let generation = self.generation();
         let (sender, files) = make_transmit_port(&geometry, generation)?;
-        let reply = Some((geometry.sizes(), generation, files));
-        self.transmit_into(asker, port, sender, reply);
+        let reply = Some(PortReply {
+            sizes: geometry.sizes(),
+            files_generation: generation,
+            files,
+            rouse: None,
+        });
+        self.transmit_into(asker, port, (sender, None), reply);
         Ok(())
     }
 
@@ -489,18 +508,26 @@ impl Service {
         }
         let geometry = PortGeometry::new(sizes)
             .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
-        let [from_adapter, from_client] = <[Given; 2]>::try_from(fds)
-            .map_err(|_| ControlError::BadDescriptor("two are needed".to_owned()))?
+        let [from_adapter, from_client, page, bell] = <[Given; 4]>::try_from(fds)
+            .map_err(|_| ControlError::BadDescriptor("four are needed".to_owned()))?
             .map(Given::into_inner);
         let files = Files {
             from_adapter,
             from_client,
         };
         let sender = CellSender::open(&files, &geometry, generation);
+        let is_own = self.channels.sources.is_page(&page);
+        let asleep = Waker::of_adapter(&page);
         // They may have been no memory files at all.
-        drop([files.from_adapter, files.from_client].map(Given::from));
-        let sender = sender.map_err(|error| ControlError::BadDescriptor(error.to_string()))?;
-        self.transmit_into(asker, port, sender, None);
+        drop([files.from_adapter, files.from_client, page].map(Given::from));
+        let bell = Given::from(bell);
+        let bad = |error: ShmError| ControlError::BadDescriptor(error.to_string());
+        let (sender, asleep) = (sender.map_err(bad)?, asleep.map_err(bad)?);
+        // A write to what somebody has given may take its time: a thread for that user does it.
+        let others = asleep.filter(|_| !is_own);
+        let call = others.map(|asleep| self.wakers.adapter(asker.connection, bell, asleep));
+        let call = call.transpose().map_err(kernel)?;
+        self.transmit_into(asker, port, (sender, call.map(Rousing::new)), None);
         Ok(())
     }
 
@@ -508,8 +535,8 @@ impl Service {
         &mut self,
         asker: Asker,
         port: PortIndex,
-        sender: CellSender,
-        reply: Option<(PortSizes, u32, Arc<Files>)>,
+        (sender, rousing): (CellSender, Option<Rousing>),
+        reply: Option<PortReply>,
     ) {
         let end = EndRecord {
             taken_by: Some(asker.connection),
@@ -522,6 +549,7 @@ impl Service {
             port,
             transmit: true,
             end,
+            bell: None,
             reply,
         };
         self.post(pending, |ticket| HostCommand::Port {
@@ -529,7 +557,10 @@ impl Service {
             port,
             ends: [
                 None,
-                Some(PortEnd::Transmit(TransmitEnd::Memory(sender), counters)),
+                Some(PortEnd::Transmit(
+                    TransmitEnd::Memory(sender, rousing),
+                    counters,
+                )),
             ],
         });
     }
@@ -626,7 +657,7 @@ fn descriptors_of(ask: &Ask) -> RangeInclusive<usize> {
             region: Some(region),
             ..
         } if region.receive_into == ReceiveInto::File => 1..=1,
-        Ask::Join { .. } => 2..=2,
+        Ask::Join { .. } => 4..=4,
         Ask::Reattach { .. } => 0..=1,
         Ask::Keep { .. } => 0..=KEPT_MAX,
         _ => 0..=0,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{AttachmentIndex, VcIndex};
+use cellgate_shm::Rouser;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -17,6 +18,7 @@ use super::records::{
     Asker, AttachmentRecord, Budget, Chore, Connection, ConnectionId, Enclosed, Outgoing, Pending,
     PortRecord, VcRecord,
 };
+use super::sources::{Bell, Sources};
 use super::wake::silence;
 use super::wakers::Wakers;
 use crate::clock::MonotonicClock;
@@ -49,6 +51,12 @@ pub(super) struct ServiceChannels {
     pub(super) completions: Receiver<HostCompletion>,
     /// Rings when a completion was sent or the firmware thread has ended.
     pub(super) wake: Arc<OwnedFd>,
+    /// What ends a rest of the firmware thread.
+    pub(super) sources: Arc<Sources>,
+    /// Ends it for the service thread; none: it never rests.
+    pub(super) rouser: Option<Rouser>,
+    /// The firmware thread's end of that.
+    pub(super) _bell: Bell,
 }
 
 /// The service thread of an adapter: talks to clients, makes and frees their memory, and knows
@@ -66,7 +74,7 @@ pub(super) struct Service {
     pub(super) stopping: bool,
     /// The connection that has taken up last, or that of who started the adapter.
     pub(super) governor: Option<ConnectionId>,
-    channels: ServiceChannels,
+    pub(super) channels: ServiceChannels,
     pub(super) wakers: Wakers,
     pending: BTreeMap<u64, Pending>,
     pub(super) listener: Option<Entrance>,
@@ -336,6 +344,14 @@ impl Service {
         if self.channels.commands.try_send(command(ticket)).is_ok() {
             self.pending.insert(ticket, pending);
             self.channels.posted.fetch_add(1, Ordering::Release);
+            self.rouse();
+        }
+    }
+
+    /// Ends a rest of the firmware thread, for what it shall see now.
+    pub(super) fn rouse(&mut self) {
+        if let Some(rouser) = &mut self.channels.rouser {
+            rouser.rouse();
         }
     }
 

@@ -5,12 +5,14 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
 use cellgate_core::adapter::{Adapter, PortStats, Refusal};
-use cellgate_shm::wake_descriptor;
+use cellgate_shm::{AdapterPage, Rouser, wake_descriptor};
 
 use super::board::{BoardChannels, HostBoard};
 use super::firmware::{self, Firmware};
 use super::records::PortRecord;
+use super::rest::Rester;
 use super::service::{COMMANDS_MAX, Service, ServiceChannels};
+use super::sources::{Source, Sources};
 use super::wake::ring;
 use super::wakers::{FirmwareCpu, Wakers};
 use super::{AdapterError, AdapterOptions};
@@ -35,7 +37,14 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let posted = Arc::new(AtomicU64::new(0));
     let wake = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
     let cpu = Arc::new(FirmwareCpu::unknown());
-    let gaps = Arc::new(Gaps::new(options.gap_threshold_ns));
+    // Clients that come and go on their way included.
+    let clients = usize::from(options.config.attachments) + COMMANDS_MAX;
+    let gaps = Arc::new(Gaps::with_clients(options.gap_threshold_ns, clients));
+    let rests = options.scheduling.idle.rests();
+    let (page, file) = AdapterPage::create(rests).map_err(std::io::Error::other)?;
+    let sources = Sources::new(file, clients)?;
+    let (bell, rouse) = sources.bell(Source::Service)?;
+    let rouser = Rouser::open(rouse).map_err(std::io::Error::other)?;
     let stop = Arc::new(AtomicBool::new(false));
     let ports: Vec<PortRecord> = options
         .config
@@ -63,6 +72,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         &options,
         lines,
         channels,
+        (page, Arc::clone(&sources)),
         Arc::clone(&gaps),
         Arc::clone(&stop),
     )?;
@@ -74,6 +84,9 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         posted,
         completions,
         wake,
+        sources,
+        rouser,
+        _bell: bell,
     };
     let wakers = Wakers::new(cpu, scheduling.pinned);
     let mut service = Service::new(options, scheduling, gaps, channels, wakers, ports, listener);
@@ -82,6 +95,7 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let served = service.run(|| thread.is_finished());
     let ended = thread.is_finished();
     stop.store(true, Ordering::Relaxed);
+    service.rouse();
     let joined = thread.join();
     if let Some(listener) = service.listener.take() {
         listener.remove();
@@ -99,16 +113,23 @@ fn start_firmware(
     options: &AdapterOptions,
     lines: Vec<(Arc<QueueCounters>, Arc<Shown<PortStats>>)>,
     channels: BoardChannels,
+    (page, sources): (AdapterPage, Arc<Sources>),
     gaps: Arc<Gaps>,
     stop: Arc<AtomicBool>,
 ) -> Result<(JoinHandle<Option<Firmware>>, Scheduling), AdapterError> {
     let (started, starting) = sync_channel::<Result<Scheduling, Refusal>>(1);
     let (config, request) = (options.config.clone(), options.scheduling.clone());
+    let (known, headroom_percent) = (options.wake_ups.clone(), options.headroom_percent);
     let thread = Builder::new().name("firmware".to_owned()).spawn(move || {
         let _bell = RingAtEnd(Arc::clone(&channels.service));
         name_thread("cg-firmware");
         let mut scheduling = schedule(&request);
+        scheduling.note_wake_up(&known, headroom_percent);
         let yields = scheduling.yields;
+        let rester = request.idle.rests().then(|| {
+            let (linger_ns, gap_max_ns) = (request.linger_ns, config.gap_max_ns);
+            Rester::new(&scheduling, linger_ns, gap_max_ns, page, sources)
+        });
         let board = HostBoard::new(&config, lines, channels);
         let adapter = match Adapter::new(config, MonotonicClock.now()) {
             Ok(adapter) => adapter,
@@ -123,7 +144,13 @@ fn start_firmware(
         if started.send(Ok(scheduling)).is_err() {
             return None;
         }
-        Some(firmware::run((adapter, board), &gaps, &stop, yields))
+        Some(firmware::run(
+            (adapter, board),
+            &gaps,
+            &stop,
+            yields,
+            rester,
+        ))
     })?;
     match starting.recv() {
         Ok(Ok(scheduling)) => Ok((thread, scheduling)),

@@ -105,7 +105,8 @@ impl Service {
             record: kept.record.clone(),
         };
         let (files, watch) = (Arc::clone(&kept.files), Arc::clone(&kept.watch));
-        let enclosed = Enclosed::Kept(files, watch, kept.descriptors.clone());
+        let rouse = Arc::clone(&kept.rouse);
+        let enclosed = Enclosed::Attachment(files, watch, rouse, kept.descriptors.clone());
         Some((taken, enclosed))
     }
 

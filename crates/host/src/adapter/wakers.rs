@@ -23,8 +23,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::sched_getcpu;
 
+use super::records::ConnectionId;
 use super::wake::ring;
 use crate::clock::{MonotonicClock, thread_cpu_ns};
+use crate::given::Given;
 use crate::meter::Meter;
 use crate::sys::{Cpus, Duty, name_thread, take_duty};
 
@@ -59,8 +61,9 @@ impl FirmwareCpu {
 
 /// A client, as who wakes it has it.
 struct Sleeper {
-    /// What it waits on; no other process has this end of it.
-    eventfd: OwnedFd,
+    /// What it waits on. Of a client no other process has this end of it; who joins a port has
+    /// given another adapter's.
+    eventfd: Given,
     /// It is to be woken.
     due: AtomicBool,
     /// It has gone.
@@ -92,18 +95,18 @@ impl Bell {
     }
 }
 
-/// How the firmware thread has a client woken.
-pub(super) struct Call {
+/// How the firmware thread has somebody woken: a client, or another adapter.
+pub(crate) struct Call {
     asleep: Waker,
     sleeper: Arc<Sleeper>,
     bell: Arc<Bell>,
 }
 
 impl Call {
-    /// Has the client woken, if it sleeps. It takes no longer than a write to a descriptor that
+    /// Has it woken, if it sleeps. It takes no longer than a write to a descriptor that
     /// one thread of this process waits on.
     #[inline]
-    pub(super) fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         if self.asleep.is_due() {
             self.sleeper.due.store(true, Ordering::Release);
             self.bell.ring();
@@ -125,9 +128,18 @@ struct User {
     clients: Sender<Arc<Sleeper>>,
 }
 
-/// The threads that wake clients.
+/// Whose wake-ups one thread makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    /// Those of a user's clients.
+    User(u32),
+    /// Those of the adapters that somebody has joined to this one.
+    Joined(ConnectionId),
+}
+
+/// The threads that wake clients, and other adapters.
 pub(super) struct Wakers {
-    users: BTreeMap<u32, User>,
+    users: BTreeMap<Whose, User>,
     cpu: Arc<FirmwareCpu>,
     pinned: Option<usize>,
 }
@@ -151,12 +163,29 @@ impl Wakers {
         eventfd: OwnedFd,
         asleep: Waker,
     ) -> io::Result<Call> {
+        self.call(Whose::User(user), eventfd.into(), asleep)
+    }
+
+    /// Another adapter, which `asker` has joined to this one and which wakes by a write to `bell`.
+    ///
+    /// # Errors
+    /// The kernel is out of descriptors or threads.
+    pub(super) fn adapter(
+        &mut self,
+        asker: ConnectionId,
+        bell: Given,
+        asleep: Waker,
+    ) -> io::Result<Call> {
+        self.call(Whose::Joined(asker), bell, asleep)
+    }
+
+    fn call(&mut self, whose: Whose, eventfd: Given, asleep: Waker) -> io::Result<Call> {
         self.forget_absent();
-        if !self.users.contains_key(&user) {
+        if !self.users.contains_key(&whose) {
             let started = self.start()?;
-            self.users.insert(user, started);
+            self.users.insert(whose, started);
         }
-        let of = &self.users[&user];
+        let of = &self.users[&whose];
         let sleeper = Arc::new(Sleeper {
             eventfd,
             due: AtomicBool::new(false),

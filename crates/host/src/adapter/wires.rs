@@ -40,6 +40,11 @@ impl Service {
         options.fits(clump).map_err(refused)?;
         let receiver = UdpReceiver::open(options).map_err(refused)?;
         let sender = UdpSender::open(options).map_err(refused)?;
+        let sources = &self.channels.sources;
+        if self.options.scheduling.idle.rests() {
+            sources.add_receiving(receiver.socket()).map_err(kernel)?;
+            sources.add_sending(sender.socket()).map_err(kernel)?;
+        }
         let answer = Answer::Pseudowire {
             receives_at: receiver.local_address().map_err(kernel)?,
             sends_from: sender.local_address().map_err(kernel)?,

@@ -12,7 +12,7 @@ use cellgate_core::ring::{
     PortGeometry, PortSizes,
 };
 use cellgate_core::wire::{OamFlow, VpiVci};
-use cellgate_shm::{Files, ReceiveBuffer, socket};
+use cellgate_shm::{Files, ReceiveBuffer, RouseFiles, socket};
 
 use super::vc::Receiving;
 use super::{Attached, ClientError, OpenVc};
@@ -126,14 +126,17 @@ impl Control {
         else {
             return Err(unexpected(&answer));
         };
-        let [from_adapter, from_client, watch] = take(fds, &answer)?;
+        let [from_adapter, from_client, watch, page, bell] = take(fds, &answer)?;
         let files = Files {
             from_adapter,
             from_client,
         };
         let geometry = AttachmentGeometry::new(sizes).map_err(geometry_error)?;
-        let attached = Attached::open(attachment, &files, &geometry, files_generation, watch)?;
-        Ok(attached)
+        let rouse = RouseFiles { page, bell };
+        let generation = files_generation;
+        Ok(Attached::open(
+            attachment, &files, &geometry, generation, watch, rouse,
+        )?)
     }
 
     /// Removes an attachment; its VCs must be closed.
@@ -364,9 +367,9 @@ impl Control {
     /// # Errors
     /// As [`Control::ask`].
     pub fn cell_sender(&mut self, port: PortIndex) -> Result<CellSender, ClientError> {
-        let (files, sizes, generation) = self.port_files(Ask::ReceivePort { port })?;
+        let (files, rouse, sizes, generation) = self.receive_port(port)?;
         let geometry = PortGeometry::new(sizes).map_err(geometry_error)?;
-        Ok(CellSender::open(&files, &geometry, generation)?)
+        Ok(CellSender::open(&files, &geometry, generation)?.rousing(rouse)?)
     }
 
     /// The receiving end of a port that the adapter transmits into.
@@ -374,7 +377,13 @@ impl Control {
     /// # Errors
     /// As [`Control::ask`].
     pub fn cell_receiver(&mut self, port: PortIndex) -> Result<CellReceiver, ClientError> {
-        let (files, sizes, generation) = self.port_files(Ask::TransmitPort { port })?;
+        let (answer, fds) = self.ask(Ask::TransmitPort { port }, &[])?;
+        let (sizes, generation) = port_sizes(&answer)?;
+        let [from_adapter, from_client] = take(fds, &answer)?;
+        let files = Files {
+            from_adapter,
+            from_client,
+        };
         let geometry = PortGeometry::new(sizes).map_err(geometry_error)?;
         Ok(CellReceiver::open(&files, &geometry, generation)?)
     }
@@ -389,32 +398,27 @@ impl Control {
         other: &mut Self,
         other_port: PortIndex,
     ) -> Result<(), ClientError> {
-        let ask = Ask::ReceivePort { port: other_port };
-        let (files, sizes, files_generation) = other.port_files(ask)?;
+        let (files, rouse, sizes, files_generation) = other.receive_port(other_port)?;
         let ask = Ask::Join {
             port,
             sizes,
             files_generation,
         };
-        let fds = [files.from_adapter.as_fd(), files.from_client.as_fd()];
-        self.done(ask, &fds)
+        self.done(ask, &[files.fds(), rouse.fds()].concat())
     }
 
-    fn port_files(&mut self, ask: Ask) -> Result<(Files, PortSizes, u32), ClientError> {
-        let (answer, fds) = self.ask(ask, &[])?;
-        let Answer::Port {
-            sizes,
-            files_generation,
-        } = answer
-        else {
-            return Err(unexpected(&answer));
-        };
-        let [from_adapter, from_client] = take(fds, &answer)?;
+    fn receive_port(
+        &mut self,
+        port: PortIndex,
+    ) -> Result<(Files, RouseFiles, PortSizes, u32), ClientError> {
+        let (answer, fds) = self.ask(Ask::ReceivePort { port }, &[])?;
+        let (sizes, generation) = port_sizes(&answer)?;
+        let [from_adapter, from_client, page, bell] = take(fds, &answer)?;
         let files = Files {
             from_adapter,
             from_client,
         };
-        Ok((files, sizes, files_generation))
+        Ok((files, RouseFiles { page, bell }, sizes, generation))
     }
 
     /// Has a port receive from and transmit into a pseudowire over UDP: where it receives, and from
@@ -518,6 +522,16 @@ impl Control {
             (Answer::Done, _) => Ok(()),
             (answer, _) => Err(unexpected(&answer)),
         }
+    }
+}
+
+fn port_sizes(answer: &Answer) -> Result<(PortSizes, u32), ClientError> {
+    match answer {
+        Answer::Port {
+            sizes,
+            files_generation,
+        } => Ok((*sizes, *files_generation)),
+        other => Err(unexpected(other)),
     }
 }
 

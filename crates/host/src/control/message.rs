@@ -15,7 +15,7 @@ use crate::link::udp::{UdpOptions, UdpReport};
 use crate::sys::Scheduling;
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
@@ -52,9 +52,10 @@ pub enum Ask {
     /// Another control connection, for a client that need not be trusted: it can neither configure
     /// ports nor end the adapter. Answered by [`Answer::Done`] with its descriptor.
     Connect,
-    /// A client's event queue and doorbell. Answered by [`Answer::Attached`] with three
-    /// descriptors: the file the adapter writes, the file the client writes, and an epoll
-    /// descriptor that becomes readable when the adapter wakes the client.
+    /// A client's event queue and doorbell. Answered by [`Answer::Attached`] with five descriptors:
+    /// the file the adapter writes, the file the client writes, an epoll descriptor that becomes
+    /// readable when the adapter wakes the client, the adapter's page, and an eventfd by which the
+    /// client wakes an adapter that rests.
     Attach {
         /// Its memory.
         sizes: AttachmentSizes,
@@ -176,19 +177,20 @@ pub enum Ask {
         config: PortConfig,
     },
     /// The sender's end of a port that the adapter receives from, a fresh queue. Answered by
-    /// [`Answer::Port`] with two descriptors: the file the sender writes, the file the receiver
-    /// writes. It is this connection's until the connection ends.
+    /// [`Answer::Port`] with four descriptors: the file the receiver writes, the file the sender
+    /// writes, the adapter's page, and an eventfd by which the sender wakes an adapter that rests.
+    /// It is this connection's until the connection ends.
     ReceivePort {
         /// Which.
         port: PortIndex,
     },
     /// The receiver's end of a port that the adapter transmits into. Answered like
-    /// [`Ask::ReceivePort`]. Until somebody asks, what the port transmits is dropped.
+    /// [`Ask::ReceivePort`], with the two files alone. Until somebody asks, what the port transmits is dropped.
     TransmitPort {
         /// Which.
         port: PortIndex,
     },
-    /// Has a port transmit into the receive port of another adapter; the two descriptors of
+    /// Has a port transmit into the receive port of another adapter; the four descriptors of
     /// [`Ask::ReceivePort`] come along. Answered by [`Answer::Done`].
     Join {
         /// Which.
@@ -349,7 +351,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakenUp {
-    /// An attachment. The three descriptors of [`Answer::Attached`] come along, and those that
+    /// An attachment. The five descriptors of [`Answer::Attached`] come along, and those that
     /// were kept with it.
     Attachment {
         /// Which.

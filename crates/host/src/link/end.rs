@@ -1,9 +1,11 @@
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cellgate_core::{FaultCounts, FaultyLine, Time};
 
 use super::udp::{UdpReceiver, UdpReport, UdpSender};
 use super::{CellReceiver, CellSender, QueueCounters};
+use crate::adapter::wakers::Call;
 
 /// Where the cells of a port come from.
 pub(crate) enum ReceiveEnd {
@@ -11,9 +13,22 @@ pub(crate) enum ReceiveEnd {
     Udp(Box<UdpReceiver>, Arc<Shown<UdpReport>>),
 }
 
+/// How another adapter, which receives what a port transmits, is woken if it rests.
+pub(crate) struct Rousing {
+    call: Call,
+    /// Cells were sent in this step.
+    sent: bool,
+}
+
+impl Rousing {
+    pub(crate) fn new(call: Call) -> Self {
+        Self { call, sent: false }
+    }
+}
+
 /// Where the cells of a port go to.
 pub(crate) enum TransmitEnd {
-    Memory(CellSender),
+    Memory(CellSender, Option<Rousing>),
     Udp(Box<UdpSender>, Arc<Shown<UdpReport>>),
 }
 
@@ -53,6 +68,28 @@ impl ReceiveEnd {
         }
     }
 
+    /// Looks once more before a rest. What a socket holds ends a rest by itself.
+    pub(crate) fn look_again(&mut self) {
+        if let Self::Memory(receiver) = self {
+            receiver.poll();
+        }
+    }
+
+    /// Whether there may be cells that no look has found: a socket held more than was taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Udp(receiver, _) => receiver.is_drained(),
+        }
+    }
+
+    /// A rest is over: the next look is a look.
+    pub(crate) fn resume(&mut self) {
+        if let Self::Udp(receiver, _) = self {
+            receiver.resume();
+        }
+    }
+
     /// Moves waiting cells to `fifo`, as many as fit; how many.
     #[inline(always)]
     pub(crate) fn take(&mut self, fifo: &mut [u8]) -> usize {
@@ -87,7 +124,7 @@ impl TransmitEnd {
     #[inline(always)]
     pub(crate) fn free_for(&mut self, wanted: usize) -> usize {
         match self {
-            Self::Memory(sender) => sender.free_for(wanted),
+            Self::Memory(sender, _) => sender.free_for(wanted),
             Self::Udp(sender, _) => sender.free(),
         }
     }
@@ -96,7 +133,7 @@ impl TransmitEnd {
     #[inline(always)]
     pub(crate) fn capacity(&self) -> usize {
         match self {
-            Self::Memory(sender) => sender.capacity(),
+            Self::Memory(sender, _) => sender.capacity(),
             Self::Udp(sender, _) => sender.capacity(),
         }
     }
@@ -105,15 +142,22 @@ impl TransmitEnd {
     #[inline(always)]
     pub(crate) fn send(&mut self, cells: &[u8]) {
         match self {
-            Self::Memory(sender) => sender.send(cells),
-            Self::Udp(sender, _) => sender.send(cells),
-        };
+            Self::Memory(sender, rousing) => {
+                sender.send(cells);
+                if let Some(rousing) = rousing {
+                    rousing.sent = true;
+                }
+            }
+            Self::Udp(sender, _) => {
+                sender.send(cells);
+            }
+        }
     }
 
     /// Counts cells that went without having been in the memory.
     #[inline(always)]
     pub(crate) fn count_crossed(&mut self, cells: u32) {
-        if let Self::Memory(sender) = self {
+        if let Self::Memory(sender, _) = self {
             sender.count_crossed(cells);
         }
     }
@@ -121,25 +165,44 @@ impl TransmitEnd {
     /// Whether what is sent here is received there, by way of memory.
     pub(crate) fn ends_at(&self, end: &ReceiveEnd) -> bool {
         match (self, end) {
-            (Self::Memory(sender), ReceiveEnd::Memory(receiver)) => sender.ends_at(receiver),
+            (Self::Memory(sender, _), ReceiveEnd::Memory(receiver)) => sender.ends_at(receiver),
             _ => false,
+        }
+    }
+
+    /// When the end wants to be told that a step is over, whatever comes.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        match self {
+            Self::Memory(..) => None,
+            Self::Udp(sender, _) => sender.next_deadline(),
+        }
+    }
+
+    /// The socket that will take more, if it took nothing just now.
+    pub(crate) fn full_socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Memory(..) => None,
+            Self::Udp(sender, _) => sender.full_socket(),
         }
     }
 
     /// The step at `now` is over.
     #[inline(always)]
     pub(crate) fn end_step(&mut self, now: Time) {
-        if let Self::Udp(sender, _) = self
-            && sender.staged() > 0
-        {
-            sender.end_step(now);
+        match self {
+            Self::Udp(sender, _) if sender.staged() > 0 => sender.end_step(now),
+            Self::Memory(_, Some(rousing)) if rousing.sent => {
+                rousing.sent = false;
+                rousing.call.wake();
+            }
+            Self::Udp(..) | Self::Memory(..) => {}
         }
     }
 
     /// Shows the counters to other threads.
     pub(crate) fn publish(&self, counters: &QueueCounters) {
         match self {
-            Self::Memory(sender) => sender.publish(counters),
+            Self::Memory(sender, _) => sender.publish(counters),
             Self::Udp(sender, shown) => {
                 sender.publish(counters);
                 shown.publish(sender.report());

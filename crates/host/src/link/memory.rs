@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use cellgate_core::ring::PortGeometry;
-use cellgate_shm::{Files, PortReceiver, PortSender, ShmError};
+use cellgate_shm::{Files, PortReceiver, PortSender, RouseFiles, Rouser, ShmError};
 
 use crate::control::QueueReport;
 
@@ -15,6 +15,8 @@ pub struct CellSender {
     stride: usize,
     capacity: u32,
     crossed: u64,
+    /// Wakes a receiver that rests.
+    rouser: Option<Rouser>,
 }
 
 /// The receiving end. Every cell is copied out once, before anything of it is looked at.
@@ -33,6 +35,7 @@ impl CellSender {
             stride: geometry.sizes().format.stride(),
             capacity: geometry.sizes().cells,
             crossed: 0,
+            rouser: None,
         }
     }
 
@@ -43,6 +46,15 @@ impl CellSender {
     pub fn open(files: &Files, geometry: &PortGeometry, generation: u32) -> Result<Self, ShmError> {
         let port = PortSender::open(files, geometry, generation)?;
         Ok(Self::over(port, geometry))
+    }
+
+    /// Has this end wake the adapter that receives, if that rests.
+    ///
+    /// # Errors
+    /// The files are not an adapter's.
+    pub fn rousing(self, files: RouseFiles) -> Result<Self, ShmError> {
+        let rouser = Rouser::open(files)?;
+        Ok(Self { rouser, ..self })
     }
 
     /// Cells that the port takes now.
@@ -71,6 +83,9 @@ impl CellSender {
         let sent = self.port.send(cells) as usize;
         if sent < wanted {
             self.port.count_dropped((wanted - sent) as u64);
+        }
+        if let Some(rouser) = &mut self.rouser {
+            rouser.rouse();
         }
         sent
     }

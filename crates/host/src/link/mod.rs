@@ -5,5 +5,5 @@ pub mod fault;
 mod memory;
 pub mod udp;
 
-pub(crate) use end::{PortFaults, ReceiveEnd, Shown, TransmitEnd};
+pub(crate) use end::{PortFaults, ReceiveEnd, Rousing, Shown, TransmitEnd};
 pub use memory::{CellReceiver, CellSender, QueueCounters};

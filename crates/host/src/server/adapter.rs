@@ -384,10 +384,11 @@ impl AdapterSide {
         let more = match answer {
             Ok(Answer::TakenUp(TakenUp::Nothing)) => false,
             Ok(Answer::TakenUp(taken)) => {
-                let kept = fds.split_off(fds.len().min(3)).into_iter();
+                let kept = fds.split_off(fds.len().min(5)).into_iter();
                 match (&taken, &memory(fds)[..]) {
-                    (TakenUp::Attachment { attachment, .. }, [a, b, watch]) => {
-                        self.files.note_attachment(*attachment, [a, b, watch]);
+                    (TakenUp::Attachment { attachment, .. }, [a, b, watch, page, bell]) => {
+                        let fds = [a, b, watch, page, bell];
+                        self.files.note_attachment(*attachment, fds);
                         taking_up.attachment(taken, kept.map(Arc::new).collect());
                     }
                     (TakenUp::Vc { vc, .. }, [a, b]) => {
@@ -478,9 +479,10 @@ impl AdapterSide {
                     sizes,
                     files_generation,
                 },
-                [a, b, watch],
+                [a, b, watch, page, bell],
             ) => {
-                self.files.note_attachment(attachment, [a, b, watch]);
+                let fds = [a, b, watch, page, bell];
+                self.files.note_attachment(attachment, fds);
                 AdapterAnswer::Attached {
                     attachment,
                     sizes,

@@ -30,6 +30,9 @@ pub(super) use reserve::{NAMES_MAX, RESERVES_MAX};
 /// Octets of a name or path. Sockets and users have shorter ones; with it a message can tell them.
 pub(super) const TEXT_LEN_MAX: usize = 256;
 
+/// Where a key has another name by now.
+const RENAMED: &str = "in its place: `idle = \"spin\"`, `\"adaptive\"` or `\"sleep\"`";
+
 /// The memory that the adapter shares with each client.
 const ATTACHMENT: AttachmentSizes = AttachmentSizes {
     event_slots: 1_024,
@@ -123,8 +126,13 @@ impl Config {
     /// # Errors
     /// It is no configuration; the message shows where.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let mut config: Self =
-            toml::from_str(text).map_err(|error| ConfigError::Text(error.to_string()))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| {
+            let told = error.to_string();
+            ConfigError::Text(match error.message().contains("`yield_when_idle`") {
+                true => format!("{told}{RENAMED}\n"),
+                false => told,
+            })
+        })?;
         let made = config.check().and_then(|()| config.canonical());
         made.map_err(|mistake| mistake.place(text))?;
         Ok(config)
@@ -212,13 +220,15 @@ impl Config {
                 pin: section.pin,
                 cpu: section.cpu,
                 nice: Some(section.nice).filter(|nice| *nice != 0),
-                yield_when_idle: section.yield_when_idle,
+                idle: section.idle,
+                linger_ns: section.linger_ns,
                 own_session: true,
                 lock_memory: section.lock_memory,
             },
             port_cells: section.port_cells,
             memory_max: section.memory_max,
             die_with_parent: false,
+            headroom_percent: self.admission.headroom_percent,
             listen: Some(socket.to_owned()),
             ..AdapterOptions::new(config)
         }
@@ -376,6 +386,23 @@ mod tests {
                 &["line 2", "sokcet", "socket"][..],
             ),
             ("[adapter]\nvcs = \"many\"\n", &["line 2", "column 7"]),
+            (
+                "[adapter]\nyield_when_idle = true\n",
+                &[
+                    "line 2",
+                    "column 1",
+                    "`yield_when_idle`",
+                    "`idle = \"spin\"`",
+                ],
+            ),
+            (
+                "[adapter]\nidle = \"lazy\"\n",
+                &["line 2", "column 8", "`lazy`", "`adaptive`"],
+            ),
+            (
+                "[adapter]\nlinger_ns = 30000001\n",
+                &["line 2", "adapter.linger_ns", "gap_max_ns"],
+            ),
             ("[adapter\n", &["line 1"]),
             ("[adapter]\nvcs = 0\n", &["adapter.vcs"]),
             ("[adapter]\nports = 65\n", &["adapter.ports"]),

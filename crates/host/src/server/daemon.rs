@@ -446,6 +446,7 @@ impl Daemon {
         match told {
             Told::Ready(hello) => {
                 self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
+                self.places.keep_wake_up(now, &hello.scheduling);
                 self.look_at_limits();
                 self.server.handle_adapter_ready(now);
                 self.operator.finds_adapter();

@@ -17,9 +17,9 @@ const OWN_MAX: u64 = 1_024;
 /// sockets, descriptors on their way.
 const OWN_MIN: u64 = 24;
 /// A device, its network namespace, both ends of a control socket, and what a connection has.
-const OF_DEVICE: u64 = 10;
-/// Files of its memory and its attachment's, a bell, and what is kept for a successor.
-const OF_CONNECTION: u64 = 5;
+const OF_DEVICE: u64 = 12;
+/// Files of its memory and its attachment's, both ends of two bells, as the adapter has them.
+const OF_CONNECTION: u64 = 8;
 
 /// What there can be at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ mod tests {
             }
         }
         let few = Descriptors::of(256);
-        assert_eq!((few.sockets, few.connections), (64, 25));
-        assert_eq!((few.monitors, few.devices), (16, 4));
+        assert_eq!((few.sockets, few.connections), (64, 16));
+        assert_eq!((few.monitors, few.devices), (16, 3));
     }
 }

@@ -16,6 +16,8 @@ struct OfAttachment {
     from_adapter: Arc<OwnedFd>,
     from_client: Arc<OwnedFd>,
     watch: Arc<OwnedFd>,
+    /// What its client wakes the adapter by.
+    bell: Arc<OwnedFd>,
     name: FileName,
 }
 
@@ -32,6 +34,8 @@ struct OfVc {
 pub(super) struct Files {
     attachments: BTreeMap<AttachmentIndex, OfAttachment>,
     vcs: BTreeMap<VcIndex, OfVc>,
+    /// The adapter's page, the same for all of them.
+    page: Option<Arc<OwnedFd>>,
     pages: PageWatch,
 }
 
@@ -40,20 +44,23 @@ impl Files {
         Self {
             attachments: BTreeMap::new(),
             vcs: BTreeMap::new(),
+            page: None,
             pages,
         }
     }
 
     /// Those of an attachment came.
-    pub(super) fn note_attachment(&mut self, index: AttachmentIndex, fds: [&Arc<OwnedFd>; 3]) {
+    pub(super) fn note_attachment(&mut self, index: AttachmentIndex, fds: [&Arc<OwnedFd>; 5]) {
         self.forget_attachment(index);
-        let [from_adapter, from_client, watch] = fds.map(Arc::clone);
+        let [from_adapter, from_client, watch, page, bell] = fds.map(Arc::clone);
         let of = OfAttachment {
             name: file_name(&from_client),
             from_adapter,
             from_client,
             watch,
+            bell,
         };
+        self.page = Some(page);
         self.pages.watch(of.name, [fds[0], fds[1]].map(Arc::clone));
         self.attachments.insert(index, of);
     }
@@ -61,6 +68,9 @@ impl Files {
     pub(super) fn forget_attachment(&mut self, index: AttachmentIndex) {
         if let Some(of) = self.attachments.remove(&index) {
             self.pages.forget(of.name);
+        }
+        if self.attachments.is_empty() {
+            self.page = None;
         }
     }
 
@@ -95,6 +105,7 @@ impl Files {
     pub(super) fn forget_all(&mut self) {
         self.attachments.clear();
         self.vcs.clear();
+        self.page = None;
         self.pages.forget_all();
     }
 
@@ -118,7 +129,9 @@ impl Files {
             } => {
                 let of = self.attachments.get(&attachment)?;
                 let mut fds = vc(name)?.to_vec();
-                fds.extend([&of.from_adapter, &of.from_client, &of.watch].map(Arc::clone));
+                let page = self.page.as_ref()?;
+                let own = [&of.from_adapter, &of.from_client, &of.watch, page, &of.bell];
+                fds.extend(own.map(Arc::clone));
                 Some(fds)
             }
             Enclosed::Counters => None,

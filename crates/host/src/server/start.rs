@@ -2,6 +2,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use cellgate_core::Time;
 use cellgate_core::server::{CpuLaw, Disk, Former, Keeping, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,8 +31,8 @@ use crate::control::{
 };
 use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
-    Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
-    take_duty,
+    Cpus, Duty, Scheduling, Signals, ThreadScheduling, activated_socket, name_thread,
+    peer_credentials, take_duty,
 };
 
 /// The control socket's name in the state directory; the adapter's is shorter.
@@ -70,6 +71,8 @@ pub(super) struct Places {
     former: Former,
     pub(super) adapter: PathBuf,
     pub(super) calibration: Keeping,
+    /// What is kept there.
+    measured: Calibration,
     /// All CPUs of this process.
     cpus: Cpus,
 }
@@ -82,7 +85,7 @@ pub(super) struct Places {
 /// It did not start.
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
-    let (places, listener, calibration) = settle(&options)?;
+    let (places, listener) = settle(&options)?;
     let expected = options.config.adapter_cpu(&places.cpus);
     let service = places.duty(Duty::Service, expected);
     if places.adapter.exists() {
@@ -91,7 +94,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     let mut voice = Voice::start(options.say).map_err(ServeError::of("threads"))?;
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
-    let laws = laws(&options, &mut voice, &places, &calibration)?;
+    let laws = laws(&options, &mut voice, &places)?;
     let links = Links::new(options.config.port());
     let pages = PageWatch::start().map_err(ServeError::of("pages"))?;
     let files = Files::new(pages);
@@ -135,6 +138,16 @@ impl Places {
         take_duty(duty, &self.cpus, adapter)
     }
 
+    /// Keeps what an adapter has measured of its CPU.
+    pub(super) fn keep_wake_up(&mut self, now: Time, scheduling: &Scheduling) {
+        let (Some(cpu), Some(wake_up)) = (scheduling.pinned, scheduling.wake_up) else {
+            return;
+        };
+        if self.measured.wake_ups.insert(cpu, wake_up) != Some(wake_up) {
+            self.calibration.keep(now, self.measured.octets());
+        }
+    }
+
     /// The section that would find the same places.
     pub(super) fn found(&self, section: &ServerSection, made: Option<&Path>) -> ServerSection {
         let text = |path: &Path| path.to_str().map(str::to_owned);
@@ -148,7 +161,7 @@ impl Places {
 }
 
 /// Makes the directory and the socket, and gives up what is needed for nothing else.
-fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), ServeError> {
+fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
     let config = &options.config;
     let section = &config.server;
     let becomes = section.user.as_deref().map(user).transpose();
@@ -213,9 +226,10 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener, Calibration), Se
         lock,
         former,
         calibration: keeping,
+        measured: calibration,
         directory,
     };
-    Ok((places, listener, calibration))
+    Ok((places, listener))
 }
 
 /// Whether it is the disk's fault that something cannot be made.
@@ -236,12 +250,8 @@ fn check_kind(listener: &OwnedFd) -> std::io::Result<()> {
     }
 }
 
-fn laws(
-    options: &ServerOptions,
-    voice: &mut Voice,
-    places: &Places,
-    calibration: &Calibration,
-) -> Result<Laws, ServeError> {
+fn laws(options: &ServerOptions, voice: &mut Voice, places: &Places) -> Result<Laws, ServeError> {
+    let calibration = &places.measured;
     if let Some(why) = &calibration.without_tcp {
         voice.say(&format!(
             "what Linux's TCP/IP costs behind a network device is not in what is admitted: {why}"
@@ -343,6 +353,7 @@ pub(super) fn start_adapter(
         program.env_remove(name);
     }
     let mut wanted = options.config.adapter_options(&places.adapter);
+    wanted.wake_ups.clone_from(&places.measured.wake_ups);
     if let Some(hello) = like {
         wanted.config = hello.config.clone();
         wanted.memory_max = hello.memory_max;

@@ -1,15 +1,21 @@
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
 
+use cellgate_core::server::Idle;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::duty::set_policy;
+use super::wake_up::{WakeUp, measure_wake_up};
 
 /// The firmware thread's priority in the class SCHED_FIFO, above all threads of the daemon.
 pub const ADAPTER_FIFO: i32 = 40;
+
+/// Wake-ups that are measured: of so many the second longest is the 99.9th percentile.
+const WAKE_UPS: usize = 2_000;
 
 /// How the firmware thread is to be scheduled. Nothing of it is a condition: what cannot be had is
 /// told in [`Scheduling::notes`].
@@ -23,8 +29,11 @@ pub struct SchedulingRequest {
     /// away becomes real-time (SCHED_FIFO) where the kernel takes nothing off such threads
     /// (`sched_rt_runtime_us` is -1); else it would be stopped for a part of each second.
     pub nice: Option<i32>,
-    /// Give the CPU away after every idle step; none: only where there is one CPU.
-    pub yield_when_idle: Option<bool>,
+    /// What the thread does while there is nothing to do. Where there is one CPU, one that spins
+    /// gives it away after every idle step.
+    pub idle: Idle,
+    /// How long it goes on looking before it rests, in nanoseconds; none: as long as has paid.
+    pub linger_ns: Option<u64>,
     /// In a process of its own: begin a session. Where the kernel shares CPUs out by sessions
     /// first (`sched_autogroup_enabled`), nice values count only within one, so the nice value is
     /// given to the new session too.
@@ -39,7 +48,8 @@ impl Default for SchedulingRequest {
             pin: true,
             cpu: None,
             nice: Some(-20),
-            yield_when_idle: None,
+            idle: Idle::Spin,
+            linger_ns: None,
             own_session: true,
             lock_memory: true,
         }
@@ -53,7 +63,8 @@ impl SchedulingRequest {
             pin: false,
             cpu: None,
             nice: None,
-            yield_when_idle: Some(true),
+            idle: Idle::Sleep,
+            linger_ns: None,
             own_session: false,
             lock_memory: false,
         }
@@ -75,8 +86,14 @@ pub struct Scheduling {
     pub policy: String,
     /// The kernel's `sched_rt_runtime_us`, if it can be read. It is never written.
     pub rt_runtime_us: Option<i64>,
-    /// Whether the thread gives the CPU away after every idle step.
+    /// What the thread does while there is nothing to do.
+    pub idle: Idle,
+    /// Whether it gives the CPU away after every idle step.
     pub yields: bool,
+    /// What a wake-up of it takes, as measured; none: it spins, or that could not be told.
+    pub wake_up: Option<WakeUp>,
+    /// How late one that rests may be for what is due, in nanoseconds.
+    pub late_ns: u64,
     /// Whether the adapter's own memory is locked.
     pub locked: bool,
     /// What was asked and could not be had, and why.
@@ -93,7 +110,16 @@ impl fmt::Display for Scheduling {
         if let Some(nice) = self.session_nice {
             write!(f, ", session nice {nice}")?;
         }
-        write!(f, ", policy {}", self.policy)?;
+        write!(f, ", policy {}, idle {}", self.policy, self.idle)?;
+        if let Some(wake_up) = self.wake_up {
+            let us = |ns: u64| ns as f64 / 1_000.0;
+            write!(
+                f,
+                ", a wake-up takes {:.0} us, {:.0} at most for 999 of 1,000",
+                us(wake_up.p50_ns),
+                us(wake_up.p999_ns)
+            )?;
+        }
         if self.yields {
             write!(f, ", yields when idle")?;
         }
@@ -172,7 +198,8 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
             .and_then(|text| text.trim().parse().ok()),
         ..Scheduling::default()
     };
-    got.yields = request.yield_when_idle.unwrap_or(got.cpus.len() <= 1);
+    got.idle = request.idle;
+    got.yields = request.idle == Idle::Spin && got.cpus.len() <= 1;
     if request.pin {
         match request.cpu.or(got.cpus.last().copied()) {
             Some(cpu) => match pin_thread(cpu) {
@@ -200,6 +227,27 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
     got.session_nice = session_nice(request, &mut got.notes);
     got.nice = rustix::process::getpriority_process(None).unwrap_or(0);
     got
+}
+
+impl Scheduling {
+    /// What a wake-up of the calling thread takes: as is known of its CPU, or as measured now. A
+    /// thread that may run anywhere, or that others keep from running, is allowed the most.
+    pub fn note_wake_up(&mut self, known: &BTreeMap<usize, WakeUp>, headroom_percent: u32) {
+        if !self.idle.rests() {
+            return;
+        }
+        let measured = || {
+            let measured = measure_wake_up(WAKE_UPS).ok();
+            measured.filter(|wake_up| wake_up.p99_ns <= Idle::LATE_NS_MAX)
+        };
+        let of_cpu = |cpu| known.get(&cpu).copied().or_else(measured);
+        self.wake_up = self.pinned.and_then(of_cpu);
+        let percent = 100 + u64::from(headroom_percent);
+        self.late_ns = self.wake_up.map_or(Idle::LATE_NS_MAX, |wake_up| {
+            let ns = wake_up.p999_ns.saturating_mul(percent) / 100;
+            ns.min(Idle::LATE_NS_MAX)
+        });
+    }
 }
 
 /// Whether a thread that asked for as much as there is, and got its CPU, becomes real-time.
@@ -337,7 +385,7 @@ mod tests {
     #[test]
     fn a_modest_thread_asks_for_nothing() {
         let got = schedule(&SchedulingRequest::modest());
-        assert_eq!((got.pinned, got.yields), (None, true));
+        assert_eq!((got.pinned, got.idle), (None, Idle::Sleep));
         assert!(got.notes.is_empty());
     }
 }

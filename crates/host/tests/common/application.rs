@@ -104,7 +104,7 @@ impl Daemon {
         let text = format!(
             "[server]\nstate_dir = {:?}\n{}\n[adapter]\npin = false\nnice = 0\n\
              lock_memory = false\n\
-             yield_when_idle = true\nvcs = 128\nports = 4\nport_cells = 4096\n{more}",
+             idle = \"sleep\"\nvcs = 128\nports = 4\nport_cells = 4096\n{more}",
             self.directory.to_str().unwrap(),
             self.line
         );

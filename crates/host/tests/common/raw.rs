@@ -8,7 +8,7 @@ use cellgate_core::ring::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, SduOptions,
 };
 use cellgate_host::client::Attached;
-use cellgate_shm::{ClientMemory, Files, ReceiveBuffer};
+use cellgate_shm::{ClientMemory, Files, ReceiveBuffer, RouseFiles};
 
 use super::PATIENCE;
 
@@ -33,7 +33,8 @@ pub struct RawVc {
 impl RawVc {
     /// Over the two files of a VC, the two of its attachment, and what wakes it.
     pub fn new(parts: &Parts, fds: Vec<OwnedFd>) -> Self {
-        let [from_adapter, from_client, a, b, watch] = fds.try_into().expect("five descriptors");
+        let [from_adapter, from_client, a, b, watch, page, bell] =
+            fds.try_into().expect("seven descriptors");
         let files = Files {
             from_adapter,
             from_client,
@@ -49,6 +50,7 @@ impl RawVc {
             &geometry,
             parts.attachment_generation,
             watch,
+            RouseFiles { page, bell },
         );
         Self {
             id: parts.vc,

@@ -146,13 +146,8 @@ mod tests {
                 threshold_ns: 0,
                 count: histogram.len() as u64,
                 max_ns,
-                total_ns: 0,
                 histogram: buckets,
-                steps: 0,
-                steps_timed: 0,
-                steps_interrupted: 0,
-                step_max_ns: 0,
-                step_histogram: Vec::new(),
+                ..GapReport::default()
             }
         };
         let mut stalls = Stalls::default();

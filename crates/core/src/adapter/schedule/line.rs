@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::robin::Robin;
+use super::tolerances::Tolerances;
 use super::wheel::{TICK_BITS, Wheel};
 use super::{Entry, Grant, Pace, Place, Schedule};
 use crate::Time;
@@ -15,6 +16,7 @@ pub(super) struct Line {
     burst_cells: u32,
     guaranteed_vcs: u32,
     guaranteed_cell_s: u64,
+    tolerances: Tolerances,
     wheel: Wheel,
     robin: Robin,
 }
@@ -31,6 +33,7 @@ impl Line {
             burst_cells,
             guaranteed_vcs: 0,
             guaranteed_cell_s: 0,
+            tolerances: Tolerances::new(),
             wheel: Wheel::new(),
             robin: Robin::new(vcs),
         }
@@ -40,20 +43,41 @@ impl Line {
         self.slots.modify(rate, burst_ns(rate, self.burst_cells));
     }
 
-    /// A VC of this guaranteed rate was opened.
-    pub(super) fn reserve(&mut self, rate: Option<CellRate>) {
-        if let Some(rate) = rate {
+    /// A VC was opened.
+    pub(super) fn reserve(&mut self, vc: &Entry) {
+        if let Some(rate) = vc.guaranteed() {
             self.guaranteed_cell_s += u64::from(rate.cell_s());
             self.guaranteed_vcs += 1;
         }
+        if let Some(shaper) = vc.shaper() {
+            self.tolerances.add(shaper.cdvt_ns());
+        }
     }
 
-    /// A VC of this guaranteed rate is gone.
-    pub(super) fn release(&mut self, rate: Option<CellRate>) {
-        if let Some(rate) = rate {
+    /// A VC is gone.
+    pub(super) fn release(&mut self, vc: &Entry) {
+        if let Some(rate) = vc.guaranteed() {
             self.guaranteed_cell_s -= u64::from(rate.cell_s());
             self.guaranteed_vcs -= 1;
         }
+        if let Some(shaper) = vc.shaper() {
+            self.tolerances.remove(shaper.cdvt_ns());
+        }
+    }
+
+    /// The least CDVT of VCs with a rate, or a little less.
+    pub(super) fn least_cdvt_ns(&self) -> Option<u64> {
+        self.tolerances.least_ns()
+    }
+
+    /// How long nobody need ask for a grant, once there was none.
+    pub(super) fn patience_ns(&self) -> u64 {
+        let of_line = self
+            .slots
+            .increment()
+            .times_ns(u64::from(self.burst_cells) / 2);
+        let of_vcs = self.tolerances.least_ns().map(|cdvt_ns| cdvt_ns / 4);
+        of_vcs.map_or(of_line, |of_vcs| of_vcs.min(of_line))
     }
 
     pub(super) fn guaranteed_cell_s(&self) -> u64 {

@@ -157,7 +157,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":3,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":4,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
@@ -210,7 +210,8 @@ examples! { Confirm:
                 "pin":true,
                 "cpu":1,
                 "nice":-20,
-                "yield_when_idle":false,
+                "idle":"adaptive",
+                "linger_ns":null,
                 "lock_memory":true,
                 "gap_max_ns":30000000,
                 "clump_cells":29,

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use cellgate_core::Time;
 use cellgate_core::wire::pseudowire::{
@@ -127,6 +128,21 @@ impl UdpReceiver {
             self.look();
         }
         self.waiting
+    }
+
+    /// Whether the last look found the socket's queue empty behind what it took.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.drained
+    }
+
+    /// The next look comes at once, not after so long.
+    pub(crate) fn resume(&mut self) {
+        self.looked = Time::ZERO;
+    }
+
+    /// What it reads from.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.socket.as_fd()
     }
 
     /// Moves waiting cells to `fifo`, as many as fit; how many. If the socket's queue may hold more

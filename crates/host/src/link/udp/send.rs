@@ -1,5 +1,6 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use cellgate_core::Time;
 use cellgate_core::wire::pseudowire::Sequence;
@@ -192,6 +193,26 @@ impl UdpSender {
         } else {
             self.send_up_to(self.batch.len() - part);
         }
+    }
+
+    /// When the datagram that is not full has waited for the timer; none: no such one waits, or the
+    /// kernel took nothing.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let part = self.batch.len() % self.datagram_len;
+        let waits = part > 0 && part == self.batch.len();
+        let due = self.waits_since.filter(|_| waits)?.plus_ns(self.timer_ns);
+        (due > self.now).then_some(due)
+    }
+
+    /// The socket, if it took nothing of what is to be sent.
+    pub(crate) fn full_socket(&self) -> Option<BorrowedFd<'_>> {
+        let full = self.staged > 0 && self.next_deadline().is_none();
+        full.then(|| self.socket())
+    }
+
+    /// What it writes to.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.socket.as_fd()
     }
 
     /// Sends all that was put into datagrams; whether the kernel took it. What it did not take for

@@ -3,6 +3,7 @@
 
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use cellgate_core::Time;
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::memory_for;
 use crate::clock::thread_cpu_ns;
-use crate::sys::allowed_cpus;
+use crate::sys::{WakeUp, allowed_cpus};
 
 /// Octets of the SDUs that are measured: one cell, a few, an Ethernet frame's worth, a large PDU.
 const SDUS: [u16; 4] = [40, 232, 1_500, 9_180];
@@ -94,6 +95,9 @@ pub struct Calibration {
     pub without_tcp: Option<String>,
     /// Whether network devices could be made for that.
     pub had_devices: bool,
+    /// What a wake-up of the firmware thread takes, by the CPU that it is pinned to.
+    #[serde(default)]
+    pub wake_ups: BTreeMap<usize, WakeUp>,
 }
 
 impl Calibration {
@@ -118,6 +122,7 @@ impl Calibration {
             workers,
             without_tcp: without.map(|error| error.to_string()),
             had_devices,
+            wake_ups: BTreeMap::new(),
         };
         Ok((new, true))
     }

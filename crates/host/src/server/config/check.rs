@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentGeometry;
-use cellgate_core::server::{Address, CpuLaw, InterfaceSpec, Link, Open, Possible, Refused, Span};
+use cellgate_core::server::{
+    Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible, Refused, Span,
+};
 use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
 
@@ -121,6 +123,17 @@ impl Config {
         }
         if adapter.clump_cells == 0 {
             return wrong("adapter.clump_cells", "1 or more");
+        }
+        if adapter.idle.rests() && adapter.gap_max_ns < Idle::LATE_NS_MAX {
+            let text = format!(
+                "{} or more: an adapter that rests may be late by as much",
+                Idle::LATE_NS_MAX
+            );
+            return wrong("adapter.gap_max_ns", &text);
+        }
+        if adapter.linger_ns.is_some_and(|ns| ns > adapter.gap_max_ns) {
+            let text = format!("more than adapter.gap_max_ns, {}", adapter.gap_max_ns);
+            return wrong("adapter.linger_ns", &text);
         }
         if admission.best_effort_percent > 100 {
             return wrong("admission.best_effort_percent", "more than there is");
