@@ -30,6 +30,7 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cellgate::SharedCpu;
 use cellgate_core::Time;
 use cellgate_host::clock::MonotonicClock;
 use serde::Serialize;
@@ -175,6 +176,9 @@ struct Report {
     /// What no machine excuses: PDUs that are lost, wrong or out of order, and wrong answers.
     errors: Vec<String>,
     verdict: String,
+    /// Who shares the adapter's CPU, where a rule was broken or nothing can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<SharedCpu>,
 }
 
 /// Tries an experiment until a try is not void, and shows each. A daemon of its own has `config`.
@@ -217,10 +221,28 @@ fn experiment(
         let (verdict, exit) = match (&reason, broken.is_empty()) {
             (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
             (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
-            (None, false) => (format!("FAIL: {}", broken.join("; ")), Exit::Failed),
+            (None, false) => {
+                let gaps = tried.weather.text();
+                let gaps = gaps.trim_start_matches("gaps").trim();
+                let broken = broken.join("; ");
+                (format!("FAIL: {broken}; gaps: {gaps}"), Exit::Failed)
+            }
         };
+        let shared = match exit {
+            Exit::Ok => None,
+            _ => Some(ground.shared()?),
+        };
+        if let Some(shared) = &shared {
+            let who = match (shared, ground.scheduling.pinned) {
+                (Some(shared), _) => shared.to_string(),
+                (None, Some(cpu)) => format!("no other adapter is seen on CPU {cpu}"),
+                (None, None) => "the adapter is not pinned to a CPU".to_owned(),
+            };
+            say(&format!("beside    {who}\n"))?;
+        }
         match args.json {
             true => output::print_json(&Report {
+                shared: shared.flatten(),
                 experiment: name,
                 tries: void.len() as u32 + u32::from(reason.is_none()),
                 void,

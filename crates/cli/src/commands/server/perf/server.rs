@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use cellgate::{Connection, Error};
+use cellgate::{AdapterInfo, Connection, Error};
 
 use super::pdu::{HEADER, Header, Kind, number_of};
 use super::report::{self, Span};
 use super::tally::{Received, Tally};
+use super::verdict::Standing;
 use super::{Args, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::output::{Exit, print, print_json_line};
@@ -46,6 +47,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 struct Run {
     number: u64,
+    /// How the adapter had run before.
+    adapter: Option<AdapterInfo>,
     tally: Tally,
     began_ns: u64,
     /// What has come since the last line.
@@ -87,11 +90,18 @@ impl Server<'_> {
             }
             (Kind::End, Some(run)) => {
                 let first = run.report.is_none();
-                let tally = &run.tally;
-                let report = run
+                let mut report = run
                     .report
-                    .get_or_insert_with(|| tally.report(header.sequence));
-                let text = serde_json::to_vec(&*report)?;
+                    .take()
+                    .unwrap_or_else(|| run.tally.report(header.sequence));
+                if let (Some(before), true) = (run.adapter.take(), first) {
+                    let after = self.adapter();
+                    report.adapter = after.map(|after| Standing::between(&before, after));
+                }
+                let text = serde_json::to_vec(&report)?;
+                if let Some(run) = &mut self.run {
+                    run.report = Some(report);
+                }
                 if first {
                     self.finish()?;
                 }
@@ -101,9 +111,15 @@ impl Server<'_> {
         }
     }
 
+    /// How the adapter has run so far, as its daemon tells.
+    fn adapter(&self) -> Option<AdapterInfo> {
+        self.args.server.admin().ok()?.adapter().ok()
+    }
+
     fn begin(&mut self, number: u64, same_machine: bool, now: u64) -> anyhow::Result<()> {
         self.run = Some(Run {
             number,
+            adapter: self.adapter(),
             tally: Tally::new(same_machine),
             began_ns: now,
             span: Span::at(0),
