@@ -6,7 +6,7 @@ use cellgate_core::server::{Bound, SharedCpu};
 use crate::sys::{Firmware, Walk, others_on};
 
 /// From one walk over /proc to the next.
-const WALK_NS: u64 = 10_000_000_000;
+const WALK_NS: u64 = 5_000_000_000;
 /// Processes and threads looked at in a turn of the service thread: a millisecond, about.
 const AT_A_TIME: usize = 256;
 

@@ -2,13 +2,13 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cellgate::{AdapterInfo, Address, Admin, Connection, Error};
+use cellgate::{Address, Admin, Connection, Error};
 use cellgate_host::sys::Signals;
 
 use super::pdu::{HEADER, Header, Kind, SHORT};
 use super::report::{self, Span, Test};
 use super::tally::Received;
-use super::verdict::{Promise, Standing, Verdict};
+use super::verdict::{Promise, Seen, Standing, Verdict};
 use super::{Args, Ends, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::commands::server::{Misuse, interrupted};
@@ -48,10 +48,11 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         bit_s: args.bitrate,
     };
     let mut admin = args.server.admin()?;
-    let before = admin.adapter()?;
+    let adapter = admin.adapter()?;
+    let gap_ns = adapter.gap_admitted_ns;
+    let before = Seen::new(adapter);
     let mut all = admin.list()?.into_iter();
     let info = all.find(|info| info.address == test.address);
-    let gap_ns = before.gap_admitted_ns;
     let promise = info.and_then(|info| Promise::of(&info, length, args.bitrate, gap_ns));
     begin(&ends, run).with_context(|| format!("{address}"))?;
     if !args.server.json {
@@ -85,16 +86,16 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
 }
 
 /// How the adapter has run since `before`, as its daemon saw it at `at` or later, if that is soon.
-fn seen_since(admin: &mut Admin, before: &AdapterInfo, at: u64) -> Option<Standing> {
+fn seen_since(admin: &mut Admin, before: &Seen, at: u64) -> Option<Standing> {
     for _ in 0..LOOKS_MAX {
         let after = admin.adapter().ok()?;
         if after.seen_ns.is_some_and(|seen| seen >= at) {
-            return Some(Standing::between(before, after));
+            return Some(Standing::between(before, Seen::new(after)));
         }
         sleep(ASK);
     }
     let after = admin.adapter().ok()?;
-    Some(Standing::between(before, after))
+    Some(Standing::between(before, Seen::new(after)))
 }
 
 /// Asks until the server is ready.

@@ -49,7 +49,9 @@ impl Promise {
         let spare_ns = time_ns(credit + u64::from(length));
         Some(Self {
             bit_s,
-            spare_ns: spare_ns.saturating_add(2 * (gap_admitted_ns + WAKE_UP_NS)),
+            spare_ns: spare_ns
+                .saturating_add(gap_admitted_ns.saturating_mul(2))
+                .saturating_add(2 * WAKE_UP_NS),
         })
     }
 
@@ -98,9 +100,26 @@ fn cells(aal: Option<Aal>, sdu: u32) -> u32 {
     }
 }
 
-/// How an adapter has run during a test.
+/// How an end has done so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    adapter: AdapterInfo,
+    waited_ns: u64,
+}
+
+impl Seen {
+    /// As the adapter's daemon tells, and the kernel of this process.
+    pub(super) fn new(adapter: AdapterInfo) -> Self {
+        let waited_ns = waited_ns();
+        Self { adapter, waited_ns }
+    }
+}
+
+/// How an end has done during a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Standing {
+    /// How long perf has waited for a CPU.
+    waited_ns: u64,
     gaps: u64,
     gaps_total_ns: u64,
     gap_admitted_ns: u64,
@@ -109,9 +128,12 @@ pub(super) struct Standing {
 
 impl Standing {
     /// From one look to a later one. Another adapter counts from its beginning.
-    pub(super) fn between(before: &AdapterInfo, after: AdapterInfo) -> Self {
+    pub(super) fn between(before: &Seen, after: Seen) -> Self {
+        let waited_ns = after.waited_ns.saturating_sub(before.waited_ns);
+        let (before, after) = (&before.adapter, after.adapter);
         let since = |before: u64, after: u64| after.checked_sub(before).unwrap_or(after);
         Self {
+            waited_ns,
             gaps: since(before.gaps, after.gaps),
             gaps_total_ns: since(before.gaps_total_ns, after.gaps_total_ns),
             gap_admitted_ns: after.gap_admitted_ns,
@@ -139,8 +161,19 @@ impl fmt::Display for Standing {
         match &self.shared {
             Some(shared) => write!(f, "; {shared}"),
             None => write!(f, "; no other adapter is seen on its CPU"),
+        }?;
+        match self.waited_ns {
+            0..WAKE_UP_NS => Ok(()),
+            ns => write!(f, "; perf waited {:.1} ms in all for a CPU", ms(ns)),
         }
     }
+}
+
+/// How long this thread has waited for a CPU; 0 where the kernel does not tell.
+fn waited_ns() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = told.split_ascii_whitespace().nth(1);
+    waited.and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// What became of the contract, if it promises a rate.
@@ -279,11 +312,13 @@ mod tests {
 
     #[test]
     fn a_verdict_names_gaps_and_neighbours_of_both_ends() {
+        let seen = |waited_ns, adapter| Seen { adapter, waited_ns };
         let before = AdapterInfo {
             gaps: 4,
             gaps_total_ns: 5_000_000,
             ..AdapterInfo::default()
         };
+        let before = seen(1_000_000, before);
         let after = AdapterInfo {
             gaps: 55,
             gaps_total_ns: 15_657_400_000,
@@ -295,6 +330,7 @@ mod tests {
             }),
             ..AdapterInfo::default()
         };
+        let after = seen(301_000_000, after);
         let verdict = |missed: Option<&str>| Verdict {
             promise: promise(None),
             missed: missed.map(str::to_owned),
@@ -305,7 +341,8 @@ mod tests {
         let text = verdict(Some("all")).text();
         let expected = "contract  missed: all\n          at this end the adapter stood still 51 \
                         times, 15652.4 ms in all (30.0 ms at a time are allowed for); 5 other \
-                        adapters use CPU 1, too (processes 7, 8, ...), as far as can be seen\n";
+                        adapters use CPU 1, too (processes 7, 8, ...), as far as can be seen; perf \
+                        waited 300.0 ms in all for a CPU\n";
         assert!(text.starts_with(expected), "{text}");
         // Another adapter since.
         let there = "at the other end the adapter stood still 4 times, 5.0 ms in all";
