@@ -4,8 +4,9 @@
 mod daemon;
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -172,13 +173,25 @@ fn a_cpu_that_is_asked_for_is_taken_whoever_is_there() {
     let first = allowed_cpus()[0];
     let _stranger = Stranger::on(first);
     let little = "[admission]\nadapter_ppm = 1000\n";
-    let daemon = Daemon::start(&format!("[adapter]\ncpu = {first}\n{little}{JOINED}"));
+    let contents = format!("[adapter]\ncpu = {first}\n{little}{JOINED}");
+    let manager = std::env::temp_dir().join(format!("cellgate-manager-{}", std::process::id()));
+    let notified = UnixDatagram::bind(&manager).expect("a socket");
+    let manager = format!("NOTIFY_SOCKET={}", manager.display());
+    let daemon = Daemon::start_by(&["env", &manager], &contents, None);
     let (_, taken) = scheduling(&daemon);
     assert_eq!(taken.pinned, Some(first));
     assert!(taken.neighbours > 0, "{taken}");
     let note = daemon.ok(&["stats"]);
     let told = format!("CPU {first}, too");
     assert!(note.contains(&told), "{note}");
+    let mut octets = [0; 4_096];
+    let len = notified.recv(&mut octets).expect("it is ready");
+    let status = String::from_utf8_lossy(&octets[..len]);
+    let is_status = |line: &str| line.starts_with("STATUS=") && line.contains(&told);
+    assert!(status.lines().any(is_status), "{status}");
+    let _ = notified
+        .local_addr()
+        .map(|at| at.as_pathname().map(std::fs::remove_file));
     // What the part has no room for is refused, and why.
     let contract = "cbr,aal5:pcr=10Mbps,max_sdu=1500";
     let refused = daemon.fails(3, &["vc", "add", "a.0.50", "contract", contract]);
@@ -199,14 +212,21 @@ fn daemons_that_start_together_have_different_cpus_and_their_sessions_nice_value
         if cpus.iter().any(|cpu| others(*cpu, 0) > 0) {
             return println!("skipped neighbours_together: adapters of others are here");
         }
-        let starting =
-            (0..count).map(|_| std::thread::spawn(|| Daemon::start_by(&[], JOINED, None)));
-        let starting: Vec<_> = starting.collect();
-        let daemons = starting
-            .into_iter()
-            .map(|one| one.join().expect("it starts"));
-        let daemons: Vec<_> = daemons.collect();
-        let all: Vec<_> = daemons.iter().map(|daemon| scheduling(daemon).1).collect();
+        let here = Arc::new(Barrier::new(count));
+        let start = |here: Arc<Barrier>| {
+            let daemon = Daemon::start_by(&[], JOINED, None);
+            let scheduling = scheduling(&daemon).1;
+            here.wait();
+            scheduling
+        };
+        let starting: Vec<_> = (0..count)
+            .map(|_| {
+                let here = Arc::clone(&here);
+                std::thread::spawn(move || start(here))
+            })
+            .collect();
+        let all = starting.into_iter();
+        let all: Vec<_> = all.map(|one| one.join().expect("it starts")).collect();
         let taken: BTreeSet<_> = all.iter().map(|one| one.pinned).collect();
         assert_eq!(taken.len(), count, "round {round}: {all:?}");
         for one in &all {
