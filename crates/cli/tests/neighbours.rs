@@ -96,7 +96,7 @@ fn an_adapter_takes_the_last_cpu_that_no_other_has() {
         return println!("skipped neighbours_apart: one CPU");
     };
     if cpus.iter().any(|cpu| others(*cpu, 0) > 0) {
-        return println!("skipped neighbours_apart: adapters of others are here");
+        return println!("void neighbours_apart: adapters of others are here");
     }
     let stranger = Stranger::on(last);
     let daemon = Daemon::start(JOINED);
@@ -210,7 +210,7 @@ fn daemons_that_start_together_have_different_cpus_and_their_sessions_nice_value
     }
     for round in 0..3 {
         if cpus.iter().any(|cpu| others(*cpu, 0) > 0) {
-            return println!("skipped neighbours_together: adapters of others are here");
+            return println!("void neighbours_together: adapters of others are here");
         }
         let here = Arc::new(Barrier::new(count));
         let start = |here: Arc<Barrier>| {
