@@ -35,8 +35,8 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
 /// Start `perf -s` at one end, then `perf -c ADDRESS` at the other. Reports come back on the next
 /// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
 /// two it is not shown; jitter is. With --json the report of each run is printed, and no lines.
-/// Ends with 1 where PDUs were lost, or a guaranteed rate was not had (or less, if --bitrate asks for
-/// less), and says then how the adapters of both ends have run.
+/// Ends with 1 where PDUs were lost, or where a guaranteed rate was missed (that of --bitrate, if
+/// it is less), and says then how the adapters of both ends have run.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
 pub(crate) struct Args {
