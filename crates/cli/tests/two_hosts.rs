@@ -25,11 +25,10 @@ const ADDRESSES: [&str; 2] = ["10.166.36.1", "10.166.36.2"];
 
 /// Octets of the SDUs; 171 cells each.
 const SDU: u64 = 8_192;
-/// One pair of hosts at a time: their adapters keep a CPU busy.
+/// One pair of hosts at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A daemon in each, started by these words, with the interface `wan` to the other. Both adapters
-/// are on the last CPU and give it to each other; the others are everybody else's.
+/// A daemon in each, started by these words, with the interface `wan` to the other.
 fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
     [0, 1].map(|side| {
         let words = [&["ip", "netns", "exec", &namespaces[side].0], by].concat();
@@ -73,9 +72,13 @@ fn perf(daemons: &[Daemon; 2], contract: &str, bit_s: u64) -> Result<Value, Stri
         "-l",
         &sdu,
     ];
-    let printed = left.ok(&[&client[..], &["--contract", contract]].concat());
+    let output = left.run(&[&client[..], &["--contract", contract]].concat());
     server.stdout();
-    let json: Value = serde_json::from_str(&printed).expect("JSON");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let kept = json["contract"]["kept"]
+        .as_bool()
+        .expect("a rate is promised");
+    assert_eq!(output.status.code(), Some(i32::from(!kept)), "{json}");
     let rate = |end: &str| {
         let rate = &json["end"][end]["sdu_bit_s"];
         rate.as_u64().expect("a rate")
@@ -102,6 +105,9 @@ fn perf(daemons: &[Daemon; 2], contract: &str, bit_s: u64) -> Result<Value, Stri
     if received * 10 < sent * 9 {
         let slow = format!("{received} of {sent} bit/s came");
         return Err(explained(&slow, watches));
+    }
+    if !kept {
+        return Err(format!("the contract was missed: {}", json["contract"]));
     }
     Ok(json)
 }
