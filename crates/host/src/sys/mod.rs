@@ -13,6 +13,7 @@ mod scheduling;
 mod signals;
 mod socket;
 mod tun;
+mod wake_up;
 
 pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
@@ -30,3 +31,4 @@ pub use socket::{
 };
 pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};
+pub use wake_up::{WakeUp, fine_timers, measure_wake_up, wake_ups};
