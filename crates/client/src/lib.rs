@@ -60,7 +60,7 @@ pub use cellgate_core::server::{
     CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description, DeviceCounts, DeviceInfo,
     DeviceSpec, EndReason, InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo,
     InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open, PingFlow, Quota, Refused,
-    Reserve, Resource, ResourceInfo, ServerSection, Settings, Shortage, Span, UserQuota,
+    Reserve, Resource, ResourceInfo, ServerSection, Settings, SharedCpu, Shortage, Span, UserQuota,
     UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;

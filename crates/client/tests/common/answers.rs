@@ -121,6 +121,7 @@ impl Server {
                 gaps_total_ns: 300_000,
                 gap_longest_ns: 200_000,
                 gap_admitted_ns: GAP_MAX_NS,
+                shared: None,
             }),
             Request::Resources => Confirm::Resources(vec![ResourceInfo {
                 resource: Resource::TransmitBandwidth,

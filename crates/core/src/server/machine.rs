@@ -8,8 +8,8 @@ use super::reopening::Reopening;
 use super::{
     AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bound, Bugs,
     ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output,
-    Peer, Planted, Refused, Request, Resource, Response, ServerConfig, Sound, TakenInterface,
-    TakenUp, Ticket, VERSION,
+    Peer, Planted, Refused, Request, Resource, Response, ServerConfig, SharedCpu, Sound,
+    TakenInterface, TakenUp, Ticket, VERSION,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -46,6 +46,8 @@ pub struct Server<B = Sound> {
     link_again: Time,
     /// How it has run.
     pub(super) health: AdapterInfo,
+    /// Who shares its CPU.
+    pub(super) shared: Option<SharedCpu>,
     pub(super) tickets: BTreeMap<Ticket, Pending>,
     outputs: VecDeque<Output>,
     /// The last given.
@@ -182,6 +184,7 @@ impl<B: Bugs> Server<B> {
             home: None,
             link_again: Time::ZERO,
             health: AdapterInfo::default(),
+            shared: None,
             tickets: BTreeMap::new(),
             outputs: VecDeque::new(),
             last_ticket: 0,
@@ -400,6 +403,12 @@ impl<B: Bugs> Server<B> {
         self.admission.bound(bounds);
         self.work.freed = true;
         self.run(now);
+    }
+
+    /// Who shares the adapter's CPU. What that leaves to promise is a bound of
+    /// [`handle_bounds`](Self::handle_bounds).
+    pub fn handle_shared_cpu(&mut self, shared: Option<SharedCpu>) {
+        self.shared = shared;
     }
 
     /// The time of [`next_deadline`](Self::next_deadline) has come.

@@ -1,6 +1,8 @@
 //! What an application and the server say to each other: the four primitives of a service access
 //! point. JSON over a Unix socket of sequenced packets; descriptors go along with some of them.
 
+use core::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Address, DeviceInfo, DeviceSpec, InterfaceInfo, InterfaceSpec, Refused, Settings};
@@ -493,6 +495,54 @@ pub struct AdapterInfo {
     pub gap_longest_ns: u64,
     /// Up to which length a gap costs nobody who conforms, in nanoseconds.
     pub gap_admitted_ns: u64,
+    /// Who else is pinned to its CPU; none: nobody that the server sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<SharedCpu>,
+}
+
+/// An adapter's CPU that adapters of other servers are pinned to as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedCpu {
+    /// Which.
+    pub cpu: u32,
+    /// How many others are there. The server promises of the CPU its adapter's part alone, as if
+    /// all had the same.
+    pub others: u32,
+    /// The processes of the first of them.
+    pub pids: Vec<u32>,
+}
+
+impl SharedCpu {
+    /// Processes that [`pids`](Self::pids) has, at most.
+    pub const PIDS_MAX: usize = 8;
+
+    /// Of `whole`, what is this adapter's.
+    pub const fn part(&self, whole: u64) -> u64 {
+        whole / (self.others as u64 + 1)
+    }
+}
+
+impl fmt::Display for SharedCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu, others, pids } = self;
+        match others {
+            1 => write!(f, "another adapter uses CPU {cpu}, too")?,
+            _ => write!(f, "{others} other adapters use CPU {cpu}, too")?,
+        }
+        let shown: Vec<_> = pids.iter().map(u32::to_string).collect();
+        let more = if pids.len() < *others as usize {
+            ", ..."
+        } else {
+            ""
+        };
+        match shown.len() {
+            0 => {}
+            1 if more.is_empty() => write!(f, " (process {})", shown[0])?,
+            _ => write!(f, " (processes {}{more})", shown.join(", "))?,
+        }
+        f.write_str(", as far as can be seen")
+    }
 }
 
 /// A resource that admission hands out.

@@ -58,7 +58,8 @@ pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{
     AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
-    Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response, VERSION,
+    Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response, SharedCpu,
+    VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};

@@ -204,6 +204,7 @@ impl<B: Bugs> Server<B> {
             }
             Request::Adapter => Ok(Some(Confirm::Adapter(AdapterInfo {
                 gap_admitted_ns: self.config.assumptions.gap_max_ns,
+                shared: self.shared.clone(),
                 ..self.health.clone()
             }))),
             Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),

@@ -7,7 +7,7 @@ use cellgate_core::adapter::{
 use cellgate_core::server::{
     AdapterInfo, AdapterRefusal, Change, Confirm, Crowd, Enclosed, EndReason, FromClient,
     FromServer, Health, Indication, InterfaceSpec, Link, PingFlow, PortHealth, Refused, Request,
-    Response, VERSION,
+    Response, SharedCpu, VERSION,
 };
 
 use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
@@ -683,8 +683,17 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         gaps_total_ns: 0,
         gap_longest_ns: 90_000_000,
         gap_admitted_ns: 30_000_000,
+        shared: None,
     };
     assert_eq!(info(&mut world), all);
+    let shared = SharedCpu {
+        cpu: 1,
+        others: 2,
+        pids: vec![7, 9],
+    };
+    world.server.handle_shared_cpu(Some(shared.clone()));
+    assert_eq!(info(&mut world).shared, Some(shared));
+    world.server.handle_shared_cpu(None);
     // Another adapter's gaps are its own.
     world.server.handle_adapter_lost(world.now);
     world.drain();

@@ -18,7 +18,7 @@ use crate::clock::MonotonicClock;
 use crate::gap::Gaps;
 use crate::link::{QueueCounters, Shown};
 use crate::place::Entrance;
-use crate::sys::{Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
+use crate::sys::{FIRMWARE, Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
 
 /// Runs an adapter that is controlled over `control`: the firmware in a thread of its own, the
 /// service in the calling thread, until its end is asked for or nobody is left to ask.
@@ -106,7 +106,7 @@ fn start_firmware(
     let (config, request) = (options.config.clone(), options.scheduling.clone());
     let thread = Builder::new().name("firmware".to_owned()).spawn(move || {
         let _bell = RingAtEnd(Arc::clone(&channels.service));
-        name_thread("cg-firmware");
+        name_thread(FIRMWARE);
         let mut scheduling = schedule(&request);
         let yields = scheduling.yields;
         let board = HostBoard::new(&config, lines, channels);

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
 use crate::adapter::AdapterOptions;
-use crate::sys::{Cpus, SchedulingRequest};
+use crate::sys::{Cpus, SchedulingRequest, expected_cpu};
 use check::Mistake;
 pub use check::at_place;
 #[cfg(test)]
@@ -182,10 +182,15 @@ impl Config {
         Ok(())
     }
 
-    /// The CPU that the adapter will have for itself, where it may use `cpus`.
-    pub(super) fn adapter_cpu(&self, cpus: &Cpus) -> Option<usize> {
+    /// The CPU that the adapter will have, where it may use `cpus`, as far as that is known before
+    /// it has; one that a former server has left is `there`, and has taken its own.
+    pub(super) fn adapter_cpu(&self, cpus: &Cpus, there: bool) -> Option<usize> {
         let adapter = &self.adapter;
-        adapter.cpu.or(cpus.last()).filter(|_| adapter.pin)
+        let chosen = || match there {
+            true => cpus.last(),
+            false => expected_cpu(&cpus.list()),
+        };
+        adapter.cpu.or_else(chosen).filter(|_| adapter.pin)
     }
 
     /// The permissions of the socket.

@@ -1,5 +1,6 @@
 mod devices;
 mod losses;
+mod neighbours;
 mod settings;
 mod turns;
 mod upkeep;
@@ -27,6 +28,7 @@ use super::config::Laws;
 use super::descriptors::Descriptors;
 use super::limits::Gate;
 use super::listener::Listener;
+use super::neighbours::Neighbours;
 use super::operator::Operator;
 use super::start::{Places, start_adapter};
 use super::take_up::Left;
@@ -71,6 +73,7 @@ pub(super) struct Daemon {
     adapter: AdapterSide,
     /// What the machine leaves for it.
     gate: Gate,
+    neighbours: Neighbours,
     /// What the adapter that was taken up said of itself.
     taken_up: Option<Box<Hello>>,
     applications: Applications,
@@ -149,6 +152,7 @@ impl Daemon {
             parting: Vec::new(),
             adapter,
             gate: Gate::new(places.cpus()),
+            neighbours: Neighbours::default(),
             taken_up: None,
             listener,
             signals,
@@ -446,6 +450,7 @@ impl Daemon {
         match told {
             Told::Ready(hello) => {
                 self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
+                self.meet_neighbours();
                 self.look_at_limits();
                 self.server.handle_adapter_ready(now);
                 self.operator.finds_adapter();
@@ -457,6 +462,7 @@ impl Daemon {
                 let taken = left.into_iter().map(|left| self.taken(left)).collect();
                 self.server.take_up(now, interfaces, taken);
                 self.taken_up = Some(hello);
+                self.meet_neighbours();
                 self.gate.hurry();
                 self.look_at_limits();
                 let clients = self.applications.clients();
@@ -560,6 +566,7 @@ impl Daemon {
             }
             let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
             self.judge_silence(unanswered_ns);
+            self.look_at_neighbours();
             self.look_at_limits();
         }
         if self.respawn.is_some_and(|due| due <= self.now) {
@@ -576,6 +583,8 @@ impl Daemon {
 
     /// Looks what the machine leaves to promise, now and then, and tells what counts.
     fn look_at_limits(&mut self) {
+        let adapter_ppm = self.options.config.admission.adapter_ppm;
+        self.gate.share(self.neighbours.bound(adapter_ppm));
         if let Some(bounds) = self.gate.look(self.now, self.server.memory_held()) {
             self.server.handle_bounds(self.now, bounds);
         }
@@ -587,8 +596,7 @@ impl Daemon {
     }
 
     fn serve_as_usual(&self) {
-        let adapter = self.adapter.hello();
-        let adapter = adapter.and_then(|hello| hello.scheduling.pinned);
+        let adapter = self.home().map(|(_, cpu)| cpu);
         self.places.duty(Duty::Service, adapter);
     }
 

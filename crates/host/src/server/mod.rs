@@ -24,6 +24,7 @@ mod limits;
 mod link;
 mod links;
 mod listener;
+mod neighbours;
 mod operator;
 mod pages;
 mod privileges;

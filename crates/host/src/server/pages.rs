@@ -56,12 +56,13 @@ pub(super) struct PageWatch {
 
 impl PageWatch {
     /// Starts the thread, which ends with this value.
-    pub(super) fn start() -> std::io::Result<Self> {
+    pub(super) fn start(cpus: Cpus) -> std::io::Result<Self> {
         let (notes, heard) = channel();
         let (tell, found) = channel();
         let bell = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
         let thread = Thread {
             heard,
+            cpus,
             tell,
             bell: Arc::clone(&bell),
             firmware: None,
@@ -153,6 +154,8 @@ struct Watched {
 
 struct Thread {
     heard: Receiver<Note>,
+    /// All of this process.
+    cpus: Cpus,
     tell: Sender<(FileName, u32)>,
     bell: Arc<OwnedFd>,
     /// None: it cannot be found.
@@ -197,7 +200,7 @@ impl Thread {
             match note {
                 Ok(Note::Adapter(pid, pinned)) => {
                     self.firmware = Firmware::of(pid);
-                    take_duty(Duty::Service, &Cpus::present(), pinned);
+                    take_duty(Duty::Service, &self.cpus, pinned);
                 }
                 Ok(Note::Watch(name, files)) => {
                     let presence = None;

@@ -83,9 +83,10 @@ pub(super) struct Places {
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
     let (places, listener, calibration) = settle(&options)?;
-    let expected = options.config.adapter_cpu(&places.cpus);
+    let there = places.adapter.exists();
+    let expected = options.config.adapter_cpu(&places.cpus, there);
     let service = places.duty(Duty::Service, expected);
-    if places.adapter.exists() {
+    if there {
         places.duty(Duty::TakeUp, expected);
     }
     let mut voice = Voice::start(options.say).map_err(ServeError::of("threads"))?;
@@ -93,7 +94,7 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
     let laws = laws(&options, &mut voice, &places, &calibration)?;
     let links = Links::new(options.config.port());
-    let pages = PageWatch::start().map_err(ServeError::of("pages"))?;
+    let pages = PageWatch::start(places.cpus.clone()).map_err(ServeError::of("pages"))?;
     let files = Files::new(pages);
     let mut adapter = AdapterSide::new(links, files);
     let first = first_adapter(&options, &mut voice, &places, &mut adapter)?;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rustix::process::{getpriority_process, setpriority_process};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// What a thread is for, the most urgent first. The adapter's thread is above all of them.
@@ -122,11 +122,29 @@ impl Cpus {
         (set.count() > 0).then_some(Self(Some(set)))
     }
 
+    /// In order.
+    pub fn list(&self) -> Vec<usize> {
+        let set = self.0.as_ref();
+        let is_set = |cpu: &usize| set.is_some_and(|set| set.is_set(*cpu));
+        (0..CpuSet::MAX_CPU).filter(is_set).collect()
+    }
+
     /// Has the calling thread run on these alone.
     pub fn use_only(&self) {
+        self.give_to(None);
+    }
+
+    /// Has a thread of this process run on these alone, but for one, the adapter's, if there is
+    /// another.
+    pub fn give_but(&self, thread: Pid, adapter: Option<usize>) {
+        let own = adapter.and_then(|cpu| self.without(cpu));
+        own.as_ref().unwrap_or(self).give_to(Some(thread));
+    }
+
+    fn give_to(&self, thread: Option<Pid>) {
         if let Some(set) = &self.0 {
             // A thread that may run elsewhere works as well.
-            let _ = sched_setaffinity(None, set);
+            let _ = sched_setaffinity(thread, set);
         }
     }
 }

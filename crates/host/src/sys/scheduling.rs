@@ -1,5 +1,8 @@
 use std::ffi::CString;
 use std::fmt;
+use std::io::{self, ErrorKind};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
@@ -7,9 +10,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::duty::set_policy;
+use super::neighbours::{choose_cpu, neighbours_on};
 
 /// The firmware thread's priority in the class SCHED_FIFO, above all threads of the daemon.
 pub const ADAPTER_FIFO: i32 = 40;
+
+/// How often a session's nice value is asked for, and the wait in between: as many adapters may
+/// start together.
+const SESSION_TRIES: u32 = 20;
+const SESSION_WAIT: Duration = Duration::from_millis(100);
 
 /// How the firmware thread is to be scheduled. Nothing of it is a condition: what cannot be had is
 /// told in [`Scheduling::notes`].
@@ -17,7 +26,8 @@ pub const ADAPTER_FIFO: i32 = 40;
 pub struct SchedulingRequest {
     /// Pin the thread.
     pub pin: bool,
-    /// To this CPU; none: the last one allowed.
+    /// To this CPU; none: the last one allowed that no other thread of this one's name is pinned
+    /// to, or that with the fewest.
     pub cpu: Option<usize>,
     /// Nice value to try; none: leave it. At -20, a thread that is pinned and never gives its CPU
     /// away becomes real-time (SCHED_FIFO) where the kernel takes nothing off such threads
@@ -67,6 +77,9 @@ pub struct Scheduling {
     pub cpus: Vec<usize>,
     /// The CPU that the thread is pinned to.
     pub pinned: Option<usize>,
+    /// Other threads of its name that were pinned there when it was, as far as could be seen.
+    #[serde(default)]
+    pub neighbours: u32,
     /// Nice value.
     pub nice: i32,
     /// Nice value of the process's session, where the kernel shares CPUs out by sessions.
@@ -89,7 +102,13 @@ impl fmt::Display for Scheduling {
             Some(cpu) => write!(f, "pinned to CPU {cpu}")?,
             None => write!(f, "not pinned")?,
         }
-        write!(f, " of {}, nice {}", self.cpus.len(), self.nice)?;
+        write!(f, " of {}", self.cpus.len())?;
+        match self.neighbours {
+            0 => {}
+            1 => write!(f, " beside another adapter")?,
+            others => write!(f, " beside {others} other adapters")?,
+        }
+        write!(f, ", nice {}", self.nice)?;
         if let Some(nice) = self.session_nice {
             write!(f, ", session nice {nice}")?;
         }
@@ -174,15 +193,7 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
     };
     got.yields = request.yield_when_idle.unwrap_or(got.cpus.len() <= 1);
     if request.pin {
-        match request.cpu.or(got.cpus.last().copied()) {
-            Some(cpu) => match pin_thread(cpu) {
-                Ok(()) => got.pinned = Some(cpu),
-                Err(error) => got.notes.push(format!("not pinned to CPU {cpu}: {error}")),
-            },
-            None => got
-                .notes
-                .push("not pinned: the allowed CPUs are unknown".to_owned()),
-        }
+        pin(request, &mut got);
     }
     if let Some(nice) = request.nice {
         // On Linux, process 0 is the calling thread alone.
@@ -200,6 +211,23 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
     got.session_nice = session_nice(request, &mut got.notes);
     got.nice = rustix::process::getpriority_process(None).unwrap_or(0);
     got
+}
+
+/// Pins the calling thread to the CPU that is asked for, or to one that it chooses.
+fn pin(request: &SchedulingRequest, got: &mut Scheduling) {
+    match request.cpu {
+        Some(cpu) => match pin_thread(cpu) {
+            Ok(()) => (got.pinned, got.neighbours) = (Some(cpu), neighbours_on(cpu)),
+            Err(error) => got.notes.push(format!("not pinned to CPU {cpu}: {error}")),
+        },
+        None => match choose_cpu(&got.cpus) {
+            Some((cpu, others)) => (got.pinned, got.neighbours) = (Some(cpu), others),
+            None if got.cpus.is_empty() => got
+                .notes
+                .push("not pinned: the allowed CPUs are unknown".to_owned()),
+            None => got.notes.push("not pinned: no CPU was given".to_owned()),
+        },
+    }
 }
 
 /// Whether a thread that asked for as much as there is, and got its CPU, becomes real-time.
@@ -228,12 +256,33 @@ fn session_nice(request: &SchedulingRequest, notes: &mut Vec<String>) -> Option<
     if let Some(nice) = request.nice
         && request.own_session
         && alone
-        && let Err(error) = std::fs::write(PATH, nice.to_string())
+        && let Err(error) = again(|| std::fs::write(PATH, nice.to_string()), sleep)
     {
-        notes.push(format!("nice {nice} of the session refused: {error}"));
+        notes.push(match error.kind() {
+            ErrorKind::WouldBlock => format!(
+                "nice {nice} of the session not had: the kernel takes one in 100 ms of all \
+                 sessions, and in 2 s it took only others'"
+            ),
+            _ => format!("nice {nice} of the session refused: {error}"),
+        });
     }
     let text = std::fs::read_to_string(PATH).ok()?;
     text.rsplit_once(' ')?.1.trim().parse().ok()
+}
+
+/// Writes again what the kernel takes later: of sessions' nice values it takes one in 100 ms, the
+/// machine over, from whoever lacks CAP_SYS_ADMIN, and answers EAGAIN to the others.
+fn again(
+    mut write: impl FnMut() -> io::Result<()>,
+    mut wait: impl FnMut(Duration),
+) -> io::Result<()> {
+    for _ in 1..SESSION_TRIES {
+        match write() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(SESSION_WAIT),
+            other => return other,
+        }
+    }
+    write()
 }
 
 /// Brings all memory of the process in and keeps it there; what is mapped later is its maker's
@@ -264,8 +313,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_session_s_nice_value_is_asked_for_again_and_not_for_ever() {
+        let tried = |refusals: u32, error: libc::c_int| {
+            let (mut writes, mut waits) = (0, Vec::new());
+            let write = || {
+                writes += 1;
+                match writes <= refusals {
+                    true => Err(io::Error::from_raw_os_error(error)),
+                    false => Ok(()),
+                }
+            };
+            let came = again(write, |time| waits.push(time)).is_ok();
+            assert!(waits.iter().all(|wait| *wait == Duration::from_millis(100)));
+            (came, writes, waits.len())
+        };
+        assert_eq!(tried(0, libc::EAGAIN), (true, 1, 0));
+        assert_eq!(tried(3, libc::EAGAIN), (true, 4, 3));
+        assert_eq!(tried(19, libc::EAGAIN), (true, 20, 19));
+        assert_eq!(tried(u32::MAX, libc::EAGAIN), (false, 20, 19));
+        // Who may not have it need not wait.
+        assert_eq!(tried(u32::MAX, libc::EPERM), (false, 1, 0));
+    }
+
+    #[test]
     fn pins_to_an_allowed_cpu_and_says_so() {
         std::thread::spawn(|| {
+            name_thread("cg-alone");
             let got = schedule(&SchedulingRequest {
                 nice: None,
                 ..SchedulingRequest::default()

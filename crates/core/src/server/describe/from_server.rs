@@ -189,7 +189,8 @@ examples! { Confirm:
             "gaps":1,
             "gaps_total_ns":2000000,
             "gap_longest_ns":2000000,
-            "gap_admitted_ns":30000000
+            "gap_admitted_ns":30000000,
+            "shared":{"cpu":1,"others":2,"pids":[4801,4912]}
         }}"#;
     "interfaces", Self::Interfaces(_), concat!(r#"{"interfaces":["#, interface!(), "]}");
     "returned", Self::Returned { .. }, r#"{"returned":{"round_trip_ns":5000}}"#;

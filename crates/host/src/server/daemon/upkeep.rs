@@ -73,7 +73,8 @@ impl Daemon {
     /// How things are, for the service manager.
     pub(super) fn status(&self) -> String {
         let known = Some(&self.known).filter(|known| !known.is_empty());
-        let status: Vec<_> = known.into_iter().chain(&self.troubles).cloned().collect();
+        let status = known.into_iter().chain(&self.troubles).cloned();
+        let status: Vec<_> = status.chain(self.note_of_neighbours()).collect();
         status.join("; ")
     }
 
@@ -86,6 +87,7 @@ impl Daemon {
             .chain(&self.notes)
             .chain(&self.troubles)
             .cloned()
+            .chain(self.note_of_neighbours())
             .collect()
     }
 }

@@ -21,6 +21,8 @@ pub(in crate::server) struct Gate {
     /// What was asked for and is not answered: the kernel may have charged it or not.
     asked: BTreeMap<Ticket, u64>,
     known: BTreeMap<Resource, Bound>,
+    /// What others on its CPU leave the adapter.
+    shared: Option<Bound>,
     next_look: Time,
     /// The limits that people were told of.
     told: BTreeMap<Resource, String>,
@@ -38,6 +40,7 @@ impl Gate {
             room: None,
             asked: BTreeMap::new(),
             known: BTreeMap::new(),
+            shared: None,
             next_look: Time::ZERO,
             told: BTreeMap::new(),
         }
@@ -46,6 +49,14 @@ impl Gate {
     /// Has the next look be at once.
     pub(in crate::server) fn hurry(&mut self) {
         self.next_look = Time::ZERO;
+    }
+
+    /// What others on the adapter's CPU leave of it; none: there are no others.
+    pub(in crate::server) fn share(&mut self, shared: Option<Bound>) {
+        if shared != self.shared {
+            self.shared = shared;
+            self.hurry();
+        }
     }
 
     /// Looks at the limits if it is time; what there is of resources where connections have `held`
@@ -61,7 +72,14 @@ impl Gate {
         self.next_look = now.plus_ns(LOOK_NS);
         self.machine.look();
         self.measure();
-        let bounds = self.machine.bounds(held);
+        let mut bounds = self.machine.bounds(held);
+        if let Some(shared) = &self.shared {
+            let bound = bounds.entry(Resource::AdapterCpu);
+            let bound = bound.or_insert_with(|| shared.clone());
+            if shared.capacity < bound.capacity {
+                bound.clone_from(shared);
+            }
+        }
         if bounds == self.known {
             return None;
         }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::thread::futex;
+use rustix::process::Pid;
+use rustix::thread::{futex, gettid};
 
 use super::WORKERS_MAX;
 use crate::sys::{Cpus, Duty, ThreadScheduling, name_thread, take_duty};
@@ -60,6 +61,8 @@ impl Bell {
 pub(super) struct Interrupts {
     epoll: Arc<OwnedFd>,
     bells: Arc<[Bell; WORKERS_MAX]>,
+    /// Its thread.
+    thread: Option<Pid>,
 }
 
 /// A worker's part of it.
@@ -86,9 +89,10 @@ impl Interrupts {
         adapter: Option<usize>,
         fails: impl FnOnce(Errno) + Send + 'static,
     ) -> io::Result<(Self, ThreadScheduling)> {
-        let interrupts = Self {
+        let mut interrupts = Self {
             epoll: Arc::new(epoll),
             bells: Arc::new(std::array::from_fn(|_| Bell::default())),
+            thread: None,
         };
         let (told, scheduling) = std::sync::mpsc::sync_channel(1);
         let (thread, cpus) = (interrupts.clone(), cpus.clone());
@@ -96,11 +100,19 @@ impl Interrupts {
         builder.spawn(move || {
             name_thread("cg-interrupt");
             // Its starter waits for it.
-            let _ = told.send(take_duty(Duty::Interrupt, &cpus, adapter));
+            let _ = told.send((gettid(), take_duty(Duty::Interrupt, &cpus, adapter)));
             fails(thread.run());
         })?;
-        let scheduling = scheduling.recv().map_err(io::Error::other)?;
+        let (thread, scheduling) = scheduling.recv().map_err(io::Error::other)?;
+        interrupts.thread = Some(thread);
         Ok((interrupts, scheduling))
+    }
+
+    /// Has the thread keep off another CPU, in the class that it has.
+    pub(super) fn keep_off(&self, cpus: &Cpus, adapter: Option<usize>) {
+        if let Some(thread) = self.thread {
+            cpus.give_but(thread, adapter);
+        }
     }
 
     /// As long as it can wait; why it cannot.

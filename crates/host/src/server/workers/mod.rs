@@ -148,6 +148,20 @@ impl Workers {
         Ok((workers, scheduling))
     }
 
+    /// Another adapter is there: all threads keep off its CPU.
+    pub(super) fn keep_off(&mut self, adapter: Option<usize>) {
+        if adapter == self.adapter {
+            return;
+        }
+        self.adapter = adapter;
+        self.interrupts.keep_off(&self.cpus, adapter);
+        for worker in self.workers.values() {
+            if worker.share.keep_off(adapter) {
+                worker.line.bell().ring(Bell::RUNG);
+            }
+        }
+    }
+
     /// Readable when a worker has told something.
     pub(super) fn bell(&self) -> &OwnedFd {
         &self.bell
@@ -241,7 +255,7 @@ impl Workers {
             line: self.interrupts.line(slot),
             slot,
             shown: Arc::default(),
-            share: Arc::new(Share::new()),
+            share: Arc::new(Share::new(self.adapter)),
             scheduling: ThreadScheduling::default(),
             client: None,
             attachment: None,
@@ -271,7 +285,6 @@ impl Workers {
             shown: Arc::clone(&worker.shown),
             share: Arc::clone(&worker.share),
             cpus: self.cpus.clone(),
-            adapter: self.adapter,
             events: self.to_events.clone(),
             bell: Arc::clone(&self.bell),
         };

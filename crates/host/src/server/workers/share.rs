@@ -2,7 +2,7 @@
 //! beyond is not kept from it, but comes before nobody else's: it is scheduled like everything
 //! else until it has credit again.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use cellgate_core::Time;
 
@@ -16,19 +16,39 @@ const LOOK_NS: u64 = 200_000;
 /// No share was told yet.
 const UNTOLD: u32 = u32::MAX;
 
-/// A worker's share of a core in millionths, 0 for best effort. The service thread tells it.
+/// The adapter is pinned to no CPU.
+const NOWHERE: usize = usize::MAX;
+
+/// A worker's share of a core in millionths, 0 for best effort, and the CPU that it keeps off, the
+/// adapter's. The service thread tells them.
 #[derive(Debug)]
-pub(super) struct Share(AtomicU32);
+pub(super) struct Share {
+    ppm: AtomicU32,
+    adapter: AtomicUsize,
+}
 
 impl Share {
-    pub(super) const fn new() -> Self {
-        Self(AtomicU32::new(UNTOLD))
+    pub(super) fn new(adapter: Option<usize>) -> Self {
+        Self {
+            ppm: AtomicU32::new(UNTOLD),
+            adapter: AtomicUsize::new(adapter.unwrap_or(NOWHERE)),
+        }
     }
 
     /// Whether it is another.
     pub(super) fn tell(&self, ppm: u32) -> bool {
         let ppm = ppm.min(UNTOLD - 1);
-        self.0.swap(ppm, Ordering::Relaxed) != ppm
+        self.ppm.swap(ppm, Ordering::Relaxed) != ppm
+    }
+
+    /// Another adapter is there; whether it is on another CPU.
+    pub(super) fn keep_off(&self, adapter: Option<usize>) -> bool {
+        let adapter = adapter.unwrap_or(NOWHERE);
+        self.adapter.swap(adapter, Ordering::Relaxed) != adapter
+    }
+
+    fn adapter(&self) -> Option<usize> {
+        Some(self.adapter.load(Ordering::Relaxed)).filter(|cpu| *cpu != NOWHERE)
     }
 }
 
@@ -36,12 +56,10 @@ impl Share {
 pub(super) struct Precedence<'a> {
     share: &'a Share,
     cpus: &'a Cpus,
-    /// The adapter's CPU.
-    adapter: Option<usize>,
     /// Who is told how it is scheduled, whenever its share is another.
     tell: &'a dyn Fn(ThreadScheduling),
-    /// The share that it has now.
-    ppm: Option<u32>,
+    /// The share that it has now, and the adapter's CPU.
+    has: Option<(u32, Option<usize>)>,
     /// Only what is real-time is metered.
     meter: Option<Meter>,
     next_look: Time,
@@ -52,15 +70,13 @@ impl<'a> Precedence<'a> {
     pub(super) fn new(
         share: &'a Share,
         cpus: &'a Cpus,
-        adapter: Option<usize>,
         tell: &'a dyn Fn(ThreadScheduling),
     ) -> Self {
         Self {
             share,
             cpus,
-            adapter,
             tell,
-            ppm: None,
+            has: None,
             meter: None,
             next_look: Time::ZERO,
             beyond: 0,
@@ -74,12 +90,13 @@ impl<'a> Precedence<'a> {
 
     /// To be called now and then, by the worker: looks at its share, and at what it has used.
     pub(super) fn keep(&mut self) {
-        let ppm = self.share.0.load(Ordering::Relaxed);
+        let ppm = self.share.ppm.load(Ordering::Relaxed);
         if ppm == UNTOLD {
             return;
         }
-        if self.ppm != Some(ppm) {
-            self.ppm = Some(ppm);
+        let told = Some((ppm, self.share.adapter()));
+        if self.has != told {
+            self.has = told;
             let scheduling = self.take(ppm);
             self.meter = scheduling
                 .is_real_time()
@@ -109,9 +126,10 @@ impl<'a> Precedence<'a> {
     }
 
     fn take(&self, ppm: u32) -> ThreadScheduling {
+        let adapter = self.share.adapter();
         match ppm {
-            0 => take_duty(Duty::BestEffort, self.cpus, self.adapter),
-            ppm => take_share(ppm, self.cpus, self.adapter),
+            0 => take_duty(Duty::BestEffort, self.cpus, adapter),
+            ppm => take_share(ppm, self.cpus, adapter),
         }
     }
 }
@@ -121,17 +139,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_worker_keeps_off_the_cpu_that_the_adapter_has_by_now() {
+        std::thread::spawn(|| {
+            let cpus = Cpus::present();
+            let all = cpus.list();
+            let [.., other, last] = all[..] else {
+                return println!("skipped keep_off: one CPU");
+            };
+            let share = Share::new(Some(last));
+            let told = std::cell::RefCell::new(Vec::new());
+            let tell = |scheduling: ThreadScheduling| told.borrow_mut().push(scheduling);
+            let mut precedence = Precedence::new(&share, &cpus, &tell);
+            share.tell(0);
+            precedence.keep();
+            assert!(!share.keep_off(Some(last)) && share.keep_off(Some(other)));
+            precedence.keep();
+            precedence.keep();
+            let told = told.borrow();
+            let without = |cpu| all.iter().copied().filter(move |one| *one != cpu);
+            assert_eq!(told.len(), 2);
+            assert_eq!(told[0].cpus, without(last).collect::<Vec<_>>());
+            assert_eq!(told[1].cpus, without(other).collect::<Vec<_>>());
+            println!("ran keep_off");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn a_worker_that_uses_more_than_its_share_loses_its_precedence_and_gets_it_back() {
         std::thread::spawn(|| {
             let cpus = Cpus::present();
-            let share = Share::new();
+            let share = Share::new(cpus.last());
             let told = std::cell::RefCell::new(Vec::new());
             let tell = |scheduling: ThreadScheduling| told.borrow_mut().push(scheduling);
-            let mut precedence = Precedence::new(&share, &cpus, cpus.last(), &tell);
+            let mut precedence = Precedence::new(&share, &cpus, &tell);
             precedence.keep();
             assert!(told.borrow().is_empty(), "nobody has told a share");
             // However large, a share that was told is one.
-            assert!(Share::new().tell(u32::MAX));
+            assert!(Share::new(None).tell(u32::MAX));
             assert!(share.tell(0));
             precedence.keep();
             assert!(!told.borrow()[0].is_real_time(), "no share, no precedence");

@@ -54,7 +54,6 @@ pub(super) struct Start {
     pub(super) shown: Arc<Shown<Counts>>,
     pub(super) share: Arc<Share>,
     pub(super) cpus: Cpus,
-    pub(super) adapter: Option<usize>,
     pub(super) events: Sender<Event>,
     pub(super) bell: Arc<OwnedFd>,
 }
@@ -124,7 +123,7 @@ fn run(start: Start) -> Result<(), Error> {
         },
     ));
     let scheduled = |scheduling| tell(Event::Scheduled(start.number, scheduling));
-    let precedence = Precedence::new(&start.share, &start.cpus, start.adapter, &scheduled);
+    let precedence = Precedence::new(&start.share, &start.cpus, &scheduled);
     device.run(&start.line, precedence)
 }
 
