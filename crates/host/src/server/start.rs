@@ -30,7 +30,7 @@ use crate::control::{
 };
 use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
-    Cpus, Duty, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
+    Cpus, Duty, Lack, Signals, ThreadScheduling, activated_socket, name_thread, peer_credentials,
     take_duty,
 };
 
@@ -244,9 +244,8 @@ fn laws(
     calibration: &Calibration,
 ) -> Result<Laws, ServeError> {
     if let Some(why) = &calibration.without_tcp {
-        voice.say(&format!(
-            "what Linux's TCP/IP costs behind a network device is not in what is admitted: {why}"
-        ));
+        let what = format!("what Linux's TCP/IP costs is not measured ({why})");
+        voice.say(&Lack::Devices.note(what));
     }
     let headroom = options.config.admission.headroom_percent;
     let beside = u32::try_from(places.cpus.count()).unwrap_or(1).max(1) - 1;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::memory_for;
 use crate::clock::thread_cpu_ns;
-use crate::sys::allowed_cpus;
+use crate::sys::{allowed_cpus, plain};
 
 /// Octets of the SDUs that are measured: one cell, a few, an Ethernet frame's worth, a large PDU.
 const SDUS: [u16; 4] = [40, 232, 1_500, 9_180];
@@ -116,7 +116,7 @@ impl Calibration {
             machine,
             samples: measure()?,
             workers,
-            without_tcp: without.map(|error| error.to_string()),
+            without_tcp: without.map(|error| plain(&error)),
             had_devices,
         };
         Ok((new, true))
