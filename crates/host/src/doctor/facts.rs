@@ -13,8 +13,12 @@ use super::ask::{self, Daemon, Left};
 use super::look::{self, Look};
 use crate::server::{Config, bounds_of_machine, connections_within, state_dir_default};
 use crate::sys::{expected_cpu, has_cpu};
-pub(crate) use machine::{Adapters, OtherAdapter, Rights, Threads};
+pub(crate) use machine::{Adapters, Rights, Threads};
+#[cfg(test)]
+pub(crate) use machine::{OtherAdapter, list};
 pub(super) use machine::{steal, text};
+#[cfg(test)]
+pub(crate) use network::taken_by;
 pub(crate) use network::{Offloads, Pseudowire, Tun};
 pub(crate) use place::Places;
 
@@ -121,7 +125,7 @@ pub(crate) fn gather(config: &Config, socket: &Path) -> Facts {
 }
 
 /// The configuration as the daemon has it, if there is one.
-fn with(config: &Config, daemon: &Daemon) -> Config {
+pub(super) fn with(config: &Config, daemon: &Daemon) -> Config {
     let Some(said) = daemon.said() else {
         return config.clone();
     };

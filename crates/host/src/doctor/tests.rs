@@ -1,1 +1,989 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use cellgate_core::server::{AdapterInfo, Bound, InterfaceInfo, InterfaceState, SharedCpu};
+use cellgate_simd::Level as CpuLevel;
+
+use super::ask::{Daemon, Left, Said};
+use super::facts::{
+    Adapters, Facts, Offloads, OtherAdapter, Places, Pseudowire, Rights, Threads, Tun, list, steal,
+    taken_by,
+};
+use super::judge::judge;
+use super::look::Look;
+use super::*;
+use crate::sys::Lack;
+
+const STATUS: &str = "Name:\tcellgate\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n";
+const LIMITS: &str = "\
+Limit                     Soft Limit           Hard Limit           Units     
+Max open files            1024                 524288               files     
+Max locked memory         65536                65536                bytes     
+Max nice priority         0                    0                    
+Max realtime priority     0                    0                    
+";
+
+/// A machine on which nothing is to be wished for, and the daemon that runs there.
+fn good() -> Facts {
+    let mut config = Config::default();
+    config.adapter.cpu = Some(3);
+    let own = OtherAdapter {
+        pid: 100,
+        cpu: Some(3),
+        own: true,
+        orphan: false,
+        replaced: false,
+        busy_ppm: 1_000_000,
+    };
+    let said = Said {
+        server: "cellgate 1.2.3".to_owned(),
+        pid: 99,
+        notes: Vec::new(),
+        section: None,
+        adapter_section: config.adapter.clone(),
+        admission: config.admission.clone(),
+        interfaces: Vec::new(),
+        adapter: AdapterInfo {
+            seen_ns: Some(1),
+            gaps: 0,
+            gaps_total_ns: 0,
+            gap_longest_ns: 0,
+            gap_admitted_ns: 30_000_000,
+            shared: None,
+        },
+        resources: Vec::new(),
+    };
+    Facts {
+        config,
+        daemon: Daemon::There(Box::new(said)),
+        left: Left::None,
+        version: "1.2.3".to_owned(),
+        kernel: "6.1.0-9-amd64".to_owned(),
+        level: CpuLevel::V4,
+        is_x86: true,
+        rights: Rights::read(STATUS, LIMITS),
+        connections: 4_096,
+        threads: Threads {
+            rt_runtime_us: Some(-1),
+            autogroup: true,
+            isolated: "3".to_owned(),
+            online: "0-3".to_owned(),
+            allowed: vec![0, 1, 2, 3],
+            siblings: Vec::new(),
+            governor: Some("performance".to_owned()),
+        },
+        cpu: Some(3),
+        adapters: Adapters(vec![own]),
+        cpu_limit: None,
+        memory_limit: None,
+        memory_available: Some(16 << 30),
+        clock: ("tsc".to_owned(), "tsc hpet".to_owned()),
+        look: Look {
+            wake_up: WakeUp::of(&mut [20_000]).ok_or_else(String::new),
+            gap_ns: Ok(10_000),
+            steal_ppm: Some(0),
+            clock_ns: 25,
+        },
+        pseudowires: vec![pseudowire()],
+        offloads: Offloads {
+            send: 64,
+            receive: 64,
+        },
+        tun: Tun::There,
+        places: Places {
+            directory: "/run/cellgate".to_owned(),
+            ..Places::default()
+        },
+    }
+}
+
+/// The same machine before a daemon runs there.
+fn idle() -> Facts {
+    let mut facts = good();
+    facts.daemon = Daemon::None;
+    facts.adapters = Adapters::default();
+    facts.pseudowires[0].state = None;
+    facts
+}
+
+/// The same without any privilege.
+fn plain() -> Facts {
+    let mut facts = idle();
+    facts.rights = Rights::read(&STATUS.replace("1ffffffffff", "0"), LIMITS);
+    facts
+}
+
+fn pseudowire() -> Pseudowire {
+    Pseudowire {
+        name: "wan".to_owned(),
+        local: "192.0.2.1:6635".parse().unwrap(),
+        is_here: true,
+        taken_by: None,
+        reserved_below: None,
+        needed: 841_000,
+        granted: 8 << 20,
+        state: Some(InterfaceState::Up),
+    }
+}
+
+fn said(facts: &mut Facts) -> &mut Said {
+    match &mut facts.daemon {
+        Daemon::There(said) => said,
+        _ => panic!("there is a daemon"),
+    }
+}
+
+fn stranger(pid: u32, cpu: usize) -> OtherAdapter {
+    OtherAdapter {
+        pid,
+        cpu: Some(cpu),
+        own: false,
+        orphan: false,
+        replaced: false,
+        busy_ppm: 0,
+    }
+}
+
+#[test]
+fn of_a_good_machine_there_is_nothing_to_say() {
+    for facts in [good(), idle()] {
+        let found = judge(&facts);
+        assert!(found.len() > 15, "{found:?}");
+        for finding in found {
+            assert_eq!(finding.level, Level::Ok, "{finding:?}");
+            assert!(
+                finding.promise.is_none() && finding.cure.is_none(),
+                "{finding:?}"
+            );
+        }
+    }
+}
+
+/// What is wrong, how bad that is, the line, a part of what it says, and a part of its cure.
+type Condition = (
+    fn() -> Facts,
+    fn(&mut Facts),
+    Level,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+const CONDITIONS: &[Condition] = &[
+    (
+        plain,
+        |_| (),
+        Level::Warn,
+        "nice",
+        "RLIMIT_NICE is 0",
+        "LimitNICE=-20",
+    ),
+    (
+        plain,
+        |_| (),
+        Level::Warn,
+        "autogroup",
+        "sessions",
+        "setcap cap_sys_nice",
+    ),
+    (
+        plain,
+        |_| (),
+        Level::Warn,
+        "real_time",
+        "RLIMIT_RTPRIO is 0",
+        "LimitRTPRIO=",
+    ),
+    (
+        plain,
+        |_| (),
+        Level::Warn,
+        "memory_lock",
+        "RLIMIT_MEMLOCK is 64 KiB",
+        "LimitMEMLOCK=",
+    ),
+    (
+        good,
+        |facts| {
+            said(facts)
+                .notes
+                .push(Lack::Memory.note("memory not locked"))
+        },
+        Level::Warn,
+        "memory_lock",
+        "memory not locked",
+        "LimitMEMLOCK=infinity",
+    ),
+    (
+        good,
+        |facts| {
+            said(facts)
+                .notes
+                .push(format!("service: {}", Lack::RealTime.note("not nice -10")))
+        },
+        Level::Warn,
+        "real_time",
+        "service: not nice -10",
+        "LimitNICE=-20",
+    ),
+    (
+        good,
+        |facts| {
+            said(facts)
+                .notes
+                .push(Lack::Cpu.note("not pinned to CPU 9"))
+        },
+        Level::Warn,
+        "adapter_cpu",
+        "not pinned to CPU 9",
+        "cpu in [adapter]",
+    ),
+    (
+        good,
+        |facts| {
+            said(facts)
+                .notes
+                .push("state directory: no space left".to_owned())
+        },
+        Level::Warn,
+        "daemon",
+        "no space left",
+        "cellgate stats",
+    ),
+    (
+        idle,
+        |facts| facts.config.adapter.lock_memory = false,
+        Level::Note,
+        "memory_lock",
+        "keeps no memory in place",
+        "lock_memory = true",
+    ),
+    (
+        idle,
+        |facts| facts.config.adapter.pin = false,
+        Level::Note,
+        "real_time",
+        "not pinned",
+        "pin = true",
+    ),
+    (
+        idle,
+        |facts| facts.connections = 25,
+        Level::Warn,
+        "descriptors",
+        "25",
+        "LimitNOFILE=",
+    ),
+    (
+        idle,
+        |facts| facts.connections = 3,
+        Level::Fail,
+        "descriptors",
+        "vcs",
+        "ulimit -Hn",
+    ),
+    (
+        idle,
+        |facts| facts.threads.rt_runtime_us = Some(950_000),
+        Level::Note,
+        "real_time_throttling",
+        "950000",
+        "sysctl -w kernel.sched_rt_runtime_us=-1",
+    ),
+    (
+        idle,
+        |facts| facts.threads.rt_runtime_us = Some(0),
+        Level::Warn,
+        "real_time_throttling",
+        "is 0",
+        "sysctl -w kernel.sched_rt_runtime_us=-1",
+    ),
+    (
+        idle,
+        |facts| facts.config.adapter.cpu = Some(99),
+        Level::Warn,
+        "adapter_cpu",
+        "CPU 99 of [adapter] is not there",
+        "name another cpu",
+    ),
+    (
+        idle,
+        |facts| facts.threads.allowed = vec![0, 1],
+        Level::Warn,
+        "adapter_cpu",
+        "CPU 3 of [adapter] is not allowed",
+        "AllowedCPUs=",
+    ),
+    (
+        idle,
+        |facts| facts.threads.allowed = vec![3],
+        Level::Warn,
+        "adapter_cpu",
+        "one CPU",
+        "second CPU",
+    ),
+    (
+        good,
+        |facts| facts.threads.isolated = String::new(),
+        Level::Note,
+        "isolated_cpus",
+        "other programs",
+        "isolcpus=3",
+    ),
+    (
+        good,
+        |facts| facts.threads.isolated = "1-2".to_owned(),
+        Level::Note,
+        "isolated_cpus",
+        "the adapter's is CPU 3",
+        "cpu = 1",
+    ),
+    (
+        good,
+        |facts| facts.adapters.0.push(stranger(7, 3)),
+        Level::Warn,
+        "neighbours",
+        "CPU 3 is also that of adapter 7",
+        "cpu = 2",
+    ),
+    (
+        good,
+        |facts| {
+            facts
+                .adapters
+                .0
+                .extend((0..4).map(|cpu| stranger(cpu + 1, cpu as usize)))
+        },
+        Level::Warn,
+        "neighbours",
+        "adapter 4",
+        "kill 4",
+    ),
+    (
+        good,
+        |facts| {
+            said(facts).adapter.shared = Some(SharedCpu {
+                cpu: 3,
+                others: 1,
+                pids: vec![8],
+            });
+        },
+        Level::Warn,
+        "neighbours",
+        "adapter 8",
+        "cpu = 2",
+    ),
+    (
+        good,
+        |facts| facts.threads.siblings = vec![1],
+        Level::Note,
+        "smt_sibling",
+        "CPU 1 is of the same core",
+        "cpu1/online",
+    ),
+    (
+        good,
+        |facts| {
+            facts.threads.siblings = vec![1];
+            facts.adapters.0.push(stranger(7, 1));
+        },
+        Level::Warn,
+        "smt_sibling",
+        "adapter 7 is on CPU 1",
+        "cpu1/online",
+    ),
+    (
+        good,
+        |facts| facts.threads.governor = Some("powersave".to_owned()),
+        Level::Note,
+        "frequency",
+        "powersave",
+        "cpupower -c 3",
+    ),
+    (
+        good,
+        |facts| {
+            facts.adapters.0.push(OtherAdapter {
+                orphan: true,
+                ..stranger(7, 0)
+            });
+        },
+        Level::Warn,
+        "orphans",
+        "adapter 7 has no daemon",
+        "kill 7",
+    ),
+    (
+        good,
+        |facts| facts.adapters.0[0].replaced = true,
+        Level::Note,
+        "versions",
+        "adapter 100 runs a program",
+        "systemctl restart",
+    ),
+    (
+        good,
+        |facts| facts.version = "2.0.0".to_owned(),
+        Level::Warn,
+        "versions",
+        "the command is cellgate 2.0.0, the daemon cellgate 1.2.3",
+        "kill -USR1 99",
+    ),
+    (
+        idle,
+        |facts| facts.left = Left::Version(1),
+        Level::Warn,
+        "versions",
+        "version 1 of its protocol",
+        "the program that the adapter was started with",
+    ),
+    (
+        good,
+        |facts| facts.daemon = Daemon::Version(1),
+        Level::Fail,
+        "daemon",
+        "speaks version 1",
+        "kill -USR1",
+    ),
+    (
+        good,
+        |facts| facts.daemon = Daemon::Silent,
+        Level::Fail,
+        "daemon",
+        "answer",
+        "kill -CONT",
+    ),
+    (
+        good,
+        |facts| facts.daemon = Daemon::Closed,
+        Level::Fail,
+        "daemon",
+        "let this",
+        "usermod",
+    ),
+    (
+        good,
+        |facts| facts.look.steal_ppm = Some(50_000),
+        Level::Warn,
+        "steal_time",
+        "5.0 %",
+        "vcpupin",
+    ),
+    (
+        good,
+        |facts| facts.look.wake_up = WakeUp::of(&mut [5_400_000]).ok_or_else(String::new),
+        Level::Warn,
+        "wake_up",
+        "p99.9 5.4 ms",
+        "another cpu",
+    ),
+    (
+        idle,
+        |facts| facts.look.gap_ns = Ok(40_000_000),
+        Level::Warn,
+        "gaps",
+        "40.0 ms the longest of one second, 30.0 ms is allowed for",
+        "gap_max_ns",
+    ),
+    (
+        good,
+        |facts| said(facts).adapter.gap_longest_ns = 384_100_000,
+        Level::Warn,
+        "gaps",
+        "stood still for 384.1 ms",
+        "end what is busy",
+    ),
+    (
+        good,
+        |facts| {
+            facts.look.clock_ns = 900;
+            facts.clock.0 = "hpet".to_owned();
+        },
+        Level::Warn,
+        "clock",
+        "hpet, 900 ns",
+        "echo tsc >",
+    ),
+    (
+        good,
+        |facts| {
+            facts.look.clock_ns = 900;
+            facts.clock = ("acpi_pm".to_owned(), "acpi_pm".to_owned());
+        },
+        Level::Warn,
+        "clock",
+        "acpi_pm",
+        "tsc=reliable",
+    ),
+    (
+        good,
+        |facts| facts.memory_available = Some(1 << 30),
+        Level::Warn,
+        "memory",
+        "1.0 GiB available, memory_max is 2.0 GiB",
+        "memory_max = 805306368",
+    ),
+    (
+        idle,
+        |facts| {
+            facts.memory_limit = Some(Bound {
+                capacity: 1 << 20,
+                by: "memory.max of /a is 1".to_owned(),
+            });
+        },
+        Level::Warn,
+        "memory_limit",
+        "memory.max of /a is 1 leaves 1 MiB",
+        "MemoryMax=",
+    ),
+    (
+        idle,
+        |facts| {
+            facts.cpu_limit = Some(Bound {
+                capacity: 500_000,
+                by: "cpu.max of /a is 1".to_owned(),
+            });
+        },
+        Level::Warn,
+        "cpu_limit",
+        "cpu.max of /a is 1 leaves 50.0 %",
+        "CPUQuota=",
+    ),
+    (
+        good,
+        |facts| facts.kernel = "5.4.0-generic".to_owned(),
+        Level::Fail,
+        "kernel",
+        "5.4.0",
+        "from 5.11 on",
+    ),
+    (
+        good,
+        |facts| facts.level = CpuLevel::Baseline,
+        Level::Warn,
+        "cpu_level",
+        "tables",
+        "-cpu host",
+    ),
+    (
+        idle,
+        |facts| facts.pseudowires[0].is_here = false,
+        Level::Fail,
+        "pseudowire",
+        "no interface of this machine has 192.0.2.1",
+        "ip address add 192.0.2.1",
+    ),
+    (
+        idle,
+        |facts| facts.pseudowires[0].taken_by = Some(1_000),
+        Level::Fail,
+        "pseudowire",
+        "user 1000 has 192.0.2.1:6635",
+        "ss -ulnp sport = :6635",
+    ),
+    (
+        idle,
+        |facts| facts.pseudowires[0].reserved_below = Some(1_024),
+        Level::Fail,
+        "pseudowire",
+        "below 1024",
+        "ip_unprivileged_port_start=6635",
+    ),
+    (
+        good,
+        |facts| facts.pseudowires[0].state = Some(InterfaceState::Down),
+        Level::Fail,
+        "pseudowire",
+        "wan is down",
+        "cellgate stats",
+    ),
+    (
+        good,
+        |facts| {
+            facts.pseudowires[0].state = Some(InterfaceState::CannotSend {
+                reason: "Message too long".to_owned(),
+            });
+        },
+        Level::Fail,
+        "pseudowire",
+        "Message too long",
+        "mtu",
+    ),
+    (
+        good,
+        |facts| facts.pseudowires[0].state = Some(InterfaceState::NoPeer { silent_ns: None }),
+        Level::Note,
+        "pseudowire",
+        "nothing has ever come",
+        "cellgate ping wan.",
+    ),
+    (
+        good,
+        |facts| facts.pseudowires[0].granted = 425_984,
+        Level::Warn,
+        "socket_buffers",
+        "416 KiB of 821 KiB",
+        "net.core.rmem_max=420500",
+    ),
+    (
+        good,
+        |facts| facts.offloads.send = 1,
+        Level::Warn,
+        "offloads",
+        "system call",
+        "UDP_GRO",
+    ),
+    (
+        good,
+        |facts| facts.tun = Tun::Missing,
+        Level::Note,
+        "tun_device",
+        "no /dev",
+        "modprobe tun",
+    ),
+    (
+        good,
+        |facts| facts.tun = Tun::Denied,
+        Level::Note,
+        "tun_device",
+        "may not",
+        "chmod",
+    ),
+    (
+        idle,
+        |facts| facts.places.owner = Some(7),
+        Level::Fail,
+        "state_directory",
+        "/run/cellgate is user 7's",
+        "chown",
+    ),
+    (
+        idle,
+        |facts| facts.places.closed = Some("/run".to_owned()),
+        Level::Fail,
+        "state_directory",
+        "may not write /run",
+        "another state_dir",
+    ),
+    (
+        idle,
+        |facts| facts.places.holder = Some(55),
+        Level::Fail,
+        "state_directory",
+        "server 55 has /run/cellgate",
+        "kill 55",
+    ),
+    (
+        idle,
+        |facts| {
+            facts
+                .places
+                .notes
+                .push("/x can be written by others: chmod go-w /x".to_owned())
+        },
+        Level::Fail,
+        "state_directory",
+        "/x can be written by others",
+        "chmod go-w /x",
+    ),
+    (
+        idle,
+        |facts| {
+            facts
+                .places
+                .notes
+                .push("/x has 5 octets left: a calibration ...".to_owned())
+        },
+        Level::Warn,
+        "state_directory",
+        "5 octets left",
+        "make room",
+    ),
+    (
+        idle,
+        |facts| facts.places.unknown = Some("user nosuch".to_owned()),
+        Level::Fail,
+        "users",
+        "no user nosuch",
+        "systemd-sysusers",
+    ),
+];
+
+#[test]
+fn each_condition_has_its_line_its_promise_and_its_cure() {
+    assert!(CONDITIONS.len() > 20);
+    for (base, change, level, subject, text, cure) in CONDITIONS {
+        let mut facts = base();
+        change(&mut facts);
+        let found = judge(&facts);
+        let bad = |finding: &&Finding| finding.level != Level::Ok && finding.subject == *subject;
+        let of: Vec<_> = found.iter().filter(bad).collect();
+        let [finding] = of[..] else {
+            panic!("{subject} {text}: {of:?}");
+        };
+        assert_eq!(finding.level, *level, "{finding:?}");
+        assert!(finding.text.contains(text), "{finding:?}: {text}");
+        assert!(
+            finding.cure.as_ref().is_some_and(|of| of.contains(cure)),
+            "{finding:?}: {cure}"
+        );
+        assert!(
+            finding.promise.as_ref().is_some_and(|of| of.len() > 10),
+            "{finding:?}"
+        );
+        // Nothing else is said of it, but where there are no privileges at all.
+        let worse: Vec<_> = found.iter().filter(|one| one.level != Level::Ok).collect();
+        let others = if facts.rights.sys_nice { 1 } else { 4 };
+        let alone = matches!(facts.daemon, Daemon::There(_) | Daemon::None);
+        assert!(!alone || worse.len() == others, "{worse:?}");
+        assert!(!format!("{finding:?}").contains("os error"), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_limit_does_instead_of_a_capability() {
+    let mut facts = plain();
+    let limits = LIMITS
+        .replace(
+            "Max nice priority         0 ",
+            "Max nice priority         40",
+        )
+        .replace(
+            "Max realtime priority     0 ",
+            "Max realtime priority     40",
+        )
+        .replace(
+            "Max locked memory         65536    ",
+            "Max locked memory         unlimited",
+        );
+    facts.rights = Rights::read("CapEff:\t0\n", &limits);
+    let bad: Vec<_> = judge(&facts)
+        .into_iter()
+        .filter(|one| one.level != Level::Ok)
+        .collect();
+    assert_eq!(bad, []);
+    // One less than is wanted.
+    facts.rights.nice = 39;
+    let of = |facts: &Facts| judge(facts).into_iter().find(|one| one.subject == "nice");
+    assert_eq!(of(&facts).map(|one| one.level), Some(Level::Warn));
+    facts.config.adapter.nice = -19;
+    assert_eq!(of(&facts).map(|one| one.level), Some(Level::Ok));
+}
+
+#[test]
+fn who_has_taken_an_adapter_up_is_no_reason_to_fear_for_it() {
+    // Left in its directory: whoever governs it may have another socket.
+    let mut facts = idle();
+    facts.adapters.0.push(OtherAdapter {
+        orphan: false,
+        ..stranger(7, 0)
+    });
+    let of = |facts: &Facts| {
+        judge(facts)
+            .into_iter()
+            .find(|one| one.subject == "orphans")
+    };
+    assert_eq!(of(&facts).map(|one| one.level), Some(Level::Ok));
+}
+
+#[test]
+fn a_figure_beside_an_adapter_that_spins_is_void_and_no_warning() {
+    let mut facts = good();
+    facts.look.wake_up = Err("adapter 100 spins there".to_owned());
+    facts.look.gap_ns = Err("adapter 100 is there".to_owned());
+    for subject in ["wake_up", "gaps"] {
+        let found = judge(&facts).into_iter().find(|one| one.subject == subject);
+        let found = found.expect("a line");
+        assert_eq!(found.level, Level::Ok);
+        assert!(found.text.starts_with("void: adapter 100"), "{found:?}");
+    }
+    let adapters = facts.adapters;
+    assert_eq!(adapters.spinner_on(Some(3)), Some(100));
+    assert_eq!(
+        (adapters.spinner_on(Some(2)), adapters.spinner_on(None)),
+        (None, None)
+    );
+}
+
+#[test]
+fn odd_texts_say_nothing() {
+    for text in [
+        "",
+        "\n",
+        "CapEff:\nUid:\n",
+        "CapEff: x\nUid: y z\n",
+        "Max open files\n",
+    ] {
+        let rights = Rights::read(text, text);
+        assert_eq!(
+            (rights.sys_nice, rights.descriptors),
+            (false, 0),
+            "{text:?}"
+        );
+    }
+    let rights = Rights::read(STATUS, LIMITS);
+    assert!(rights.sys_nice && rights.ipc_lock && rights.bind);
+    assert_eq!(
+        (rights.uid, rights.locked, rights.descriptors),
+        (0, 65_536, 524_288)
+    );
+    assert_eq!(list("0-2,7"), [0, 1, 2, 7]);
+    assert_eq!(list("x,3-,-,5-4,"), [0_usize; 0]);
+    assert_eq!(list("0-99999999999").len(), 1_024);
+    let stat = "cpu  9 0 0 9 0 0 0 2 0 0\ncpu0 1 1 1 1 1 1 1 1 9 9\ncpu1 2\ncpu12 x\n";
+    assert_eq!(steal(stat, None), Some((20, 2)));
+    assert_eq!(steal(stat, Some(0)), Some((8, 1)));
+    for cpu in [1, 12, 99] {
+        assert_eq!(steal(stat, Some(cpu)), None);
+    }
+}
+
+#[test]
+fn a_port_is_taken_by_whoever_has_it_at_an_address_that_meets() {
+    let of = |local: &str| {
+        let line =
+            format!("  1: {local} 00000000:0000 07 00000000:00000000 00:00000000 0 1000 0 5");
+        // Its user is the eighth field.
+        let line = line.replace(" 0 1000 0 5", " 00000000  1000        0 5");
+        format!("  sl  local_address rem_address   st\n{line}\n")
+    };
+    let word = |octets: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(octets));
+    let wanted = "192.0.2.1:6635".parse().unwrap();
+    let at = |octets: [u8; 4], port: u16| of(&format!("{}:{port:04X}", word(octets)));
+    assert_eq!(taken_by(&at([192, 0, 2, 1], 6_635), wanted), Some(1_000));
+    assert_eq!(taken_by(&at([0, 0, 0, 0], 6_635), wanted), Some(1_000));
+    assert_eq!(taken_by(&at([192, 0, 2, 2], 6_635), wanted), None);
+    assert_eq!(taken_by(&at([192, 0, 2, 1], 6_636), wanted), None);
+    let any = of(&format!("{}:19EB", "0".repeat(32)));
+    assert_eq!(taken_by(&any, wanted), Some(1_000));
+    let six = "[2001:db8::1]:6635".parse().unwrap();
+    let octets: Vec<_> = "20010db8000000000000000000000001"
+        .as_bytes()
+        .chunks(8)
+        .collect();
+    let words = octets.iter().map(|four| {
+        let number = u32::from_str_radix(std::str::from_utf8(four).unwrap(), 16).unwrap();
+        word(number.to_be_bytes())
+    });
+    let line = of(&format!("{}:19EB", words.collect::<String>()));
+    assert_eq!(taken_by(&line, six), Some(1_000));
+    assert_eq!(taken_by(&line, wanted), None);
+    for odd in ["", "x", "1: : :", "1: zz:19EB a b c d 5 6 7"] {
+        assert_eq!(taken_by(odd, wanted), None);
+    }
+}
+
+/// A directory like the root of a machine, gone when dropped.
+struct Root(PathBuf);
+
+impl Root {
+    fn new(name: &str) -> Self {
+        let name = format!("cellgate-doctor-{name}-{}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn process(&self, pid: u32, name: &str, parent: u32, program: &str) {
+        let place = self.0.join(format!("proc/{pid}"));
+        fs::create_dir_all(&place).expect("made");
+        fs::write(place.join("comm"), format!("{name}\n")).expect("written");
+        fs::write(
+            place.join("status"),
+            format!("Name:\t{name}\nPPid:\t{parent}\n"),
+        )
+        .expect("written");
+        std::os::unix::fs::symlink(program, place.join("exe")).expect("made");
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn an_adapter_is_left_behind_where_no_daemon_can_have_it() {
+    let root = Root::new("orphans");
+    let pinned: BTreeMap<_, _> = [(11, 1), (21, 0), (31, 1)].into();
+    let found = |own, daemon| Adapters::found(&root.0, &pinned, own, daemon);
+    let orphans = |own, daemon| {
+        let found = found(own, daemon);
+        let orphans = found.0.iter().filter(|one| one.orphan).map(|one| one.pid);
+        let mut orphans: Vec<_> = orphans.collect();
+        orphans.sort_unstable();
+        orphans
+    };
+    assert_eq!(orphans(None, None), [0_u32; 0]);
+    root.process(10, "cg-service", 1, "/usr/bin/cellgate");
+    root.process(11, "cg-adapter", 10, "/usr/bin/cellgate (deleted)");
+    assert_eq!(orphans(None, None), [0_u32; 0]);
+    let own = found(None, Some(10));
+    let own = own.own().expect("the daemon's child");
+    assert_eq!((own.pid, own.cpu, own.replaced), (11, Some(1), true));
+    // Its daemon was killed; whoever takes such in is not its kin.
+    root.process(21, "cg-adapter", 5, "/usr/bin/cellgate");
+    root.process(5, "systemd", 1, "/usr/lib/systemd");
+    assert_eq!(orphans(None, None), [21]);
+    root.process(31, "cg-adapter", 1, "/usr/bin/cellgate");
+    assert_eq!(orphans(None, None), [21, 31]);
+    // A successor has taken one up: which is not seen from outside.
+    root.process(20, "cg-service", 1, "/usr/bin/cellgate");
+    assert_eq!(orphans(None, None), [21, 31]);
+    assert_eq!(orphans(Some(21), Some(20)), [31]);
+    root.process(30, "cg-service", 1, "/usr/bin/cellgate");
+    assert_eq!(orphans(None, None), [0_u32; 0]);
+    // A demo's, whose thread is named as any adapter's.
+    let root = Root::new("demo");
+    let pinned: BTreeMap<_, _> = [(41, 1)].into();
+    root.process(40, "cellgate", 1, "/usr/bin/cellgate");
+    root.process(41, "cellgate", 40, "/usr/bin/cellgate");
+    let found = Adapters::found(&root.0, &pinned, None, None);
+    assert_eq!(found.0.len(), 1);
+    assert!(!found.0[0].orphan);
+}
+
+#[test]
+fn this_machine_can_be_examined_whatever_it_is() {
+    let before = Instant::now();
+    let socket = Path::new("/nonexistent/control.sock");
+    let report = examine(&Config::default(), socket);
+    assert!(before.elapsed().as_secs() < 60);
+    let subjects: Vec<_> = report.findings.iter().map(|one| one.subject).collect();
+    for subject in [
+        "daemon", "kernel", "nice", "clock", "memory", "gaps", "wake_up",
+    ] {
+        assert!(subjects.contains(&subject), "{subjects:?}");
+    }
+    for one in &report.findings {
+        assert_eq!(one.level != Level::Ok, one.cure.is_some(), "{one:?}");
+        assert_eq!(one.level != Level::Ok, one.promise.is_some(), "{one:?}");
+    }
+}
+
+#[test]
+fn what_an_interface_of_a_daemon_is_counts_for_its_configuration() {
+    let spec = Config::default().interfaces.remove(0);
+    let info = InterfaceInfo {
+        spec: cellgate_core::server::InterfaceSpec {
+            name: "other".to_owned(),
+            ..spec
+        },
+        port: serde_json::from_str("0").expect("a port"),
+        up: true,
+        connections: 0,
+        dropped_cells: 0,
+        state: InterfaceState::Up,
+        counts: Default::default(),
+    };
+    let mut facts = good();
+    said(&mut facts).interfaces.push(info);
+    said(&mut facts).adapter_section.vcs = 7;
+    let config = super::facts::with(&Config::default(), &facts.daemon);
+    assert_eq!(
+        (config.interfaces[0].name.as_str(), config.adapter.vcs),
+        ("other", 7)
+    );
+    let config = super::facts::with(&Config::default(), &Daemon::None);
+    assert_eq!(config, Config::default());
+}
