@@ -1,8 +1,9 @@
 //! `cellgate doctor`: what of this machine keeps a server from its promises.
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use cellgate_host::doctor::{Finding, Level, Report, examine};
+use cellgate_host::doctor::{Finding, Level, Report, examine, look_as_adapter};
 use cellgate_host::server::{Config, state_dir_default};
 
 use super::config::read;
@@ -21,9 +22,16 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
+    /// Look at the adapter's CPU as an adapter would
+    #[arg(long, hide = true, value_name = "TASK")]
+    look: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(task) = &args.look {
+        print(&look_as_adapter(task)?)?;
+        return Ok(Exit::Ok);
+    }
     let config = match &args.config {
         Some(path) => read(path)?,
         None => Config::default(),
@@ -38,7 +46,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         is_of_file.then(|| state_dir_default().join("control.sock"))
     });
     let socket = args.server.path_or(named);
-    let report = examine(&config, &socket);
+    let report = examine(&config, &socket, || {
+        let mut program = Command::new("/proc/self/exe");
+        program.args(["doctor", "--look"]);
+        Ok(program)
+    });
     match args.server.json() {
         true => print_json_line(&report)?,
         false => print(&people(&report))?,

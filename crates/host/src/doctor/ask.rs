@@ -77,17 +77,20 @@ pub(crate) enum Left {
 }
 
 /// Does something that may hang; none: it does.
-fn in_time<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) fn in_time<T: Send + 'static>(
+    longest: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, told) = channel();
     let run = move || drop(tell.send(act()));
     thread::Builder::new().spawn(run).ok()?;
-    told.recv_timeout(PATIENCE).ok()
+    told.recv_timeout(longest).ok()
 }
 
 /// Asks the daemon at `socket`.
 pub(crate) fn daemon(socket: &Path) -> Daemon {
     let path = socket.to_owned();
-    match in_time(move || of_daemon(&path)) {
+    match in_time(PATIENCE, move || of_daemon(&path)) {
         Some(Ok(said)) => Daemon::There(Box::new(said)),
         Some(Err(Error::Refused(Refused::Version { speaks }))) => Daemon::Version(speaks),
         Some(Err(Error::NoServer { cause, .. }))
@@ -120,13 +123,15 @@ fn of_daemon(socket: &Path) -> Result<Said, Error> {
 /// How the adapter has run, asked again.
 pub(crate) fn adapter(socket: &Path) -> Option<AdapterInfo> {
     let path = socket.to_owned();
-    in_time(move || Admin::at(path)?.adapter())?.ok()
+    in_time(PATIENCE, move || Admin::at(path)?.adapter())?.ok()
 }
 
 /// Asks the adapter at `socket`.
 pub(crate) fn left(socket: &Path) -> Left {
     let path = socket.to_owned();
-    match in_time(move || Control::at(&path).map(|control| control.hello().clone())) {
+    match in_time(PATIENCE, move || {
+        Control::at(&path).map(|control| control.hello().clone())
+    }) {
         Some(Ok(hello)) => Left::There(Box::new(hello)),
         Some(Err(ClientError::Refused(ControlError::Version { speaks }))) => Left::Version(speaks),
         _ => Left::None,

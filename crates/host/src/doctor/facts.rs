@@ -10,7 +10,7 @@ use cellgate_core::server::{Bound, Resource};
 use cellgate_simd::Level as CpuLevel;
 
 use super::ask::{self, Daemon, Left};
-use super::look::{self, Look};
+use super::look::{self, Look, Looker};
 use crate::server::{Config, bounds_of_machine, connections_within, state_dir_default};
 use crate::sys::{expected_cpu, has_cpu};
 pub(crate) use machine::{Adapters, Rights, Threads};
@@ -70,7 +70,7 @@ pub(crate) struct Facts {
 }
 
 /// Finds all of it out.
-pub(crate) fn gather(config: &Config, socket: &Path) -> Facts {
+pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
     let root = Path::new("/");
     let daemon = ask::daemon(socket);
     let config = with(config, &daemon);
@@ -97,7 +97,8 @@ pub(crate) fn gather(config: &Config, socket: &Path) -> Facts {
     let there = |cpu: &usize| threads.online.is_empty() || has_cpu(&threads.online, *cpu);
     let cpu = cpu.filter(there);
     threads.look_at(root, cpu);
-    let look = look::look(root, socket, cpu, config.adapter.nice, &mut adapters);
+    let how = (cpu, config.adapter.nice);
+    let look = look::look(root, socket, how, program, &mut adapters);
     let (cpu_limit, memory_limit) = limits(&daemon);
     Facts {
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -25,6 +25,7 @@ use crate::server::Config;
 use crate::sys::WakeUp;
 
 use facts::Facts;
+pub use look::{Looker, look_as_adapter};
 
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -119,10 +120,11 @@ pub struct Report {
 }
 
 /// Examines this machine for a server with this configuration, or for the one that answers at
-/// `socket`, whose configuration counts then. It takes two seconds, about.
-pub fn examine(config: &Config, socket: &Path) -> Report {
+/// `socket`, whose configuration counts then. It takes two seconds, about. `program` looks at the
+/// adapter's CPU as an adapter would.
+pub fn examine(config: &Config, socket: &Path, program: Looker) -> Report {
     let begun = Instant::now();
-    let facts = facts::gather(config, socket);
+    let facts = facts::gather(config, socket, program);
     let findings = judge::judge(&facts);
     Report {
         worst: findings

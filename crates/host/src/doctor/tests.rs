@@ -947,7 +947,9 @@ fn an_adapter_is_left_behind_where_no_daemon_can_have_it() {
 fn this_machine_can_be_examined_whatever_it_is() {
     let before = Instant::now();
     let socket = Path::new("/nonexistent/control.sock");
-    let report = examine(&Config::default(), socket);
+    let report = examine(&Config::default(), socket, || {
+        Err(std::io::ErrorKind::NotFound.into())
+    });
     assert!(before.elapsed().as_secs() < 60);
     let subjects: Vec<_> = report.findings.iter().map(|one| one.subject).collect();
     for subject in [
@@ -986,4 +988,26 @@ fn what_an_interface_of_a_daemon_is_counts_for_its_configuration() {
     );
     let config = super::facts::with(&Config::default(), &Daemon::None);
     assert_eq!(config, Config::default());
+}
+
+#[test]
+fn whoever_is_to_look_and_does_not_answer_is_not_waited_for() {
+    let socket = Path::new("/nonexistent/control.sock");
+    let programs: [Looker; 3] = [
+        || Ok(std::process::Command::new("/nonexistent")),
+        || Ok(std::process::Command::new("true")),
+        || {
+            let mut program = std::process::Command::new("sleep");
+            program.arg("1000").arg("--");
+            Ok(program)
+        },
+    ];
+    for program in programs {
+        let report = examine(&Config::default(), socket, program);
+        assert!(report.took_ms < 60_000, "{report:?}");
+        assert!(report.findings.iter().any(|one| one.subject == "gaps"));
+    }
+    for odd in ["", "{}", "[]", r#"{"cpu":null,"nice":0,"gaps":1}"#] {
+        assert!(look_as_adapter(odd).is_err(), "{odd}");
+    }
 }
