@@ -35,4 +35,4 @@ pub use socket::{
 };
 pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};
-pub use wake_up::{WakeUp, fine_timers, measure_wake_up, wake_ups};
+pub use wake_up::{WakeUp, epoll_wait_ns, fine_timers, measure_wake_up, wake_ups};
