@@ -433,7 +433,7 @@ fn without_privilege_it_serves_and_says_what_is_missing() {
     let socket = Path::new(&state).join("control.sock");
     let admin = cellgate::Admin::at(&socket).unwrap();
     let notes = admin.server().notes.join("; ");
-    for part in ["service: not nice -10: ", "not nice -20: ", "LimitNICE="] {
+    for part in ["service: not nice -10", "not nice -20: ", "LimitNICE="] {
         assert!(notes.contains(part), "{notes}");
     }
     assert!(!notes.contains("os error"), "{notes}");

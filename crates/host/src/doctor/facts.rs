@@ -16,7 +16,7 @@ use crate::sys::{expected_cpu, has_cpu};
 pub(crate) use machine::{Adapters, Rights, Threads};
 #[cfg(test)]
 pub(crate) use machine::{OtherAdapter, list};
-pub(super) use machine::{steal, text};
+pub(super) use machine::{steal, text, wanted_ns};
 #[cfg(test)]
 pub(crate) use network::taken_by;
 pub(crate) use network::{Offloads, Pseudowire, Tun};

@@ -13,7 +13,7 @@ use rustix::process::{Pid, setpriority_process};
 use serde::{Deserialize, Serialize};
 
 use super::ask::{self, in_time};
-use super::facts::{Adapters, steal, text};
+use super::facts::{Adapters, steal, text, wanted_ns};
 use crate::clock::MonotonicClock;
 use crate::sys::{WakeUp, begin_session, cpu_ns_of, die_with_parent, pin_thread, plain, wake_ups};
 
@@ -180,16 +180,24 @@ pub(crate) fn look(
     }
 }
 
-/// How much CPU time each adapter's process uses meanwhile.
+/// How much CPU time each adapter's process uses meanwhile, or waits for.
 fn watch(adapters: &mut Adapters, meanwhile: impl FnOnce()) {
-    let used = |pid: u32| Pid::from_raw(pid.cast_signed()).and_then(|pid| cpu_ns_of(pid).ok());
-    let before: Vec<_> = adapters.0.iter().map(|one| used(one.pid)).collect();
+    let of = |pid: u32| {
+        let used = Pid::from_raw(pid.cast_signed()).and_then(|pid| cpu_ns_of(pid).ok());
+        // A kernel may count nothing of what is waited for.
+        [used, wanted_ns(Path::new("/"), pid)]
+    };
+    let before: Vec<_> = adapters.0.iter().map(|one| of(one.pid)).collect();
     let begun = MonotonicClock.now().ns();
     meanwhile();
     let time = MonotonicClock.now().ns().saturating_sub(begun).max(1);
     for (one, before) in adapters.0.iter_mut().zip(before) {
-        let used = used(one.pid).zip(before);
-        let used = used.map_or(0, |(now, then)| now.saturating_sub(then));
+        let used = of(one.pid).into_iter().zip(before);
+        let used = used.map(|(now, then)| {
+            now.zip(then)
+                .map_or(0, |(now, then)| now.saturating_sub(then))
+        });
+        let used = used.max().unwrap_or(0);
         one.busy_ppm = used.saturating_mul(1_000) / (time / 1_000).max(1);
     }
 }

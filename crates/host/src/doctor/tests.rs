@@ -10,7 +10,7 @@ use cellgate_simd::Level as CpuLevel;
 use super::ask::{Daemon, Left, Said};
 use super::facts::{
     Adapters, Facts, Offloads, OtherAdapter, Places, Pseudowire, Rights, Threads, Tun, list, steal,
-    taken_by,
+    taken_by, wanted_ns,
 };
 use super::judge::judge;
 use super::look::Look;
@@ -385,6 +385,14 @@ fn an_adapter_is_left_behind_where_no_daemon_can_have_it() {
     assert_eq!(orphans(Some(21), Some(20)), [31]);
     root.process(30, "cg-service", 1, "/usr/bin/cellgate");
     assert_eq!(orphans(None, None), [0_u32; 0]);
+    // What its threads have had and waited for.
+    assert_eq!(wanted_ns(&root.0, 21), None);
+    for (tid, text) in [(21, "5 6 7\n"), (22, "1 1 1\n"), (23, "x\n"), (24, "9\n")] {
+        let task = root.0.join(format!("proc/21/task/{tid}"));
+        fs::create_dir_all(&task).expect("made");
+        fs::write(task.join("schedstat"), text).expect("written");
+    }
+    assert_eq!(wanted_ns(&root.0, 21), Some(13));
     // A demo's, whose thread is named as any adapter's.
     let root = Root::new("demo");
     let pinned: BTreeMap<_, _> = [(41, 1)].into();

@@ -87,7 +87,7 @@ impl fmt::Display for ThreadScheduling {
         }
         let cpus: Vec<_> = self.cpus.iter().map(ToString::to_string).collect();
         write!(f, ", on CPU {}", cpus.join(" "))?;
-        for note in &self.notes {
+        for note in Lack::together(&self.notes) {
             write!(f, "; {note}")?;
         }
         Ok(())

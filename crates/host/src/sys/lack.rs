@@ -111,18 +111,29 @@ impl Lack {
     /// What a note says, and what it is that is missing.
     pub fn of_note(note: &str) -> Option<(Self, &str)> {
         let of = |lack: Self| {
-            let (what, rest) = note.split_once(": ")?;
-            // The thread whose note it is stands before it.
-            let (what, rest) = match rest.starts_with(lack.lost()) {
-                true => (what, rest),
-                false => {
-                    let (_, rest) = rest.split_once(": ")?;
-                    (&note[..note.len() - rest.len() - 2], rest)
-                }
-            };
-            rest.starts_with(lack.lost()).then_some((lack, what))
+            let (what, _) = note.split_once(&format!(": {}; ", lack.lost()))?;
+            Some((lack, what))
         };
         Self::ALL.into_iter().find_map(of)
+    }
+
+    /// Notes in their order, but what is lost and cured alike in one, at the place of the first.
+    pub fn together<'a>(notes: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+        let mut all: Vec<(Option<Self>, String)> = Vec::new();
+        for note in notes {
+            let of = Self::of_note(note);
+            let lack = of.map(|(lack, _)| lack);
+            let what = of.map_or(note.as_str(), |(_, what)| what);
+            match all.iter_mut().find(|(of, _)| of.is_some() && *of == lack) {
+                Some((_, text)) => *text += &format!(", {what}"),
+                None => all.push((lack, what.to_owned())),
+            }
+        }
+        let told = |(lack, what): (Option<Self>, String)| match lack {
+            Some(lack) => lack.note(what),
+            None => what,
+        };
+        all.into_iter().map(told).collect()
     }
 }
 
@@ -166,6 +177,19 @@ mod tests {
         for other in ["", ": ", "service: hello", "a: b: c"] {
             assert_eq!(Lack::of_note(other), None);
         }
+        let notes = [
+            "service: full".to_owned(),
+            Lack::Nice.note("a"),
+            Lack::Memory.note("b"),
+            Lack::Nice.note("service: c"),
+            "service: full".to_owned(),
+        ];
+        let together = Lack::together(&notes);
+        assert_eq!(together[1], Lack::Nice.note("a, service: c"));
+        assert_eq!(
+            [&together[0], &together[2], &together[3]],
+            [&notes[0], &notes[2], &notes[4]]
+        );
         assert_eq!(plain(&io::Error::other("no room")), "no room");
     }
 }

@@ -117,7 +117,7 @@ impl fmt::Display for Scheduling {
         if self.yields {
             write!(f, ", yields when idle")?;
         }
-        for note in &self.notes {
+        for note in Lack::together(&self.notes) {
             write!(f, "; {note}")?;
         }
         Ok(())

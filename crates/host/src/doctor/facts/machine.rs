@@ -153,7 +153,7 @@ pub(crate) struct OtherAdapter {
     pub(crate) orphan: bool,
     /// It runs a program whose file has been replaced.
     pub(crate) replaced: bool,
-    /// CPU time of its process while it was looked at, in millionths of a CPU.
+    /// CPU time that its process used or waited for while it was looked at, in millionths of a CPU.
     pub(crate) busy_ppm: u64,
 }
 
@@ -297,4 +297,17 @@ pub(crate) fn steal(stat: &str, cpu: Option<usize>) -> Option<(u64, u64)> {
         ticks.iter().fold(0, |sum, one| sum.saturating_add(*one)),
         *ticks.get(7)?,
     ))
+}
+
+/// Nanoseconds of CPU time that all threads of a process have had or waited for.
+pub(crate) fn wanted_ns(root: &Path, pid: u32) -> Option<u64> {
+    let tasks = fs::read_dir(root.join(format!("proc/{pid}/task"))).ok()?;
+    let of = |task: std::io::Result<fs::DirEntry>| {
+        let had = text(&task.ok()?.path(), "schedstat")?;
+        let mut numbers = had.split(' ').map(|number| number.parse::<u64>().ok());
+        numbers.next()??.checked_add(numbers.next()??)
+    };
+    let all: Vec<_> = tasks.filter_map(of).collect();
+    // A kernel that counts none of it has no such file.
+    (!all.is_empty()).then(|| all.iter().fold(0u64, |sum, one| sum.saturating_add(*one)))
 }

@@ -7,7 +7,7 @@ use crate::sys::Lack;
 const CONNECTIONS_MIN: u32 = 16;
 /// Addresses that an adapter's process maps at its start, without its ports: its program, the
 /// stacks and arenas of its threads.
-const MAPPED: u64 = 192 << 20;
+const MAPPED: u64 = 256 << 20;
 /// Of a cell that can wait in a port.
 const CELL: u64 = 64;
 
