@@ -267,7 +267,7 @@ fn who_has_no_privilege_is_told_what_that_costs() {
             .arg("true")
             .output();
         if !probe.is_ok_and(|probe| probe.status.success()) {
-            return println!("ran {NAME}, but for limits that this root may not raise");
+            return println!("ran {NAME} without limits that this root may not raise");
         }
         let report = found(&raised, &["-c", &config]);
         for subject in ["nice", "real_time", "memory_lock"] {

@@ -1,6 +1,6 @@
-//! One second of the adapter's CPU, and what a wake-up takes there, as an adapter would meet it: in a
-//! process and a session of its own, with the adapter's nice value. What is an adapter's CPU already
-//! is only watched: whoever spun there would be the trouble that it looks for.
+//! One second of the adapter's CPU, and what a wake-up takes there, as an adapter would meet it:
+//! in a process and a session of its own, with the adapter's nice value. What is an adapter's CPU
+//! already is only watched: whoever spun there would be the trouble that it looks for.
 
 use std::fs;
 use std::io::{self, Read};

@@ -152,8 +152,8 @@ pub(super) fn places(facts: &Facts) -> Vec<Finding> {
     if facts.daemon == Daemon::None {
         if let Some(uid) = places.owner {
             let text = format!("{directory} is user {uid}'s");
-            let cure =
-                format!("chown it, start as that user, or name another state_dir in [server]");
+            let me = facts.rights.uid;
+            let cure = format!("chown {me} {directory}, or name another state_dir in [server]");
             found.push(fail(text, cure));
         }
         if let Some(closed) = &places.closed {
