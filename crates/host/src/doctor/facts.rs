@@ -74,7 +74,11 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
     let root = Path::new("/");
     let daemon = ask::daemon(socket);
     let config = with(config, &daemon);
-    let directory = config.server.state_dir.as_ref().map(PathBuf::from);
+    let directory = match hides_places(&daemon) {
+        // What is beside its socket is as good a guess as any.
+        true => socket.parent().map(Path::to_owned),
+        false => config.server.state_dir.as_ref().map(PathBuf::from),
+    };
     let directory = directory.unwrap_or_else(state_dir_default);
     let left = ask::left(&directory.join("adapter.sock"));
     let pid = daemon.said().map(|said| said.pid).filter(|pid| *pid > 0);
@@ -123,6 +127,11 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
         look,
         config,
     }
+}
+
+/// Whether the daemon does not tell this user where it has what.
+pub(super) fn hides_places(daemon: &Daemon) -> bool {
+    *daemon == Daemon::Closed || daemon.said().is_some_and(|said| said.section.is_none())
 }
 
 /// The configuration as the daemon has it, if there is one.

@@ -42,7 +42,7 @@ fn good() -> Facts {
         server: "cellgate 1.2.3".to_owned(),
         pid: 99,
         notes: Vec::new(),
-        section: None,
+        section: Some(config.server.clone()),
         adapter_section: config.adapter.clone(),
         admission: config.admission.clone(),
         interfaces: Vec::new(),
@@ -237,6 +237,22 @@ fn who_has_taken_an_adapter_up_is_no_reason_to_fear_for_it() {
             .find(|one| one.subject == "orphans")
     };
     assert_eq!(of(&facts).map(|one| one.level), Some(Level::Ok));
+}
+
+#[test]
+fn nothing_is_said_of_places_that_a_daemon_hides() {
+    let of = |facts: &Facts| {
+        judge(facts)
+            .iter()
+            .any(|one| one.subject == "state_directory")
+    };
+    let mut facts = good();
+    facts.places.notes.push("/x is a link".to_owned());
+    assert!(of(&facts));
+    said(&mut facts).section = None;
+    assert!(!of(&facts));
+    facts.daemon = Daemon::Closed;
+    assert!(!of(&facts));
 }
 
 #[test]

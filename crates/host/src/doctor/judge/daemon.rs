@@ -4,6 +4,7 @@ use cellgate_core::server::VERSION;
 
 use crate::control::VERSION as ADAPTER_VERSION;
 use crate::doctor::ask::{Daemon, Left};
+use crate::doctor::facts::hides_places;
 use crate::doctor::{Facts, Finding, Level};
 use crate::sys::Lack;
 
@@ -145,6 +146,9 @@ pub(super) fn notes(facts: &Facts) -> Vec<Finding> {
 pub(super) fn places(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "state_directory";
     let promise = "no daemon starts";
+    if hides_places(&facts.daemon) {
+        return Vec::new();
+    }
     let places = &facts.places;
     let directory = &places.directory;
     let fail = |text: String, cure: String| Finding::new(Level::Fail, SUBJECT, text, promise, cure);
