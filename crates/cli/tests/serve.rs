@@ -82,6 +82,13 @@ fn a_configuration_is_checked_without_a_daemon() {
     let whole = directory.write("whole.toml", &shown);
     let again = cellgate(&["config", "show", &whole]);
     assert_eq!(String::from_utf8(again.stdout).unwrap(), shown);
+    // Of this machine something is said, and refused is nothing: it may be meant for another.
+    let elsewhere = directory.write("cpu.toml", "[adapter]\ncpu = 1000000\n");
+    let told = cellgate(&["config", "check", &elsewhere]);
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.status.code(), Some(0), "{text}");
+    let note = "note: cpu = 1000000: this machine has CPUs 0";
+    assert!(text.lines().any(|line| line.starts_with(note)), "{text}");
     let bad = directory.write("bad.toml", "[server]\nsokcet = 1\n");
     for args in [["config", "check", &bad], ["serve", "-c", &bad]] {
         let told = cellgate(&args);

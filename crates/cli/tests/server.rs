@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cellgate_host::client::Control;
 use daemon::{Daemon, ends, octets, stderr, stdout};
 use rustix::fs::Mode;
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
 /// What `a` sends and `b` receives under it. An address receives on one of an adapter's interfaces.
@@ -342,6 +343,48 @@ fn perf_prints_what_was_sent_and_what_became_of_it() {
         said.contains(&format!("received  {received} PDUs")),
         "{said}"
     );
+}
+
+/// An adapter that is stopped for so long cannot keep a contract.
+#[test]
+fn perf_fails_where_a_contract_was_missed_and_says_how_the_adapters_ran() {
+    let daemon = daemon();
+    let contract = "cbr,aal5:pcr=8Mbps,max_sdu=1000";
+    let adapter = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
+    let adapter = Pid::from_raw(adapter.hello().pid.cast_signed()).expect("a process");
+    for json in [false, true] {
+        let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", contract];
+        let server = daemon.begin(&serve, "serving on b.0.40");
+        let words = ["perf", "-c", "a.0.40", "-t", "2.5", "--contract", contract];
+        let mut client = daemon.command(&words);
+        client.args(json.then_some("--json")).stdout(Stdio::piped());
+        let client = client.spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(700));
+        kill_process(adapter, Signal::STOP).expect("it runs");
+        std::thread::sleep(Duration::from_millis(1_500));
+        kill_process(adapter, Signal::CONT).expect("it is there");
+        let output = client.wait_with_output().expect("it ends");
+        let told = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        server.stdout();
+        if !json {
+            for part in [
+                "contract  missed: ",
+                "at this end the adapter stood still ",
+                "at the other end the adapter stood still ",
+                "(30.0 ms at a time are allowed for)",
+            ] {
+                assert!(told.contains(part), "{told}");
+            }
+            continue;
+        }
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        let told = &told["contract"];
+        assert_eq!(told["kept"], false);
+        let stood_ns = |end: &str| told["adapters"][end]["gaps_total_ns"].as_u64();
+        assert!(stood_ns("here") >= Some(1_400_000_000), "{told}");
+        assert!(stood_ns("there") >= Some(1_000_000_000), "{told}");
+    }
 }
 
 #[test]

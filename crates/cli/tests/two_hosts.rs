@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cellgate::Admin;
+use cellgate_host::sys::allowed_cpus;
 use daemon::{Daemon, octets};
 use gaps::{TRIES, Watch, excuse, or_void};
 use netns::{Namespace, joined};
@@ -31,10 +32,11 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A daemon in each, started by these words, with the interface `wan` to the other. Both adapters
 /// are on the last CPU and give it to each other; the others are everybody else's.
 fn daemons(namespaces: &[Namespace; 2], by: &[&str]) -> [Daemon; 2] {
+    let last = allowed_cpus().last().copied().unwrap_or_default();
     [0, 1].map(|side| {
         let words = [&["ip", "netns", "exec", &namespaces[side].0], by].concat();
         let contents = format!(
-            "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\n\
+            "[adapter]\nmemory_max = 268435456\nyield_when_idle = true\ncpu = {last}\n\
              [[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
              local = \"{}:6635\"\npeer = \"{}:6635\"\n\
              label_out = {}\nlabel_in = {}\nmtu = 1500\n",
@@ -73,9 +75,13 @@ fn perf(daemons: &[Daemon; 2], contract: &str, bit_s: u64) -> Result<Value, Stri
         "-l",
         &sdu,
     ];
-    let printed = left.ok(&[&client[..], &["--contract", contract]].concat());
+    let output = left.run(&[&client[..], &["--contract", contract]].concat());
     server.stdout();
-    let json: Value = serde_json::from_str(&printed).expect("JSON");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let kept = json["contract"]["kept"]
+        .as_bool()
+        .expect("a rate is promised");
+    assert_eq!(output.status.code(), Some(i32::from(!kept)), "{json}");
     let rate = |end: &str| {
         let rate = &json["end"][end]["sdu_bit_s"];
         rate.as_u64().expect("a rate")
@@ -102,6 +108,9 @@ fn perf(daemons: &[Daemon; 2], contract: &str, bit_s: u64) -> Result<Value, Stri
     if received * 10 < sent * 9 {
         let slow = format!("{received} of {sent} bit/s came");
         return Err(explained(&slow, watches));
+    }
+    if !kept {
+        return Err(format!("the contract was missed: {}", json["contract"]));
     }
     Ok(json)
 }

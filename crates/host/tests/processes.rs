@@ -278,7 +278,9 @@ fn the_firmware_says_how_it_is_scheduled() {
     options.scheduling = SchedulingRequest::default();
     let (_adapter, control) = spawn(&options);
     let scheduling = &control.hello().scheduling;
-    assert_eq!(scheduling.pinned, scheduling.cpus.last().copied());
+    // The last one, unless somebody else's adapter has that.
+    let pinned = scheduling.pinned.unwrap();
+    assert!(scheduling.cpus.contains(&pinned), "{scheduling}");
     assert_eq!(scheduling.yields, scheduling.cpus.len() == 1);
     let nice_had = scheduling.nice == -20;
     let told = scheduling

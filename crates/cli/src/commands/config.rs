@@ -16,7 +16,8 @@ use crate::output::{Exit, print, print_json_line};
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Say whether a file can be used, with all that it names: exit code 0, or 1 with the place of
-    /// the mistake; notes tell what a daemon would meet at the places that it names
+    /// the mistake; notes tell what a daemon would meet at the places that it names, and which CPU
+    /// this machine lacks
     Check {
         /// The file (TOML); -: standard input
         file: PathBuf,
@@ -40,7 +41,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Check { file, json } => {
             let config = read_as(file, Config::parse_whole)?;
             let name = name(file);
-            let notes = foresee(&config.server);
+            let notes = foresee(&config);
             match (json, notes.is_empty()) {
                 (true, true) => print_json_line(&json!({ "file": name }))?,
                 (true, false) => print_json_line(&json!({ "file": name, "notes": notes }))?,

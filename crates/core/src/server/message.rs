@@ -521,6 +521,12 @@ impl SharedCpu {
     pub const fn part(&self, whole: u64) -> u64 {
         whole / (self.others as u64 + 1)
     }
+
+    /// Who is there, and what follows from it, for people.
+    pub fn note(&self) -> String {
+        let parts = u64::from(self.others) + 1;
+        format!("{self}: 1/{parts} of what the CPU has is promised")
+    }
 }
 
 impl fmt::Display for SharedCpu {

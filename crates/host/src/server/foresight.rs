@@ -1,27 +1,43 @@
-//! What can be known of a server's places before it uses them.
+//! What can be known of a server's places and CPU before it uses them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cellgate_core::server::ServerSection;
+use cellgate_core::server::{AdapterSection, ServerSection};
 use rustix::fs::{FileType, fstatvfs, stat};
 
+use super::Config;
 use super::listener::state_dir_default;
 use super::start::CONTROL_SOCKET;
 use crate::place::Directory;
+use crate::sys::{cpus_of_machine, has_cpu};
 
 /// Octets that the calibration needs, at least.
 const ROOM: u64 = 64 << 10;
 
-/// What a server with this section would meet in the file system and could not use. Another user
-/// may see less than the server's own.
-pub fn foresee(section: &ServerSection) -> Vec<String> {
+/// What a server with this configuration would meet on this machine and could not use. Another
+/// user may see less of the file system than the server's own.
+pub fn foresee(config: &Config) -> Vec<String> {
+    let mut found = foresee_places(&config.server);
+    found.extend(of_cpu(&config.adapter, cpus_of_machine()));
+    found
+}
+
+/// The same in the file system alone.
+pub(crate) fn foresee_places(section: &ServerSection) -> Vec<String> {
     let directory = section.state_dir.as_ref().map(PathBuf::from);
     let directory = directory.unwrap_or_else(state_dir_default);
     let socket = section.socket.as_ref().map(PathBuf::from);
     let socket = socket.unwrap_or_else(|| directory.join(CONTROL_SOCKET));
     let found = [of_directory(&directory), of_socket(&socket, &directory)];
     found.into_iter().flatten().collect()
+}
+
+/// The CPU that the adapter is to have, where `there` are those of the machine.
+fn of_cpu(section: &AdapterSection, there: Option<String>) -> Option<String> {
+    let cpu = section.cpu.filter(|_| section.pin)?;
+    let there = there.filter(|there| !has_cpu(there, cpu))?;
+    Some(format!("cpu = {cpu}: this machine has CPUs {there}"))
 }
 
 fn of_directory(path: &Path) -> Option<String> {
@@ -59,4 +75,27 @@ fn of_socket(path: &Path, directory: &Path) -> Option<String> {
     let found = rustix::fs::lstat(path).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     (!is_socket).then(|| format!("{shown} is no socket: remove it, or name another socket"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_the_machine_lacks_is_told() {
+        let told = |cpu, pin, there: Option<&str>| {
+            let section = AdapterSection {
+                cpu,
+                pin,
+                ..AdapterSection::default()
+            };
+            of_cpu(&section, there.map(str::to_owned))
+        };
+        let note = "cpu = 99: this machine has CPUs 0-1";
+        assert_eq!(told(Some(99), true, Some("0-1")).as_deref(), Some(note));
+        assert_eq!(told(Some(1), true, Some("0-1")), None);
+        assert_eq!(told(None, true, Some("0-1")), None);
+        assert_eq!(told(Some(99), false, Some("0-1")), None, "it is not used");
+        assert_eq!(told(Some(99), true, None), None, "nobody knows");
+    }
 }

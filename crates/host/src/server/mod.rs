@@ -49,6 +49,7 @@ pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
 
 pub(crate) use descriptors::connections_within;
+pub(crate) use foresight::foresee_places;
 pub(crate) use limits::bounds_of_machine;
 pub(crate) use privileges::{group as group_named, user as user_named};
 

@@ -6,7 +6,7 @@ use cellgate_core::server::{Bound, SharedCpu};
 use crate::sys::{Firmware, Walk, others_on};
 
 /// From one walk over /proc to the next.
-const WALK_NS: u64 = 10_000_000_000;
+const WALK_NS: u64 = 5_000_000_000;
 /// Processes and threads looked at in a turn of the service thread: a millisecond, about.
 const AT_A_TIME: usize = 256;
 
@@ -72,5 +72,76 @@ impl Neighbours {
             capacity: shared.part(adapter_ppm.into()),
             by: shared.to_string(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared(others: u32, pids: &[u32]) -> SharedCpu {
+        SharedCpu {
+            cpu: 1,
+            others,
+            pids: pids.to_vec(),
+        }
+    }
+
+    #[test]
+    fn people_are_told_who_is_there_and_what_follows() {
+        for (shared, told) in [
+            (
+                shared(1, &[7]),
+                "another adapter uses CPU 1, too (process 7), as far as can be seen: 1/2 of what \
+                 the CPU has is promised",
+            ),
+            (
+                shared(2, &[7, 9]),
+                "2 other adapters use CPU 1, too (processes 7, 9), as far as can be seen: 1/3 of \
+                 what the CPU has is promised",
+            ),
+            (
+                shared(u32::MAX, &[7]),
+                "4294967295 other adapters use CPU 1, too (processes 7, ...), as far as can be \
+                 seen: 1/4294967296 of what the CPU has is promised",
+            ),
+            (
+                shared(1, &[]),
+                "another adapter uses CPU 1, too, as far as can be seen: 1/2 of what the CPU has \
+                 is promised",
+            ),
+        ] {
+            assert_eq!(shared.note(), told);
+        }
+    }
+
+    #[test]
+    fn each_adapter_there_has_the_same_part() {
+        let bound = |others| {
+            let neighbours = Neighbours {
+                shared: Some(shared(others, &[])),
+                ..Neighbours::default()
+            };
+            neighbours.bound(900_000).map(|bound| bound.capacity)
+        };
+        assert_eq!(Neighbours::default().bound(900_000), None);
+        assert_eq!(bound(1), Some(450_000));
+        assert_eq!(bound(2), Some(300_000));
+        assert_eq!(bound(u32::MAX), Some(0));
+    }
+
+    /// Nothing is known of an adapter that is not there, or that is not pinned.
+    #[test]
+    fn without_a_cpu_nobody_shares_it() {
+        let mut neighbours = Neighbours {
+            shared: Some(shared(1, &[7])),
+            ..Neighbours::default()
+        };
+        assert!(neighbours.look(Time::ZERO, None));
+        assert_eq!(neighbours.shared(), None);
+        assert!(!neighbours.go_on(Time::ZERO, None), "it has just looked");
+        let later = Time::ZERO.plus_ns(WALK_NS);
+        assert!(!neighbours.go_on(later, None));
+        assert_eq!(neighbours.shared(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use anyhow::{Context, bail};
-use cellgate::{Admin, Link};
+use cellgate::{Admin, Link, SharedCpu};
 use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
 use rustix::process::{Pid, Signal, kill_process};
@@ -58,6 +58,11 @@ impl Ground {
     /// Where the adapter's process listens.
     pub(super) fn adapter(&self) -> &Path {
         &self.adapter
+    }
+
+    /// Who shares its adapter's CPU; none: nobody that the daemon sees.
+    pub(super) fn shared(&self) -> anyhow::Result<Option<SharedCpu>> {
+        Ok(self.admin()?.adapter()?.shared)
     }
 
     pub(super) fn admin(&self) -> anyhow::Result<Admin> {

@@ -30,6 +30,7 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cellgate::SharedCpu;
 use cellgate_core::Time;
 use cellgate_host::clock::MonotonicClock;
 use serde::Serialize;
@@ -175,6 +176,9 @@ struct Report {
     /// What no machine excuses: PDUs that are lost, wrong or out of order, and wrong answers.
     errors: Vec<String>,
     verdict: String,
+    /// Who shares the adapter's CPU, where a rule was broken or nothing can be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<SharedCpu>,
 }
 
 /// Tries an experiment until a try is not void, and shows each. A daemon of its own has `config`.
@@ -214,13 +218,18 @@ fn experiment(
             }
         }
         let broken = [&errors[..], &faults[..]].concat();
-        let (verdict, exit) = match (&reason, broken.is_empty()) {
-            (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
-            (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
-            (None, false) => (format!("FAIL: {}", broken.join("; ")), Exit::Failed),
+        let void_by = reason.as_deref();
+        let (verdict, exit) = verdict(name, windows, void_by, &broken, &tried.weather);
+        let shared = match exit {
+            Exit::Ok => None,
+            _ => Some(ground.shared()?),
         };
+        if let Some(shared) = &shared {
+            say(&beside(shared.as_ref(), ground.scheduling.pinned))?;
+        }
         match args.json {
             true => output::print_json(&Report {
+                shared: shared.flatten(),
                 experiment: name,
                 tries: void.len() as u32 + u32::from(reason.is_none()),
                 void,
@@ -234,6 +243,36 @@ fn experiment(
             false => output::print(&format!("{verdict}\n"))?,
         }
         return Ok(exit);
+    }
+}
+
+/// Who else is on the adapter's CPU, for people.
+fn beside(shared: Option<&SharedCpu>, pinned: Option<usize>) -> String {
+    let who = match (shared, pinned) {
+        (Some(shared), _) => shared.to_string(),
+        (None, Some(cpu)) => format!("no other adapter is seen on CPU {cpu}"),
+        (None, None) => "the adapter is not pinned to a CPU".to_owned(),
+    };
+    format!("beside    {who}\n")
+}
+
+/// What a try came to, and how the command ends. Rates that were missed name the gaps.
+fn verdict(
+    name: &str,
+    windows: u64,
+    void: Option<&str>,
+    broken: &[String],
+    weather: &Weather,
+) -> (String, Exit) {
+    match (void, broken.is_empty()) {
+        (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
+        (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
+        (None, false) => {
+            let gaps = weather.text();
+            let gaps = gaps.trim_start_matches("gaps").trim();
+            let broken = broken.join("; ");
+            (format!("FAIL: {broken}; gaps: {gaps}"), Exit::Failed)
+        }
     }
 }
 
@@ -258,6 +297,35 @@ fn spin_until(instant: Time, state: &mut u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_missed_is_exit_code_1_and_names_gaps_and_neighbours() {
+        let mut stalls = Stalls::default();
+        (stalls.count, stalls.longest_ns) = (51, 384_100_000);
+        let weather = Weather::of(&stalls);
+        let broken = ["a: too little".to_owned()];
+        let (text, exit) = verdict("x", 7, None, &broken, &weather);
+        assert_eq!(exit, Exit::Failed);
+        let told = "FAIL: a: too little; gaps: 51 of ";
+        assert!(
+            text.starts_with(told) && text.contains("longest 384.10 ms"),
+            "{text}"
+        );
+        let (text, exit) = verdict("x", 7, Some("why"), &broken, &weather);
+        assert_eq!((&*text, exit), ("VOID: why", Exit::Failed));
+        let (text, exit) = verdict("x", 7, None, &[], &weather);
+        assert_eq!((&*text, exit), ("PASS: x: 7 windows", Exit::Ok));
+        let shared = SharedCpu {
+            cpu: 1,
+            others: 1,
+            pids: vec![7],
+        };
+        let there =
+            "beside    another adapter uses CPU 1, too (process 7), as far as can be seen\n";
+        assert_eq!(beside(Some(&shared), Some(1)), there);
+        let none = "beside    no other adapter is seen on CPU 1\n";
+        assert_eq!(beside(None, Some(1)), none);
+    }
 
     #[test]
     fn a_missed_rate_can_be_void_and_an_error_cannot() {

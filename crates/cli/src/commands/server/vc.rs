@@ -67,11 +67,20 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             }
             builder = builder.completions(!words.flag("no-completions"));
             usage(words.finish())?;
-            let contract = command.server.admin()?.add(&builder)?;
+            let mut admin = command.server.admin()?;
+            let contract = admin.add(&builder)?;
+            let shared = admin.adapter()?.shared;
             if json {
-                print_json_line(&json!({ "address": address, "contract": contract }))?;
+                let mut added = json!({ "address": address, "contract": contract });
+                if let Some(shared) = &shared {
+                    added["shared"] = json!(shared);
+                }
+                print_json_line(&added)?;
             } else {
                 print(&format!("{address} contract {contract}\n"))?;
+                if let Some(shared) = &shared {
+                    eprintln!("note: {}", shared.note());
+                }
             }
         }
         Verb::Set { address, words } => {

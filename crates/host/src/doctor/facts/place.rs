@@ -8,7 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
 
 use super::machine::text;
-use crate::server::{foresee, group_named, user_named};
+use crate::server::{foresee_places, group_named, user_named};
 
 /// What is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Places {
         let closed = there.filter(cannot).map(|path| path.display().to_string());
         Self {
             directory: directory.display().to_string(),
-            notes: foresee(section),
+            notes: foresee_places(section),
             owner,
             closed,
             unknown,

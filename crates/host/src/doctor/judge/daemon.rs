@@ -173,9 +173,12 @@ pub(super) fn places(facts: &Facts) -> Vec<Finding> {
     }
     for note in &places.notes {
         // Each says what is wrong, and most say what to do.
-        let (text, cure) = note
-            .rsplit_once(": ")
-            .unwrap_or((note, "name another in [server]"));
+        let other = "name another in [server], or start as another user";
+        let (text, cure) = match (note.split_once(" (os error"), note.rsplit_once(": ")) {
+            (Some((text, _)), _) => (text, other),
+            (None, Some(parts)) => parts,
+            (None, None) => (note.as_str(), other),
+        };
         found.push(match note.contains("octets left") {
             true => Finding::new(
                 Level::Warn,

@@ -551,6 +551,17 @@ pub(super) const CONDITIONS: &[Condition] = &[
     (
         idle,
         |facts| {
+            let note = "/x: Permission denied (os error 13)".to_owned();
+            facts.places.notes.push(note);
+        },
+        Level::Fail,
+        "state_directory",
+        "/x: Permission denied",
+        "another user",
+    ),
+    (
+        idle,
+        |facts| {
             facts
                 .places
                 .notes

@@ -1,6 +1,8 @@
 //! Other adapters on the machine: the daemon keeps off its own one's CPU wherever that is, and says
 //! who else is there.
 
+use cellgate_core::server::SharedCpu;
+
 use super::Daemon;
 use crate::server::neighbours::Home;
 use crate::sys::Duty;
@@ -40,7 +42,7 @@ impl Daemon {
         let shared = self.neighbours.shared().cloned();
         let news = shared.as_ref().map_or_else(
             || "no other adapter uses the adapter's CPU any more".to_owned(),
-            ToString::to_string,
+            SharedCpu::note,
         );
         self.say(&news);
         self.server.handle_shared_cpu(shared);
@@ -50,10 +52,6 @@ impl Daemon {
 
     /// What people are to know of it.
     pub(super) fn note_of_neighbours(&self) -> Option<String> {
-        let shared = self.neighbours.shared()?;
-        let part = shared.others.saturating_add(1);
-        Some(format!(
-            "{shared}: of its time 1/{part} is promised, and nobody keeps that from the others"
-        ))
+        self.neighbours.shared().map(SharedCpu::note)
     }
 }

@@ -239,6 +239,35 @@ fn nothing_is_asked_of_the_adapter_that_there_is_no_room_for() {
     assert_eq!(gate.admits(Ticket(1_003), &ask), Ok(()));
 }
 
+/// Others on the adapter's CPU are a limit of the machine, beside those of control groups.
+#[test]
+fn what_others_leave_of_the_adapters_cpu_is_a_limit() {
+    let root = Root::new("shared");
+    of_two(&root, "/a", "/");
+    let mut gate = Gate::at(&root.0, 2);
+    let shared = |capacity| Bound {
+        capacity,
+        by: "others".to_owned(),
+    };
+    let mut looked = |shared: Option<Bound>, quota: &str| {
+        root.write("sys/fs/cgroup/a/cpu.max", quota);
+        gate.share(shared);
+        // Each second, and at once where others have come or gone.
+        let bounds = gate.look(Time::ZERO, 0);
+        bounds.map(|bounds| bounds[&Resource::AdapterCpu].clone())
+    };
+    let whole = looked(None, "max 100000\n").expect("news");
+    assert_eq!(whole.capacity, 1_000_000);
+    assert_eq!(looked(None, "max 100000\n"), None);
+    let third = looked(Some(shared(333_333)), "max 100000\n");
+    assert_eq!(third, Some(shared(333_333)));
+    assert_eq!(looked(Some(shared(333_333)), "max 100000\n"), None);
+    // A control group that leaves less.
+    let less = looked(Some(shared(500_000)), "30000 100000\n").expect("news");
+    assert_eq!((less.capacity, &*less.by == "others"), (270_000, false));
+    assert_eq!(looked(None, "max 100000\n"), Some(whole));
+}
+
 #[test]
 fn what_counts_is_told_once_and_again_when_it_does_not() {
     let info = |limit: Option<&str>, capacity| ResourceInfo {

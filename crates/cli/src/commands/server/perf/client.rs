@@ -2,12 +2,13 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cellgate::{Address, Connection, Error};
+use cellgate::{Address, Admin, Connection, Error};
 use cellgate_host::sys::Signals;
 
 use super::pdu::{HEADER, Header, Kind, SHORT};
 use super::report::{self, Span, Test};
 use super::tally::Received;
+use super::verdict::{Promise, Seen, Standing, Verdict};
 use super::{Args, Ends, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::commands::server::{Misuse, interrupted};
@@ -17,6 +18,9 @@ use crate::output::{Exit, print, print_json_line};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How often it is asked.
 const ASK: Duration = Duration::from_millis(50);
+/// How often the server is asked until it has looked at its adapter again, which it does once a
+/// second at least.
+const LOOKS_MAX: u32 = 30;
 /// From one look for signals to the next.
 const LOOK_NS: u64 = 50_000_000;
 /// How long what was sent may take to arrive, and the report to return.
@@ -43,6 +47,13 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         time: args.time,
         bit_s: args.bitrate,
     };
+    let mut admin = args.server.admin()?;
+    let adapter = admin.adapter()?;
+    let gap_ns = adapter.gap_admitted_ns;
+    let before = Seen::new(adapter);
+    let mut all = admin.list()?.into_iter();
+    let info = all.find(|info| info.address == test.address);
+    let promise = info.and_then(|info| Promise::of(&info, length, args.bitrate, gap_ns));
     begin(&ends, run).with_context(|| format!("{address}"))?;
     if !args.server.json {
         print(&report::heading(&test))?;
@@ -50,14 +61,41 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
     let (spans, sent) = send(args, &ends.outgoing, &test)?;
     let received = end(&ends, run, &sent)?;
     ends.outgoing.close(PATIENCE)?;
+    let verdict = promise.map(|promise| Verdict {
+        promise,
+        missed: promise.missed(&sent, &received),
+        here: seen_since(&mut admin, &before, now_ns()),
+        there: received.adapter.clone(),
+    });
     match args.server.json {
-        true => print_json_line(&report::json(&test, &spans, &sent, &received))?,
-        false => print(&report::summary(&sent, &received))?,
+        true => {
+            let mut json = report::json(&test, &spans, &sent, &received);
+            json["contract"] = verdict.as_ref().map(Verdict::json).into();
+            print_json_line(&json)?;
+        }
+        false => {
+            let verdict = verdict.as_ref().map(Verdict::text);
+            print(&(report::summary(&sent, &received) + &verdict.unwrap_or_default()))?;
+        }
     }
-    Ok(match received.pdus < sent.pdus {
+    let is_missed = verdict.is_some_and(|verdict| verdict.missed.is_some());
+    Ok(match is_missed || received.pdus < sent.pdus {
         true => Exit::Failed,
         false => Exit::Ok,
     })
+}
+
+/// How the adapter has run since `before`, as its daemon saw it at `at` or later, if that is soon.
+fn seen_since(admin: &mut Admin, before: &Seen, at: u64) -> Option<Standing> {
+    for _ in 0..LOOKS_MAX {
+        let after = admin.adapter().ok()?;
+        if after.seen_ns.is_some_and(|seen| seen >= at) {
+            return Some(Standing::between(before, Seen::new(after)));
+        }
+        sleep(ASK);
+    }
+    let after = admin.adapter().ok()?;
+    Some(Standing::between(before, Seen::new(after)))
 }
 
 /// Asks until the server is ready.

@@ -12,6 +12,7 @@ mod pdu;
 mod report;
 mod server;
 mod tally;
+mod verdict;
 
 use std::fs;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use super::{Misuse, Server};
 use crate::commands::demo::bitrate;
 use crate::output::Exit;
 
-/// What reports are returned under. They hold less than 500 octets.
+/// What reports are returned under. They hold less than 800 octets.
 const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
 
 /// Measure rate, loss, delay and jitter of a connection
@@ -34,6 +35,8 @@ const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";
 /// Start `perf -s` at one end, then `perf -c ADDRESS` at the other. Reports come back on the next
 /// VCI. One-way delay means something only where both ends read one clock: on one machine. Between
 /// two it is not shown; jitter is. With --json the report of each run is printed, and no lines.
+/// Ends with 1 where PDUs were lost, or where a guaranteed rate was missed (that of --bitrate, if
+/// it is less), and says then how the adapters of both ends have run.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("end").required(true).args(["serve", "client"])))]
 pub(crate) struct Args {

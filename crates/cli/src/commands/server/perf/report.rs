@@ -161,7 +161,7 @@ fn columns(span: &Span) -> String {
     )
 }
 
-fn mega(bit_s: u64) -> String {
+pub(super) fn mega(bit_s: u64) -> String {
     format!("{:.3}", bit_s as f64 / 1e6)
 }
 
@@ -240,6 +240,7 @@ mod tests {
                 max: 3_500,
                 rfc3550: 1_500,
             },
+            adapter: None,
         };
         (test, sent, received)
     }

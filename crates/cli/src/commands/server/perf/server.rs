@@ -5,6 +5,7 @@ use cellgate::{Connection, Error};
 use super::pdu::{HEADER, Header, Kind, number_of};
 use super::report::{self, Span};
 use super::tally::{Received, Tally};
+use super::verdict::{Seen, Standing};
 use super::{Args, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::output::{Exit, print, print_json_line};
@@ -46,12 +47,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 struct Run {
     number: u64,
+    /// How this end had done before.
+    before: Option<Seen>,
     tally: Tally,
     began_ns: u64,
     /// What has come since the last line.
     span: Span,
     /// PDUs, octets and losses before it.
-    before: (u64, u64, u64),
+    counted: (u64, u64, u64),
     report: Option<Received>,
 }
 
@@ -87,11 +90,18 @@ impl Server<'_> {
             }
             (Kind::End, Some(run)) => {
                 let first = run.report.is_none();
-                let tally = &run.tally;
-                let report = run
+                let mut report = run
                     .report
-                    .get_or_insert_with(|| tally.report(header.sequence));
-                let text = serde_json::to_vec(&*report)?;
+                    .take()
+                    .unwrap_or_else(|| run.tally.report(header.sequence));
+                if let (Some(before), true) = (run.before.take(), first) {
+                    let after = self.seen();
+                    report.adapter = after.map(|after| Standing::between(&before, after));
+                }
+                let text = serde_json::to_vec(&report)?;
+                if let Some(run) = &mut self.run {
+                    run.report = Some(report);
+                }
                 if first {
                     self.finish()?;
                 }
@@ -101,13 +111,20 @@ impl Server<'_> {
         }
     }
 
+    /// How this end has done so far, if the daemon tells.
+    fn seen(&self) -> Option<Seen> {
+        let adapter = self.args.server.admin().ok()?.adapter().ok()?;
+        Some(Seen::new(adapter))
+    }
+
     fn begin(&mut self, number: u64, same_machine: bool, now: u64) -> anyhow::Result<()> {
         self.run = Some(Run {
             number,
+            before: self.seen(),
             tally: Tally::new(same_machine),
             began_ns: now,
             span: Span::at(0),
-            before: (0, 0, 0),
+            counted: (0, 0, 0),
             report: None,
         });
         match self.args.server.json {
@@ -170,14 +187,14 @@ impl Run {
     fn line(&mut self, at: u64, quiet: bool) -> anyhow::Result<()> {
         let so_far = self.tally.so_far();
         self.span.end_ns = at;
-        self.span.pdus = so_far.0 - self.before.0;
-        self.span.octets = so_far.1 - self.before.1;
-        let lost = so_far.2.saturating_sub(self.before.2);
+        self.span.pdus = so_far.0 - self.counted.0;
+        self.span.octets = so_far.1 - self.counted.1;
+        let lost = so_far.2.saturating_sub(self.counted.2);
         if !quiet {
             print(&report::received_line(&self.span, lost))?;
         }
         self.span = Span::at(at);
-        self.before = so_far;
+        self.counted = so_far;
         Ok(())
     }
 }

@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::verdict::Standing;
+
 /// The longest delay that is told from longer ones: a minute.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
 
@@ -38,6 +40,9 @@ pub(super) struct Received {
     /// None: the ends are on different machines.
     pub(super) delay_ns: Option<Delay>,
     pub(super) jitter_ns: Jitter,
+    /// How its adapter has run meanwhile; none: its daemon did not tell.
+    #[serde(default)]
+    pub(super) adapter: Option<Standing>,
 }
 
 /// Counts data PDUs of one run.

@@ -150,6 +150,11 @@ fn adapter(page: &mut Page, adapter: &AdapterInfo) {
     let count = "cellgate_adapter_gaps";
     page.family(count, "counter", "", "Times the adapter stood still.");
     page.sample(&format!("{count}_total"), &[], adapter.gaps);
+    let neighbours = "cellgate_adapter_neighbours";
+    let help = "Other adapters that are pinned to its CPU, as far as can be seen.";
+    page.family(neighbours, "gauge", "", help);
+    let others = adapter.shared.as_ref().map_or(0, |shared| shared.others);
+    page.sample(neighbours, &[], others.into());
     for (name, kind, help, ns) in [
         (
             "gap_time_nanoseconds",
@@ -515,7 +520,7 @@ mod tests {
         let of_connection = CONNECTION.len() + 2 * Discard::ALL.len();
         assert_eq!(
             check(&text),
-            Ok(1 + 4 + 3 + 3 + 3 + 2 * of_connection),
+            Ok(1 + 5 + 3 + 3 + 3 + 2 * of_connection),
             "{text}"
         );
         let line = "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",\
