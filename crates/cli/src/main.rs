@@ -16,7 +16,9 @@ use serde_json::json;
 
 use crate::output::print_json_line;
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
-use commands::{bench, config, contract, decode, demo, guarantee, lab, replay, serve, server, sim};
+use commands::{
+    bench, config, contract, decode, demo, doctor, guarantee, lab, replay, serve, server, sim,
+};
 
 /// A real-time ATM host in user space.
 #[derive(Parser)]
@@ -34,6 +36,7 @@ enum Command {
     Contract(contract::Args),
     Decode(decode::Args),
     Demo(demo::Args),
+    Doctor(doctor::Args),
     #[command(subcommand)]
     Guarantee(guarantee::Command),
     Itf(itf::Command),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Contract(args) => contract::run(&args),
         Command::Decode(args) => decode::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Guarantee(command) => guarantee::run(&command),
         Command::Itf(command) => itf::run(&command),
         Command::Lab(command) => lab::run(&command),

@@ -145,6 +145,35 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     fitted(rows, terminal_columns())
 }
 
+/// Columns of text where standard output is no terminal, and of a wide terminal.
+const TEXT: usize = 80;
+
+/// A head, and words behind it on as many lines as they take within the terminal and 80 columns. A
+/// word that is longer has a line of its own.
+pub(crate) fn wrapped(head: &str, words: &str) -> String {
+    filled(head, words, terminal_columns().unwrap_or(TEXT).min(TEXT))
+}
+
+fn filled(head: &str, words: &str, width: usize) -> String {
+    let indent = head.chars().count();
+    let mut text = head.to_owned();
+    let mut column = indent;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if column > indent && column + 1 + len > width {
+            text += &format!("\n{}", " ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            text.push(' ');
+            column += 1;
+        }
+        text += word;
+        column += len;
+    }
+    text.push('\n');
+    text
+}
+
 /// Columns of the terminal that standard output is.
 fn terminal_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
@@ -197,6 +226,15 @@ mod tests {
         let blanks = " ".repeat(WIDTH_MAX - 1);
         let wanted = format!("{long}  {blanks}1\nm{blanks}  {long}\n");
         assert!(columns(&rows) == wanted);
+    }
+
+    #[test]
+    fn words_go_on_below_where_they_began() {
+        let text = "one two three  four";
+        assert_eq!(filled("a: ", text, 40), "a: one two three four\n");
+        assert_eq!(filled("a: ", text, 10), "a: one two\n   three\n   four\n");
+        assert_eq!(filled("a: ", "longer words", 4), "a: longer\n   words\n");
+        assert_eq!(filled("a: ", "", 4), "a: \n");
     }
 
     #[test]

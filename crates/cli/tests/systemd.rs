@@ -492,7 +492,13 @@ fn the_service_has_all_that_it_needs() {
     let service = Service { child, said };
     manager.await_told("READY=1");
     let said = service.end();
-    for missing in ["refused", "not locked", "not fifo", "not pinned"] {
+    for missing in [
+        "refused",
+        "not locked",
+        "not fifo",
+        "not nice",
+        "not pinned",
+    ] {
         assert!(!said.contains(missing), "{said}");
     }
     println!("ran {NAME}");

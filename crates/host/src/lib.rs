@@ -19,6 +19,7 @@
 //! - [`control`]: the messages of the control descriptor. Does not act on them.
 //! - [`adapter`]: the adapter's process. Does not know what clients do with PDUs.
 //! - [`client`]: the other side of all of these.
+//! - [`doctor`]: what of the machine keeps a server from its promises. Changes nothing.
 //! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
 #![deny(unsafe_code)]
@@ -28,6 +29,7 @@ mod aside;
 pub mod client;
 pub mod clock;
 pub mod control;
+pub mod doctor;
 pub mod gap;
 mod given;
 pub mod link;

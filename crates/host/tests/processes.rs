@@ -286,7 +286,7 @@ fn the_firmware_says_how_it_is_scheduled() {
     let told = scheduling
         .notes
         .iter()
-        .any(|note| note.starts_with("nice -20 refused"));
+        .any(|note| note.starts_with("not nice -20: "));
     assert!(nice_had != told, "{scheduling}");
     let unlocked = scheduling.notes.iter().any(|note| note.contains("locked"));
     assert!(scheduling.locked != unlocked, "{scheduling}");

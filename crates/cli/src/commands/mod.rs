@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod contract;
 pub(crate) mod decode;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod guarantee;
 pub(crate) mod lab;
 pub(crate) mod replay;

@@ -40,7 +40,7 @@ use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::control::Hello;
 use crate::given::{self, is_hung_up};
 use crate::on_way::RETRY_NS;
-use crate::sys::{Duty, Heard, Signals};
+use crate::sys::{Duty, Heard, Lack, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -740,8 +740,7 @@ fn server_config(config: &Config, laws: Laws, notes: &[String], first: &Told) ->
 /// What the adapter has and could not have is as it says, not as it is configured: it may be
 /// another server's.
 fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
-    config.notes.clone_from(&hello.scheduling.notes);
-    config.notes.extend_from_slice(notes);
+    config.notes = Lack::together(hello.scheduling.notes.iter().chain(notes));
     config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
     config.limits.interfaces = config.ports.into();
     config.limits.blocks = hello.config.leaves.into();

@@ -31,6 +31,11 @@ pub(super) struct Descriptors {
     devices: usize,
 }
 
+/// Connections that there can be at once where `limit` is the limit on descriptors.
+pub(crate) fn connections_within(limit: u64) -> u32 {
+    Descriptors::of(limit).connections
+}
+
 impl Descriptors {
     /// Of this process.
     pub(super) fn of_process() -> Self {

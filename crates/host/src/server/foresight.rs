@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cellgate_core::server::AdapterSection;
+use cellgate_core::server::{AdapterSection, ServerSection};
 use rustix::fs::{FileType, fstatvfs, stat};
 
 use super::Config;
@@ -18,16 +18,18 @@ const ROOM: u64 = 64 << 10;
 /// What a server with this configuration would meet on this machine and could not use. Another
 /// user may see less of the file system than the server's own.
 pub fn foresee(config: &Config) -> Vec<String> {
-    let section = &config.server;
+    let mut found = foresee_places(&config.server);
+    found.extend(of_cpu(&config.adapter, cpus_of_machine()));
+    found
+}
+
+/// The same in the file system alone.
+pub(crate) fn foresee_places(section: &ServerSection) -> Vec<String> {
     let directory = section.state_dir.as_ref().map(PathBuf::from);
     let directory = directory.unwrap_or_else(state_dir_default);
     let socket = section.socket.as_ref().map(PathBuf::from);
     let socket = socket.unwrap_or_else(|| directory.join(CONTROL_SOCKET));
-    let found = [
-        of_directory(&directory),
-        of_socket(&socket, &directory),
-        of_cpu(&config.adapter, cpus_of_machine()),
-    ];
+    let found = [of_directory(&directory), of_socket(&socket, &directory)];
     found.into_iter().flatten().collect()
 }
 

@@ -62,6 +62,12 @@ impl fmt::Display for Limit {
     }
 }
 
+/// What the machine leaves of resources to a server that this process would start.
+pub(crate) fn bounds_of_machine() -> BTreeMap<Resource, Bound> {
+    let cpus = crate::sys::allowed_cpus().len();
+    Machine::at(Path::new("/"), cpus).bounds(0)
+}
+
 impl Machine {
     /// One whose /proc and control groups are below `root`.
     fn at(root: &Path, cpus: usize) -> Self {

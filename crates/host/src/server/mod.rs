@@ -48,6 +48,11 @@ pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
 
+pub(crate) use descriptors::connections_within;
+pub(crate) use foresight::foresee_places;
+pub(crate) use limits::bounds_of_machine;
+pub(crate) use privileges::{group as group_named, user as user_named};
+
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {

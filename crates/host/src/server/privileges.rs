@@ -14,7 +14,7 @@ use rustix::thread::{
 const KEPT: CapabilitySet = CapabilitySet::SYS_NICE.union(CapabilitySet::IPC_LOCK);
 
 /// The number of a group, by name (`/etc/group`) or number.
-pub(super) fn group(name: &str) -> io::Result<u32> {
+pub(crate) fn group(name: &str) -> io::Result<u32> {
     match name.parse() {
         Ok(number) => Ok(number),
         Err(_) => Ok(entry("/etc/group", |fields| fields[0] == name)?.0),
@@ -22,7 +22,7 @@ pub(super) fn group(name: &str) -> io::Result<u32> {
 }
 
 /// A user and its group, by name or number (`/etc/passwd`).
-pub(super) fn user(name: &str) -> io::Result<(u32, u32)> {
+pub(crate) fn user(name: &str) -> io::Result<(u32, u32)> {
     let found = entry("/etc/passwd", |fields| {
         fields[0] == name || fields[2] == name
     });

@@ -31,7 +31,7 @@ use crate::control::{
 };
 use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
-    Cpus, Duty, Scheduling, Signals, ThreadScheduling, activated_socket, name_thread,
+    Cpus, Duty, Lack, Scheduling, Signals, ThreadScheduling, activated_socket, name_thread,
     peer_credentials, take_duty,
 };
 
@@ -254,9 +254,8 @@ fn check_kind(listener: &OwnedFd) -> std::io::Result<()> {
 fn laws(options: &ServerOptions, voice: &mut Voice, places: &Places) -> Result<Laws, ServeError> {
     let calibration = &places.measured;
     if let Some(why) = &calibration.without_tcp {
-        voice.say(&format!(
-            "what Linux's TCP/IP costs behind a network device is not in what is admitted: {why}"
-        ));
+        let what = format!("what Linux's TCP/IP costs is not measured ({why})");
+        voice.say(&Lack::Devices.note(what));
     }
     let headroom = options.config.admission.headroom_percent;
     let beside = u32::try_from(places.cpus.count()).unwrap_or(1).max(1) - 1;

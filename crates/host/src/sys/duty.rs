@@ -6,6 +6,8 @@ use std::fmt;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::lack::Lack;
+
 /// What a thread is for, the most urgent first. The adapter's thread is above all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Duty {
@@ -85,7 +87,7 @@ impl fmt::Display for ThreadScheduling {
         }
         let cpus: Vec<_> = self.cpus.iter().map(ToString::to_string).collect();
         write!(f, ", on CPU {}", cpus.join(" "))?;
-        for note in &self.notes {
+        for note in Lack::together(&self.notes) {
             write!(f, "; {note}")?;
         }
         Ok(())
@@ -162,14 +164,16 @@ pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadSched
     }
     got.cpus = super::allowed_cpus();
     if let Some(priority) = duty.fifo() {
+        let what = format!("not fifo {priority}");
         let asked = match own {
-            Some(Some(_)) => set_policy(libc::SCHED_FIFO, priority).map_err(|e| e.to_string()),
-            Some(None) => Err("there is no CPU beside the adapter's".to_owned()),
-            None => Err("the adapter has no CPU of its own".to_owned()),
+            Some(Some(_)) => set_policy(libc::SCHED_FIFO, priority)
+                .map_err(|error| Lack::RealTime.refused(what, error)),
+            Some(None) => Err(Lack::OneCpu.note(what)),
+            None => Err(Lack::Unpinned.note(what)),
         };
         match asked {
             Ok(()) => got.fifo = Some(priority),
-            Err(why) => got.notes.push(format!("not fifo {priority}: {why}")),
+            Err(note) => got.notes.push(note),
         }
     }
     if got.fifo.is_none() {
@@ -180,7 +184,8 @@ pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadSched
         if nice != 0
             && let Err(error) = setpriority_process(None, nice)
         {
-            got.notes.push(format!("nice {nice} refused: {error}"));
+            let what = format!("not nice {nice}");
+            got.notes.push(Lack::RealTime.refused(what, error));
         }
     }
     got.nice = getpriority_process(None).unwrap_or(0);
@@ -207,8 +212,8 @@ pub fn take_share(ppm: u32, cpus: &Cpus, adapter: Option<usize>) -> ThreadSchedu
         },
         Err(error) => {
             let mut got = take_duty(Duty::RealTime, cpus, adapter);
-            got.notes
-                .push(format!("no reservation by deadline: {error}"));
+            let what = "no reservation by deadline";
+            got.notes.push(Lack::Reservation.refused(what, error));
             got
         }
     }
@@ -273,14 +278,13 @@ mod tests {
             let cpus = Cpus::present();
             let last = cpus.last().unwrap();
             let unpinned = take_duty(Duty::RealTime, &cpus, None);
-            assert_eq!((unpinned.fifo, &*unpinned.notes[0]), {
-                (None, "not fifo 30: the adapter has no CPU of its own")
-            });
+            let note = Lack::Unpinned.note("not fifo 30");
+            assert_eq!((unpinned.fifo, &*unpinned.notes), (None, &[note][..]));
             assert_eq!(unpinned.cpus, super::super::allowed_cpus());
             let got = take_duty(Duty::RealTime, &cpus, Some(last));
             match cpus.without(last) {
                 Some(_) => assert!(!got.cpus.contains(&last), "{got}"),
-                None => assert!(got.notes[0].contains("no CPU beside"), "{got}"),
+                None => assert_eq!(got.notes[0], Lack::OneCpu.note("not fifo 30")),
             }
             assert_eq!(got.fifo.is_none(), !got.notes.is_empty(), "{got}");
             // Back among the others, and on all CPUs.
@@ -300,7 +304,7 @@ mod tests {
             let got = take_share(100_000, &cpus, isolated);
             let Some(reserved) = got.reserved_ns else {
                 let note = got.notes.last().unwrap();
-                assert!(note.starts_with("no reservation by deadline: "), "{got}");
+                assert!(note.starts_with("no reservation by deadline"), "{got}");
                 assert_eq!(got.is_real_time(), got.fifo.is_some());
                 return println!("skipped deadline: {got}");
             };

@@ -9,6 +9,7 @@ pub(crate) mod allocations;
 mod cpu;
 mod duty;
 mod interrupt;
+mod lack;
 mod neighbours;
 mod scheduling;
 mod signals;
@@ -20,6 +21,7 @@ pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share};
 pub use interrupt::{interrupt, let_interrupt};
+pub use lack::{Lack, plain};
 pub use neighbours::{FIRMWARE, Firmware, Walk, cpus_of_machine, expected_cpu, has_cpu, others_on};
 pub use scheduling::{
     ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,

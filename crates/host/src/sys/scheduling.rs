@@ -12,6 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
 use super::duty::set_policy;
+use super::lack::Lack;
 use super::neighbours::{choose_cpu, neighbours_on};
 use super::wake_up::{WakeUp, measure_wake_up};
 
@@ -141,7 +142,7 @@ impl fmt::Display for Scheduling {
         if self.yields {
             write!(f, ", yields when idle")?;
         }
-        for note in &self.notes {
+        for note in Lack::together(&self.notes) {
             write!(f, "; {note}")?;
         }
         Ok(())
@@ -224,14 +225,15 @@ pub fn schedule(request: &SchedulingRequest) -> Scheduling {
     if let Some(nice) = request.nice {
         // On Linux, process 0 is the calling thread alone.
         if let Err(error) = setpriority_process(None, nice) {
-            got.notes.push(format!("nice {nice} refused: {error}"));
+            let what = format!("not nice {nice}");
+            got.notes.push(Lack::Nice.refused(what, error));
         }
     }
     if wants_fifo(request, &got)
         && let Err(error) = set_policy(libc::SCHED_FIFO, ADAPTER_FIFO)
     {
-        got.notes
-            .push(format!("fifo {ADAPTER_FIFO} refused: {error}"));
+        let what = format!("not fifo {ADAPTER_FIFO}");
+        got.notes.push(Lack::RealTime.refused(what, error));
     }
     got.policy = policy();
     got.session_nice = session_nice(request, &mut got.notes);
@@ -244,14 +246,17 @@ fn pin(request: &SchedulingRequest, got: &mut Scheduling) {
     match request.cpu {
         Some(cpu) => match pin_thread(cpu) {
             Ok(()) => (got.pinned, got.neighbours) = (Some(cpu), neighbours_on(cpu)),
-            Err(error) => got.notes.push(format!("not pinned to CPU {cpu}: {error}")),
+            Err(error) => {
+                let what = format!("not pinned to CPU {cpu}");
+                got.notes.push(Lack::Cpu.refused(what, error));
+            }
         },
         None => match choose_cpu(&got.cpus) {
             Some((cpu, others)) => (got.pinned, got.neighbours) = (Some(cpu), others),
             None if got.cpus.is_empty() => got
                 .notes
-                .push("not pinned: the allowed CPUs are unknown".to_owned()),
-            None => got.notes.push("not pinned: no CPU was given".to_owned()),
+                .push(Lack::Cpu.note("not pinned, as the allowed CPUs are unknown")),
+            None => got.notes.push(Lack::Cpu.note("not pinned to any CPU")),
         },
     }
 }
@@ -306,11 +311,10 @@ fn session_nice(request: &SchedulingRequest, notes: &mut Vec<String>) -> Option<
         && let Err(error) = again(|| std::fs::write(PATH, nice.to_string()), sleep)
     {
         notes.push(match error.kind() {
-            ErrorKind::WouldBlock => format!(
-                "nice {nice} of the session not had: the kernel takes one in 100 ms of all \
-                 sessions, and in 2 s it took only others'"
-            ),
-            _ => format!("nice {nice} of the session refused: {error}"),
+            ErrorKind::WouldBlock => Lack::Session.note(format!(
+                "the session not nice {nice}, as the kernel takes one in 100 ms and took others'"
+            )),
+            _ => Lack::Session.refused(format!("the session not nice {nice}"), error),
         });
     }
     let text = std::fs::read_to_string(PATH).ok()?;
@@ -337,7 +341,10 @@ fn again(
 pub fn lock_memory(scheduling: &mut Scheduling) {
     match mlockall(MlockAllFlags::CURRENT) {
         Ok(()) => scheduling.locked = true,
-        Err(error) => scheduling.notes.push(format!("memory not locked: {error}")),
+        Err(error) => {
+            let note = Lack::Memory.refused("memory not locked", error);
+            scheduling.notes.push(note);
+        }
     }
 }
 

@@ -47,6 +47,12 @@ impl Server {
         self.json
     }
 
+    /// The socket of the command line, else the one that is `named`, else the usual one.
+    pub(crate) fn path_or(&self, named: Option<PathBuf>) -> PathBuf {
+        let own = self.socket.clone().or(named);
+        own.unwrap_or_else(cellgate::socket_path)
+    }
+
     fn path(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(cellgate::socket_path)
     }

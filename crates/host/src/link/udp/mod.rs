@@ -38,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 pub use receive::UdpReceiver;
 pub use send::UdpSender;
+pub(crate) use socket::RECEIVE_BUFFER;
 
 /// One pseudowire, as both ends have agreed on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,17 +16,17 @@ pub(super) struct BatchSocket {
     pub(super) state: UdpSocketState,
 }
 
-impl BatchSocket {
-    /// Octets asked for what waits to be received: 8,192 cells in datagrams of 28, each of which
-    /// takes 2,304 octets of the kernel's memory, and as much again; 128 ms of an OC-3.
-    const RECEIVE_BUFFER: usize = 4 << 20;
+/// Octets asked for what waits to be received: 8,192 cells in datagrams of 28, each of which
+/// takes 2,304 octets of the kernel's memory, and as much again; 128 ms of an OC-3.
+pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 
+impl BatchSocket {
     /// What the receiving end of a pseudowire reads from.
     pub(super) fn receiving(options: &UdpOptions) -> Result<Self, UdpError> {
         let socket = bound(options.local, options.peer_source_port.is_some())?;
         // Beyond the usual limit only with a privilege; the report says what was granted.
-        if set_socket_recv_buffer_size_force(&socket, Self::RECEIVE_BUFFER).is_err() {
-            set_socket_recv_buffer_size(&socket, Self::RECEIVE_BUFFER).map_err(kernel("memory"))?;
+        if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
+            set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER).map_err(kernel("memory"))?;
         }
         let this = Self::over(socket)?;
         tell_octets_only(&this.socket, options.local.is_ipv6()).map_err(io("an option"))?;

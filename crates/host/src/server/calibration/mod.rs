@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::memory_for;
 use crate::clock::thread_cpu_ns;
-use crate::sys::{WakeUp, allowed_cpus};
+use crate::sys::{WakeUp, allowed_cpus, plain};
 
 /// Octets of the SDUs that are measured: one cell, a few, an Ethernet frame's worth, a large PDU.
 const SDUS: [u16; 4] = [40, 232, 1_500, 9_180];
@@ -120,7 +120,7 @@ impl Calibration {
             machine,
             samples: measure()?,
             workers,
-            without_tcp: without.map(|error| error.to_string()),
+            without_tcp: without.map(|error| plain(&error)),
             had_devices,
             wake_ups: BTreeMap::new(),
         };

@@ -4,6 +4,7 @@ use std::io;
 
 use super::Daemon;
 use crate::place::{Directory, Look};
+use crate::sys::Lack;
 
 impl Daemon {
     /// Makes again what is gone, writes what could not be written, and tells what does not succeed.
@@ -83,11 +84,9 @@ impl Daemon {
         let adapter = self.adapter.hello().or(self.taken_up.as_deref());
         let of_adapter = adapter.map(|hello| hello.scheduling.notes.as_slice());
         let notes = of_adapter.unwrap_or_default().iter();
-        notes
-            .chain(&self.notes)
-            .chain(&self.troubles)
-            .cloned()
-            .chain(self.note_of_neighbours())
-            .collect()
+        let notes = notes.chain(&self.notes).chain(&self.troubles);
+        let mut all = Lack::together(notes);
+        all.extend(self.note_of_neighbours());
+        all
     }
 }

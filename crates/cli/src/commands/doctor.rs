@@ -1,0 +1,127 @@
+//! `cellgate doctor`: what of this machine keeps a server from its promises.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use cellgate_host::doctor::{Finding, Level, Report, examine, look_as_adapter};
+use cellgate_host::server::{Config, state_dir_default};
+
+use super::config::read;
+use super::server::Server;
+use crate::output::{Exit, print, print_json_line, wrapped};
+
+/// Tell what of this machine keeps a server from its promises, and what cures it
+///
+/// It looks at the daemon that answers, or else at what one would meet, for some two seconds, and
+/// changes nothing. Each line is ok, note, warn or fail. Exit code 1: something that the
+/// configuration asks for does not work (fail).
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The configuration of a daemon that does not run (TOML), as `cellgate serve` takes it
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    server: Server,
+    /// Look at the adapter's CPU as an adapter would
+    #[arg(long, hide = true, value_name = "TASK")]
+    look: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(task) = &args.look {
+        print(&look_as_adapter(task)?)?;
+        return Ok(Exit::Ok);
+    }
+    let config = match &args.config {
+        Some(path) => read(path)?,
+        None => Config::default(),
+    };
+    // A configuration names its daemon, unless the command line or nothing does.
+    let section = &config.server;
+    let directory = section.state_dir.as_ref().map(PathBuf::from);
+    let socket = section.socket.as_ref().map(PathBuf::from);
+    let named = socket.or_else(|| directory.map(|path| path.join("control.sock")));
+    let named = named.or_else(|| {
+        let is_of_file = args.config.is_some() && std::env::var_os("CELLGATE_SOCKET").is_none();
+        is_of_file.then(|| state_dir_default().join("control.sock"))
+    });
+    let socket = args.server.path_or(named);
+    let report = examine(&config, &socket, || {
+        let mut program = Command::new("/proc/self/exe");
+        program.args(["doctor", "--look"]);
+        Ok(program)
+    });
+    match args.server.json() {
+        true => print_json_line(&report)?,
+        false => print(&people(&report))?,
+    }
+    Ok(match report.worst {
+        Level::Fail => Exit::Failed,
+        _ => Exit::Ok,
+    })
+}
+
+fn people(report: &Report) -> String {
+    let findings = &report.findings;
+    let subjects = findings.iter().map(|finding| finding.subject.len());
+    let wide = subjects.max().unwrap_or(0);
+    let mut text: String = findings.iter().map(|finding| line(finding, wide)).collect();
+    let count = |level: Level| {
+        findings
+            .iter()
+            .filter(|finding| finding.level == level)
+            .count()
+    };
+    let counts = [Level::Fail, Level::Warn, Level::Note, Level::Ok].map(|level| {
+        let name = level.name();
+        format!("{} {name}", count(level))
+    });
+    text += &format!("\n{}\n", counts.join(", "));
+    text
+}
+
+fn line(finding: &Finding, wide: usize) -> String {
+    let head = format!("{:4}  {:wide$}  ", finding.level.name(), finding.subject);
+    let mut text = wrapped(&head, &finding.text);
+    let indent = " ".repeat(head.len());
+    if let Some(promise) = &finding.promise {
+        text += &wrapped(&format!("{indent}so: "), promise);
+    }
+    if let Some(cure) = &finding.cure {
+        text += &wrapped(&format!("{indent}do: "), cure);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_tells_its_promise_and_its_cure_below_it() {
+        let finding = |level, promise: Option<&str>, cure: Option<&str>| Finding {
+            subject: "memory",
+            level,
+            text: "so much".to_owned(),
+            promise: promise.map(str::to_owned),
+            cure: cure.map(str::to_owned),
+        };
+        let report = Report {
+            worst: Level::Warn,
+            findings: vec![
+                finding(Level::Ok, None, None),
+                finding(Level::Warn, Some("it is late"), Some("cure it")),
+            ],
+            cpu: None,
+            wake_up: None,
+            gap_longest_ns: None,
+            clock_look_ns: 1,
+            steal_ppm: None,
+            took_ms: 1,
+        };
+        let expected = "ok    memory  so much\n\
+                        warn  memory  so much\n              so: it is late\n              \
+                        do: cure it\n\n0 fail, 1 warn, 0 note, 1 ok\n";
+        assert_eq!(people(&report), expected);
+    }
+}
