@@ -131,7 +131,7 @@ impl Gaps {
             steps_interrupted: self.steps_interrupted.load(Relaxed),
             step_max_ns: self.step_max_ns.load(Relaxed),
             step_histogram: all(&self.step_histogram),
-            rests: self.rests.report(),
+            rests: self.rests.report(|_| None),
         }
     }
 

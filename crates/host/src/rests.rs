@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use cellgate_core::adapter::AttachmentIndex;
 use serde::{Deserialize, Serialize};
 
 use crate::gap::BUCKETS;
@@ -44,8 +45,8 @@ pub struct RestReport {
     pub by_service: u64,
     /// Rests that somebody ended, and nothing was there.
     pub for_nothing: u64,
-    /// Clients that ended any for nothing, by their places, the worst 16 first.
-    pub clients_for_nothing: Vec<(usize, u64)>,
+    /// Clients that ended any for nothing, the worst 16 first.
+    pub clients_for_nothing: Vec<(AttachmentIndex, u64)>,
     /// The most that the firmware was up too late for what was due, in nanoseconds.
     pub late_max_ns: u64,
     /// Rests that ended because their time was over, by the base-2 logarithm of the nanoseconds
@@ -160,11 +161,13 @@ impl Rests {
         self.late_max_ns.store(0, Relaxed);
     }
 
-    /// Reads the counters without disturbing their writer.
-    pub fn report(&self) -> RestReport {
+    /// Reads the counters without disturbing their writer; `client` has which place.
+    pub(crate) fn report(&self, client: impl Fn(usize) -> Option<AttachmentIndex>) -> RestReport {
         let clients = self.clients_for_nothing.iter().enumerate();
         let clients = clients.map(|(place, count)| (place, count.load(Relaxed)));
-        let mut clients: Vec<_> = clients.filter(|(_, count)| *count > 0).collect();
+        let clients = clients.filter(|(_, count)| *count > 0);
+        let clients = clients.filter_map(|(place, count)| Some((client(place)?, count)));
+        let mut clients: Vec<_> = clients.collect();
         clients.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         clients.truncate(NAMED);
         RestReport {

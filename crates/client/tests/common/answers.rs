@@ -121,6 +121,7 @@ impl Server {
                 gaps_total_ns: 300_000,
                 gap_longest_ns: 200_000,
                 gap_admitted_ns: GAP_MAX_NS,
+                rests: None,
                 shared: None,
             }),
             Request::Resources => Confirm::Resources(vec![ResourceInfo {
@@ -351,6 +352,7 @@ impl Server {
                 memory: 0,
                 cpu_reserved_ppm: 0,
                 cpu_expected_ppm: 0,
+                keeps_awake: false,
                 stats: known.stats,
             })
         });

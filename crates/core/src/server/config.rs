@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuLaw, Reserve};
-use crate::adapter::Interleaving;
+use super::{CpuLaw, Idle, Reserve};
+use crate::adapter::{Interleaving, Transmit};
 use crate::ring::AttachmentSizes;
 
 /// What a server is built with.
@@ -51,6 +51,26 @@ pub struct ServerAssumptions {
     pub gap_max_ns: u64,
     /// Cells that a link may deliver at once though they were sent one by one.
     pub clump_cells: u16,
+    /// What the adapter does while there is nothing to do.
+    #[serde(default)]
+    pub idle: Idle,
+    /// How late one that rests may be for what is due, in nanoseconds; 0: it never rests.
+    #[serde(default)]
+    pub late_ns: u64,
+}
+
+impl ServerAssumptions {
+    /// The least CDVT of a VC that sends at a rate of its own, beside which the adapter can rest: a
+    /// quarter of it is what the adapter waits, another what it may be late.
+    pub const fn least_cdvt_ns(&self) -> u64 {
+        self.late_ns.saturating_mul(4)
+    }
+
+    /// Whether a VC that sends like this keeps the adapter from resting.
+    pub(super) fn is_kept_awake_by(&self, transmit: &Transmit) -> bool {
+        let paced = transmit.rate.is_some() || transmit.peak.is_some();
+        paced && self.idle.rests() && transmit.cdvt_ns < self.least_cdvt_ns()
+    }
 }
 
 /// What there is to promise.

@@ -363,6 +363,7 @@ impl Connection {
             memory: demand.memory,
             cpu_reserved_ppm: ppm(demand.adapter_ppm),
             cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
+            keeps_awake: self.plan.keeps_awake,
             stats: self.stats,
         }
     }

@@ -252,6 +252,7 @@ mod tests {
             memory: 0,
             cpu_reserved_ppm: 0,
             cpu_expected_ppm: 0,
+            keeps_awake: false,
             stats,
         }
     }

@@ -123,6 +123,8 @@ pub(super) struct Client {
     /// Requests without a Confirm, those of the queue included.
     unconfirmed: u32,
     pub(super) monitors: bool,
+    /// It has the counters.
+    pub(super) counts: bool,
     /// It was taken up without a VC: a Close may have been carried out and not confirmed.
     pub(super) may_have_closed: bool,
     /// What was refused to it, and where.
@@ -147,6 +149,7 @@ impl Client {
             queue: VecDeque::new(),
             unconfirmed: 0,
             monitors: false,
+            counts: false,
             may_have_closed: false,
             wanted: None,
             patience: None,
@@ -707,6 +710,12 @@ impl<B: Bugs> Server<B> {
         for client in monitors.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.tell(client, indication.clone(), Enclosed::Nothing);
         }
+    }
+
+    /// Whether anybody follows what happens: by a monitor, or by the counters.
+    pub fn is_watched(&self) -> bool {
+        let mut clients = self.clients.values();
+        clients.any(|client| client.monitors || client.counts)
     }
 
     /// Has a client's socket, or what its worker carries, kept with the adapter.

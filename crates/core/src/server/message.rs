@@ -5,7 +5,9 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, DeviceInfo, DeviceSpec, InterfaceInfo, InterfaceSpec, Refused, Settings};
+use super::{
+    Address, DeviceInfo, DeviceSpec, Idle, InterfaceInfo, InterfaceSpec, Refused, Settings,
+};
 use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
@@ -476,6 +478,10 @@ pub struct ConnectionInfo {
     pub cpu_reserved_ppm: u32,
     /// Of the same, what it is expected to use.
     pub cpu_expected_ppm: u32,
+    /// It allows less lateness than a rest of the adapter brings about: the adapter does not rest
+    /// while it is open.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub keeps_awake: bool,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
 }
@@ -495,9 +501,47 @@ pub struct AdapterInfo {
     pub gap_longest_ns: u64,
     /// Up to which length a gap costs nobody who conforms, in nanoseconds.
     pub gap_admitted_ns: u64,
+    /// How it has rested; none: it never does, or has not been asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests: Option<RestInfo>,
     /// Who else is pinned to its CPU; none: nobody that the server sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<SharedCpu>,
+}
+
+/// How an adapter has rested since it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestInfo {
+    /// What it does while there is nothing to do.
+    pub idle: Idle,
+    /// How late it may be for what is due, in nanoseconds.
+    pub late_allowed_ns: u64,
+    /// The most that it was, in nanoseconds, since this server has this adapter.
+    pub late_longest_ns: u64,
+    /// How long it looks on before it rests, in nanoseconds.
+    pub linger_ns: u64,
+    /// Rests.
+    pub rests: u64,
+    /// All of them, in nanoseconds.
+    pub rests_total_ns: u64,
+    /// Rests that somebody ended for nothing.
+    pub for_nothing: u64,
+    /// Whose connections did, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<Caller>,
+}
+
+/// A connection that ended rests of the adapter for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caller {
+    /// Its address.
+    pub address: Address,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// How often.
+    pub for_nothing: u64,
 }
 
 /// An adapter's CPU that adapters of other servers are pinned to as well.

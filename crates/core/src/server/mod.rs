@@ -57,9 +57,9 @@ pub use keeping::{Disk, Former, Keeping};
 pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{
-    AdapterInfo, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient, FromServer,
-    Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response, SharedCpu,
-    VERSION,
+    AdapterInfo, Caller, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient,
+    FromServer, Indication, LIST_MAX, MessageKind, Open, Opened, Request, ResourceInfo, Response,
+    RestInfo, SharedCpu, VERSION,
 };
 pub use pages::PagesOf;
 pub use planted::{Bugs, Planted, Sound};

@@ -1,6 +1,8 @@
 //! From what an application asks for to what is asked of admission and of the adapter.
 
-use super::{AdmissionConfig, Bandwidth, Demand, Direction, Open, Refused, ServerConfig, Shortage};
+use super::{
+    AdmissionConfig, Bandwidth, Demand, Direction, Idle, Open, Refused, ServerConfig, Shortage,
+};
 use crate::aal::aal34;
 use crate::adapter::{
     Aal, Assumptions, AttachmentIndex, Notification, OpenRequest, PortIndex, Terms,
@@ -30,6 +32,8 @@ pub(super) struct Plan {
     line: CellRate,
     /// [`ServerAssumptions::gap_max_ns`](super::ServerAssumptions::gap_max_ns).
     gap_max_ns: u64,
+    /// The adapter does not rest while it is open.
+    pub(super) keeps_awake: bool,
 }
 
 /// What a plan depends on beside the contract.
@@ -41,6 +45,17 @@ pub(super) struct Circumstances<'a> {
     /// Of the interface.
     pub(super) line: CellRate,
     pub(super) worker: bool,
+}
+
+/// An adapter that always sleeps is late by more than a contract allows.
+fn too_exact(cdvt_ns: u64, least_ns: u64) -> Refused {
+    let us = |ns: u64| ns.div_ceil(1_000);
+    Refused::Unsupported(format!(
+        "cdvt={}us: an adapter with idle = \"sleep\" is late by more; cdvt={}us would do, or idle = \
+         \"adaptive\"",
+        us(cdvt_ns),
+        us(least_ns)
+    ))
 }
 
 impl Circumstances<'_> {
@@ -61,6 +76,9 @@ impl Circumstances<'_> {
         let mut terms = Terms::of(contract, &assumptions).map_err(unserved)?;
         states_its_rates(contract)?;
         if let Some(transmit) = &mut terms.transmit {
+            if assume.idle == Idle::Sleep && assume.is_kept_awake_by(transmit) {
+                return Err(too_exact(transmit.cdvt_ns, assume.least_cdvt_ns()));
+            }
             transmit.interrupt_on_completion = self.open.completions;
         }
         let sizes = terms.sizes().map_err(unserved)?;
@@ -71,6 +89,9 @@ impl Circumstances<'_> {
             demand: Demand::default(),
             line: self.line,
             gap_max_ns: assume.gap_max_ns,
+            keeps_awake: terms
+                .transmit
+                .is_some_and(|transmit| assume.is_kept_awake_by(&transmit)),
         };
         plan.demand = self.demand(&plan)?;
         Ok(plan)

@@ -223,6 +223,9 @@ impl<B: Bugs> Server<B> {
                 let len = self.config.counters_len;
                 let none = || Refused::Unsupported("this server shows no counters".to_owned());
                 let len = len.ok_or_else(none)?;
+                if let Some(client) = self.clients.get_mut(&asker.client) {
+                    client.counts = true;
+                }
                 Ok(Some(Confirm::Counters { len }))
             }
             _ => Err(Refused::NotFound),

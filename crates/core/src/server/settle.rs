@@ -5,8 +5,8 @@ use super::machine::{Home, Pending, Server};
 use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
-    AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Change, Direction, Done, Enclosed, Health,
-    Indication, InterfaceState, Planted, Refused,
+    AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done, Enclosed,
+    Health, Indication, InterfaceState, Planted, Refused, RestInfo,
 };
 use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
@@ -347,12 +347,31 @@ impl<B: Bugs> Server<B> {
         }
     }
 
+    /// Whose attachments these are.
+    fn callers(&self, callers: &[(AttachmentIndex, u64)]) -> Vec<Caller> {
+        let of = |(attachment, for_nothing): &(AttachmentIndex, u64)| {
+            let mut connections = self.connections.values();
+            let caller =
+                connections.find(|one| one.attachment.map(|at| at.index) == Some(*attachment))?;
+            Some(Caller {
+                address: caller.address.clone(),
+                uid: caller.uid,
+                for_nothing: *for_nothing,
+            })
+        };
+        callers.iter().filter_map(of).collect()
+    }
+
     pub(super) fn assess(&mut self, now: Time, health: &Health) {
         self.health.seen_ns = Some(now.ns());
         self.health.gaps = health.gaps;
         self.health.gaps_total_ns = health.gaps_total_ns;
         let so_far = self.health.gap_longest_ns;
         self.health.gap_longest_ns = so_far.max(health.gap_ns);
+        self.health.rests = health.rests.as_ref().map(|(rests, callers)| RestInfo {
+            callers: self.callers(callers),
+            ..rests.clone()
+        });
         let longest = self.config.assumptions.gap_max_ns;
         let late = (health.gap_ns > longest).then(|| {
             let gap_ns = health.gap_ns;

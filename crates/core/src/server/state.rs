@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Address, ClientId, Demand, InterfaceCounts, InterfaceSpec, InterfaceState, Open, Peer,
+    Address, ClientId, Demand, InterfaceCounts, InterfaceSpec, InterfaceState, Open, Peer, RestInfo,
 };
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
@@ -102,6 +102,8 @@ pub struct Health {
     pub gaps: u64,
     /// All of them together, in nanoseconds.
     pub gaps_total_ns: u64,
+    /// How it has rested, but for who ended that, and who did for nothing, by attachment.
+    pub rests: Option<(RestInfo, Vec<(AttachmentIndex, u64)>)>,
     /// Of ports with a link.
     pub ports: Vec<PortHealth>,
 }

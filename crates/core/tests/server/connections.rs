@@ -659,6 +659,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
             gap_ns,
             gaps,
             gaps_total_ns,
+            rests: None,
             ports,
         };
         world.server.handle_health(now, &health);
@@ -683,6 +684,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         gaps_total_ns: 0,
         gap_longest_ns: 90_000_000,
         gap_admitted_ns: 30_000_000,
+        rests: None,
         shared: None,
     };
     assert_eq!(info(&mut world), all);

@@ -10,7 +10,7 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, Address, AdmissionConfig, ClientId, Confirm,
-    ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Indication,
+    ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Idle, Indication,
     InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record, Refused, Request, ResourceInfo,
     Response, Server, ServerAssumptions, ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc,
     Ticket, VERSION,
@@ -59,6 +59,8 @@ pub(crate) fn config() -> ServerConfig {
             wake_up_ns: 1_000_000,
             gap_max_ns: 30_000_000,
             clump_cells: 28,
+            idle: Idle::Spin,
+            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: law,

@@ -10,6 +10,7 @@ use super::records::{
     PortReply, VcMemory, VcRecord,
 };
 use super::service::Service;
+use crate::clock::MonotonicClock;
 use crate::control::{Answer, ControlError};
 
 impl Service {
@@ -162,7 +163,7 @@ impl Service {
                 record: None,
             }),
             leaving: false,
-            _bell: bell,
+            bell,
             _charge: charge,
         };
         self.attachments.insert(attachment, record);
@@ -336,6 +337,8 @@ impl Service {
     /// A control connection has ended: its VCs are closed, or kept for whoever can prove a right
     /// to them; its ports are free.
     pub(super) fn disconnect(&mut self, id: ConnectionId) {
+        // Who governed it may be followed by somebody who looks for it.
+        self.next_look = MonotonicClock.now();
         if let Some(connection) = self.connections.remove(&id) {
             // Its other end sees this one closed before it is. Fails only if it has closed itself.
             let _ = shutdown(&connection.socket, Shutdown::Both);

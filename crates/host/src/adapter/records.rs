@@ -107,7 +107,7 @@ pub(super) struct AttachmentRecord {
     /// Its removal is on its way. A second one could hit whoever gets the slot next.
     pub(super) leaving: bool,
     /// Its end of what ends the firmware thread's rest.
-    pub(super) _bell: Bell,
+    pub(super) bell: Bell,
     pub(super) _charge: Arc<Charge>,
 }
 

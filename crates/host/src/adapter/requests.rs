@@ -26,6 +26,7 @@ use crate::control::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PORTS_MAX, RECORD_MAX, ReceiveInto,
     VERSION, pair,
 };
+use crate::gap::GapReport;
 use crate::given::Given;
 use crate::link::{CellSender, ReceiveEnd, Rousing, TransmitEnd};
 
@@ -140,7 +141,15 @@ impl Service {
             Ask::FaultReport { port } => self.report_faults(asker, port)?,
             Ask::Ports { from } => self.report_ports(asker, from),
             Ask::Gaps { restart_maxima } => {
-                let report = self.gaps.report();
+                let client = |place| {
+                    let mut all = self.attachments.iter();
+                    let found = all.find(|(_, record)| record.bell.place() == Some(place));
+                    found.map(|(index, _)| *index)
+                };
+                let report = GapReport {
+                    rests: self.gaps.rests.report(client),
+                    ..self.gaps.report()
+                };
                 if restart_maxima {
                     self.gaps.restart_maxima();
                 }

@@ -35,8 +35,10 @@ pub(super) const COMMANDS_MAX: usize = 64;
 /// Control connections at once.
 pub(super) const CONNECTIONS_MAX: usize = 128;
 
-/// From one look at the own socket to the next.
+/// From one look at the own socket to the next, while nobody governs who would find it gone.
 const LOOK_NS: u64 = 200_000_000;
+/// The same while somebody does.
+const GOVERNED_NS: u64 = 5_000_000_000;
 
 /// Requests read from one connection before the others have their turn.
 const REQUESTS_PER_TURN: usize = 4;
@@ -78,7 +80,8 @@ pub(super) struct Service {
     pub(super) wakers: Wakers,
     pending: BTreeMap<u64, Pending>,
     pub(super) listener: Option<Entrance>,
-    next_look: Time,
+    /// When the own socket is looked at.
+    pub(super) next_look: Time,
     next_connection: ConnectionId,
     next_ticket: u64,
     next_generation: u32,
@@ -186,14 +189,13 @@ impl Service {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
         let holds = self.connections.values().any(Connection::is_held);
+        let look_ns = self.next_look.since_ns(MonotonicClock.now());
         let idle_ns = [
-            self.listener.is_some().then_some(LOOK_NS),
+            self.listener.is_some().then_some(look_ns),
             holds.then_some(RETRY_NS),
         ];
-        let idle = idle_ns.into_iter().flatten().min().map(|ns| Timespec {
-            tv_sec: 0,
-            tv_nsec: ns.cast_signed(),
-        });
+        let idle = idle_ns.into_iter().flatten().min();
+        let idle = idle.and_then(|ns| Timespec::try_from(Duration::from_nanos(ns)).ok());
         match poll(&mut fds, idle.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Ready::none()),
@@ -218,7 +220,10 @@ impl Service {
         if self.next_look > now {
             return;
         }
-        self.next_look = now.plus_ns(LOOK_NS);
+        self.next_look = now.plus_ns(match self.is_governed() {
+            true => GOVERNED_NS,
+            false => LOOK_NS,
+        });
         let looked = self.listener.as_mut().map(Entrance::look);
         let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
         if matches!(looked, Some(Err(error)) if taken(&error)) && !self.is_governed() {

@@ -52,6 +52,7 @@ fn good() -> Facts {
             gaps_total_ns: 0,
             gap_longest_ns: 0,
             gap_admitted_ns: 30_000_000,
+            rests: None,
             shared: None,
         },
         resources: Vec::new(),

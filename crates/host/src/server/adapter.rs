@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcIndex};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Health, Record, TakenInterface, Ticket,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Health, Record, RestInfo, TakenInterface, Ticket,
 };
 
 use super::files::Files;
@@ -18,6 +18,7 @@ use crate::control::{
     VERSION,
 };
 use crate::given::Given;
+use crate::rests::RestReport;
 
 /// What is asked of the adapter, and for what.
 pub(super) enum Purpose {
@@ -80,8 +81,8 @@ pub(super) struct AdapterSide {
     ports_to_come: Vec<PortReport>,
     taking_up: Option<TakeUp>,
     told: VecDeque<Told>,
-    /// Looks in a row that found the last question unanswered.
-    unanswered: u32,
+    /// For how long looks have found the last question unanswered, in nanoseconds.
+    unanswered_ns: u64,
 }
 
 impl AdapterSide {
@@ -97,7 +98,7 @@ impl AdapterSide {
             ports_to_come: Vec::new(),
             taking_up: None,
             told: VecDeque::new(),
-            unanswered: 0,
+            unanswered_ns: 0,
         }
     }
 
@@ -106,7 +107,7 @@ impl AdapterSide {
         self.taking_up = process.is_none().then(TakeUp::default);
         self.process = process;
         self.link = Some(AdapterLink::new(socket));
-        self.unanswered = 0;
+        self.unanswered_ns = 0;
         self.send(Purpose::Hello, Ask::Hello { version: VERSION }, Vec::new());
     }
 
@@ -181,9 +182,9 @@ impl AdapterSide {
         self.lose(None);
     }
 
-    /// Asks how it does, unless an earlier answer is still due; how many looks in a row it was,
-    /// with nothing from the firmware's thread in between.
-    pub(super) fn look(&mut self) -> u32 {
+    /// Asks how it does, `since_ns` after the last time, unless an earlier answer is still due: for
+    /// how long it was, by looks in a row with nothing from the firmware's thread in between.
+    pub(super) fn look(&mut self, since_ns: u64) -> u64 {
         let due =
             |purpose: &Purpose| matches!(purpose, Purpose::Report | Purpose::Ports | Purpose::Gaps);
         let link = self.link.as_ref();
@@ -192,10 +193,12 @@ impl AdapterSide {
         }
         if link.is_some_and(|link| link.awaits(due)) {
             // What was not sent cannot be answered.
-            self.unanswered += u32::from(link.is_some_and(|link| link.has_sent(due)));
-            return self.unanswered;
+            if link.is_some_and(|link| link.has_sent(due)) {
+                self.unanswered_ns += since_ns;
+            }
+            return self.unanswered_ns;
         }
-        self.unanswered = 0;
+        self.unanswered_ns = 0;
         let from = VcIndex(0);
         let restart_maxima = true;
         self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
@@ -299,7 +302,7 @@ impl AdapterSide {
         self.taking_up = None;
         self.deferred.clear();
         self.files.forget_all();
-        self.unanswered = 0;
+        self.unanswered_ns = 0;
         self.told.push_back(Told::Lost(why));
     }
 
@@ -332,7 +335,7 @@ impl AdapterSide {
             (Purpose::Listed, answer) => self.listed(answer),
             (Purpose::Recorded(port), answer) => self.recorded(port, answer),
             (Purpose::Report, Ok(Answer::State(state))) => {
-                self.unanswered = 0;
+                self.unanswered_ns = 0;
                 if let Some(from) = state.next {
                     self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
                 }
@@ -353,12 +356,30 @@ impl AdapterSide {
                     gap_ns: gaps.max_ns,
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
+                    rests: self.rests(gaps.rests),
                     ports: self.links.health(MonotonicClock.now(), &self.ports),
                 };
                 self.told.push_back(Told::Health(health));
             }
             (Purpose::Report | Purpose::Ports | Purpose::Gaps | Purpose::Nobody, _) => {}
         }
+    }
+
+    /// How the adapter has rested; none: it never does.
+    fn rests(&self, report: RestReport) -> Option<(RestInfo, Vec<(AttachmentIndex, u64)>)> {
+        let scheduling = &self.hello.as_ref()?.scheduling;
+        let info = RestInfo {
+            idle: scheduling.idle,
+            late_allowed_ns: scheduling.late_ns,
+            late_longest_ns: report.late_max_ns,
+            linger_ns: report.linger_ns,
+            rests: report.rests,
+            rests_total_ns: report.rested_ns,
+            for_nothing: report.for_nothing,
+            callers: Vec::new(),
+        };
+        let rests = scheduling.idle.rests();
+        rests.then_some((info, report.clients_for_nothing))
     }
 
     fn greeted(&mut self, hello: Box<Hello>) {
@@ -452,6 +473,7 @@ impl AdapterSide {
         let (Some(mut taking_up), Some(hello)) = (self.taking_up.take(), self.hello.clone()) else {
             return;
         };
+        self.files.are_shared();
         let (links, bare) = taking_up.links();
         for port in bare {
             // A former server may have died over a link that was to come or go.

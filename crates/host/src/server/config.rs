@@ -12,8 +12,8 @@ use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, InterfaceSpec, Limits, Link, Open,
-    Reserve, ServerAssumptions, ServerConfig, ServerSection,
+    AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle, InterfaceSpec, Limits, Link,
+    Open, Reserve, ServerAssumptions, ServerConfig, ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use rustix::fs::OFlags;
@@ -269,6 +269,11 @@ impl Config {
                 wake_up_ns: admission.wake_up_ns,
                 gap_max_ns: adapter.gap_max_ns,
                 clump_cells: adapter.clump_cells,
+                idle: adapter.idle,
+                late_ns: match adapter.idle.rests() {
+                    true => Idle::LATE_NS_MAX,
+                    false => 0,
+                },
             },
             admission: AdmissionConfig {
                 adapter_law: laws.adapter,

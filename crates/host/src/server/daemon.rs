@@ -44,8 +44,10 @@ use crate::sys::{Duty, Heard, Lack, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// From one look at the adapter's counters to the next.
+/// From one look at the adapter's counters to the next, while somebody watches.
 const LOOK_NS: u64 = 250 * NS_PER_MS;
+/// The same while nobody does.
+const UNWATCHED_NS: u64 = 1_000 * NS_PER_MS;
 /// What an adapter has to say its first words.
 const START_NS: u64 = 20_000 * NS_PER_MS;
 /// How long the service of what was taken up is real-time: applications that wait ask again.
@@ -95,6 +97,7 @@ pub(super) struct Daemon {
     respawn: Option<Time>,
     respawn_ns: u64,
     next_look: Time,
+    looked: Time,
     accept_from: Time,
     /// Until when this thread is real-time.
     urgent_until: Option<Time>,
@@ -163,6 +166,7 @@ impl Daemon {
             respawn: None,
             respawn_ns: 0,
             next_look: now,
+            looked: now,
             accept_from: now,
             urgent_until: None,
             watchdog,
@@ -555,8 +559,15 @@ impl Daemon {
         {
             self.serve_as_usual();
         }
+        let look_ns = match self.server.is_watched() {
+            true => LOOK_NS,
+            false => UNWATCHED_NS,
+        };
+        self.next_look = self.next_look.min(self.looked.plus_ns(look_ns));
         if self.next_look <= self.now {
-            self.next_look = self.now.plus_ns(LOOK_NS);
+            let since_ns = self.now.since_ns(self.looked);
+            self.looked = self.now;
+            self.next_look = self.now.plus_ns(look_ns);
             given::hasten();
             self.turns.forget(self.now);
             self.voice.look();
@@ -565,7 +576,7 @@ impl Daemon {
             for client in self.applications.deaf(self.now) {
                 self.hung_up(client);
             }
-            let unanswered_ns = u64::from(self.adapter.look()) * LOOK_NS;
+            let unanswered_ns = self.adapter.look(since_ns);
             self.judge_silence(unanswered_ns);
             self.look_at_neighbours();
             self.look_at_limits();
@@ -752,4 +763,6 @@ fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
     Descriptors::of_process().bound(config);
     config.assumptions.gap_max_ns = hello.config.gap_max_ns;
     config.assumptions.clump_cells = hello.config.clump_cells;
+    config.assumptions.idle = hello.scheduling.idle;
+    config.assumptions.late_ns = hello.scheduling.late_ns;
 }

@@ -61,7 +61,6 @@ impl Files {
             bell,
         };
         self.page = Some(page);
-        self.pages.watch(of.name, [fds[0], fds[1]].map(Arc::clone));
         self.attachments.insert(index, of);
     }
 
@@ -84,7 +83,6 @@ impl Files {
             from_adapter,
             from_client,
         };
-        self.pages.watch(of.capability, fds.map(Arc::clone));
         self.vcs.insert(vc.index, of);
     }
 
@@ -101,6 +99,24 @@ impl Files {
         }
     }
 
+    /// Applications have the memory that came last: pages of it can be taken away.
+    pub(super) fn are_shared(&self) {
+        for of in self.attachments.values() {
+            self.share_attachment(of);
+        }
+        self.vcs.values().for_each(|of| self.share_vc(of));
+    }
+
+    fn share_attachment(&self, of: &OfAttachment) {
+        let files = [&of.from_adapter, &of.from_client].map(Arc::clone);
+        self.pages.watch(of.name, files);
+    }
+
+    fn share_vc(&self, of: &OfVc) {
+        let files = [&of.from_adapter, &of.from_client].map(Arc::clone);
+        self.pages.watch(of.capability, files);
+    }
+
     /// The adapter has gone.
     pub(super) fn forget_all(&mut self) {
         self.attachments.clear();
@@ -114,10 +130,12 @@ impl Files {
         self.pages.adapter(pid, pinned);
     }
 
-    /// Those that go along with a message; none if there are no such ones.
+    /// Those that go along with a message, whose pages can be taken away from now on; none if there
+    /// are no such ones.
     pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
         let vc = |vc: VcId| {
             let of = self.of(vc)?;
+            self.share_vc(of);
             Some([Arc::clone(&of.from_adapter), Arc::clone(&of.from_client)])
         };
         match enclosed {
@@ -128,6 +146,7 @@ impl Files {
                 attachment,
             } => {
                 let of = self.attachments.get(&attachment)?;
+                self.share_attachment(of);
                 let mut fds = vc(name)?.to_vec();
                 let page = self.page.as_ref()?;
                 let own = [&of.from_adapter, &of.from_client, &of.watch, page, &of.bell];

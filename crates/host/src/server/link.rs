@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, VecDeque};
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crate::control::{
     Answer, Ask, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send,
 };
 use crate::given::{Given, given};
+use crate::sys::send_many;
 
 /// The adapter has closed the connection, or says what makes no sense; why it did not start, if
 /// that is why.
@@ -92,6 +94,16 @@ impl<P> AdapterLink<P> {
     pub(super) fn flush(&mut self) -> Result<(), Gone> {
         self.held = false;
         while let Some((octets, fds)) = self.outgoing.front() {
+            let plain = self.outgoing.iter().take_while(|(_, fds)| fds.is_empty());
+            if plain.clone().nth(1).is_some() {
+                let messages = plain.map(|(octets, _)| &**octets);
+                match send_many(&self.socket, messages) {
+                    Ok(sent) => drop(self.outgoing.drain(..sent)),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(_) => return Err(Gone(None)),
+                }
+                continue;
+            }
             let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
             match send(&self.socket, octets, &fds, false) {
                 Ok(()) => drop(self.outgoing.pop_front()),

@@ -86,7 +86,7 @@ impl PageWatch {
         self.note(Note::Adapter(pid, pinned));
     }
 
-    /// These files are the firmware's and a client's.
+    /// These files are the firmware's, and a client has them.
     pub(super) fn watch(&self, name: FileName, files: Two) {
         self.note(Note::Watch(name, files));
     }
@@ -204,7 +204,8 @@ impl Thread {
                 }
                 Ok(Note::Watch(name, files)) => {
                     let presence = None;
-                    self.watched.insert(name, Watched { files, presence });
+                    let watched = self.watched.entry(name);
+                    watched.or_insert(Watched { files, presence });
                 }
                 Ok(Note::Forget(name)) => drop(self.watched.remove(&name)),
                 Ok(Note::ForgetAll) => self.watched.clear(),

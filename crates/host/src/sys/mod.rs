@@ -30,8 +30,8 @@ pub use scheduling::{
 pub use signals::{Heard, Signals};
 pub(crate) use socket::is_read;
 pub use socket::{
-    RECEIVE_MANY, SocketMemory, enter_network_namespace, own_network_namespace, peer_credentials,
-    peer_groups, receive_many, socket_memory, tell_octets_only,
+    RECEIVE_MANY, SEND_MANY, SocketMemory, enter_network_namespace, own_network_namespace,
+    peer_credentials, peer_groups, receive_many, send_many, socket_memory, tell_octets_only,
 };
 pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};

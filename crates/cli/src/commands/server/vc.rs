@@ -205,6 +205,10 @@ fn in_full(info: &ConnectionInfo) -> String {
             stats.pdus_delivered.to_string(),
         ],
     ];
+    if info.keeps_awake {
+        let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";
+        rows.insert(10, ["keeps awake".to_owned(), why.to_owned()]);
+    }
     for reason in cellgate::Discard::ALL {
         let pdus = stats.pdus_discarded.of(reason);
         let cells = stats.cells_discarded.of(reason);

@@ -10,8 +10,8 @@ use cellgate_core::contract::{CellRate, Credit};
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdmissionConfig, ClientId, Confirm, CpuLaw, FromClient, FromServer,
-    Indication, InterfaceSpec, Limits, Link, Open, Opened, Output, Peer, Quota, Refused, Request,
-    Resource, ResourceInfo, Server, ServerAssumptions, ServerConfig, Ticket, VERSION,
+    Idle, Indication, InterfaceSpec, Limits, Link, Open, Opened, Output, Peer, Quota, Refused,
+    Request, Resource, ResourceInfo, Server, ServerAssumptions, ServerConfig, Ticket, VERSION,
 };
 
 const INTERFACE: &str = "oc3";
@@ -279,6 +279,8 @@ fn config(law: CpuLaw) -> ServerConfig {
             wake_up_ns: 0,
             gap_max_ns: 0,
             clump_cells: 1,
+            idle: Idle::Spin,
+            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: CpuLaw::default(),

@@ -6,7 +6,7 @@ use cellgate_core::adapter::Interleaving;
 use cellgate_core::contract::{CellRate, Remainder};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Address, AdmissionConfig, Cost, Costs, CpuLaw, InterfaceSpec, Limits, Link, Quota,
+    Address, AdmissionConfig, Cost, Costs, CpuLaw, Idle, InterfaceSpec, Limits, Link, Quota,
     ServerAssumptions, ServerConfig,
 };
 use cellgate_core::wire::VpiVci;
@@ -264,6 +264,8 @@ fn config(
             wake_up_ns: host.wake_up_ns + 2 * host.step_ns,
             gap_max_ns: host.gap_max_ns,
             clump_cells: host.clump_cells,
+            idle: Idle::Spin,
+            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: law(),

@@ -239,6 +239,7 @@ mod tests {
             memory: 0,
             cpu_reserved_ppm: 0,
             cpu_expected_ppm: 0,
+            keeps_awake: false,
             stats: VcStats::default(),
         }
     }

@@ -71,6 +71,7 @@ fn people(stats: &Stats) -> String {
         text += &format!("note: {note}\n");
     }
     text += &gaps(&stats.adapter);
+    text += &rests(&stats.adapter);
     let head = [
         "resource",
         "interface",
@@ -137,6 +138,29 @@ fn people(stats: &Stats) -> String {
         ]
     }));
     text + &table(&rows)
+}
+
+/// How the adapter has rested, and who kept it from that for nothing.
+fn rests(adapter: &AdapterInfo) -> String {
+    let Some(rests) = &adapter.rests else {
+        return String::new();
+    };
+    let us = |ns: u64| format!("{:.0} us", ns as f64 / 1e3);
+    let mut text = format!(
+        "idle {}: {} rests, {:.1} s in all; up again at most {} late, {} allowed for\n",
+        rests.idle,
+        rests.rests,
+        rests.rests_total_ns as f64 / 1e9,
+        us(rests.late_longest_ns),
+        us(rests.late_allowed_ns),
+    );
+    for caller in &rests.callers {
+        text += &format!(
+            "connection {} of user {} woke the adapter {} times for nothing\n",
+            caller.address, caller.uid, caller.for_nothing
+        );
+    }
+    text
 }
 
 fn gaps(adapter: &AdapterInfo) -> String {

@@ -471,6 +471,7 @@ mod tests {
             memory: 4_096,
             cpu_reserved_ppm: 0,
             cpu_expected_ppm: 0,
+            keeps_awake: false,
             stats: Default::default(),
         };
         let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
