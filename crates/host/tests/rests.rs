@@ -1,0 +1,185 @@
+//! An adapter that rests, as a process of its own: whoever has something for it wakes it.
+
+mod common;
+
+use std::hint::spin_loop;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cellgate_core::adapter::{OpenRequest, PortIndex};
+use cellgate_core::ring::SduOptions;
+use cellgate_core::server::Idle;
+use cellgate_host::adapter::{AdapterProcess, run_as_child};
+use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
+use common::*;
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+
+const ROLE: &str = "CELLGATE_TEST_ROLE";
+
+/// No test by itself: the adapter's process.
+#[test]
+fn plays_its_role() {
+    if std::env::var(ROLE).as_deref() == Ok("adapter") {
+        run_as_child().unwrap();
+    }
+}
+
+fn spawn(idle: Idle) -> (AdapterProcess, Control) {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program
+        .args(["--exact", "plays_its_role", "--nocapture"])
+        .env(ROLE, "adapter")
+        .stdout(Stdio::null());
+    let mut options = options();
+    options.scheduling.idle = idle;
+    AdapterProcess::spawn(program, &options).unwrap()
+}
+
+/// What an answer may take: a wake-up, and what a machine with other work makes of it.
+const LATE: Duration = Duration::from_micros(50_250);
+/// A call that was lost is heard at the next step that something else causes: within a second, of
+/// which most of the time is more than this.
+const LOST: Duration = Duration::from_millis(400);
+
+/// Pauses, then sends a PDU to itself: through the adapter, or as cells over a port. How long each
+/// answer took.
+struct Caller {
+    attached: Attached,
+    looped: OpenVc,
+    heard: OpenVc,
+    sender: cellgate_host::link::CellSender,
+    random: Pcg64Mcg,
+}
+
+impl Caller {
+    fn new(control: &mut Control) -> Self {
+        let attached = control.attach(attachment_sizes(), false).unwrap();
+        let sender = control.cell_sender(PortIndex(0)).unwrap();
+        let mut itself = Control::new(control.connect().unwrap()).unwrap();
+        control
+            .join(PortIndex(1), &mut itself, PortIndex(1))
+            .unwrap();
+        // The connection that joined has the port.
+        std::mem::forget(itself);
+        let both = OpenRequest {
+            transmit: Some(transmitting(1_000)),
+            ..receives(address(0, 70), 1, &attached, 1_000)
+        };
+        let looped = control.open(both, memory_for(1_000, 8, 8)).unwrap();
+        let heard = receives(address(0, 71), 0, &attached, 1_000);
+        let heard = control.open(heard, memory_for(1_000, 8, 0)).unwrap();
+        Self {
+            attached,
+            looped,
+            heard,
+            sender,
+            random: Pcg64Mcg::new(7),
+        }
+    }
+
+    /// As often shorter than the adapter looks on as longer; now and then long.
+    fn pause(&mut self) {
+        let ns = match self.random.next_u64() % 100 {
+            0 => self.random.next_u64() % 2_000_000,
+            _ => self.random.next_u64() % 150_000,
+        };
+        let until = Instant::now() + Duration::from_nanos(ns);
+        while Instant::now() < until {
+            spin_loop();
+        }
+    }
+
+    fn call(&mut self, round: u32) -> Duration {
+        self.pause();
+        let sdu = round.to_be_bytes();
+        let from = Instant::now();
+        let vc = if round.is_multiple_of(2) {
+            let options = SduOptions::default();
+            assert!(self.looped.send(&mut self.attached, &sdu, options));
+            &mut self.looped
+        } else {
+            send_all(&mut self.sender, &cells(address(0, 71), &sdu));
+            &mut self.heard
+        };
+        let pdu = loop {
+            if let Some(pdu) = vc.next_pdu() {
+                break pdu;
+            }
+            while self.attached.next_event().is_some() {}
+            // By polling: no other wake-up is in the answer.
+            assert!(from.elapsed() < PATIENCE, "round {round}: no answer");
+            spin_loop();
+        };
+        let took = from.elapsed();
+        assert_eq!(vc.sdu(&pdu), Some(&sdu[..]));
+        assert!(vc.release(pdu));
+        took
+    }
+}
+
+#[test]
+fn no_pause_of_a_client_or_sender_loses_a_wake_up() {
+    let calls = std::env::var("CELLGATE_PAUSES").ok();
+    let calls: u32 = calls.map_or(20_000, |calls| calls.parse().expect("a number"));
+    for idle in [Idle::Adaptive, Idle::Sleep] {
+        let (_adapter, mut control) = spawn(idle);
+        let mut caller = Caller::new(&mut control);
+        let before = control.gaps(true).unwrap();
+        let mut late = Vec::new();
+        for round in 0..calls {
+            let took = caller.call(round);
+            assert!(took < LOST, "round {round} of {idle}: {took:?}");
+            if took > LATE {
+                late.push(took);
+            }
+        }
+        let rests = control.gaps(false).unwrap().since(&before).rests;
+        println!(
+            "{idle}: {calls} calls, {} rests, {} ended by clients, {} by links; late: {late:?}",
+            rests.rests, rests.by_clients, rests.by_links
+        );
+        // It has really rested, and both have really woken it.
+        assert!(rests.by_clients > u64::from(calls) / 20, "{rests:?}");
+        assert!(rests.by_links > u64::from(calls) / 20, "{rests:?}");
+        // Stalls of the machine make some late.
+        assert!(late.len() as u32 <= 1 + calls / 10_000, "{late:?}");
+    }
+    println!("ran pauses");
+}
+
+#[test]
+fn who_rings_for_nothing_is_named_and_costs_nobody_else_anything() {
+    let (_adapter, mut control) = spawn(Idle::Sleep);
+    let mut caller = Caller::new(&mut control);
+    let mut idler = Control::new(control.connect().unwrap()).unwrap();
+    let (answer, fds) = idler
+        .ask(
+            cellgate_host::control::Ask::Attach {
+                sizes: attachment_sizes(),
+                user: 1,
+                keep: false,
+            },
+            &[],
+        )
+        .unwrap();
+    let cellgate_host::control::Answer::Attached { attachment, .. } = answer else {
+        panic!("{answer:?}");
+    };
+    let bell = &fds[4];
+    for round in 0..200 {
+        rustix::io::write(bell, &1_u64.to_ne_bytes()).unwrap();
+        assert!(caller.call(round) < LOST);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let rests = control.gaps(false).unwrap().rests;
+    let named = rests.clients_for_nothing.iter();
+    let of = |index| named.clone().find(|(at, _)| *at == index).map(|(_, n)| *n);
+    assert!(of(attachment) > Some(10), "{rests:?}");
+    assert!(of(caller.attached.index()) < of(attachment), "{rests:?}");
+    // One that is filled wakes nobody, and its owner alone has it.
+    rustix::io::write(bell, &(u64::MAX - 1_000_000).to_ne_bytes()).unwrap();
+    for round in 0..200 {
+        assert!(caller.call(round) < LOST);
+    }
+}
