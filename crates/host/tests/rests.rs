@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{OpenRequest, PortIndex};
+use cellgate_core::contract::CellRate;
 use cellgate_core::ring::SduOptions;
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterProcess, run_as_child};
@@ -25,6 +26,7 @@ fn plays_its_role() {
     }
 }
 
+/// An adapter whose lines are OC-3s.
 fn spawn(idle: Idle) -> (AdapterProcess, Control) {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program
@@ -33,6 +35,9 @@ fn spawn(idle: Idle) -> (AdapterProcess, Control) {
         .stdout(Stdio::null());
     let mut options = options();
     options.scheduling.idle = idle;
+    for port in &mut options.config.ports {
+        port.line_rate = CellRate::OC3;
+    }
     AdapterProcess::spawn(program, &options).unwrap()
 }
 
@@ -146,6 +151,45 @@ fn no_pause_of_a_client_or_sender_loses_a_wake_up() {
         assert!(late.len() as u32 <= 1 + calls / 10_000, "{late:?}");
     }
     println!("ran pauses");
+}
+
+/// A stream at a rate of its own leaves in time, and its adapter rests between the cells.
+#[test]
+fn what_is_shaped_leaves_in_time_though_the_adapter_rests_in_between() {
+    const CELL_S: u32 = 20_000;
+    const PDUS: u32 = 400;
+    let (_adapter, mut control) = spawn(Idle::Sleep);
+    let mut caller = Caller::new(&mut control);
+    let mut paced = transmitting(1_000);
+    paced.rate = CellRate::new(CELL_S);
+    paced.cdvt_ns = 1_000_000;
+    let request = OpenRequest {
+        transmit: Some(paced),
+        ..receives(address(0, 72), 1, &caller.attached, 1_000)
+    };
+    let mut vc = control.open(request, memory_for(1_000, 64, 64)).unwrap();
+    let before = control.gaps(true).unwrap();
+    let from = Instant::now();
+    let (mut sent, mut received) = (0, 0);
+    while received < PDUS {
+        let attached = &mut caller.attached;
+        while sent < PDUS && vc.send(attached, &[7; 900], SduOptions::default()) {
+            sent += 1;
+        }
+        while let Some(pdu) = vc.next_pdu() {
+            assert_eq!(vc.sdu(&pdu), Some(&[7; 900][..]));
+            assert!(vc.release(pdu));
+            received += 1;
+        }
+        attached.wait(Some(Duration::from_millis(5))).unwrap();
+        assert!(from.elapsed() < PATIENCE, "{received} of {sent}");
+    }
+    // 19 cells a PDU; the first leave at once.
+    let due = Duration::from_secs_f64(f64::from((PDUS - 64) * 19) / f64::from(CELL_S));
+    assert!(from.elapsed() >= due, "{:?}", from.elapsed());
+    let rests = control.gaps(false).unwrap().since(&before).rests;
+    println!("{:?} for {due:?}: {rests:?}", from.elapsed());
+    assert!(rests.by_time > 200, "{rests:?}");
 }
 
 #[test]

@@ -105,6 +105,19 @@ impl Idle {
     }
 }
 
+impl core::str::FromStr for Idle {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "spin" => Ok(Self::Spin),
+            "adaptive" => Ok(Self::Adaptive),
+            "sleep" => Ok(Self::Sleep),
+            _ => Err("expected spin, adaptive or sleep"),
+        }
+    }
+}
+
 impl core::fmt::Display for Idle {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {

@@ -103,7 +103,7 @@ pub(super) struct StepWork {
     pub(super) cells: usize,
     /// Commands taken and interrupts made.
     pub(super) others: usize,
-    /// Cells were received, or a command taken.
+    /// Cells came that this adapter has not sent, or a command.
     pub(super) came: bool,
 }
 
@@ -121,6 +121,8 @@ struct BoardPort {
     transmit: PortEnd,
     /// The port of this board that receives what this one transmits.
     leads_to: Option<usize>,
+    /// A port of this board transmits what this one receives.
+    is_fed_here: bool,
     full_since: Option<Time>,
 }
 
@@ -132,6 +134,7 @@ impl BoardPort {
             faults: None,
             transmit: PortEnd::DeadLine(0, line),
             leads_to: None,
+            is_fed_here: false,
             full_since: None,
         }
     }
@@ -465,6 +468,10 @@ impl HostBoard {
             };
             self.ports[from].leads_to = to;
         }
+        for to in 0..self.ports.len() {
+            let mut ports = self.ports.iter();
+            self.ports[to].is_fed_here = ports.any(|port| port.leads_to == Some(to));
+        }
     }
 
     /// Whether what port `from` transmits is received by port `to`.
@@ -512,7 +519,7 @@ impl Board for HostBoard {
             Some(faults) => faults.receive(self.now, receiver, fifo),
         };
         self.work.cells += cells;
-        self.work.came |= cells > 0;
+        self.work.came |= cells > 0 && !port.is_fed_here;
         cells
     }
 

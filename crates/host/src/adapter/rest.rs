@@ -40,6 +40,8 @@ pub(super) struct Rester {
     sources: Arc<Sources>,
     /// What a wake-up takes at most, where contracts rely on it.
     late_ns: u64,
+    /// The same, less an eighth: the core knows the least CDVT to an eighth, rounded down.
+    allowed_ns: u64,
     gap_max_ns: u64,
     linger: Linger,
     /// When something came from outside last.
@@ -104,6 +106,7 @@ impl Rester {
             page,
             sources,
             late_ns: scheduling.late_ns,
+            allowed_ns: scheduling.late_ns - scheduling.late_ns / 8,
             gap_max_ns,
             linger: Linger::new(scheduling.wake_up, linger_ns),
             came: MonotonicClock.now(),
@@ -171,9 +174,7 @@ impl Rester {
 
     /// Whether a VC allows less lateness than a wake-up may bring about.
     fn must_watch(&self, least_cdvt_ns: Option<u64>) -> bool {
-        // The least is known to an eighth, and rounded down.
-        let needed = self.late_ns.saturating_mul(4);
-        self.idle == Idle::Adaptive && least_cdvt_ns.is_some_and(|ns| ns < needed - needed / 8)
+        self.idle == Idle::Adaptive && least_cdvt_ns.is_some_and(|ns| ns / 4 < self.allowed_ns)
     }
 
     /// Until when to rest; none: it is not worth it.
@@ -189,7 +190,7 @@ impl Rester {
             REST_MIN_NS
         };
         // What is shaped may be late by a wake-up if it may by as much as it waits.
-        if shaped.is_some_and(|at| at.since_ns(now) < self.late_ns) {
+        if shaped.is_some_and(|at| at.since_ns(now) < self.allowed_ns) {
             return None;
         }
         let due = exact.into_iter().chain(shaped).min();

@@ -262,6 +262,11 @@ fn pin(request: &SchedulingRequest, got: &mut Scheduling) {
 }
 
 impl Scheduling {
+    /// Whether others can have its CPU while it has nothing to do.
+    pub fn gives_way(&self) -> bool {
+        self.yields || self.idle.rests()
+    }
+
     /// What a wake-up of the calling thread takes: as is known of its CPU, or as measured now. A
     /// thread that may run anywhere, or that others keep from running, is allowed the most.
     pub fn note_wake_up(&mut self, known: &BTreeMap<usize, WakeUp>, headroom_percent: u32) {

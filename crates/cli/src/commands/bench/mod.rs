@@ -1,6 +1,7 @@
 //! `cellgate bench`: what the adapter costs, beside what it could cost.
 
 mod client;
+mod daemon;
 mod discard;
 mod instructions;
 mod lab;
@@ -11,6 +12,7 @@ mod police;
 mod process;
 mod receive;
 mod report;
+mod rest;
 mod rig;
 mod shape;
 mod train;
@@ -48,6 +50,7 @@ enum Bench {
     Udp(Args),
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
+    Rest(rest::Args),
     Lab(lab::Args),
     Instructions(instructions::Args),
 }
@@ -72,6 +75,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
+        Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }

@@ -178,6 +178,10 @@ impl Report {
         self.goal(name.into(), Kind::Cycles, value, Some(bound), None);
     }
 
+    pub(super) fn rate_at_most(&mut self, name: impl Into<String>, value: f64, bound: f64) {
+        self.goal(name.into(), Kind::Rate, value, Some(bound), None);
+    }
+
     pub(super) fn rate_at_least(&mut self, name: impl Into<String>, value: f64, bound: f64) {
         self.goal(name.into(), Kind::Rate, value, None, Some(bound));
     }

@@ -149,7 +149,7 @@ pub(in crate::commands) fn started<T: DeserializeOwned>() -> anyhow::Result<(Mou
 pub(in crate::commands) fn prefer(name: &str, nice: i32, adapter: &Scheduling) {
     name_thread(name);
     //  An adapter that gives its CPU away can do so within its session only.
-    if !adapter.yields {
+    if !adapter.gives_way() {
         begin_session();
     }
     schedule(&SchedulingRequest {

@@ -6,6 +6,7 @@
 //! host CPU time per delivered PDU is what the flood of an open VC costs the host, without what the
 //! same cells do to the machine's caches, clock and scheduler.
 
+use cellgate_core::server::Idle;
 use cellgate_lab::report::grouped;
 use serde::Serialize;
 
@@ -39,8 +40,8 @@ struct Pair {
 }
 
 /// Runs `pairs` pairs, `seconds` each run.
-pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64) -> anyhow::Result<Exit> {
-    let mut stage = Stage::new(false, plan::port_cells(false), None)?;
+pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
+    let mut stage = Stage::new(false, plan::port_cells(false), None, idle)?;
     show.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut good, mut void, mut faults) = (Vec::new(), 0, Vec::new());
     for number in 0..pairs {

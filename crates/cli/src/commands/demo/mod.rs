@@ -33,6 +33,7 @@ use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use cellgate_core::server::Idle;
 use clap::ValueEnum;
 
 use crate::output::{self, Exit};
@@ -81,6 +82,9 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port"])]
     transmit: Option<u32>,
+    /// What the adapter does while there is nothing to do: spin, adaptive or sleep
+    #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
+    idle: Idle,
     /// What the senders' cells travel over
     #[arg(long, value_enum, default_value_t = Link::Memory,
           conflicts_with_all = ["shared_port", "control_pairs", "transmit"])]
@@ -135,8 +139,8 @@ fn show(args: &Args) -> anyhow::Result<Exit> {
     let seconds = args.seconds.unwrap_or(1.0);
     let mut show = Show::new(args);
     match (args.control_pairs, args.transmit) {
-        (Some(pairs), _) => control::run(&mut show, pairs, seconds),
-        (_, Some(pairs)) => transmit::run(&mut show, pairs, seconds),
+        (Some(pairs), _) => control::run(&mut show, pairs, seconds, args.idle),
+        (_, Some(pairs)) => transmit::run(&mut show, pairs, seconds, args.idle),
         _ => demo(args, &mut show),
     }
 }
@@ -153,7 +157,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
         Network::new(adapter, senders, args.sender_netns.clone())
     });
     let port_cells = plan::port_cells(args.shared_port);
-    let mut stage = Stage::new(args.shared_port, port_cells, network)?;
+    let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
     show.say(&format!("adapter {}\n", stage.scheduling()))?;
     let mut reports = Vec::new();
     for phase in &phases {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cellgate_core::adapter::{AdapterState, PortIndex};
+use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
 use cellgate_host::client::Control;
 use cellgate_host::clock::MonotonicClock;
@@ -57,8 +58,7 @@ pub(super) struct Try {
     pub(super) drained: bool,
 }
 
-/// An adapter that shares its only CPU with those that it serves: it gives it away after every idle
-/// step, which is good for nothing between sessions or above a nice value of others.
+/// An adapter that shares its only CPU with those that it serves: it rests whenever nothing waits.
 fn one_cpu() -> SchedulingRequest {
     SchedulingRequest {
         lock_memory: true,
@@ -72,6 +72,7 @@ impl Stage {
         shared_port: bool,
         port_cells: u32,
         network: Option<Network>,
+        idle: Idle,
     ) -> anyhow::Result<Self> {
         let connections = plan::connections(shared_port);
         let mut options = AdapterOptions::new(plan::adapter_config(shared_port));
@@ -79,6 +80,7 @@ impl Stage {
             options.config.clump_cells = network.clump_cells();
         }
         options.port_cells = port_cells;
+        options.scheduling.idle = idle;
         if allowed_cpus().len() <= 1 {
             options.scheduling = one_cpu();
         }

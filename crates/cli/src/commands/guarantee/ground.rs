@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use anyhow::{Context, bail};
 use cellgate::{Admin, Link, SharedCpu};
+use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,11 +28,14 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// The daemon at `socket`, or without one a daemon of its own with this configuration.
-    pub(super) fn new(socket: Option<&Path>, config: &str) -> anyhow::Result<Self> {
+    /// The daemon at `socket`, or without one a daemon of its own with this configuration, whose
+    /// `[adapter]`, if it has that, comes first.
+    pub(super) fn new(socket: Option<&Path>, idle: Idle, config: &str) -> anyhow::Result<Self> {
+        let rest = config.strip_prefix("[adapter]\n").unwrap_or(config);
+        let config = format!("[adapter]\nidle = \"{idle}\"\n{rest}");
         let own = match socket {
             Some(_) => None,
-            None => Some(Own::start(config)?),
+            None => Some(Own::start(&config)?),
         };
         let socket = match (&own, socket) {
             (_, Some(socket)) => socket.to_owned(),

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use cellgate::SharedCpu;
 use cellgate_core::Time;
+use cellgate_core::server::Idle;
 use cellgate_host::clock::MonotonicClock;
 use serde::Serialize;
 use serde_json::Value;
@@ -76,6 +77,10 @@ pub(crate) struct Args {
     /// daemon of its own]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// What the adapter of that daemon of its own does while there is nothing to do: spin, adaptive
+    /// or sleep
+    #[arg(long, value_name = "HOW", default_value_t = Idle::Spin, conflicts_with = "socket")]
+    idle: Idle,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -188,7 +193,7 @@ fn experiment(
     config: &str,
     try_once: impl Fn(&Args, &Ground) -> anyhow::Result<Tried>,
 ) -> anyhow::Result<Exit> {
-    let ground = Ground::new(args.socket.as_deref(), config)?;
+    let ground = Ground::new(args.socket.as_deref(), args.idle, config)?;
     let say = |text: &str| match args.json {
         true => {
             eprint!("{text}");

@@ -124,12 +124,12 @@ impl Work {
         let spinners = (0..spinners).map(|_| {
             let mut command = Command::new(&program);
             command.args(["guarantee", "spinner"]).stdin(Stdio::null());
-            Actor::of("spinner", command, &!ground.scheduling.yields)
+            Actor::of("spinner", command, &!ground.scheduling.gives_way())
         });
         Ok(Self {
             spinners: spinners.collect::<anyhow::Result<_>>()?,
             sdu,
-            spinning: f64::from(u8::from(!ground.scheduling.yields)),
+            spinning: f64::from(u8::from(!ground.scheduling.gives_way())),
         })
     }
 
@@ -281,7 +281,7 @@ fn judged(
         .collect();
     judgements.extend(overload.iter().filter_map(|acted| acted.judge(stalls)));
     judgements.extend(overload.iter().map(|acted| progress(acted, stalls)));
-    let yields = ground.scheduling.yields;
+    let yields = ground.scheduling.gives_way();
     let cpus_left = cpus.saturating_sub(usize::from(!yields)).max(1) as f64;
     let mut rows = vec![head()];
     let (mut ratios, mut taken, mut uses) = (Vec::new(), Vec::new(), Vec::new());

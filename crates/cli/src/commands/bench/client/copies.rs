@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use cellgate::{Connection, ConnectionCounters};
 
-use super::daemon::Daemon;
+use super::super::daemon::Daemon;
 use crate::commands::bench::report::Report;
 
 const PDUS: u64 = 100;

@@ -10,7 +10,6 @@
 //! ```
 
 mod copies;
-mod daemon;
 mod endpoint;
 mod ends;
 #[cfg(feature = "iceoryx2")]
@@ -25,17 +24,54 @@ mod turns;
 use std::rc::Rc;
 
 use anyhow::Context;
+use cellgate_core::server::Idle;
 use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, pin_thread, schedule};
 
+use super::daemon::Daemon;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
 use crate::output::Exit;
 
-use daemon::Daemon;
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};
 use partner::{Job, Partner};
 use turns::{Amount, Contestant, Cpus};
+
+/// `a` and `b` are each other's peer; `loop` receives what it sends.
+///
+/// The line rate is more than any adapter can do. The tolerances are small so that buffers, which
+/// have room for what arrives within them, are no larger than those of the peers. A flow that keeps
+/// the adapter busy is no overload here.
+const INTERFACES: &str = "\
+vcs = 16
+attachments = 16
+ports = 3
+overload_cells = 0
+[admission]
+cdvt_ns = 0
+wake_up_ns = 0
+[[interface]]
+name = \"a\"
+link.memory.peer = \"b\"
+line_rate.cell_s = 4000000000
+[[interface]]
+name = \"b\"
+link.memory.peer = \"a\"
+line_rate.cell_s = 4000000000
+[[interface]]
+name = \"loop\"
+link.memory.peer = \"loop\"
+line_rate.cell_s = 4000000000
+";
+
+/// What the daemon is configured with.
+fn config(idle: Idle) -> String {
+    let gap_max_ns = match idle.rests() {
+        true => Idle::LATE_NS_MAX,
+        false => 2_500,
+    };
+    format!("[adapter]\nidle = \"{idle}\"\ngap_max_ns = {gap_max_ns}\n{INTERFACES}")
+}
 
 const SDUS: [u16; 5] = [64, 512, 1_500, 8_192, 65_535];
 
@@ -47,6 +83,9 @@ const NEAR_NS: f64 = 250.0;
 pub(super) struct Args {
     #[command(flatten)]
     common: super::Args,
+    /// What the adapter does while there is nothing to do: spin, adaptive or sleep
+    #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
+    idle: Idle,
     /// Be the other process, of this one
     #[arg(long, hide = true, value_name = "PID")]
     as_partner: Option<u32>,
@@ -59,7 +98,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let super::Args { json, quick } = args.common;
     let mut report = Report::new("client", quick);
-    let mut run = Run::start(quick)?;
+    let mut run = Run::start(quick, args.idle)?;
     let sdus: &[u16] = if quick { &[64, 8_192] } else { &SDUS };
     for (number, sdu) in (0..).zip(sdus) {
         run.size(*sdu, number, &mut report)?;
@@ -97,13 +136,13 @@ struct Run {
 }
 
 impl Run {
-    fn start(quick: bool) -> anyhow::Result<Self> {
+    fn start(quick: bool, idle: Idle) -> anyhow::Result<Self> {
         let cpus = allowed_cpus();
         let cpus = Cpus {
             first: *cpus.first().context("the allowed CPUs are unknown")?,
             last: *cpus.last().context("the allowed CPUs are unknown")?,
         };
-        let daemon = Daemon::start()?;
+        let daemon = Daemon::start(&config(idle))?;
         let (mine, others) = Descriptors::pair()?;
         let partner = Partner::start(&others)?;
         let scheduling = be_prompt();

@@ -9,7 +9,7 @@ use cellgate::{Connection, Credit, Notification, Time};
 use cellgate_core::contract::{Jitter, Remainder, UsageControl, UsageDecision};
 use cellgate_host::clock::MonotonicClock;
 
-use super::daemon::Daemon;
+use super::super::daemon::Daemon;
 use super::endpoint::{Arrival, Cellgate, Endpoint, Ways};
 use super::kind::Waits;
 use crate::commands::bench::measure::{Contestant, take_turns, ticks};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use cellgate_core::adapter::AdapterState;
 use cellgate_core::contract::CellRate;
+use cellgate_core::server::Idle;
 use cellgate_host::gap::GapReport;
 use cellgate_lab::report::grouped;
 use serde::Serialize;
@@ -117,8 +118,8 @@ impl Gauge {
 }
 
 /// Runs `pairs` pairs of a quiet and a flooded window, `seconds` each.
-pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64) -> anyhow::Result<Exit> {
-    let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None)?;
+pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
+    let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None, idle)?;
     let mut counter = Actor::start("counter", stage.control.connect()?, &())?;
     let Ready = counter.hear()?;
     let mut feeder = Actor::start("feeder", stage.control.connect()?, &())?;

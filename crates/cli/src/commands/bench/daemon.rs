@@ -5,40 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, bail};
 use cellgate_host::sys::peer_credentials;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
-
-/// `a` and `b` are each other's peer; `loop` receives what it sends.
-///
-/// The line rate is more than any adapter can do. The tolerances are small so that buffers, which
-/// have room for what arrives within them, are no larger than those of the peers. A flow that keeps
-/// the adapter busy is no overload here.
-const INTERFACES: &str = "\
-[adapter]
-vcs = 16
-attachments = 16
-ports = 3
-gap_max_ns = 2500
-overload_cells = 0
-[admission]
-cdvt_ns = 0
-wake_up_ns = 0
-[[interface]]
-name = \"a\"
-link.memory.peer = \"b\"
-line_rate.cell_s = 4000000000
-[[interface]]
-name = \"b\"
-link.memory.peer = \"a\"
-line_rate.cell_s = 4000000000
-[[interface]]
-name = \"loop\"
-link.memory.peer = \"loop\"
-line_rate.cell_s = 4000000000
-";
 
 /// A running `cellgate serve`; it ends when it is dropped.
 pub(super) struct Daemon {
@@ -48,18 +20,19 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    pub(super) fn start() -> anyhow::Result<Self> {
-        let name = format!("cellgate-bench-{}", std::process::id());
+    /// One with this configuration, beside where it keeps what.
+    pub(super) fn start(config: &str) -> anyhow::Result<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cellgate-bench-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
-        let config = directory.join("cellgate.toml");
+        let file = directory.join("cellgate.toml");
         let shown = directory.display().to_string();
-        fs::write(
-            &config,
-            format!("[server]\nstate_dir = {shown:?}\n{INTERFACES}"),
-        )?;
+        let text = format!("[server]\nstate_dir = {shown:?}\n{config}");
+        fs::write(&file, text)?;
         let child = Command::new(std::env::current_exe()?)
-            .args(["serve".as_ref(), "-c".as_ref(), config.as_os_str()])
+            .args(["serve".as_ref(), "-c".as_ref(), file.as_os_str()])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -69,12 +42,31 @@ impl Daemon {
             directory,
         };
         daemon.await_ready()?;
-        daemon.adapter = Some(adapter(&daemon.directory.join("adapter.sock"))?);
+        daemon.adapter = Some(adapter(&daemon.adapter_socket())?);
         Ok(daemon)
     }
 
     pub(super) fn socket(&self) -> PathBuf {
         self.directory.join("control.sock")
+    }
+
+    /// Where its adapter listens.
+    pub(super) fn adapter_socket(&self) -> PathBuf {
+        self.directory.join("adapter.sock")
+    }
+
+    /// Its process and its adapter's.
+    pub(super) fn processes(&self) -> impl Iterator<Item = Pid> {
+        [Some(Pid::from_child(&self.child)), self.adapter]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Kills it; its adapter goes on.
+    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
     }
 
     /// Stops the adapter, which has a CPU to itself otherwise, or has it go on.
@@ -103,8 +95,13 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // An adapter that is stopped could not end in order.
         let _ = self.let_adapter_run(true);
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
+        let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        if !ended {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let _ = self.child.wait();
+        } else if let Some(adapter) = self.adapter {
+            let _ = kill_process(adapter, Signal::TERM);
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
