@@ -51,8 +51,8 @@ pub(super) struct Circumstances<'a> {
 fn too_exact(cdvt_ns: u64, least_ns: u64) -> Refused {
     let us = |ns: u64| ns.div_ceil(1_000);
     Refused::Unsupported(format!(
-        "cdvt={}us: an adapter with idle = \"sleep\" is late by more; cdvt={}us would do, or idle = \
-         \"adaptive\"",
+        "cdvt={}us: an adapter with idle = \"sleep\" is late by more; cdvt={}us would do, or \
+         idle = \"adaptive\"",
         us(cdvt_ns),
         us(least_ns)
     ))

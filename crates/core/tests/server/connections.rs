@@ -684,8 +684,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         gaps_total_ns: 0,
         gap_longest_ns: 90_000_000,
         gap_admitted_ns: 30_000_000,
-        rests: None,
-        shared: None,
+        ..AdapterInfo::default()
     };
     assert_eq!(info(&mut world), all);
     let shared = SharedCpu {

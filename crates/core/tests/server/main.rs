@@ -10,6 +10,7 @@ mod quota;
 mod reopening;
 mod reserves;
 mod restart;
+mod rests;
 mod shares;
 mod storm;
 mod take_up;

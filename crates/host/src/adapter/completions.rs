@@ -31,7 +31,7 @@ impl Service {
                 }
             }
             HostCompletion::Port { ticket, former } => {
-                // No longer waited for, then closed.
+                // First off the list of what ends a rest, then closed.
                 for socket in former.iter().flatten().filter_map(PortEnd::socket) {
                     self.channels.sources.forget(socket);
                 }

@@ -11,10 +11,10 @@ use crate::gap::{GapDetector, Gaps};
 /// The firmware of one adapter with its board.
 pub(super) type Firmware = (Adapter<HostRegion, HostAttachment>, HostBoard);
 
-/// Runs the firmware until `stop`. It allocates nothing, waits for nothing but in a rest, and makes
-/// no system call but writes to eventfds of this process alone, those of pseudowires, the clock's if
-/// the kernel has no vDSO for it, those of a rest ([`Rester`]), and, with `yields`, giving the CPU
-/// away after an idle step.
+/// Runs the firmware until `stop`. It allocates nothing, waits only in a rest, and makes no system
+/// call but writes to eventfds of this process alone, those of pseudowires, the clock's if the
+/// kernel has no vDSO for it, those of a rest ([`Rester`]), and, with `yields`, giving the CPU away
+/// after an idle step.
 ///
 /// What it ran comes back, so that its memory is freed by another thread.
 pub(super) fn run(

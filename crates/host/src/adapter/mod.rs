@@ -13,9 +13,9 @@
 //!
 //! The firmware thread never allocates, waits only while it rests (`rest`), and makes no other
 //! system call but writes to eventfds that only threads of this process wait at and, for ports with
-//! a pseudowire, `recvmmsg` and `sendmsg` that do not wait ([`udp`](crate::link::udp) says when). Memory is made, populated
-//! and freed by the service thread, sockets are opened and closed by it; what came from others is
-//! closed by threads that nobody waits for (`given`).
+//! a pseudowire, `recvmmsg` and `sendmsg` that do not wait ([`udp`](crate::link::udp) says when).
+//! Memory is made, populated and freed by the service thread, sockets are opened and closed by it;
+//! what came from others is closed by threads that nobody waits for (`given`).
 
 mod board;
 mod completions;

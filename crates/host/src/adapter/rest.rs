@@ -20,7 +20,8 @@ use crate::gap::GapDetector;
 use crate::rests::{EndedBy, Rests};
 use crate::sys::{Scheduling, WakeUp, fine_timers};
 
-/// The longest rest. Whoever has not looked whether the adapter sleeps waits no longer.
+/// The longest rest, and so the longest that somebody waits who does not look whether the adapter
+/// sleeps.
 const REST_MAX_NS: u64 = 1_000_000_000;
 /// Resting for less takes longer than it lasts.
 const REST_MIN_NS: u64 = 10_000;

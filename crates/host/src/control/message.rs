@@ -185,7 +185,8 @@ pub enum Ask {
         port: PortIndex,
     },
     /// The receiver's end of a port that the adapter transmits into. Answered like
-    /// [`Ask::ReceivePort`], with the two files alone. Until somebody asks, what the port transmits is dropped.
+    /// [`Ask::ReceivePort`], with the two files alone. Until somebody asks, what the port transmits
+    /// is dropped.
     TransmitPort {
         /// Which.
         port: PortIndex,
