@@ -536,7 +536,12 @@ impl Service {
         let others = asleep.filter(|_| !is_own);
         let call = others.map(|asleep| self.wakers.adapter(asker.connection, bell, asleep));
         let call = call.transpose().map_err(kernel)?;
-        self.transmit_into(asker, port, (sender, call.map(Rousing::new)), None);
+        self.transmit_into(
+            asker,
+            port,
+            (sender, call.map(Rousing::new).map(Box::new)),
+            None,
+        );
         Ok(())
     }
 
@@ -544,7 +549,7 @@ impl Service {
         &mut self,
         asker: Asker,
         port: PortIndex,
-        (sender, rousing): (CellSender, Option<Rousing>),
+        (sender, rousing): (CellSender, Option<Box<Rousing>>),
         reply: Option<PortReply>,
     ) {
         let end = EndRecord {

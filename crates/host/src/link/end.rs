@@ -28,7 +28,7 @@ impl Rousing {
 
 /// Where the cells of a port go to.
 pub(crate) enum TransmitEnd {
-    Memory(CellSender, Option<Rousing>),
+    Memory(CellSender, Option<Box<Rousing>>),
     Udp(Box<UdpSender>, Arc<Shown<UdpReport>>),
 }
 

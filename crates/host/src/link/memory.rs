@@ -16,7 +16,7 @@ pub struct CellSender {
     capacity: u32,
     crossed: u64,
     /// Wakes a receiver that rests.
-    rouser: Option<Rouser>,
+    rouser: Option<Box<Rouser>>,
 }
 
 /// The receiving end. Every cell is copied out once, before anything of it is looked at.
@@ -53,7 +53,7 @@ impl CellSender {
     /// # Errors
     /// The files are not an adapter's.
     pub fn rousing(self, files: RouseFiles) -> Result<Self, ShmError> {
-        let rouser = Rouser::open(files)?;
+        let rouser = Rouser::open(files)?.map(Box::new);
         Ok(Self { rouser, ..self })
     }
 
