@@ -251,7 +251,7 @@ fn who_has_no_privilege_is_told_what_that_costs() {
                 "RLIMIT_MEMLOCK is 64 KiB",
                 "LimitMEMLOCK=infinity",
             ),
-            ("descriptors", "warn", "25 connections", "LimitNOFILE="),
+            ("descriptors", "warn", "16 connections", "LimitNOFILE="),
         ],
     );
     // A limit does instead of a capability.

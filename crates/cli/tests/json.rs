@@ -269,7 +269,9 @@ fn discards_are_told_by_reason() {
 #[test]
 fn both_ends_of_perf_tell_a_run_each() {
     let daemon = daemon();
-    let vc = |words: [&'static str; 3]| [&["perf"], &words[..], &["--contract", CONTRACT]].concat();
+    // Whether a guarantee was kept in so short a time depends on what else the machine does.
+    let contract = ["--contract", "ubr,aal5:max_sdu=1000"];
+    let vc = |words: [&'static str; 3]| [&["perf"], &words[..], &contract].concat();
     let serve = [&vc(["-s", "--vc", "b.0.40"])[..], &["-1", "--json"]].concat();
     let server = daemon.begin(&serve, "serving on b.0.40");
     let client = [&vc(["-c", "a.0.40", "-J"])[..], &["-t", "0.2"]].concat();

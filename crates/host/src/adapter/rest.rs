@@ -109,7 +109,11 @@ impl Rester {
             late_ns: scheduling.late_ns,
             allowed_ns: scheduling.late_ns - scheduling.late_ns / 8,
             gap_max_ns,
-            linger: Linger::new(scheduling.wake_up, linger_ns),
+            linger: match (scheduling.idle, linger_ns) {
+                // It rests whenever nothing waits.
+                (Idle::Sleep, None) => Linger::new(None, Some(0)),
+                _ => Linger::new(scheduling.wake_up, linger_ns),
+            },
             came: MonotonicClock.now(),
             idle_calls: [None; NAMED],
             woken: false,
