@@ -58,8 +58,8 @@ pub fn run_adapter_resting(
         _ => None,
     };
     let plan = other.as_ref().unwrap_or(plan);
-    let mut adapter = LabAdapter::new(plan.config.clone(), Time::ZERO)
-        .map_err(|refusal| none(plan, &refusal))?;
+    let mut adapter =
+        LabAdapter::new(plan.config.clone(), Time::ZERO).map_err(|refusal| none(plan, &refusal))?;
     run_resting(plan, planted, &mut adapter)
 }
 

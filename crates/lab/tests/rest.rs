@@ -23,7 +23,10 @@ fn whoever_rests_has_nothing_to_do_until_then() {
     let n = seeds();
     println!("{n} seeds: {sum:?}");
     assert!(sum.rests > 300 * n && sum.busy > 100 * n, "{sum:?}");
-    assert!(sum.exact > 3 * n && sum.shaped > n && sum.held > 20 * n, "{sum:?}");
+    assert!(
+        sum.exact > 3 * n && sum.shaped > n && sum.held > 20 * n,
+        "{sum:?}"
+    );
 }
 
 #[test]

@@ -47,7 +47,10 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         // A line that is held takes nothing: the board says when to try it again.
         let shaped = lines
             .filter(|line| !board.is_held(*line) || board.planted(Planted::RestSpinsOnHeld))
-            .filter_map(|line| self.schedule.rest_until(now, line, |bug| board.planted(bug)))
+            .filter_map(|line| {
+                self.schedule
+                    .rest_until(now, line, |bug| board.planted(bug))
+            })
             .min();
         let due = exact.into_iter().chain(shaped).any(|at| at <= now);
         match due {
@@ -77,8 +80,8 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         let mut ports = ports.map(|(at, port)| (PortIndex(at as u8), port));
         ports.any(|(index, port)| {
             let replies = !port.replies.is_empty() && !board.planted(Planted::RestForgetsReplies);
-            let loopback = self.loopbacks.wait_for(index)
-                && !board.planted(Planted::RestForgetsLoopbacks);
+            let loopback =
+                self.loopbacks.wait_for(index) && !board.planted(Planted::RestForgetsLoopbacks);
             (replies || loopback) && !board.is_held(index)
         })
     }

@@ -6,12 +6,14 @@ use cellgate_core::adapter::{AdapterStats, EventKind, Planted, PortIndex, Rest, 
 
 use super::{Failure, Firmware, Report, Run, finished};
 use crate::board::Trace;
-use crate::plan::{Action, Order, Plan, Planned};
+use crate::plan::{Action, Order, Plan, Planned, VcName};
 
 /// Clients without a VC that attach before all others.
 const IDLERS: u16 = 20;
 /// Their tickets, which no other command has.
 const IDLERS_FROM: u64 = 1 << 40;
+/// Tickets of changes that end a plan.
+const CHANGES_FROM: u64 = 1 << 41;
 /// Cells that a line takes which took none before.
 const ROOM: usize = 8;
 /// Steps in a row without an effect of firmware that says it has something to do: one looks at 16
@@ -98,19 +100,34 @@ pub(crate) fn crowded(plan: &Plan) -> Plan {
     plan
 }
 
-/// A plan whose cells end where a VC gets other memory for the last time: what is in the middle of a
-/// PDU then stays there, and the change waits for as long as it may.
+/// A plan whose cells end when two thirds have come, and whose first VCs are to get other memory
+/// then: where a PDU is not complete, that waits for as long as it may.
 pub(crate) fn cut_short(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
-    let brings = |planned: &&Planned| {
-        matches!(
-            planned.action,
-            Action::Order(_, Order::Modify(_, _, Some(_)))
-        )
+    let Some(last_ns) = plan.cells.get(2 * plan.cells.len() / 3) else {
+        return plan;
     };
-    if let Some(last) = plan.actions.iter().rfind(brings) {
-        plan.cells.retain(|cell| cell.at_ns <= last.at_ns);
-    }
+    let last_ns = last_ns.at_ns;
+    plan.cells.retain(|cell| cell.at_ns <= last_ns);
+    let opened = plan
+        .actions
+        .iter()
+        .filter_map(|planned| match &planned.action {
+            Action::Order(ticket, Order::Open(request, sizes)) => Some((*ticket, *request, *sizes)),
+            _ => None,
+        });
+    let changes = opened.map(|(ticket, request, sizes)| Planned {
+        at_ns: last_ns,
+        action: Action::Order(
+            CHANGES_FROM + ticket,
+            Order::Modify(VcName::Of(ticket), request, Some(sizes)),
+        ),
+    });
+    let changes: Vec<_> = changes.collect();
+    let at = plan
+        .actions
+        .partition_point(|planned| planned.at_ns <= last_ns);
+    plan.actions.splice(at..at, changes);
     plan
 }
 
@@ -174,7 +191,9 @@ impl Trial<'_, '_> {
             self.rested.held += u64::from(again.is_some());
             self.rested.shaped += u64::from(!did.sent.is_empty());
             if let Some(wrong) = did.wrong {
-                return Err(format!("rested at {now:?} until {until:?}, missed: {wrong}"));
+                return Err(format!(
+                    "rested at {now:?} until {until:?}, missed: {wrong}"
+                ));
             }
             for port in did.sent {
                 let (late_ns, most_ns) = (at.since_ns(now), self.patience_ns(port));

@@ -80,12 +80,13 @@ impl Line {
             true => u64::MAX,
             false => of_line,
         };
-        let of_vcs = self.tolerances.least_ns().map(|cdvt_ns| {
-            match planted(Planted::RestShapesLate) {
-                true => cdvt_ns.saturating_mul(4),
-                false => cdvt_ns / 4,
-            }
-        });
+        let of_vcs =
+            self.tolerances
+                .least_ns()
+                .map(|cdvt_ns| match planted(Planted::RestShapesLate) {
+                    true => cdvt_ns.saturating_mul(4),
+                    false => cdvt_ns / 4,
+                });
         of_vcs.map_or(of_line, |of_vcs| of_vcs.min(of_line))
     }
 
