@@ -1,6 +1,7 @@
 //! Whoever rests until the core says so misses nothing, and whoever does not rest has something to
 //! do.
 
+use cellgate_lab::world::{Options, WITH_RESTS, check, scenario_of};
 use cellgate_lab::{Rested, kill_table_of_rests, plan_of, print_table, run_adapter_resting};
 
 /// Seeds of the ordinary test; `CELLGATE_SEEDS` overrides it.
@@ -36,4 +37,25 @@ fn every_bug_of_resting_is_found() {
     let alive = kills.iter().filter(|kill| kill.seed.is_none());
     let alive: Vec<&str> = alive.map(|kill| kill.bug.as_str()).collect();
     assert!(kills.len() >= 12 && alive.is_empty(), "survived: {alive:?}");
+}
+
+#[test]
+fn worlds_in_which_adapters_rest_are_right() {
+    for seed in 0..worlds() {
+        let seed = WITH_RESTS + seed;
+        if let Err(failure) = check(
+            &scenario_of(seed),
+            Options {
+                reference: true,
+                ..Options::default()
+            },
+        ) {
+            println!("seed {seed}: {failure}");
+        }
+    }
+    panic!();
+}
+
+fn worlds() -> u64 {
+    60
 }
