@@ -11,9 +11,15 @@ use crate::Silent;
 use crate::mutants::{Kill, OF_RESTS};
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
-/// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, or occurs too seldom,
-/// as queues that are full again and again. The adapter's own judge finds all of them.
+/// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, hosts of seventeen
+/// clients, shapers of little CDVT, lines that take nothing when a slot of theirs is due, or occurs
+/// too seldom, as queues that are full again and again. The adapter's own judge finds all of them.
 pub const OUT_OF_REACH: &[Planted] = &[
+    Planted::RestLooksAtSixteen,
+    Planted::RestForgetsLoopbacks,
+    Planted::RestForgetsNoReturn,
+    Planted::RestShapesLate,
+    Planted::RestSpinsOnHeld,
     Planted::FixedSduByCell,
     Planted::FullEventOnce,
     Planted::ThresholdRepeats,
