@@ -78,8 +78,8 @@ impl World {
     }
 
     /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another
-    /// sends it, what all VCs of the line can make good may come before it, it waits while each step
-    /// begins and sends as much as it may, and for what may be late because the adapter rests.
+    /// sends it, what all VCs of the line can make good may come before it, and it waits while each
+    /// step begins and sends as much as it may, and while the adapter rests.
     pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
         let Connection { from, path, .. } = &self.connections[n];
         let (cells, full) = self.stations[*from].before(path[0]);

@@ -72,8 +72,8 @@ impl Station {
         }
     }
 
-    /// By how much what its adapter sends on this line at a rate may be late because it rests, where
-    /// the contract makes that good.
+    /// By how much what its adapter sends on this line may be late because it rests; with a rate,
+    /// no more than the contract makes good.
     pub(crate) fn shaped_late(&self, line: &Line, cdvt: Option<Ps>) -> Ps {
         let of_line = line.cell().times(SHAPED_LATE);
         match (self.spec.rests, cdvt) {
@@ -114,8 +114,8 @@ impl Station {
         *by += 1;
     }
 
-    /// I22, after a step: an adapter that has something to do does it, sooner or later, and one that
-    /// rests has nothing to do before the time it says.
+    /// I22, after a step: an adapter that has something to do does it, sooner or later, and one
+    /// that rests has nothing to do before the time it says.
     pub(super) fn rest_begins(&mut self, now: Ps, lines: &[Line]) {
         if !self.spec.rests {
             return;
