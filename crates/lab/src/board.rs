@@ -72,6 +72,8 @@ pub struct LabBoard {
     charges: [u64; KINDS],
     /// Only what somebody has to act upon is written down.
     terse: bool,
+    /// When it wants a step.
+    deadline: Option<Time>,
     /// What the adapter did since the caller last looked.
     pub trace: Vec<Trace>,
 }
@@ -124,12 +126,45 @@ impl LabBoard {
 
     /// Looks which cells are there now, and how many cells each port takes.
     pub fn poll(&mut self, now: Time, transmit_space: usize) {
+        self.look(now);
+        self.space.fill(transmit_space);
+    }
+
+    /// Looks which cells are there now.
+    pub(crate) fn look(&mut self, now: Time) {
         for (arriving, there) in self.arriving.iter_mut().zip(&mut self.there) {
             while let Some((_, octets)) = arriving.pop_front_if(|(at, _)| *at <= now) {
                 there.push(octets);
             }
         }
-        self.space.fill(transmit_space);
+    }
+
+    /// When the next cell comes.
+    pub(crate) fn next_arrival(&self) -> Option<Time> {
+        let first = |arriving: &VecDeque<(Time, Octets)>| arriving.front().map(|(at, _)| *at);
+        self.arriving.iter().filter_map(first).min()
+    }
+
+    /// How many cells each port takes.
+    pub(crate) fn spaces(&self) -> Vec<usize> {
+        self.space.clone()
+    }
+
+    /// Whether a port takes none.
+    pub(crate) fn any_is_held(&self) -> bool {
+        self.space.contains(&0)
+    }
+
+    /// Ports that took none take so many.
+    pub(crate) fn hold_no_more(&mut self, cells: usize) {
+        for space in self.space.iter_mut().filter(|space| **space == 0) {
+            *space = cells;
+        }
+    }
+
+    /// When it wants a step, whatever comes.
+    pub(crate) fn set_deadline(&mut self, at: Option<Time>) {
+        self.deadline = at;
     }
 
     /// How many cells a port takes.
@@ -232,6 +267,18 @@ impl Board for LabBoard {
         assert!(turn <= *space, "more cells than the port takes");
         *space = space.saturating_sub(cells as usize);
         self.crossed += u64::from(cells);
+    }
+
+    fn waits(&self) -> bool {
+        self.has_orders() || self.there.iter().any(|there| there.len() > 0)
+    }
+
+    fn is_held(&self, port: PortIndex) -> bool {
+        self.space[usize::from(port.0)] == 0
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadline
     }
 
     fn interrupt(&mut self, index: AttachmentIndex) {

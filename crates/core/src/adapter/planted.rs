@@ -13,6 +13,26 @@ planted! {
         RestForgetsAPort,
         /// Whoever rests forgets answers to OAM cells.
         RestForgetsReplies,
+        /// Whoever rests forgets loopback cells that wait to leave.
+        RestForgetsLoopbacks,
+        /// Whoever rests forgets when loopback cells that are out are late.
+        RestForgetsNoReturn,
+        /// Whoever rests forgets when silent events are to be told.
+        RestForgetsSilent,
+        /// Whoever rests forgets when AAL3/4 PDUs are late.
+        RestForgetsReassembly,
+        /// Whoever rests forgets changes that wait for the end of a PDU.
+        RestForgetsPending,
+        /// Whoever rests forgets when the board wants a step.
+        RestForgetsTheBoard,
+        /// Whoever rests does not ask the board what waits.
+        RestForgetsWhatWaits,
+        /// Whoever shapes rests for four times the CDVT.
+        RestShapesLate,
+        /// Whoever shapes rests for longer than the line makes good.
+        RestShapesWithoutEnd,
+        /// Whoever has cells for a line that is held does not rest.
+        RestSpinsOnHeld,
         /// The GFC is taken for a part of the address.
         GfcInAddress,
         /// A VC of port 0 takes cells of its address from ports where nobody receives them.

@@ -37,22 +37,20 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
     ///
     /// Work: a load for each client, a look at each used port and at each command that waits.
     pub fn rest<B: Board<Region = R, Attachment = A>>(&self, now: Time, board: &B) -> Rest {
-        if board.waits() || self.clients.has_doorbells(board) || self.has_oam_to_send(board) {
+        let waits = board.waits() && !board.planted(Planted::RestForgetsWhatWaits);
+        if waits || self.clients.has_doorbells(board) || self.has_oam_to_send(board) {
             return Rest::Busy;
         }
-        let pending = self.pending.iter().map(|pending| pending.deadline);
-        let exact = (self.clients.next_deadline().into_iter())
-            .chain(self.timeouts.earliest())
-            .chain(pending)
-            .chain(self.loopbacks.deadlines())
-            .chain(board.next_deadline())
-            .min();
+        let exact = self.exact_deadline(board);
         let last = usize::from(board.planted(Planted::RestForgetsAPort));
         let lines = (0..self.used_ports(board).saturating_sub(last)).map(|at| PortIndex(at as u8));
         // A line that is held takes nothing: the board says when to try it again.
         let shaped = lines
-            .filter(|line| !board.is_held(*line))
-            .filter_map(|line| self.schedule.rest_until(now, line))
+            .filter(|line| !board.is_held(*line) || board.planted(Planted::RestSpinsOnHeld))
+            .filter_map(|line| {
+                self.schedule
+                    .rest_until(now, line, |bug| board.planted(bug))
+            })
             .min();
         let due = exact.into_iter().chain(shaped).any(|at| at <= now);
         match due {
@@ -61,16 +59,31 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
     }
 
+    /// The earliest of the deadlines that allow no lateness.
+    fn exact_deadline<B: Board<Region = R, Attachment = A>>(&self, board: &B) -> Option<Time> {
+        let known = |bug, at: Option<Time>| at.filter(|_| !board.planted(bug));
+        let pending = self.pending.iter().map(|pending| pending.deadline).min();
+        let loopbacks = self.loopbacks.deadlines().min();
+        let all = [
+            known(Planted::RestForgetsSilent, self.clients.next_deadline()),
+            known(Planted::RestForgetsReassembly, self.timeouts.earliest()),
+            known(Planted::RestForgetsPending, pending),
+            known(Planted::RestForgetsNoReturn, loopbacks),
+            known(Planted::RestForgetsTheBoard, board.next_deadline()),
+        ];
+        all.into_iter().flatten().min()
+    }
+
     /// Whether an OAM cell would leave in the next step.
     fn has_oam_to_send<B: Board<Region = R, Attachment = A>>(&self, board: &B) -> bool {
-        if board.planted(Planted::RestForgetsReplies) {
-            return false;
-        }
         let ports = self.ports.iter().enumerate();
-        ports
-            .map(|(at, port)| (PortIndex(at as u8), port))
-            .filter(|(index, port)| !port.replies.is_empty() || self.loopbacks.wait_for(*index))
-            .any(|(index, _)| !board.is_held(index))
+        let mut ports = ports.map(|(at, port)| (PortIndex(at as u8), port));
+        ports.any(|(index, port)| {
+            let replies = !port.replies.is_empty() && !board.planted(Planted::RestForgetsReplies);
+            let loopback =
+                self.loopbacks.wait_for(index) && !board.planted(Planted::RestForgetsLoopbacks);
+            (replies || loopback) && !board.is_held(index)
+        })
     }
 
     /// Doorbells ever answered.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use self::line::Line;
 use self::list::Links;
-use super::{PortIndex, VcIndex};
+use super::{Planted, PortIndex, VcIndex};
 use crate::Time;
 use crate::contract::{CellRate, Shaper};
 
@@ -322,9 +322,14 @@ impl Schedule {
     /// due, and no sooner than a quarter of the least CDVT on the line, or 128 of its slots, have
     /// passed. The line makes 256 slots good, and who asks late by another quarter of the CDVT
     /// leaves half of it for what other VCs delay. None while nobody has cells to send.
-    pub fn rest_until(&self, now: Time, line: PortIndex) -> Option<Time> {
+    pub(super) fn rest_until(
+        &self,
+        now: Time,
+        line: PortIndex,
+        planted: impl Fn(Planted) -> bool,
+    ) -> Option<Time> {
         let due = self.next_deadline(line)?;
-        let patience_ns = self.lines.get(usize::from(line.0))?.patience_ns();
+        let patience_ns = self.lines.get(usize::from(line.0))?.patience_ns(planted);
         Some(match due <= now {
             true => due,
             false => due.max(now.plus_ns(patience_ns)),

@@ -2,21 +2,27 @@
 
 mod alongside;
 mod host;
+mod resting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter::Peekable;
+use std::slice::Iter;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
     AdapterStats, AttachmentIndex, CellOutcome, Config, Event, EventKind, Outcome, Planted,
-    PortIndex, Refusal, VcId, VcInfo,
+    PortIndex, Refusal, Rest, VcId, VcInfo,
 };
 
 use crate::board::{LabBoard, LabCompletion, Trace};
 use crate::client::LabClients;
-use crate::plan::{Order, Plan, Step};
+use crate::plan::{Order, Plan, Planned, Step};
 use crate::reference::{LoopbackLeft, Output, Reference};
+
+pub use resting::{Rested, run_resting};
+pub(crate) use resting::{crowded, cut_short};
 
 /// A modification waits this long for the end of a PDU.
 pub(crate) const MODIFY_PATIENCE_NS: u64 = 100_000_000;
@@ -25,6 +31,16 @@ pub(crate) const MODIFY_PATIENCE_NS: u64 = 100_000_000;
 pub trait Firmware {
     /// One step.
     fn step(&mut self, now: Time, board: &mut LabBoard);
+
+    /// Whether it rests after a step, and until when. None: it cannot say.
+    fn rest(&self, _now: Time, _board: &LabBoard) -> Option<Rest> {
+        None
+    }
+
+    /// What it has counted, if it says.
+    fn counted(&self) -> Option<AdapterStats> {
+        None
+    }
 }
 
 /// A run without a difference, in numbers.
@@ -106,13 +122,15 @@ fn conduct(mut run: Run<'_>, firmware: &mut dyn Firmware) -> Result<Report, Box<
     let plan = run.plan;
     let mut actions = plan.actions.iter().peekable();
     for (n, step) in plan.steps.iter().enumerate() {
-        while let Some(planned) = actions.next_if(|planned| planned.at_ns <= step.poll_ns) {
-            if let Err(text) = run.judge.act(&planned.action, &mut run.board) {
-                return Err(run.failure(n, step, text));
-            }
-        }
+        run.act_until(&mut actions, n, step)?;
         run.step(n, step, firmware)?;
     }
+    finished(run)
+}
+
+/// The end of a run.
+fn finished(mut run: Run<'_>) -> Result<Report, Box<Failure>> {
+    let plan = run.plan;
     let last = plan.steps.last().copied().unwrap_or(Step {
         poll_ns: 0,
         now_ns: 0,
@@ -185,6 +203,21 @@ impl<'a> Run<'a> {
             now,
             text,
         })
+    }
+
+    /// The host and the clients do what they have to do before a step.
+    fn act_until(
+        &mut self,
+        actions: &mut Peekable<Iter<'_, Planned>>,
+        n: usize,
+        step: &Step,
+    ) -> Result<(), Box<Failure>> {
+        while let Some(planned) = actions.next_if(|planned| planned.at_ns <= step.poll_ns) {
+            if let Err(text) = self.judge.act(&planned.action, &mut self.board) {
+                return Err(self.failure(n, step, text));
+            }
+        }
+        Ok(())
     }
 
     fn step(

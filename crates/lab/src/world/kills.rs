@@ -4,16 +4,22 @@ use cellgate_core::adapter::Planted;
 use cellgate_core::ring;
 
 use super::{
-    Canary, Failure, Options, ServerBug, WITH_SERVERS, check, check_determinism, check_isolation,
-    scenario_of,
+    Canary, Failure, Options, ServerBug, WITH_RESTS, WITH_SERVERS, check, check_determinism,
+    check_isolation, scenario_of,
 };
 use crate::Silent;
-use crate::mutants::Kill;
+use crate::mutants::{Kill, OF_RESTS};
 
 /// Bugs of the adapter that no random scenario shows: what they are in does not occur there, as
-/// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, or occurs too seldom,
-/// as queues that are full again and again. The adapter's own judge finds all of them.
+/// loopback tests, other MIDs than 0 on transmit, reserves for what conforms, hosts of seventeen
+/// clients, shapers of little CDVT, lines that take nothing when a slot of theirs is due, or occurs
+/// too seldom, as queues that are full again and again. The adapter's own judge finds all of them.
 pub const OUT_OF_REACH: &[Planted] = &[
+    Planted::RestLooksAtSixteen,
+    Planted::RestForgetsLoopbacks,
+    Planted::RestForgetsNoReturn,
+    Planted::RestShapesLate,
+    Planted::RestSpinsOnHeld,
     Planted::FixedSduByCell,
     Planted::FullEventOnce,
     Planted::ThresholdRepeats,
@@ -94,14 +100,19 @@ pub fn within_reach() -> Vec<String> {
 
 /// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
 /// the first one on, drawn one by one. For a bug of servers all have servers, for one of the rings
-/// every second. None: there is no such bug.
+/// every second; for one of rests adapters rest in all. None: there is no such bug.
 pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
     let options = with_bug(bug)?;
     let is_served = |seed: u64| match options.ring_bug {
         Some(_) => seed % 2 == 1,
         None => options.server_bug.is_some(),
     };
-    let from = |seed| if is_served(seed) { WITH_SERVERS } else { 0 };
+    let is_of_rests = options.planted.is_some_and(|bug| OF_RESTS.contains(&bug));
+    let from = |seed| match is_served(seed) {
+        _ if is_of_rests => WITH_RESTS,
+        true => WITH_SERVERS,
+        false => 0,
+    };
     let seeds = seeds.into_iter().map(|seed| from(seed) + seed);
     Some(kill(bug.to_owned(), seeds, options))
 }

@@ -6,7 +6,6 @@ use cellgate_core::adapter::Notification;
 use super::Ps;
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
-use super::station::TRANSMIT_FIFO;
 use super::topology::Place;
 
 /// Cells that can wait before a host's line whose sources are together as fast as it, or faster.
@@ -80,12 +79,26 @@ impl World {
 
     /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another
     /// sends it, what all VCs of the line can make good may come before it, and it waits while each
-    /// step begins and sends as much as it may.
+    /// step begins and sends as much as it may, and while the adapter rests.
     pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
         let Connection { from, path, .. } = &self.connections[n];
         let (cells, full) = self.stations[*from].before(path[0]);
         let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS + full);
-        Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells))
+        let shaped = Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells));
+        shaped.plus(self.rest_bound(n))
+    }
+
+    /// How late a connection's cells leave because the adapter that shapes them rests.
+    pub(super) fn rest_bound(&self, n: usize) -> Ps {
+        let Connection {
+            from,
+            path,
+            contract,
+            ..
+        } = &self.connections[n];
+        let cdvt_ns = contract.transmit.and_then(|transmit| transmit.cdvt_ns);
+        let cdvt = Ps::from_ns(cdvt_ns.unwrap_or(0));
+        self.stations[*from].shaped_late(&self.lines[path[0]], Some(cdvt))
     }
 
     /// The most cells that have waited at the output of a switch before this line.
@@ -111,7 +124,8 @@ impl World {
             crowd.in_all += cell_s.unwrap_or(line);
             crowd.is_over = crowd.in_all > line;
             if source.is_by_adapter() {
-                crowd.by_adapter = TRANSMIT_FIFO;
+                let host = self.connections[source.connection as usize].from;
+                crowd.by_adapter = self.stations[host].transmit_fifo();
             } else {
                 crowd.by_line += 1;
                 crowd.cell_s += cell_s.unwrap_or(line);

@@ -13,7 +13,7 @@ use super::endpoint::DOORBELL_SLOTS;
 use super::fault::{FaultSpec, Whose};
 use super::run::{Connection, World};
 use super::scenario::Scenario;
-use super::station::{Station, StationCounts};
+use super::station::{RestCounts, Station, StationCounts};
 
 /// One thing that a run may reach, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,6 +77,7 @@ impl Marks {
                 marks.push(group, name, count);
             }
             marks.beside(world, scenario);
+            marks.rests(world);
             return marks;
         }
         marks.discards(world);
@@ -84,7 +85,29 @@ impl Marks {
         marks.states(world);
         marks.wraps(world, scenario);
         marks.traffic(world, scenario);
+        marks.rests(world);
         marks
+    }
+
+    /// Where adapters rest, how often, and what has ended that.
+    fn rests(&mut self, world: &World) {
+        if !world.stations.iter().any(|station| station.spec.rests) {
+            return;
+        }
+        let kinds: [Count<RestCounts>; 7] = [
+            ("rested", |counts| counts.rests),
+            ("ended_by_cell", |counts| counts.cell),
+            ("ended_by_doorbell", |counts| counts.doorbell),
+            ("ended_by_command", |counts| counts.command),
+            ("ended_when_due", |counts| counts.due),
+            ("ended_by_shaping", |counts| counts.shaped),
+            ("looked_while_held", |counts| counts.held),
+        ];
+        for (name, count) in kinds {
+            let stations = world.stations.iter();
+            let reached = stations.map(|station| count(&station.rests())).sum();
+            self.push("rest", name, reached);
+        }
     }
 
     fn discards(&mut self, world: &World) {

@@ -56,7 +56,7 @@ pub use check::{
     Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
     check_world,
 };
-pub use draw::{GENERATOR, scenario_of};
+pub use draw::{GENERATOR, WITH_RESTS, scenario_of};
 pub use error::ScenarioError;
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};

@@ -11,7 +11,7 @@ use super::latency::{Crowds, stood_idle};
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::source::Source;
-use super::station::{Station, TRANSMIT_FIFO, tells_of_all};
+use super::station::{Station, tells_of_all};
 use super::tape::Watch;
 use super::topology::Place;
 use super::{Interval, Ps, Violation};
@@ -338,7 +338,9 @@ impl World {
             from, sender, path, ..
         } = &self.connections[n];
         let by_adapter = sender.is_some_and(|sender| self.sources[sender].is_by_adapter());
-        let full = self.lines[path[0]].cell().times(TRANSMIT_FIFO);
+        let full = self.lines[path[0]]
+            .cell()
+            .times(self.stations[*from].transmit_fifo());
         by_adapter && Ps::from_ns(self.stations[*from].spec.step_ns) > full
     }
 
@@ -624,6 +626,7 @@ impl World {
         let spec = &scenario.sources[sender];
         let line = &self.lines[self.sources[sender].line];
         let step = Ps::from_ns(self.stations[*from].spec.step_ns);
+        let step = step.plus(self.rest_bound(n));
         is_shaped_at_once(spec, contract, line, (scenario.duration_ns, step))
     }
 

@@ -595,8 +595,8 @@ impl World {
         if !self.stations[host].answered.is_empty() {
             self.adapter_has_answered(host);
         }
+        let next = self.stations[host].next_step(self.now, &self.lines);
         let station = &self.stations[host];
-        let next = station.next_step(self.now, &self.lines);
         let stats = station.adapter.stats();
         let seen = stats.cells_received ^ stats.events << 24 ^ stats.cells_transmitted << 44;
         let discarded = stats.cells_discarded.total();

@@ -94,6 +94,14 @@ pub struct HostSpec {
     /// What its clock says when the world begins, at most [`HostSpec::CLOCK_MAX_NS`].
     #[serde(default)]
     pub clock_ns: u64,
+    /// Its adapter steps when something comes to it and when it says that it wants to, else it
+    /// rests; false: it looks at every instant of its steps.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub rests: bool,
+}
+
+fn is_false(no: &bool) -> bool {
+    !no
 }
 
 fn step_ns() -> u64 {
@@ -143,6 +151,7 @@ impl HostSpec {
             reassembly_timeout_ns: 0,
             spare_vcs: 0,
             clock_ns: 0,
+            rests: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::tolerances::Tolerances;
 use super::wheel::{TICK_BITS, Wheel};
 use super::{Entry, Grant, Pace, Place, Schedule};
 use crate::Time;
-use crate::adapter::VcIndex;
+use crate::adapter::{Planted, VcIndex};
 use crate::contract::{CellRate, Increment, Shaper};
 
 /// One transmit port.
@@ -71,12 +71,22 @@ impl Line {
     }
 
     /// How long nobody need ask for a grant, once there was none.
-    pub(super) fn patience_ns(&self) -> u64 {
+    pub(super) fn patience_ns(&self, planted: impl Fn(Planted) -> bool) -> u64 {
         let of_line = self
             .slots
             .increment()
             .times_ns(u64::from(self.burst_cells) / 2);
-        let of_vcs = self.tolerances.least_ns().map(|cdvt_ns| cdvt_ns / 4);
+        let of_line = match planted(Planted::RestShapesWithoutEnd) {
+            true => u64::MAX,
+            false => of_line,
+        };
+        let of_vcs =
+            self.tolerances
+                .least_ns()
+                .map(|cdvt_ns| match planted(Planted::RestShapesLate) {
+                    true => cdvt_ns.saturating_mul(4),
+                    false => cdvt_ns / 4,
+                });
         of_vcs.map_or(of_line, |of_vcs| of_vcs.min(of_line))
     }
 

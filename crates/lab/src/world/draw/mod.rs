@@ -24,8 +24,17 @@ const CDVT: &str = "2ms";
 /// same seeds.
 pub const GENERATOR: &str = "a507f554beba3651";
 
+/// From this seed on adapters rest, in the scenario of the seed that is so much less.
+pub const WITH_RESTS: u64 = 1 << 40;
+
 /// The scenario of a seed: equal seeds, equal scenarios.
 pub fn scenario_of(seed: u64) -> Scenario {
+    if let Some(former) = seed.checked_sub(WITH_RESTS) {
+        let mut scenario = scenario_of(former);
+        scenario.seed = seed;
+        rests(&mut Draw::new(seed), &mut scenario);
+        return scenario;
+    }
     if let Some(scenario) = super::service::scenario_of(seed) {
         return scenario;
     }
@@ -111,6 +120,14 @@ pub(super) fn clock(draw: &mut Draw) -> u64 {
         1 => (1 << 48) - draw.below(20_000_000),
         2 => HostSpec::CLOCK_MAX_NS,
         _ => 0,
+    }
+}
+
+/// Three of four adapters rest, one at least.
+fn rests(draw: &mut Draw, scenario: &mut Scenario) {
+    let one = draw.below(scenario.hosts.len() as u64) as usize;
+    for (n, host) in scenario.hosts.iter_mut().enumerate() {
+        host.rests = draw.percent(75) || n == one;
     }
 }
 

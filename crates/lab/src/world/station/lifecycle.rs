@@ -39,6 +39,7 @@ impl Station {
     /// what has waited first.
     pub(super) fn order(&mut self, ticket: u64, command: LabCommand) {
         if self.full_until.is_none() {
+            self.rests.is_ordered = true;
             return self.board.order(ticket, command);
         }
         self.counts.waited += 1;
@@ -59,6 +60,7 @@ impl Station {
         if self.full_until.is_some_and(|until| until <= now) {
             self.full_until = None;
             for (ticket, command) in std::mem::take(&mut self.waiting) {
+                self.rests.is_ordered = true;
                 self.board.order(ticket, command);
             }
         }
@@ -160,6 +162,7 @@ impl Station {
         self.closed.clear();
         self.board = board(&self.config, self.options);
         self.watch = self.watch.of_next();
+        self.rests.forget();
         let time = self.time(now);
         self.judged = self.judged_cells();
         self.judge = (self.options.reference).then(|| Judge::new(&self.config, time));

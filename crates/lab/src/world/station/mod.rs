@@ -4,6 +4,7 @@
 mod asked;
 mod change;
 mod lifecycle;
+mod rests;
 mod told;
 mod watch;
 
@@ -32,6 +33,8 @@ use asked::AskedFor;
 pub(crate) use asked::{Answer, Brought, End};
 pub(crate) use change::GUESTS_VPI;
 pub(crate) use lifecycle::tells_of_all;
+pub(crate) use rests::RestCounts;
+use rests::Rests;
 use watch::Watch;
 
 /// Cells that wait in a port's transmit FIFO.
@@ -197,6 +200,7 @@ pub(crate) struct Station {
     pub(crate) is_down: bool,
     /// The last step took cells.
     has_received: bool,
+    rests: Rests,
     /// Times that clients have run.
     pub(crate) runs: u64,
     /// Times that they were run for no reason.
@@ -287,6 +291,7 @@ impl Station {
             cut: BTreeSet::new(),
             is_down: false,
             has_received: false,
+            rests: Rests::default(),
             runs: 0,
             unasked: 0,
             sdu: Vec::new(),
@@ -376,8 +381,12 @@ impl Station {
     }
 
     /// The adapter looks at its ports at every instant of its grid. The steps that were left out
-    /// would have told it that they were empty: the last two before `now` are made up for.
+    /// would have told it that they were empty: the last two before `now` are made up for. While it
+    /// rested it did not look.
     pub(crate) fn catch_up(&mut self, now: Ps, lines: &mut [Line], woken: &mut Vec<usize>) {
+        if self.spec.rests {
+            return;
+        }
         let step = Ps::from_ns(self.spec.step_ns);
         let next = now.round_up(step);
         for back in [2, 1] {
@@ -398,6 +407,7 @@ impl Station {
         self.rest_is_used(now, lines);
         self.fill_fifos(now, lines);
         let time = self.time(now);
+        self.rest_ends(time);
         if let Some(judge) = &mut self.judge {
             judge.begin(time);
         }
@@ -414,6 +424,7 @@ impl Station {
             client.has_written = false;
         }
         self.look_who_waits();
+        self.rest_begins(now, lines);
     }
 
     /// What comes of what the adapter did in a step.
@@ -448,6 +459,7 @@ impl Station {
                     let output = self.ports[port].output;
                     for cell in cells.as_chunks::<CELL_LEN>().0 {
                         wrong = wrong.or(self.watch.cell(time, port, cell));
+                        self.rests.answers += u64::from(cell[3] & 8 != 0);
                         lines[output].send(now, cell);
                         self.counts.sent += 1;
                     }
@@ -491,7 +503,7 @@ impl Station {
 
     /// Cells that are there go into the FIFOs.
     fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
-        let bug = self.options.canary;
+        let (bug, fifo) = (self.options.canary, self.transmit_fifo());
         for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
             let room = (self.spec.fifo_cells as usize).saturating_sub(self.board.waiting(port));
             lines[wires.input].take_all(now, |cells| {
@@ -512,15 +524,18 @@ impl Station {
                 }
             });
             let backlog = lines[wires.output].backlog(now);
-            wires.space = TRANSMIT_FIFO.saturating_sub(backlog) as usize;
+            wires.space = fifo.saturating_sub(backlog) as usize;
             self.board.set_space(port, wires.space);
         }
     }
 
     /// When the adapter has something to do next, if nothing comes.
-    pub(crate) fn next_step(&self, now: Ps, lines: &[Line]) -> Option<Ps> {
+    pub(crate) fn next_step(&mut self, now: Ps, lines: &[Line]) -> Option<Ps> {
         if self.is_down {
             return None;
+        }
+        if self.spec.rests {
+            return self.next_step_of_rest(now, lines);
         }
         let mut ports = (0..self.ports.len() as u8).map(PortIndex);
         // Answers to OAM cells leave in the step after, and have no deadline.
@@ -617,6 +632,7 @@ impl Station {
         let options = endpoint.options(number);
         let client = &mut self.clients[endpoint.client];
         let rung = client.ring(Some(*vc));
+        self.rests.is_rung = true;
         if let Some(judge) = &mut self.judge {
             judge.submitted(*vc, self.sdu.clone(), options);
             for vc in rung {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use cellgate_core::Time;
 use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
+use super::Station;
 use super::told::Told;
-use super::{Station, TRANSMIT_FIFO};
 use crate::board::{KINDS, LabBoard};
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
@@ -41,6 +41,18 @@ const BOUNDS: [(Work, u64, u64, u64); 9] = [
     (Work::HandleCommand, 0, 0, 1),
 ];
 
+/// How a host steps.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    step: Ps,
+    /// This step is the next after the last.
+    follows: bool,
+    /// Cells that wait before a line.
+    fifo: u64,
+    /// How late what is shaped may be because the adapter rests.
+    late: Ps,
+}
+
 /// A VC that sends.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
@@ -52,6 +64,8 @@ struct Sender {
     policer: Option<Policer>,
     /// Cells that it can make good at once, and one.
     late: u64,
+    /// Of one with a rate.
+    cdvt: Option<Ps>,
 }
 
 impl Sender {
@@ -156,6 +170,7 @@ impl Watch {
         let sender = Sender {
             vc,
             late: transmit.cdvt_ns.saturating_mul(cell_s) / 1_000_000_000 + 1,
+            cdvt: rate.map(|_| Ps::from_ns(transmit.cdvt_ns)),
             aal: request.aal,
             is_inside: false,
             policer: rate.map(|rate| Policer::new(rate.cell_s(), transmit.cdvt_ns.into(), 0)),
@@ -172,6 +187,12 @@ impl Watch {
     /// Whoever sends on this port may say what is not so.
     pub(super) fn is_lied_to(&mut self, port: PortIndex) {
         self.ports[usize::from(port.0)].is_lied_to = true;
+    }
+
+    /// The least that a VC of a port with a rate can make good.
+    pub(super) fn least_cdvt(&self, port: usize) -> Option<Ps> {
+        let senders = self.ports[port].senders.values();
+        senders.filter_map(|sender| sender.cdvt).min()
     }
 
     /// It is closed.
@@ -228,8 +249,9 @@ impl Watch {
     }
 
     /// I13: the cells of the last step have left; what is wrong with the slots since, if anything.
-    fn rest(&mut self, now: Ps, step: Ps, port: usize, line: &Line) -> Option<String> {
-        let follows = self.last.plus(step) == now;
+    fn rest(&mut self, now: Ps, host: Pace, port: usize, line: &Line) -> Option<String> {
+        let step = host.step;
+        let follows = host.follows;
         let port = &mut self.ports[port];
         let (begun, sent) = (port.begun, port.sent);
         (port.begun, port.sent) = (0, 0);
@@ -243,8 +265,8 @@ impl Watch {
             return None;
         }
         // Longer than its FIFO lasts an adapter cannot keep its line busy from step to step.
-        let beyond = step.since(line.cell().times(TRANSMIT_FIFO));
-        let late = line.cell().times(SLACK).plus(beyond);
+        let beyond = step.since(line.cell().times(host.fifo));
+        let late = line.cell().times(SLACK).plus(beyond).plus(host.late);
         let idle = now.since(line.free_at().plus(late)).ns();
         (idle > 0).then(|| format!("best effort waits, and its line has had nothing for {idle} ns"))
     }
@@ -264,11 +286,25 @@ impl Station {
     /// I13, before a step: best effort has had what was left of each line.
     pub(super) fn rest_is_used(&mut self, now: Ps, lines: &[Line]) {
         let step = Ps::from_ns(self.spec.step_ns);
-        for (port, wires) in self.ports.iter().enumerate() {
+        // One that rests may have left out any steps, but for those of a stall.
+        let follows = match self.spec.rests {
+            true => self.stalled_until <= self.watch.last,
+            false => self.watch.last.plus(step) == now,
+        };
+        let fifo = self.transmit_fifo();
+        for port in 0..self.ports.len() {
             if self.watch.ports[port].is_at_rest() {
                 continue;
             }
-            let wrong = self.watch.rest(now, step, port, &lines[wires.output]);
+            let line = &lines[self.ports[port].output];
+            let late = self.shaped_late(line, None);
+            let pace = Pace {
+                step,
+                follows,
+                fifo,
+                late,
+            };
+            let wrong = self.watch.rest(now, pace, port, line);
             Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
         }
         self.watch.last = now;
