@@ -445,6 +445,52 @@ fn by_cell_with_whole_pdus_discarded_it_would_starve() {
     assert!(sdu_bit_s <= 30_000, "{sdu_bit_s}");
 }
 
+/// What came while the adapter slept counts as come right after it fell asleep, at most the gap ago.
+/// Over any window that lets in what the contract does and what the gap is worth, no more.
+#[test]
+fn over_any_window_a_rest_lets_in_no_more_than_the_gap_is_worth() {
+    const GAP_NS: u64 = 30_000_000;
+    const CELLS: u32 = 32;
+    for seed in 0..200 {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let rate = rate(1_000 + random.next_u32() % 50_000);
+        let cdvt_ns = random.next_u64() % 2_000_000;
+        let mut frame = FrameGcra::new(rate, cdvt_ns, CELLS, 28);
+        let pdu_ns = Increment::of(rate).times_ns(CELLS.into());
+        let limit_ns = cdvt_ns + Increment::of(rate).times_ns(u64::from(CELLS) + 27);
+        let (mut now, mut awake) = (1_000_000_000, 0);
+        let mut accepted = Vec::new();
+        while accepted.len() < 200 {
+            // Too fast, as a rule, and silent for a while now and then.
+            now += match random.next_u32() % 30 {
+                0 => random.next_u64() % (4 * GAP_NS),
+                _ => random.next_u64() % pdu_ns,
+            };
+            // Some are taken by a step right after another, some by one after a rest.
+            let rested = random.next_u32().is_multiple_of(3);
+            let earliest = if rested { awake.max(now - GAP_NS) } else { now };
+            awake = now;
+            if frame.begin(at(now), at(earliest)) {
+                frame.charge(CELLS);
+                accepted.push(now);
+            }
+        }
+        for (first, from) in accepted.iter().enumerate() {
+            for (count, until) in (0..).zip(&accepted[first..]) {
+                let let_in_ns = Increment::of(rate).times_ns(count * u64::from(CELLS));
+                let most_ns = until - from + limit_ns + GAP_NS + 1;
+                assert!(
+                    let_in_ns <= most_ns,
+                    "seed {seed}: {count} PDUs from {from}"
+                );
+            }
+        }
+        // The average stays exact.
+        let all_ns = Increment::of(rate).times_ns(200 * u64::from(CELLS));
+        assert!(all_ns <= accepted[199] - accepted[0] + limit_ns + GAP_NS + pdu_ns);
+    }
+}
+
 /// A sender that keeps GCRA(T, CDVT) for every cell, over a link that packs cells.
 struct Sender {
     gcra: Gcra,
