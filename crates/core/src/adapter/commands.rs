@@ -551,7 +551,9 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         }
         let left = self.cold.get(at..end).unwrap_or_default();
         let more = left.iter().position(Option::is_some).map(|more| at + more);
-        let next = more.or((end < slots).then_some(end));
+        let open = slots - self.free.len();
+        let all = from.0 == 0 && into.len() == open;
+        let next = more.or((end < slots && !all).then_some(end));
         let next = next.map(|slot| VcIndex(slot as u16));
         Outcome::State(AdapterState {
             time: now,

@@ -342,8 +342,10 @@ impl AdapterSide {
                 self.told.push_back(Told::State(state));
             }
             (Purpose::Ports, Ok(Answer::Ports(ports))) => {
-                let is_last = ports.len() < PORTS_MAX;
+                let is_short = ports.len() < PORTS_MAX;
                 self.ports_to_come.extend(ports);
+                let all = self.ports_of_adapter().count();
+                let is_last = is_short || self.ports_to_come.len() >= all;
                 if is_last {
                     self.ports = core::mem::take(&mut self.ports_to_come);
                 } else {

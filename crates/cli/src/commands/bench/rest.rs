@@ -1,6 +1,8 @@
 //! What an adapter takes that has nothing to do, and what it takes to have it back.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -8,6 +10,7 @@ use cellgate::{Connection, Notification};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::{Scheduling, allowed_cpus, cpu_ns_of, pin_thread};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
 use super::daemon::Daemon;
@@ -205,6 +208,44 @@ impl Contestant {
     }
 }
 
+/// What a wake-up takes after a pause, whatever an adapter does: a thread on the adapter's CPU that
+/// waits at an eventfd, and says by memory that it is up.
+struct Bare {
+    bell: std::sync::Arc<OwnedFd>,
+    up: std::sync::Arc<AtomicU64>,
+    calls: std::cell::Cell<u64>,
+}
+
+impl Bare {
+    fn start(cpu: usize) -> anyhow::Result<Self> {
+        let bell = std::sync::Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let up = std::sync::Arc::new(AtomicU64::new(0));
+        let (theirs, says) = (bell.clone(), up.clone());
+        std::thread::spawn(move || {
+            // As the adapter's thread is: elsewhere it measures the same, later.
+            let _ = pin_thread(cpu);
+            let mut count = [0; 8];
+            while rustix::io::read(&theirs, &mut count).is_ok() {
+                says.fetch_add(u64::from_ne_bytes(count), Ordering::Release);
+            }
+        });
+        let calls = std::cell::Cell::new(0);
+        Ok(Self { bell, up, calls })
+    }
+
+    fn after(&self, pause: Duration) -> anyhow::Result<f64> {
+        std::thread::sleep(pause);
+        self.calls.update(|calls| calls + 1);
+        let begun = Instant::now();
+        rustix::io::write(&self.bell, &1_u64.to_ne_bytes())?;
+        while self.up.load(Ordering::Acquire) < self.calls.get() {
+            ensure!(begun.elapsed() < LOST, "a thread does not wake up");
+            std::hint::spin_loop();
+        }
+        Ok(begun.elapsed().as_nanos() as f64)
+    }
+}
+
 /// The value at a rank of sorted samples.
 fn at(sorted: &[f64], part: f64) -> f64 {
     let rank = (part * sorted.len() as f64).ceil() as usize;
@@ -227,6 +268,7 @@ fn first_pdus(count: usize, quick: bool, report: &mut Report) -> anyhow::Result<
     let p50_us = wake_up.map_or(0.0, |wake_up| wake_up.p50_ns as f64 / 1e3);
     report.value("a wake-up, half of them", "us", p50_us);
     report.value("a wake-up, as contracts rely on it", "us", late_us);
+    let bare = Bare::start(last)?;
     for (link, over_wire) in [("memory", false), ("udp", true)] {
         for pause_ms in [10, 100, 1_000] {
             let pause = Duration::from_millis(pause_ms);
@@ -236,7 +278,11 @@ fn first_pdus(count: usize, quick: bool, report: &mut Report) -> anyhow::Result<
                 count
             };
             let mut took = [Vec::new(), Vec::new()];
+            let mut wakes = Vec::new();
             while took[0].len() < count {
+                for _ in 0..TURN.min(count - wakes.len()) {
+                    wakes.push(bare.after(pause)?);
+                }
                 for (one, took) in all.iter().zip(&mut took) {
                     one.daemon.let_adapter_run(true)?;
                     // The first is after a longer pause, and of an adapter that stood still.
@@ -257,9 +303,18 @@ fn first_pdus(count: usize, quick: bool, report: &mut Report) -> anyhow::Result<
                     shown.push(us);
                 }
             }
+            wakes.sort_by(f64::total_cmp);
+            let bare_us = at(&wakes, 0.5) / 1e3;
+            report.value(
+                format!("{name}, a thread at an eventfd: p50"),
+                "us",
+                bare_us,
+            );
             let beyond = |rank: usize| shown[3 + rank] - shown[rank];
             let half = format!("{name}: beyond spin, p50, us");
             report.rate_at_most(half, beyond(0), p50_us + 5.0);
+            let limit = format!("{name}: beyond spin, p50, over a thread at an eventfd");
+            report.ratio_at_most(limit, beyond(0) / bare_us, 1.1);
             report.rate_at_most(
                 format!("{name}: beyond spin, p99.9, us"),
                 beyond(2),
