@@ -278,7 +278,7 @@ fn descriptors_that_do_not_belong_are_refused_and_closed() {
             },
             files_generation: 1,
         };
-        let error = ask(&socket, join.clone(), &[file.as_fd(); 2]).unwrap_err();
+        let error = ask(&socket, join.clone(), &[file.as_fd(); 4]).unwrap_err();
         assert!(matches!(error, ControlError::BadDescriptor(_)), "{error}");
         let error = ask(&socket, join, &[]).unwrap_err();
         assert!(matches!(error, ControlError::Descriptors { .. }), "{error}");
