@@ -445,8 +445,8 @@ fn by_cell_with_whole_pdus_discarded_it_would_starve() {
     assert!(sdu_bit_s <= 30_000, "{sdu_bit_s}");
 }
 
-/// What came while the adapter slept counts as come right after it fell asleep, at most the gap ago.
-/// Over any window that lets in what the contract does and what the gap is worth, no more.
+/// What came while the adapter slept counts as come right after it fell asleep, at most the gap
+/// ago. Over any window that lets in what the contract does and what the gap is worth, no more.
 #[test]
 fn over_any_window_a_rest_lets_in_no_more_than_the_gap_is_worth() {
     const GAP_NS: u64 = 30_000_000;
