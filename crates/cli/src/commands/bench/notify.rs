@@ -20,6 +20,7 @@ use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{Attached, ClientCounters, Control, OpenVc, memory_for};
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::link::CellSender;
+use cellgate_host::sys::avoid_cpu;
 
 use super::Args;
 use super::measure::calibration;
@@ -102,7 +103,18 @@ impl Window {
             overload_cells: 0,
         };
         let (adapter, mut control) = AdapterThread::spawn(AdapterOptions::new(config))?;
-        let found = Self::in_front_of(&mut control, sdu, rate, notification, window);
+        let taken = control.hello().scheduling.pinned;
+        //  A thread of its own leaves the adapter's CPU: the next adapter may take any again.
+        let found = std::thread::scope(|scope| {
+            let window = scope.spawn(|| {
+                if let Some(cpu) = taken {
+                    avoid_cpu(cpu);
+                }
+                Self::in_front_of(&mut control, sdu, rate, notification, window)
+            });
+            window.join()
+        });
+        let found = found.map_err(|_| anyhow!("the client's thread has ended early"))?;
         control.shutdown()?;
         adapter.join()?;
         found
