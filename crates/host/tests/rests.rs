@@ -83,10 +83,10 @@ impl Caller {
         }
     }
 
-    /// As often shorter than the adapter looks on as longer; now and then long.
+    /// Most are about as long as the adapter looks on. One in 20 is longer than it ever does.
     fn pause(&mut self) {
-        let ns = match self.random.next_u64() % 100 {
-            0 => self.random.next_u64() % 2_000_000,
+        let ns = match self.random.next_u64() % 20 {
+            0 => 300_000 + self.random.next_u64() % 2_000_000,
             _ => self.random.next_u64() % 150_000,
         };
         let until = Instant::now() + Duration::from_nanos(ns);
@@ -126,8 +126,10 @@ impl Caller {
 #[test]
 fn no_pause_of_a_client_or_sender_loses_a_wake_up() {
     let calls = std::env::var("CELLGATE_PAUSES").ok();
-    let calls: u32 = calls.map_or(20_000, |calls| calls.parse().expect("a number"));
-    for idle in [Idle::Adaptive, Idle::Sleep] {
+    let calls: u32 = calls.map_or(40_000, |calls| calls.parse().expect("a number"));
+    let modes = [Idle::Adaptive, Idle::Sleep];
+    let calls = calls / modes.len() as u32;
+    for idle in modes {
         let (_adapter, mut control) = spawn(idle);
         let mut caller = Caller::new(&mut control);
         let before = control.gaps(true).unwrap();
@@ -144,9 +146,9 @@ fn no_pause_of_a_client_or_sender_loses_a_wake_up() {
             "{idle}: {calls} calls, {} rests, {} ended by clients, {} by links; late: {late:?}",
             rests.rests, rests.by_clients, rests.by_links
         );
-        // It has really rested, and both have really woken it.
-        assert!(rests.by_clients > u64::from(calls) / 20, "{rests:?}");
-        assert!(rests.by_links > u64::from(calls) / 20, "{rests:?}");
+        // It has really rested, and both have really woken it: after the long pauses at least.
+        assert!(rests.by_clients > u64::from(calls) / 80, "{rests:?}");
+        assert!(rests.by_links > u64::from(calls) / 80, "{rests:?}");
         // Stalls of the machine make some late.
         assert!(late.len() as u32 <= 1 + calls / 10_000, "{late:?}");
     }
