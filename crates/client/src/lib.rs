@@ -56,12 +56,12 @@ pub use cellgate_core::contract::{
 };
 pub use cellgate_core::ring::SduOptions;
 pub use cellgate_core::server::{
-    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Change, ConnectionInfo,
-    CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description, DeviceCounts, DeviceInfo,
-    DeviceSpec, EndReason, InAtmArpCounts, Indication, InterfaceCounts, InterfaceInfo,
-    InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open, PingFlow, Quota, Refused,
-    Reserve, Resource, ResourceInfo, ServerSection, Settings, SharedCpu, Shortage, Span, UserQuota,
-    UserSettings,
+    AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Caller, Change,
+    ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description,
+    DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
+    InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
+    PingFlow, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo, ServerSection, Settings,
+    SharedCpu, Shortage, Span, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

@@ -217,18 +217,18 @@ impl<'a> GapDetector<'a> {
     }
 }
 
-fn bucket(distance_ns: u64) -> usize {
+pub(crate) fn bucket(distance_ns: u64) -> usize {
     (distance_ns.max(1).ilog2() as usize).min(BUCKETS - 1)
 }
 
 /// One writer: a load and a store do, and cost no locked instruction.
 #[inline(always)]
-fn add(counter: &AtomicU64, n: u64) {
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed) + n, Relaxed);
 }
 
 #[inline(always)]
-fn raise(maximum: &AtomicU64, value: u64) {
+pub(crate) fn raise(maximum: &AtomicU64, value: u64) {
     if value > maximum.load(Relaxed) {
         maximum.store(value, Relaxed);
     }

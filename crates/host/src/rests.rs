@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use cellgate_core::adapter::AttachmentIndex;
 use serde::{Deserialize, Serialize};
 
-use crate::gap::BUCKETS;
+use crate::gap::{BUCKETS, add, bucket, raise};
 
 /// Clients that one report names.
 const NAMED: usize = 16;
@@ -126,11 +126,8 @@ impl Rests {
 
     /// It was over so many nanoseconds too late for what was due.
     pub(crate) fn late(&self, ns: u64) {
-        let bucket = (ns.max(1).ilog2() as usize).min(BUCKETS - 1);
-        add(&self.late_histogram[bucket], 1);
-        if ns > self.late_max_ns.load(Relaxed) {
-            self.late_max_ns.store(ns, Relaxed);
-        }
+        add(&self.late_histogram[bucket(ns)], 1);
+        raise(&self.late_max_ns, ns);
     }
 
     /// It was ended, and nothing was there.
@@ -186,9 +183,4 @@ impl Rests {
             linger_ns: self.linger_ns.load(Relaxed),
         }
     }
-}
-
-/// One writer: a load and a store do, and cost no locked instruction.
-fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Relaxed) + n, Relaxed);
 }

@@ -9,7 +9,7 @@ use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_shm::{Files, RouseFiles};
 use rustix::io::Errno;
 
-use super::sources::Bell;
+use super::sources::RestBell;
 use crate::control::{Answer, ControlError, PortReport, ReceiveInto, send};
 use crate::given::Given;
 use crate::link::udp::UdpReport;
@@ -107,7 +107,7 @@ pub(super) struct AttachmentRecord {
     /// Its removal is on its way. A second one could hit whoever gets the slot next.
     pub(super) leaving: bool,
     /// Its end of what ends the firmware thread's rest.
-    pub(super) bell: Bell,
+    pub(super) bell: RestBell,
     pub(super) _charge: Arc<Charge>,
 }
 
@@ -132,7 +132,7 @@ pub(super) struct EndRecord {
     pub(super) taken_by: Option<ConnectionId>,
     pub(super) counters: Arc<QueueCounters>,
     /// Of who sends into it.
-    pub(super) bell: Option<Bell>,
+    pub(super) bell: Option<RestBell>,
 }
 
 /// A port as the service thread knows it.
@@ -200,7 +200,7 @@ pub(super) enum Pending {
         files_generation: u32,
         files: Arc<Files>,
         watch: Arc<OwnedFd>,
-        bell: Bell,
+        bell: RestBell,
         rouse: Arc<RouseFiles>,
         charge: Arc<Charge>,
     },
@@ -250,7 +250,7 @@ pub(super) enum Pending {
         transmit: bool,
         end: EndRecord,
         /// What ends the firmware thread's rest for whoever sends into it.
-        bell: Option<Bell>,
+        bell: Option<RestBell>,
         /// For an end that the asker gets.
         reply: Option<PortReply>,
     },

@@ -48,7 +48,7 @@ pub(super) struct Rester {
     /// When something came from outside last.
     came: Time,
     /// Who ended the last rest, if nothing has come since.
-    idle_calls: [Option<usize>; NAMED],
+    callers: [Option<usize>; NAMED],
     woken: bool,
 }
 
@@ -115,7 +115,7 @@ impl Rester {
                 _ => Linger::new(scheduling.wake_up, linger_ns),
             },
             came: MonotonicClock.now(),
-            idle_calls: [None; NAMED],
+            callers: [None; NAMED],
             woken: false,
         }
     }
@@ -148,7 +148,7 @@ impl Rester {
     ) {
         if std::mem::take(&mut self.woken) {
             rests.for_nothing();
-            for place in self.idle_calls.iter().flatten() {
+            for place in self.callers.iter().flatten() {
                 rests.client_for_nothing(*place);
             }
         }
@@ -228,7 +228,7 @@ impl Rester {
         rests.rested(rested_ns);
         self.linger.rested(rested_ns, count > 0);
         rests.show_linger(self.linger.ns);
-        (self.idle_calls, self.woken) = (calls, count > 0);
+        (self.callers, self.woken) = (calls, count > 0);
         if count == 0 {
             rests.ended_by(EndedBy::Time);
         }

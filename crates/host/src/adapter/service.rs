@@ -18,7 +18,7 @@ use super::records::{
     Asker, AttachmentRecord, Budget, Chore, Connection, ConnectionId, Enclosed, Outgoing, Pending,
     PortRecord, VcRecord,
 };
-use super::sources::{Bell, Sources};
+use super::sources::{RestBell, Sources};
 use super::wake::silence;
 use super::wakers::Wakers;
 use crate::clock::MonotonicClock;
@@ -58,7 +58,7 @@ pub(super) struct ServiceChannels {
     /// Ends it for the service thread; none: it never rests.
     pub(super) rouser: Option<Rouser>,
     /// The firmware thread's end of that.
-    pub(super) _bell: Bell,
+    pub(super) _bell: RestBell,
 }
 
 /// The service thread of an adapter: talks to clients, makes and frees their memory, and knows

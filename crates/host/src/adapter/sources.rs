@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cellgate_shm::{RouseFiles, is_same_file, wake_descriptors};
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
+
+use crate::sys::timespec;
 
 /// Who ended a rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub(super) struct Sources {
 /// What is watched is a descriptor over the eventfd, not the eventfd: to take the eventfd itself
 /// off the list would wait for whoever is writing to it just then.
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct RestBell {
     watch: OwnedFd,
     source: Source,
     of: Arc<Sources>,
@@ -83,7 +85,7 @@ impl Sources {
     }
 
     /// A bell for a client, and what the client gets.
-    pub(super) fn client(self: &Arc<Self>) -> io::Result<(Bell, RouseFiles)> {
+    pub(super) fn client(self: &Arc<Self>) -> io::Result<(RestBell, RouseFiles)> {
         let mut places = self.places();
         let free = places.iter().position(|taken| !taken);
         let free = free.ok_or_else(|| io::Error::other("no place for another client's bell"))?;
@@ -93,7 +95,7 @@ impl Sources {
     }
 
     /// A bell for somebody else who may have to wake the adapter, and what that party gets.
-    pub(super) fn bell(self: &Arc<Self>, source: Source) -> io::Result<(Bell, RouseFiles)> {
+    pub(super) fn bell(self: &Arc<Self>, source: Source) -> io::Result<(RestBell, RouseFiles)> {
         let (bell, watch) = wake_descriptors().map_err(io::Error::other)?;
         let data = epoll::EventData::new_u64(source.token());
         // By edges: nobody takes anything off it.
@@ -101,7 +103,7 @@ impl Sources {
         epoll::add(&self.epoll, &watch, data, edges)?;
         let page = self.page.try_clone()?;
         let of = Arc::clone(self);
-        Ok((Bell { watch, source, of }, RouseFiles { page, bell }))
+        Ok((RestBell { watch, source, of }, RouseFiles { page, bell }))
     }
 
     /// Has what a socket receives end a rest, until it is closed.
@@ -136,13 +138,9 @@ impl Sources {
     /// Waits for any of them, for `ns` nanoseconds at most; `told` hears of each, of [`EVENTS`] at
     /// most. How many.
     pub(super) fn wait(&self, ns: u64, mut told: impl FnMut(Source)) -> usize {
-        let timeout = Timespec {
-            tv_sec: (ns / 1_000_000_000).cast_signed(),
-            tv_nsec: (ns % 1_000_000_000).cast_signed(),
-        };
         let mut events = [const { MaybeUninit::uninit() }; EVENTS];
         // A signal ends a rest, too.
-        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&timeout)) else {
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, Some(&timespec(ns))) else {
             return 0;
         };
         for event in &*events {
@@ -152,7 +150,7 @@ impl Sources {
     }
 }
 
-impl Bell {
+impl RestBell {
     /// The client's place.
     pub(super) fn place(&self) -> Option<usize> {
         match self.source {
@@ -162,7 +160,7 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for RestBell {
     fn drop(&mut self) {
         // It is there: whoever made the bell has added it.
         let _ = epoll::delete(&self.of.epoll, &self.watch);

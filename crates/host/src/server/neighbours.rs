@@ -3,7 +3,7 @@
 use cellgate_core::Time;
 use cellgate_core::server::{Bound, SharedCpu};
 
-use crate::sys::{Firmware, Walk, others_on};
+use crate::sys::{FirmwareThread, Walk, others_on};
 
 /// From one walk over /proc to the next.
 const WALK_NS: u64 = 5_000_000_000;
@@ -49,7 +49,7 @@ impl Neighbours {
         self.found(&found, home)
     }
 
-    fn found(&mut self, all: &[Firmware], home: Home) -> bool {
+    fn found(&mut self, all: &[FirmwareThread], home: Home) -> bool {
         let shared = home.and_then(|(pid, cpu)| {
             let mut pids = others_on(all, cpu, pid);
             let others = u32::try_from(pids.len()).unwrap_or(u32::MAX);

@@ -22,7 +22,10 @@ pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share};
 pub use interrupt::{interrupt, let_interrupt};
 pub use lack::{Lack, plain};
-pub use neighbours::{FIRMWARE, Firmware, Walk, cpus_of_machine, expected_cpu, has_cpu, others_on};
+pub use neighbours::{
+    FIRMWARE, FirmwareThread, Walk, cpus_of_machine, expected_cpu, has_cpu, others_on,
+};
+pub(crate) use neighbours::{beginning, spans_of_cpus};
 pub use scheduling::{
     ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,
     die_with_parent, lock_memory, name_thread, pin_thread, schedule,
@@ -35,4 +38,5 @@ pub use socket::{
 };
 pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};
+pub(crate) use wake_up::timespec;
 pub use wake_up::{WakeUp, fine_timers, measure_wake_up, wake_ups};

@@ -15,6 +15,7 @@
 
 use std::fs::{self, File, ReadDir};
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use super::{name_thread, pin_thread};
 pub const FIRMWARE: &str = "cg-firmware";
 /// Threads that one walk looks at, at most.
 const THREADS_MAX: usize = 65_536;
-/// Firmware threads that one walk finds, at most.
+/// FirmwareThread threads that one walk finds, at most.
 const FOUND_MAX: usize = 1_024;
 /// Octets that are read of a file.
 const FILE_MAX: u64 = 8 << 10;
@@ -39,7 +40,7 @@ const WAIT: Duration = Duration::from_millis(1);
 
 /// A firmware thread that is pinned to one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Firmware {
+pub struct FirmwareThread {
     /// Its process.
     pub pid: u32,
     /// Its CPU.
@@ -59,7 +60,7 @@ pub struct Walk {
     /// The process that is being looked at.
     threads: Option<(u32, ReadDir)>,
     left: usize,
-    found: Vec<Firmware>,
+    found: Vec<FirmwareThread>,
 }
 
 impl Walk {
@@ -108,12 +109,12 @@ impl Walk {
     }
 
     /// Those found so far.
-    pub fn found(&self) -> &[Firmware] {
+    pub fn found(&self) -> &[FirmwareThread] {
         &self.found
     }
 
     /// Looks at all that is left.
-    pub fn finish(mut self) -> Vec<Firmware> {
+    pub fn finish(mut self) -> Vec<FirmwareThread> {
         while self.go_on(THREADS_MAX) {}
         self.found
     }
@@ -131,7 +132,7 @@ fn threads_of(process: &Path) -> Option<(u32, ReadDir)> {
 }
 
 /// The thread with this directory, if it has the name, is pinned, and does not end.
-fn firmware(thread: &Path, pid: u32, name: &str) -> Option<Firmware> {
+fn firmware(thread: &Path, pid: u32, name: &str) -> Option<FirmwareThread> {
     let tid = thread.file_name()?.to_str()?.parse().ok()?;
     let comm = text(&thread.join("comm"))?;
     let rest = comm.trim_end_matches('\n').strip_prefix(name)?;
@@ -142,7 +143,7 @@ fn firmware(thread: &Path, pid: u32, name: &str) -> Option<Firmware> {
     };
     let began = began(&text(&thread.join("stat"))?)?;
     let cpu = only_cpu(&text(&thread.join("status"))?)?;
-    Some(Firmware {
+    Some(FirmwareThread {
         pid,
         cpu,
         age: (began, tid),
@@ -170,13 +171,17 @@ fn only_cpu(status: &str) -> Option<usize> {
     list.trim().parse().ok()
 }
 
-/// What a small file has.
 fn text(path: &Path) -> Option<String> {
-    let mut octets = Vec::new();
+    beginning(path, FILE_MAX)
+}
+
+/// The first octets of a file, as text.
+pub(crate) fn beginning(path: &Path, octets: u64) -> Option<String> {
+    let mut read = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(FILE_MAX).read_to_end(&mut octets).ok()?;
+    file.take(octets).read_to_end(&mut read).ok()?;
     // A name need not be text.
-    Some(String::from_utf8_lossy(&octets).into_owned())
+    Some(String::from_utf8_lossy(&read).into_owned())
 }
 
 /// The CPU that an adapter which chooses among `cpus` will find.
@@ -188,7 +193,7 @@ pub fn expected_cpu(cpus: &[usize]) -> Option<usize> {
 
 /// The processes of the other adapters on this CPU, as far as they can be seen, in order: `pid` is
 /// the caller's.
-pub fn others_on(all: &[Firmware], cpu: usize, pid: u32) -> Vec<u32> {
+pub fn others_on(all: &[FirmwareThread], cpu: usize, pid: u32) -> Vec<u32> {
     let others = all.iter().filter(|one| one.cpu == cpu && one.pid != pid);
     let mut pids: Vec<_> = others.map(|one| one.pid).collect();
     pids.sort_unstable();
@@ -198,7 +203,7 @@ pub fn others_on(all: &[Firmware], cpu: usize, pid: u32) -> Vec<u32> {
 /// Where a thread chooses.
 trait Place {
     /// All other threads that are pinned.
-    fn others(&mut self) -> Vec<Firmware>;
+    fn others(&mut self) -> Vec<FirmwareThread>;
     fn age(&self) -> (u64, u32);
     /// Pins this one; whether it could be.
     fn pin(&mut self, cpu: usize) -> bool;
@@ -251,7 +256,7 @@ impl<'a> Here<'a> {
 }
 
 impl Place for Here<'_> {
-    fn others(&mut self) -> Vec<Firmware> {
+    fn others(&mut self) -> Vec<FirmwareThread> {
         let mut all = Walk::at(Path::new("/proc"), &self.name).finish();
         all.retain(|one| one.age.1 != self.age.1);
         all
@@ -322,13 +327,17 @@ pub fn cpus_of_machine() -> Option<String> {
     (!list.is_empty() && list.chars().all(is_list)).then(|| list.to_owned())
 }
 
+/// The CPUs of a list as "0-3,5"; what is odd in it is left out.
+pub(crate) fn spans_of_cpus(list: &str) -> impl Iterator<Item = RangeInclusive<usize>> {
+    list.split(',').filter_map(|span| {
+        let (first, last) = span.split_once('-').unwrap_or((span, span));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    })
+}
+
 /// Whether a list as "0-3,5" has this CPU.
 pub fn has_cpu(list: &str, cpu: usize) -> bool {
-    list.split(',').any(|span| {
-        let (first, last) = span.split_once('-').unwrap_or((span, span));
-        let bounds = (first.trim().parse(), last.trim().parse());
-        matches!(bounds, (Ok(first), Ok(last)) if (first..=last).contains(&cpu))
-    })
+    spans_of_cpus(list).any(|span| span.contains(&cpu))
 }
 
 #[cfg(test)]

@@ -186,18 +186,21 @@ fn sleep_until(watch: &impl AsFd, until_ns: u64) -> io::Result<u64> {
     }
 }
 
+pub(crate) fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (ns % 1_000_000_000).cast_signed(),
+    }
+}
+
 /// Waits until something happens at an epoll descriptor, for `longest_ns` at most: whether
 /// something has.
 ///
 /// # Errors
 /// A signal came, the descriptor is no epoll's, or the kernel is older than 5.11.
 fn epoll_wait_ns(watch: &impl AsFd, longest_ns: u64) -> io::Result<bool> {
-    let timeout = Timespec {
-        tv_sec: (longest_ns / 1_000_000_000).cast_signed(),
-        tv_nsec: (longest_ns % 1_000_000_000).cast_signed(),
-    };
     let mut events = [const { MaybeUninit::uninit() }; 1];
-    let (happened, _) = epoll::wait(watch, &mut events, Some(&timeout))?;
+    let (happened, _) = epoll::wait(watch, &mut events, Some(&timespec(longest_ns)))?;
     Ok(!happened.is_empty())
 }
 

@@ -1,4 +1,4 @@
-//! What an adapter takes that has nothing to do, and what it takes to have it back.
+//! The price of an adapter without work, and of its first PDU after a pause.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use crate::output::Exit;
 const CONNECTIONS: u16 = 16;
 /// Daemons beside each other.
 const DAEMONS: usize = 8;
-/// What a PDU holds.
+/// The octets of a PDU.
 const SDU: [u8; 64] = [7; 64];
 /// Pauses in a row before the others have their turn.
 const TURN: usize = 10;
@@ -114,7 +114,7 @@ fn used(processes: &[Pid], watched: Duration) -> anyhow::Result<(f64, f64)> {
         }
         Ok(sum)
     };
-    // What a start still has to do is none of it.
+    // The work of a start is no part of it.
     std::thread::sleep(Duration::from_secs(2));
     let (before, from) = (all()?, Instant::now());
     std::thread::sleep(watched);

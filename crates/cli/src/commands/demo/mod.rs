@@ -82,7 +82,7 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port"])]
     transmit: Option<u32>,
-    /// What the adapter does while there is nothing to do: spin, adaptive or sleep
+    /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
     idle: Idle,
     /// What the senders' cells travel over

@@ -77,8 +77,7 @@ pub(crate) struct Args {
     /// daemon of its own]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// What the adapter of that daemon of its own does while there is nothing to do: spin, adaptive
-    /// or sleep
+    /// The idle mode of that daemon's adapter: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin, conflicts_with = "socket")]
     idle: Idle,
     /// Print one JSON object

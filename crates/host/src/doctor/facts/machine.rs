@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use crate::sys::{Walk, allowed_cpus};
+use crate::sys::{Walk, allowed_cpus, beginning, spans_of_cpus};
 
 /// Octets that are read of a file.
 const FILE_MAX: u64 = 1 << 20;
@@ -18,10 +17,7 @@ const CAP_SYS_NICE: u32 = 23;
 
 /// A file, without what ends its last line.
 pub(crate) fn text(root: &Path, path: &str) -> Option<String> {
-    let mut octets = Vec::new();
-    let file = fs::File::open(root.join(path)).ok()?;
-    file.take(FILE_MAX).read_to_end(&mut octets).ok()?;
-    Some(String::from_utf8_lossy(&octets).trim_end().to_owned())
+    Some(beginning(&root.join(path), FILE_MAX)?.trim_end().to_owned())
 }
 
 /// What a process may.
@@ -129,15 +125,9 @@ impl Threads {
 
 /// A list of CPUs as "0-1,8"; what is odd in it is left out.
 pub(crate) fn list(text: &str) -> Vec<usize> {
-    let mut all = Vec::new();
-    for span in text.split(',') {
-        let (first, last) = span.split_once('-').unwrap_or((span, span));
-        let bounds = (first.trim().parse(), last.trim().parse::<usize>());
-        if let (Ok(first), Ok(last)) = bounds {
-            all.extend((first..=last).take(1_024));
-        }
-    }
-    all
+    spans_of_cpus(text)
+        .flat_map(|span| span.take(1_024))
+        .collect()
 }
 
 /// An adapter of this machine.

@@ -45,7 +45,7 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
     let granted = most.min(RECEIVE_BUFFER as u64).saturating_mul(2);
     let first = number("proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or(1_024);
     let sockets = ["proc/net/udp", "proc/net/udp6"].map(|path| text(root, path));
-    let sockets = sockets.map(Option::unwrap_or_default).concat_lines();
+    let sockets = sockets.map(Option::unwrap_or_default).join("\n");
     let state = |name: &str| {
         let of = |said: &super::super::ask::Said| {
             let infos = said.interfaces.iter();
@@ -84,16 +84,6 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
         })
     };
     config.interfaces.iter().filter_map(of).collect()
-}
-
-trait Lines {
-    fn concat_lines(self) -> String;
-}
-
-impl Lines for [String; 2] {
-    fn concat_lines(self) -> String {
-        self.join("\n")
-    }
 }
 
 /// Whether a socket can have this address: nothing but that keeps one from any free port.

@@ -1,5 +1,7 @@
 //! The adapter's CPU, and who else is there.
 
+use cellgate_core::server::Idle;
+
 use crate::doctor::{Facts, Finding, Level};
 use crate::sys::{Lack, has_cpu};
 
@@ -188,8 +190,6 @@ fn steal(facts: &Facts) -> Option<Finding> {
 
 fn wake_up(facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "wake_up";
-    /// What the adapter's wake-up may take: what is later is a gap.
-    const MAX: u64 = 250_000;
     const CURE: &str = "end what is busy there (top), or name another cpu in [adapter]";
     Some(match &facts.look.wake_up {
         Ok(wake_up) => {
@@ -200,7 +200,10 @@ fn wake_up(facts: &Facts) -> Option<Finding> {
                 time(wake_up.p999_ns),
                 time(wake_up.max_ns)
             );
-            let level = match (wake_up.p99_ns > MAX, wake_up.p999_ns > MAX) {
+            let level = match (
+                wake_up.p99_ns > Idle::LATE_NS_MAX,
+                wake_up.p999_ns > Idle::LATE_NS_MAX,
+            ) {
                 (true, _) => Level::Warn,
                 (_, true) => Level::Note,
                 _ => return Some(Finding::ok(SUBJECT, text)),

@@ -34,7 +34,7 @@ impl Proc {
         }
     }
 
-    fn found(&self) -> Vec<Firmware> {
+    fn found(&self) -> Vec<FirmwareThread> {
         let mut found = Walk::at(&self.0, FIRMWARE).finish();
         found.sort_by_key(|one| one.age);
         found
@@ -71,7 +71,7 @@ fn firmware_threads_are_found_with_their_cpus_and_ages() {
         "300",
     );
     proc.thread((40, 41), b"cg-firmware\n", &forged, &status("1"));
-    let thread = |pid, cpu, age, chooses| Firmware {
+    let thread = |pid, cpu, age, chooses| FirmwareThread {
         pid,
         cpu,
         age,
@@ -171,12 +171,12 @@ impl Simulated {
 }
 
 impl Place for Simulated {
-    fn others(&mut self) -> Vec<Firmware> {
+    fn others(&mut self) -> Vec<FirmwareThread> {
         self.pause();
         let table = self.table.lock().unwrap();
         let others = table.iter().filter(|(number, _)| **number != self.number);
         let pinned = others.filter_map(|(number, (cpu, age, decided))| {
-            Some(Firmware {
+            Some(FirmwareThread {
                 pid: *number,
                 cpu: (*cpu)?,
                 age: (*age, *number),

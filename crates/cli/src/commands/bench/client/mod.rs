@@ -64,7 +64,7 @@ link.memory.peer = \"loop\"
 line_rate.cell_s = 4000000000
 ";
 
-/// What the daemon is configured with.
+/// The daemon's configuration.
 fn config(idle: Idle) -> String {
     let gap_max_ns = match idle.rests() {
         true => Idle::LATE_NS_MAX,
@@ -83,7 +83,7 @@ const NEAR_NS: f64 = 250.0;
 pub(super) struct Args {
     #[command(flatten)]
     common: super::Args,
-    /// What the adapter does while there is nothing to do: spin, adaptive or sleep
+    /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
     idle: Idle,
     /// Be the other process, of this one

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo};
+use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, RestInfo};
 
 use super::Stats;
 
@@ -155,27 +155,76 @@ fn adapter(page: &mut Page, adapter: &AdapterInfo) {
     page.family(neighbours, "gauge", "", help);
     let others = adapter.shared.as_ref().map_or(0, |shared| shared.others);
     page.sample(neighbours, &[], others.into());
-    for (name, kind, help, ns) in [
+    nanoseconds(
+        page,
+        [
+            (
+                "gap_time",
+                Kind::Counter,
+                "How long the adapter stood still.",
+                adapter.gaps_total_ns,
+            ),
+            (
+                "gap_longest",
+                Kind::Gauge,
+                "Longest time that the adapter stood still.",
+                adapter.gap_longest_ns,
+            ),
+            (
+                "gap_admitted",
+                Kind::Gauge,
+                "Longest time allowed for.",
+                adapter.gap_admitted_ns,
+            ),
+        ],
+    );
+    if let Some(info) = &adapter.rests {
+        rests(page, info);
+    }
+}
+
+fn rests(page: &mut Page, rests: &RestInfo) {
+    for (name, help, count) in [
+        ("rests", "Times the adapter rested.", rests.rests),
         (
-            "gap_time_nanoseconds",
-            Kind::Counter,
-            "How long the adapter stood still.",
-            adapter.gaps_total_ns,
-        ),
-        (
-            "gap_longest_nanoseconds",
-            Kind::Gauge,
-            "Longest time that the adapter stood still.",
-            adapter.gap_longest_ns,
-        ),
-        (
-            "gap_admitted_nanoseconds",
-            Kind::Gauge,
-            "Longest time allowed for.",
-            adapter.gap_admitted_ns,
+            "rests_ended_for_nothing",
+            "Rests that somebody ended for nothing.",
+            rests.for_nothing,
         ),
     ] {
         let name = format!("cellgate_adapter_{name}");
+        page.family(&name, "counter", "", help);
+        page.sample(&format!("{name}_total"), &[], count);
+    }
+    nanoseconds(
+        page,
+        [
+            (
+                "rest_time",
+                Kind::Counter,
+                "How long the adapter rested.",
+                rests.rests_total_ns,
+            ),
+            (
+                "late_longest",
+                Kind::Gauge,
+                "The most that the adapter was late for what was due.",
+                rests.late_longest_ns,
+            ),
+            (
+                "late_allowed",
+                Kind::Gauge,
+                "The most that it may be late.",
+                rests.late_allowed_ns,
+            ),
+        ],
+    );
+}
+
+/// Times of the adapter: name, kind, help, value.
+fn nanoseconds(page: &mut Page, times: [(&str, Kind, &str, u64); 3]) {
+    for (name, kind, help, ns) in times {
+        let name = format!("cellgate_adapter_{name}_nanoseconds");
         let (kind, suffix) = kind.words();
         page.family(&name, kind, "nanoseconds", help);
         page.sample(&format!("{name}{suffix}"), &[], ns);
@@ -510,6 +559,7 @@ mod tests {
             adapter: AdapterInfo {
                 seen_ns: Some(1),
                 gaps: 4,
+                rests: Some(RestInfo::default()),
                 ..AdapterInfo::default()
             },
         }
@@ -521,7 +571,7 @@ mod tests {
         let of_connection = CONNECTION.len() + 2 * Discard::ALL.len();
         assert_eq!(
             check(&text),
-            Ok(1 + 5 + 3 + 3 + 3 + 2 * of_connection),
+            Ok(1 + 10 + 3 + 3 + 3 + 2 * of_connection),
             "{text}"
         );
         let line = "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",\
