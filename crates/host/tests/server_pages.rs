@@ -102,7 +102,9 @@ fn who_takes_pages_away_stops_the_adapter_for_a_moment_and_nobody_else() {
             vc.send(b"after");
             assert_eq!(vc.receive(), b"after");
         }
-        assert_eq!(firmware_faults(adapter), faults);
+        // Each round would have made one. The kernel may take a page of the program itself.
+        let made = firmware_faults(adapter) - faults;
+        assert!(made < 10, "{made} faults in 100 rounds");
         let refused = daemon.connect().open(open("0.102", CBR)).err();
         let is_barred = matches!(refused, Some(Refused::PagesTaken { seconds: 1..=10 }));
         assert!(is_barred, "{refused:?}");
