@@ -132,6 +132,9 @@ mod tests {
             .collect();
         assert!(missed > WAITING_MAX as u64, "{missed}");
         assert_eq!(told.len() as u64 + missed, last);
-        assert!(told.is_sorted() && told.last() == Some(&(last - 1)), "{told:?}");
+        assert!(
+            told.is_sorted() && told.last() == Some(&(last - 1)),
+            "{told:?}"
+        );
     }
 }

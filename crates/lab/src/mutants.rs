@@ -30,7 +30,7 @@ impl Firmware for LabAdapter {
 }
 
 /// Bugs of an adapter that rests: steps of a plan do not show them.
-pub(crate) const OF_RESTS: &[Planted] = &[
+pub const OF_RESTS: &[Planted] = &[
     Planted::RestLooksAtSixteen,
     Planted::RestForgetsAPort,
     Planted::RestForgetsReplies,
