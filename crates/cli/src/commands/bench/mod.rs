@@ -1,6 +1,7 @@
 //! `cellgate bench`: what the adapter costs, beside what it could cost.
 
 mod client;
+mod cpus;
 mod daemon;
 mod discard;
 mod instructions;
