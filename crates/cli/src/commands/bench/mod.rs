@@ -11,6 +11,7 @@ mod notify;
 mod peers;
 mod police;
 mod process;
+mod queue;
 mod receive;
 mod report;
 mod rest;
@@ -51,6 +52,7 @@ enum Bench {
     Udp(Args),
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
+    Queue(queue::Args),
     Rest(rest::Args),
     Lab(lab::Args),
     Instructions(instructions::Args),
@@ -76,6 +78,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
+        Bench::Queue(args) => queue::run(args),
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),
