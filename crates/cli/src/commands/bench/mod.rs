@@ -8,6 +8,7 @@ mod instructions;
 mod lab;
 mod measure;
 mod notify;
+mod pace;
 mod peers;
 mod police;
 mod process;
@@ -53,6 +54,8 @@ enum Bench {
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
     Queue(queue::Args),
+    /// How late what is paced leaves, beside a thread that sleeps
+    Pace(Args),
     Rest(rest::Args),
     Lab(lab::Args),
     Instructions(instructions::Args),
@@ -79,6 +82,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
         Bench::Queue(args) => queue::run(args),
+        Bench::Pace(args) => pace::run(args),
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),
