@@ -13,10 +13,11 @@ use super::ask::{self, Daemon, Left};
 use super::look::{self, Look, Looker};
 use crate::server::{Config, bounds_of_machine, connections_within, state_dir_default};
 use crate::sys::{expected_cpu, has_cpu};
+pub use machine::steal;
 pub(crate) use machine::{Adapters, Rights, Threads};
 #[cfg(test)]
 pub(crate) use machine::{OtherAdapter, list};
-pub(super) use machine::{steal, text, wanted_ns};
+pub(super) use machine::{text, wanted_ns};
 #[cfg(test)]
 pub(crate) use network::taken_by;
 pub(crate) use network::{Offloads, Pseudowire, Tun};

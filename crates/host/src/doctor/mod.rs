@@ -25,6 +25,7 @@ use crate::server::Config;
 use crate::sys::WakeUp;
 
 use facts::Facts;
+pub use facts::steal;
 pub use look::{Looker, look_as_adapter};
 
 /// How bad something is.

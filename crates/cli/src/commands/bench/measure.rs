@@ -52,6 +52,13 @@ impl Spread {
     }
 }
 
+/// The percentile `part` (0 to 1) of samples in order: of n, the one at rank ceil(`part` n). 0 of
+/// none.
+pub(super) fn at_rank(sorted: &[f64], part: f64) -> f64 {
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
 /// The time stamp counter, or nanoseconds where there is none.
 #[inline(always)]
 pub(super) fn ticks() -> u64 {
@@ -183,6 +190,15 @@ mod tests {
         assert_eq!(spread.text(0), "1/2/3/4/5");
         assert_eq!(spread.times(2.0).max, 10.0);
         assert_eq!(Spread::of(vec![7.0]).text(0), "7/7/7/7/7");
+    }
+
+    #[test]
+    fn a_percentile_is_the_sample_at_its_rank() {
+        let sorted: Vec<f64> = (1..=2_000).map(f64::from).collect();
+        let ranks = [0.5, 0.99, 0.999, 1.0].map(|part| at_rank(&sorted, part));
+        assert_eq!(ranks, [1_000.0, 1_980.0, 1_998.0, 2_000.0]);
+        assert_eq!(at_rank(&[7.0, 8.0, 9.0], 0.5), 8.0);
+        assert_eq!(at_rank(&[], 0.99), 0.0);
     }
 
     #[test]

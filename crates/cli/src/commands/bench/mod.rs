@@ -1,15 +1,18 @@
 //! `cellgate bench`: what the adapter costs, beside what it could cost.
 
 mod client;
+mod cpus;
 mod daemon;
 mod discard;
 mod instructions;
 mod lab;
 mod measure;
 mod notify;
+mod pace;
 mod peers;
 mod police;
 mod process;
+mod queue;
 mod receive;
 mod report;
 mod rest;
@@ -50,6 +53,9 @@ enum Bench {
     Udp(Args),
     /// A connection's round trips, flows, copies and overhead, beside sockets
     Client(client::Args),
+    Queue(queue::Args),
+    /// How late what is paced leaves, beside a thread that sleeps
+    Pace(Args),
     Rest(rest::Args),
     Lab(lab::Args),
     Instructions(instructions::Args),
@@ -75,6 +81,8 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Notify(args) => notify::run(args),
         Bench::Udp(args) => udp::run(args),
         Bench::Client(args) => client::run(args),
+        Bench::Queue(args) => queue::run(args),
+        Bench::Pace(args) => pace::run(args),
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),

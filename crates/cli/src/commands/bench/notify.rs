@@ -71,6 +71,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.finish(args.json)
 }
 
+/// An adapter with one VC, on an OC-3.
+pub(super) fn one_vc() -> Config {
+    Config {
+        form: HeaderForm::Nni,
+        vcs: 1,
+        leaves: 1,
+        attachments: 1,
+        ports: vec![PortConfig {
+            format: CellFormat::NoHec,
+            budget: 1024,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        }],
+        gap_max_ns: 30_000_000,
+        clump_cells: 1,
+        overload_cells: 0,
+    }
+}
+
 /// What a client saw while a sender sent at one rate.
 struct Window {
     seconds: f64,
@@ -87,22 +106,7 @@ impl Window {
         notification: Notification,
         window: Duration,
     ) -> anyhow::Result<Self> {
-        let config = Config {
-            form: HeaderForm::Nni,
-            vcs: 1,
-            leaves: 1,
-            attachments: 1,
-            ports: vec![PortConfig {
-                format: CellFormat::NoHec,
-                budget: 1024,
-                discard_unread: false,
-                line_rate: CellRate::OC3,
-            }],
-            gap_max_ns: 30_000_000,
-            clump_cells: 1,
-            overload_cells: 0,
-        };
-        let (adapter, mut control) = AdapterThread::spawn(AdapterOptions::new(config))?;
+        let (adapter, mut control) = AdapterThread::spawn(AdapterOptions::new(one_vc()))?;
         let taken = control.hello().scheduling.pinned;
         //  A thread of its own leaves the adapter's CPU: the next adapter may take any again.
         let found = std::thread::scope(|scope| {

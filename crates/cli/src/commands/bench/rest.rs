@@ -5,15 +5,17 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cellgate::{Connection, Notification};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
-use cellgate_host::sys::{Scheduling, allowed_cpus, cpu_ns_of, pin_thread};
+use cellgate_host::sys::{Scheduling, cpu_ns_of, pin_thread};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
+use super::cpus::Cpus;
 use super::daemon::Daemon;
+use super::measure::at_rank;
 use super::report::Report;
 use crate::output::Exit;
 
@@ -253,16 +255,8 @@ impl Bare {
     }
 }
 
-/// The value at a rank of sorted samples.
-fn at(sorted: &[f64], part: f64) -> f64 {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-}
-
 fn first_pdus(count: usize, quick: bool, report: &mut Report) -> anyhow::Result<()> {
-    let cpus = allowed_cpus();
-    let (first, last) = (cpus.first().copied(), cpus.last().copied());
-    let (first, last) = first.zip(last).context("the allowed CPUs are unknown")?;
+    let Cpus { first, last } = Cpus::allowed()?;
     pin_thread(first)?;
     let mut all = Vec::new();
     for idle in [Idle::Spin, Idle::Adaptive] {
@@ -301,13 +295,13 @@ fn first_pdus(count: usize, quick: bool, report: &mut Report) -> anyhow::Result<
             for (one, took) in all.iter().zip(&mut took) {
                 took.sort_by(f64::total_cmp);
                 for (rank, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)] {
-                    let us = at(took, part) / 1e3;
+                    let us = at_rank(took, part) / 1e3;
                     report.value(format!("{name}, {}: {rank}", one.idle), "us", us);
                     shown.push(us);
                 }
             }
             wakes.sort_by(f64::total_cmp);
-            let bare_us = at(&wakes, 0.5) / 1e3;
+            let bare_us = at_rank(&wakes, 0.5) / 1e3;
             report.value(
                 format!("{name}, a thread at an eventfd: p50"),
                 "us",

@@ -270,7 +270,7 @@ pub(crate) fn memory_available(root: &Path) -> Option<u64> {
 }
 
 /// Of a CPU, ticks in all and those that other virtual machines had; of all CPUs without one.
-pub(crate) fn steal(stat: &str, cpu: Option<usize>) -> Option<(u64, u64)> {
+pub fn steal(stat: &str, cpu: Option<usize>) -> Option<(u64, u64)> {
     let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
     let line = stat
         .lines()

@@ -18,15 +18,14 @@ mod kind;
 mod overhead;
 mod partner;
 mod sdu;
-mod spin;
 mod turns;
 
 use std::rc::Rc;
 
-use anyhow::Context;
 use cellgate_core::server::Idle;
-use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, pin_thread, schedule};
+use cellgate_host::sys::{Scheduling, pin_thread};
 
+use super::cpus::{Cpus, be_prompt, round_trip};
 use super::daemon::Daemon;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
@@ -35,7 +34,7 @@ use crate::output::Exit;
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};
 use partner::{Job, Partner};
-use turns::{Amount, Contestant, Cpus};
+use turns::{Amount, Contestant};
 
 /// `a` and `b` are each other's peer; `loop` receives what it sends.
 ///
@@ -109,17 +108,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.finish(json)
 }
 
-/// Takes the adapter's nice value where that can be had, so that whoever else uses this machine
-/// disturbs all who are measured as little.
-fn be_prompt() -> Scheduling {
-    schedule(&SchedulingRequest {
-        pin: false,
-        own_session: false,
-        lock_memory: false,
-        ..SchedulingRequest::default()
-    })
-}
-
 struct Run {
     daemon: Daemon,
     partner: Partner,
@@ -137,11 +125,7 @@ struct Run {
 
 impl Run {
     fn start(quick: bool, idle: Idle) -> anyhow::Result<Self> {
-        let cpus = allowed_cpus();
-        let cpus = Cpus {
-            first: *cpus.first().context("the allowed CPUs are unknown")?,
-            last: *cpus.last().context("the allowed CPUs are unknown")?,
-        };
+        let cpus = Cpus::allowed()?;
         let daemon = Daemon::start(&config(idle))?;
         let (mine, others) = Descriptors::pair()?;
         let partner = Partner::start(&others)?;
@@ -198,7 +182,7 @@ impl Run {
                 )?;
             }
             self.spins
-                .push(spin::round_trip(self.cpus) * report.ns_per_tick());
+                .push(round_trip(self.cpus) * report.ns_per_tick());
             if repeat == 0 {
                 contestants.iter_mut().for_each(Contestant::start_over);
             }

@@ -15,6 +15,7 @@ use super::endpoint::{Arrival, Endpoint};
 use super::ends::{Descriptors, Ends, Size};
 use super::kind::Kind;
 use super::sdu::Mark;
+use crate::commands::bench::cpus::be_prompt;
 
 /// The option that makes this program the other process.
 pub(super) const AS_PARTNER: &str = "--as-partner";
@@ -133,7 +134,7 @@ impl Drop for Partner {
 pub(super) fn work(parent: u32) -> anyhow::Result<()> {
     die_with_parent(parent)?;
     // The bench tells what cannot be had.
-    let _ = super::be_prompt();
+    let _ = be_prompt();
     let mut line = Line::new(socket::take_stdin()?);
     let (_, fds): ((), _) = line.hear()?.context("nobody there")?;
     let descriptors = Rc::new(Descriptors::of(fds)?);

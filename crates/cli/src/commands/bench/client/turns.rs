@@ -8,16 +8,8 @@ use super::ends::{UDP_MAX, window};
 use super::kind::{Kind, Waits};
 use super::partner::{Job, Partner, Turn};
 use super::sdu::Mark;
+use crate::commands::bench::cpus::Cpus;
 use crate::commands::bench::measure::{Spread, Times, ticks};
-
-/// The CPUs of a run.
-#[derive(Clone, Copy)]
-pub(super) struct Cpus {
-    /// This process's.
-    pub(super) first: usize,
-    /// The adapter's, or that of a peer's other process.
-    pub(super) last: usize,
-}
 
 /// How much is done in a turn.
 #[derive(Clone, Copy)]
