@@ -105,7 +105,10 @@ fn resting_and_not_resting_deliver_the_same() {
             // What meets others at a switch, or is given up for coming late, is chance.
             let spec = scenario.connections.iter().find(|spec| spec.name == *name);
             let gives_up = |one: &Outcome| {
-                let reader = one.hosts.iter().find(|host| Some(&host.name) == spec.map(|s| &s.to));
+                let reader = one
+                    .hosts
+                    .iter()
+                    .find(|host| Some(&host.name) == spec.map(|s| &s.to));
                 reader.is_some_and(|host| host.discarded_cells.contains_key("reassembly_timeout"))
             };
             let met = here.discarded_cells.max(there.discarded_cells) > 0;
