@@ -28,7 +28,7 @@ use super::{name_thread, pin_thread};
 pub const FIRMWARE: &str = "cg-firmware";
 /// Threads that one walk looks at, at most.
 const THREADS_MAX: usize = 65_536;
-/// FirmwareThread threads that one walk finds, at most.
+/// Firmware threads that one walk finds, at most.
 const FOUND_MAX: usize = 1_024;
 /// Octets that are read of a file.
 const FILE_MAX: u64 = 8 << 10;

@@ -10,12 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{
-    Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive,
-};
+use cellgate_core::adapter::{Aal, Excess, Notification, OpenRequest, PortIndex, Receive};
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::ring::AttachmentSizes;
-use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, HeaderForm};
+use cellgate_core::wire::CELL_LEN_NO_HEC;
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{Attached, ClientCounters, Control, OpenVc, memory_for};
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
@@ -25,6 +23,7 @@ use cellgate_host::sys::avoid_cpu;
 use super::Args;
 use super::measure::calibration;
 use super::report::Report;
+use super::rig::one_vc;
 use super::train::{Order, Train, addresses};
 use crate::output::Exit;
 
@@ -69,25 +68,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
          gives every PDU back; the sender is another thread on the same CPU",
     );
     report.finish(args.json)
-}
-
-/// An adapter with one VC, on an OC-3.
-pub(super) fn one_vc() -> Config {
-    Config {
-        form: HeaderForm::Nni,
-        vcs: 1,
-        leaves: 1,
-        attachments: 1,
-        ports: vec![PortConfig {
-            format: CellFormat::NoHec,
-            budget: 1024,
-            discard_unread: false,
-            line_rate: CellRate::OC3,
-        }],
-        gap_max_ns: 30_000_000,
-        clump_cells: 1,
-        overload_cells: 0,
-    }
 }
 
 /// What a client saw while a sender sent at one rate.

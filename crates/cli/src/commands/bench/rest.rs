@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use cellgate::{Connection, Notification};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
@@ -111,7 +111,9 @@ fn used(processes: &[Pid], watched: Duration) -> anyhow::Result<(f64, f64)> {
     let all = || -> anyhow::Result<(u64, u64)> {
         let mut sum = (0, 0);
         for pid in processes {
-            sum.0 += cpu_ns_of(*pid)?;
+            let taken = cpu_ns_of(*pid);
+            sum.0 +=
+                taken.with_context(|| format!("process {} of a daemon", pid.as_raw_nonzero()))?;
             sum.1 += switches(*pid)?;
         }
         Ok(sum)

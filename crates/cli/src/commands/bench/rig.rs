@@ -219,6 +219,25 @@ impl Rig {
     }
 }
 
+/// The configuration of an adapter with one VC, on an OC-3.
+pub(super) fn one_vc() -> Config {
+    Config {
+        form: HeaderForm::Nni,
+        vcs: 1,
+        leaves: 1,
+        attachments: 1,
+        ports: vec![PortConfig {
+            format: CellFormat::NoHec,
+            budget: 1024,
+            discard_unread: false,
+            line_rate: CellRate::OC3,
+        }],
+        gap_max_ns: 30_000_000,
+        clump_cells: 1,
+        overload_cells: 0,
+    }
+}
+
 impl<L: Run> Rig<L> {
     fn of(vcs: usize, line_rate: CellRate, train: Rc<Train>) -> anyhow::Result<Self> {
         let config = Config {

@@ -9,7 +9,7 @@ use super::kind::{Kind, Waits};
 use super::partner::{Job, Partner, Turn};
 use super::sdu::Mark;
 use crate::commands::bench::cpus::Cpus;
-use crate::commands::bench::measure::{Spread, Times, ticks};
+use crate::commands::bench::measure::{Spread, Times, at_rank, ticks};
 
 /// How much is done in a turn.
 #[derive(Clone, Copy)]
@@ -74,11 +74,7 @@ impl Contestant {
     /// Median, 99th percentile and longest round trip, in ticks.
     pub(super) fn percentiles(&mut self) -> [f64; 3] {
         self.trips.sort_by(f64::total_cmp);
-        let at = |part: f64| {
-            let rank = part * self.trips.len().saturating_sub(1) as f64;
-            self.trips.get(rank.round() as usize).copied()
-        };
-        [0.5, 0.99, 1.0].map(|part| at(part).unwrap_or(0.0))
+        [0.5, 0.99, 1.0].map(|part| at_rank(&self.trips, part))
     }
 
     /// Round trips and a flow.

@@ -33,7 +33,7 @@ pub(super) struct Stamp {
 pub(super) struct Lateness {
     /// Microseconds, in order.
     sorted_us: Vec<f64>,
-    /// What the rate from the first to the last differs from the one that it ought to be, in parts
+    /// Difference of the rate from the first to the last from the one that was asked for, in parts
     /// of 10^6.
     pub(super) rate_error_ppm: f64,
 }

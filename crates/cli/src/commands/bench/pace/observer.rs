@@ -8,13 +8,13 @@ use cellgate_host::link::CellReceiver;
 
 use super::lateness::Stamp;
 
-/// A look that ends later than this after the one before, and the next one, may find what came long
-/// ago.
+/// A look that ends later than this after the one before, and the next one, may find cells that
+/// came long ago.
 const STALL_NS: u64 = 100_000;
 /// Nothing takes as long to come: where the line was full, it was lost.
 const LOST_NS: u64 = 1_000_000_000;
 
-/// What is stamped.
+/// The cells that the observer stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Each {
     /// Every cell.
@@ -31,16 +31,16 @@ impl Each {
     }
 }
 
-/// What came.
+/// The row as the observer saw it.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// Without those that were found about a stall.
     pub(super) stamps: Vec<Stamp>,
     /// Times that the observer itself stood still.
     pub(super) stalls: u64,
-    /// What was found about one.
+    /// Those that it found about one.
     pub(super) left_out: u64,
-    /// What did not come.
+    /// Those that did not come.
     pub(super) lost: u64,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn observe(line: &mut CellReceiver, each: Each, count: u64) -> Seen {
     };
     let mut cells = vec![[0; CELL_LEN_NO_HEC]; 1_024];
     let (mut came, mut last) = (0, MonotonicClock.now());
-    // What the first look finds has waited for it.
+    // Cells that the first look finds have waited for it.
     let (mut came_last, mut stalled) = (last, true);
     while came < count {
         let waits = line.poll();

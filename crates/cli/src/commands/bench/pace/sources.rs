@@ -22,8 +22,7 @@ use rustix::time::Timespec;
 use super::lateness::{Lateness, Spacing};
 use super::observer::{Each, Seen, observe};
 use crate::commands::bench::cpus::{Cpus, be_prompt};
-use crate::commands::bench::notify::one_vc;
-use crate::commands::bench::rig::transmit_request;
+use crate::commands::bench::rig::{one_vc, transmit_request};
 use crate::commands::bench::train::{Order, Train, addresses};
 use crate::commands::demo::channel::program;
 
@@ -260,7 +259,7 @@ fn pace(
         let due_ns = begin.plus_ns(spacing.after_ns(at.into())).ns();
         let due = Timespec::try_from(Duration::from_nanos(due_ns))?;
         while clock_nanosleep_absolute(ClockId::Monotonic, &due).is_err() {}
-        // What finds the line full is lost, as the observer sees.
+        // Cells that find the line full are lost, as the observer sees.
         let _fitted = sender.send(pdu.octets());
     }
     let ran_ns = MonotonicClock.now().since_ns(from) as f64;
