@@ -24,6 +24,7 @@ credit at jitter=high, octets         409600         -
 policing limit, ns                         -   1368000
 receive buffer, PDUs                       -        23
 receive buffer, octets                     -    189888
+delay to the reader, ns                    -  30250000
 ";
 
 #[test]
@@ -133,6 +134,7 @@ T of the PDU, ns                           -  1000000
 policing limit, ns                         -  3000000
 receive buffer, PDUs                       -        6
 receive buffer, octets                     -      384
+delay to the reader, ns                    -  1750000
 ",
     );
 }
@@ -168,6 +170,7 @@ fn json_names_its_units() {
             "policing_limit_ns": 333334,
             "buffer_pdus": 31,
             "buffer_octets": 1984,
+            "delay_ns": 30250000,
         },
         "refused": null,
     });

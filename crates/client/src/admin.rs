@@ -133,15 +133,38 @@ impl Admin {
         }
     }
 
-    /// How the adapter has run, as the server saw it last.
+    /// How the adapters have run, as the server saw them last: at least one, in the order of its
+    /// configuration.
     ///
     /// # Errors
     /// The server is gone.
-    pub fn adapter(&mut self) -> Result<AdapterInfo, Error> {
-        match self.ask(Request::Adapter)? {
-            Confirm::Adapter(adapter) => Ok(adapter),
+    pub fn adapters(&mut self) -> Result<Vec<AdapterInfo>, Error> {
+        match self.ask(Request::Adapters)? {
+            Confirm::Adapters(adapters) if !adapters.is_empty() => Ok(adapters),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// How the adapter of an interface has run; without a name the first.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn adapter_of(&mut self, interface: Option<&str>) -> Result<AdapterInfo, Error> {
+        let mut adapters = self.adapters()?;
+        let name = match (adapters.len(), interface) {
+            (0..=1, _) | (_, None) => None,
+            (_, Some(interface)) => {
+                let all = self.interfaces()?.into_iter();
+                let found = all
+                    .map(|info| info.spec)
+                    .find(|spec| spec.name == interface);
+                found.and_then(|spec| spec.adapter)
+            }
+        };
+        let place = adapters
+            .iter()
+            .position(|one| name.is_some() && one.name == name);
+        Ok(adapters.swap_remove(place.unwrap_or(0)))
     }
 
     /// The interfaces.

@@ -56,7 +56,7 @@ fn the_server_is_asked_for_all_it_knows() {
     let fake = Fake::start();
     let mut admin = Admin::at(fake.path()).unwrap();
     assert_eq!(admin.server().notes, ["no real-time classes"]);
-    assert_eq!(admin.adapter().unwrap().gaps, 2);
+    assert_eq!(admin.adapters().unwrap()[0].gaps, 2);
     assert_eq!(
         admin.resources().unwrap()[0].resource,
         Resource::TransmitBandwidth

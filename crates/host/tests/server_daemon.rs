@@ -526,6 +526,7 @@ fn interfaces_added_at_run_time_outlive_the_daemon() {
     let mut daemon = Daemon::start("itf", "");
     let mut operator = daemon.connect();
     let add = Request::AddInterface(InterfaceSpec {
+        adapter: None,
         name: "x".to_owned(),
         link: Link::Memory {
             peer: "x".to_owned(),

@@ -41,6 +41,7 @@ fn plays_its_role() {
 
 fn added(application: &mut Application, name: &str) {
     let spec = InterfaceSpec {
+        adapter: None,
         name: name.to_owned(),
         link: Link::Memory {
             peer: name.to_owned(),

@@ -28,7 +28,7 @@ fn settings(from: u32) -> Settings {
     };
     Settings {
         server: None,
-        adapter: AdapterSection::default(),
+        adapters: vec![AdapterSection::default()],
         admission: AdmissionSection::default(),
         quota: Quota::NONE,
         users: vec![user],
@@ -115,7 +115,8 @@ impl Server {
                 Confirm::Done
             }
             Request::List { from } => self.list(from),
-            Request::Adapter => Confirm::Adapter(AdapterInfo {
+            Request::Adapters => Confirm::Adapters(vec![AdapterInfo {
+                name: None,
                 seen_ns: Some(5),
                 gaps: 2,
                 gaps_total_ns: 300_000,
@@ -123,10 +124,11 @@ impl Server {
                 gap_admitted_ns: GAP_MAX_NS,
                 rests: None,
                 shared: None,
-            }),
+            }]),
             Request::Resources => Confirm::Resources(vec![ResourceInfo {
                 resource: Resource::TransmitBandwidth,
                 interface: Some("a".to_owned()),
+                adapter: None,
                 capacity: LINE.into(),
                 reserved: 0,
                 expected: 0,
@@ -353,6 +355,7 @@ impl Server {
                 cpu_reserved_ppm: 0,
                 cpu_expected_ppm: 0,
                 keeps_awake: false,
+                delay_ns: None,
                 stats: known.stats,
             })
         });
@@ -424,6 +427,7 @@ fn interface() -> InterfaceInfo {
     InterfaceInfo {
         spec: InterfaceSpec {
             name: "a".to_owned(),
+            adapter: None,
             link: Link::Memory {
                 peer: "b".to_owned(),
             },

@@ -98,6 +98,18 @@ pub enum Notification {
     Polled,
 }
 
+impl Notification {
+    /// The longest delay that it adds on purpose, in nanoseconds.
+    pub const fn longest_delay_ns(self) -> u64 {
+        match self {
+            Self::Silent {
+                longest_delay_ns, ..
+            } => longest_delay_ns,
+            _ => 0,
+        }
+    }
+}
+
 /// What becomes of PDUs beyond the contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

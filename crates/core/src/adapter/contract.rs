@@ -244,12 +244,6 @@ impl Context<'_> {
     /// Octets of buffer for whatever the policer lets in before the reader has given it back
     /// (paper 003's Equation 2, and what that leaves out).
     fn receive_octets(&self, descriptor: &TrafficDescriptor, receive: &Receive) -> u64 {
-        let coalescing_ns = match receive.notification {
-            Notification::Silent {
-                longest_delay_ns, ..
-            } => longest_delay_ns,
-            _ => 0,
-        };
         let assumed = self.assumptions;
         let stream = self.stream(descriptor, receive.max_sdu);
         let clump = assumed.clump_cells.saturating_sub(1);
@@ -258,7 +252,7 @@ impl Context<'_> {
         let pdus = stream.buffer_pdus(Lateness {
             cdv_ns: early_ns.saturating_add(clump_ns),
             wake_up_ns: assumed.wake_up_ns,
-            coalescing_ns,
+            coalescing_ns: receive.notification.longest_delay_ns(),
         });
         // The policer tolerates one PDU time beside.
         let pdus = pdus.saturating_add(1 + u64::from(assumed.receive_pdus));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AdmissionConfig, Bound, Bugs, Direction, Planted, Quota, Resource, ResourceInfo, Shortage,
-    Sound,
+    AdapterIndex, AdmissionConfig, Bound, Bugs, Direction, On, Planted, Quota, Resource,
+    ResourceInfo, Shortage, Sound,
 };
 use crate::adapter::PortIndex;
 
@@ -24,7 +24,7 @@ pub struct Demand {
     pub transmit: Bandwidth,
     /// In.
     pub receive: Bandwidth,
-    /// Of the adapter's core, in millionths.
+    /// Of its adapter's core, in millionths.
     pub adapter_ppm: u64,
     /// What of that it is expected to use.
     pub adapter_expected_ppm: u64,
@@ -93,7 +93,7 @@ impl Demand {
 #[must_use = "what is not given back is lost"]
 pub struct Grant {
     user: u32,
-    port: PortIndex,
+    port: On<PortIndex>,
     demand: Demand,
 }
 
@@ -137,6 +137,33 @@ const OF_MACHINE: [Resource; 4] = [
     Resource::Connections,
 ];
 
+/// A resource that is no interface's, and who has it to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Book {
+    /// Which.
+    pub resource: Resource,
+    /// Whose; none: the workers of all adapters have it together.
+    pub adapter: Option<AdapterIndex>,
+}
+
+impl Book {
+    /// Where a connection on an adapter takes of a resource.
+    pub const fn of(resource: Resource, adapter: AdapterIndex) -> Self {
+        let adapter = match resource {
+            Resource::WorkerCpu => None,
+            _ => Some(adapter),
+        };
+        Self { resource, adapter }
+    }
+}
+
+/// What is taken of an adapter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+struct Taken {
+    lines: BTreeMap<PortIndex, Line>,
+    total: Demand,
+}
+
 /// Both directions.
 const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
@@ -150,11 +177,10 @@ pub struct Admission<B = Sound> {
     server_uid: u32,
     /// What the machine has less of than the configuration says.
     #[serde(skip)]
-    bounds: BTreeMap<Resource, Bound>,
+    bounds: BTreeMap<Book, Bound>,
     #[serde(skip)]
     bugs: B,
-    lines: BTreeMap<PortIndex, Line>,
-    total: Demand,
+    adapters: BTreeMap<AdapterIndex, Taken>,
     users: BTreeMap<u32, Demand>,
 }
 
@@ -173,8 +199,7 @@ impl<B: Bugs> Admission<B> {
             server_uid,
             bounds: BTreeMap::new(),
             bugs,
-            lines: BTreeMap::new(),
-            total: Demand::default(),
+            adapters: BTreeMap::new(),
             users: BTreeMap::new(),
         }
     }
@@ -190,55 +215,90 @@ impl<B: Bugs> Admission<B> {
     }
 
     /// Other limits of the machine. What is promised stays promised.
-    pub(super) fn bound(&mut self, bounds: BTreeMap<Resource, Bound>) {
+    pub(super) fn bound(&mut self, bounds: BTreeMap<Book, Bound>) {
         self.bounds = bounds;
     }
 
     /// The limit of the machine that counts for a resource: it has less than the configuration.
-    pub(super) fn bound_of(&self, resource: Resource) -> Option<&Bound> {
-        let configured = self.configured(resource);
-        let bound = self.bounds.get(&resource);
+    pub(super) fn bound_of(&self, book: Book) -> Option<&Bound> {
+        let configured = self.configured(book);
+        let bound = self.bounds.get(&book);
         bound.filter(|bound| bound.capacity < configured)
     }
 
     /// What the configuration has to promise of what is no interface's.
-    fn configured(&self, resource: Resource) -> u64 {
-        match resource {
-            Resource::AdapterCpu => self.config.adapter_ppm.into(),
-            Resource::WorkerCpu => self.config.worker_ppm.into(),
-            Resource::Memory => self.config.memory,
-            Resource::Connections => self.config.connections.into(),
-            // An interface's, and no machine's.
-            Resource::TransmitBandwidth | Resource::ReceiveBandwidth => u64::MAX,
-        }
+    fn configured(&self, book: Book) -> u64 {
+        let Some(adapter) = book.adapter else {
+            return self.config.worker_ppm.into();
+        };
+        let has = self.config.adapters.get(adapter.place());
+        has.map_or(0, |has| match book.resource {
+            Resource::AdapterCpu => has.cpu_ppm.into(),
+            Resource::Memory => has.memory,
+            Resource::Connections => has.connections.into(),
+            // The workers' and the interfaces' are no adapter's.
+            Resource::WorkerCpu | Resource::TransmitBandwidth | Resource::ReceiveBandwidth => 0,
+        })
     }
 
     /// What there is to promise of what is no interface's: the least of the configuration and the
     /// machine's limit.
-    fn capacity(&self, resource: Resource) -> u64 {
-        let all = match self.bound_of(resource) {
+    fn capacity(&self, book: Book) -> u64 {
+        let all = match self.bound_of(book) {
             Some(bound) => bound.capacity,
-            None => self.configured(resource),
+            None => self.configured(book),
         };
-        match resource {
+        match book.resource {
             Resource::AdapterCpu => all - self.kept_back(all),
             _ => all,
         }
     }
 
     /// An interface of `cell_s` cells/s each way, with nothing promised.
-    pub fn add_line(&mut self, port: PortIndex, cell_s: u32) {
+    pub fn add_line(&mut self, port: On<PortIndex>, cell_s: u32) {
         let line = Line {
             cell_s: cell_s.into(),
             transmit: Bandwidth::default(),
             receive: Bandwidth::default(),
         };
-        self.lines.insert(port, line);
+        let adapter = self.adapters.entry(port.adapter).or_default();
+        adapter.lines.insert(port.id, line);
     }
 
     /// Forgets an interface on which nothing is promised.
-    pub fn remove_line(&mut self, port: PortIndex) {
-        self.lines.remove(&port);
+    pub fn remove_line(&mut self, port: On<PortIndex>) {
+        if let Some(adapter) = self.adapters.get_mut(&port.adapter) {
+            adapter.lines.remove(&port.id);
+        }
+    }
+
+    fn line(&self, port: On<PortIndex>) -> Option<&Line> {
+        self.adapters.get(&port.adapter)?.lines.get(&port.id)
+    }
+
+    /// What is taken of a book.
+    fn taken(&self, book: Book) -> u64 {
+        self.sum(book, |total| amount(total, book.resource))
+    }
+
+    /// Why an adapter may not keep up what is promised, for people: by now the machine leaves less
+    /// of its CPU. None: it leaves enough.
+    pub(super) fn overdrawn(&self, adapter: AdapterIndex) -> Option<String> {
+        let book = Book::of(Resource::AdapterCpu, adapter);
+        let bound = self.bound_of(book)?;
+        let (taken, left) = (self.taken(book), self.capacity(book));
+        (taken > left).then(|| {
+            let (unit, by) = (book.resource.unit(), &bound.by);
+            format!("{taken} {unit} are promised, {left} are left: {by}")
+        })
+    }
+
+    /// A part of all that is taken where a book counts.
+    fn sum(&self, book: Book, of: impl Fn(&Demand) -> u64) -> u64 {
+        let adapters = self.adapters.iter();
+        let those = adapters.filter(|(index, _)| book.adapter.is_none_or(|one| one == **index));
+        let parts = those.map(|(_, adapter)| of(&adapter.total));
+        parts.fold(0, u64::saturating_add)
     }
 
     /// What of a resource `best_effort_percent` keeps back, rounded up.
@@ -249,9 +309,9 @@ impl<B: Bugs> Admission<B> {
     }
 
     /// What best effort shares in a direction of an interface: all that is not guaranteed.
-    pub fn rest(&self, port: PortIndex, direction: Direction) -> u64 {
+    pub fn rest(&self, port: On<PortIndex>, direction: Direction) -> u64 {
         let whole = self.bugs.planted(Planted::RestOfLine);
-        self.lines.get(&port).map_or(0, |line| {
+        self.line(port).map_or(0, |line| {
             if whole {
                 return line.cell_s;
             }
@@ -271,13 +331,18 @@ impl<B: Bugs> Admission<B> {
     /// Takes `demand` on the interface of `port` for `user`, or nothing at all. The shortage is the
     /// first of: each way's bandwidth, CPU, memory, connections; the user's quota before the
     /// machine, so that others change nothing of what a user hears of its own. It offers nothing.
-    pub fn admit(&mut self, user: u32, port: PortIndex, demand: Demand) -> Result<Grant, Shortage> {
+    pub fn admit(
+        &mut self,
+        user: u32,
+        port: On<PortIndex>,
+        demand: Demand,
+    ) -> Result<Grant, Shortage> {
         self.check(user, port, &demand)?;
         Ok(self.take(user, port, demand))
     }
 
     /// Whether [`admit`](Self::admit) would take it.
-    pub fn check(&self, user: u32, port: PortIndex, demand: &Demand) -> Result<(), Shortage> {
+    pub fn check(&self, user: u32, port: On<PortIndex>, demand: &Demand) -> Result<(), Shortage> {
         self.check_instead(user, port, demand, &Demand::default())
     }
 
@@ -285,7 +350,7 @@ impl<B: Bugs> Admission<B> {
     fn check_instead(
         &self,
         user: u32,
-        port: PortIndex,
+        port: On<PortIndex>,
         demand: &Demand,
         held: &Demand,
     ) -> Result<(), Shortage> {
@@ -298,11 +363,12 @@ impl<B: Bugs> Admission<B> {
         }
         for resource in OF_MACHINE {
             let of = |demand| amount(demand, resource);
-            let others = of(&self.total).saturating_sub(of(held));
-            let free = self.capacity(resource).saturating_sub(others);
+            let book = Book::of(resource, port.adapter);
+            let others = self.taken(book).saturating_sub(of(held));
+            let free = self.capacity(book).saturating_sub(others);
             let enough = enough(resource, of(demand), of(held), free, None);
             enough.map_err(|shortage| Shortage {
-                limit: self.bound_of(resource).map(|bound| bound.by.clone()),
+                limit: self.bound_of(book).map(|bound| bound.by.clone()),
                 ..shortage
             })?;
         }
@@ -330,7 +396,7 @@ impl<B: Bugs> Admission<B> {
 
     fn check_bandwidth(
         &self,
-        port: PortIndex,
+        port: On<PortIndex>,
         direction: Direction,
         demand: &Demand,
         held: &Demand,
@@ -340,7 +406,7 @@ impl<B: Bugs> Admission<B> {
             transmit: Bandwidth::default(),
             receive: Bandwidth::default(),
         };
-        let line = self.lines.get(&port).unwrap_or(&none);
+        let line = self.line(port).unwrap_or(&none);
         let (needed, held) = (demand.bandwidth(direction), held.bandwidth(direction));
         let others = line.taken(direction).each(held, u64::saturating_sub);
         let resource = bandwidth_of(direction);
@@ -356,13 +422,14 @@ impl<B: Bugs> Admission<B> {
     }
 
     /// Takes `demand` whether it is there or not: it was promised by a server before this one.
-    pub fn take(&mut self, user: u32, port: PortIndex, demand: Demand) -> Grant {
-        if !self.bugs.planted(Planted::TotalNotTaken) {
-            self.total = self.total.plus(&demand);
-        }
+    pub fn take(&mut self, user: u32, port: On<PortIndex>, demand: Demand) -> Grant {
         let has = self.users.entry(user).or_default();
         *has = has.plus(&demand);
-        if let Some(line) = self.lines.get_mut(&port) {
+        let adapter = self.adapters.entry(port.adapter).or_default();
+        if !self.bugs.planted(Planted::TotalNotTaken) {
+            adapter.total = adapter.total.plus(&demand);
+        }
+        if let Some(line) = adapter.lines.get_mut(&port.id) {
             for direction in BOTH {
                 let taken = line.taken_mut(direction);
                 *taken = taken.each(demand.bandwidth(direction), u64::saturating_add);
@@ -378,8 +445,7 @@ impl<B: Bugs> Admission<B> {
     }
 
     /// Gives back a part of what was taken.
-    pub(super) fn release_part(&mut self, user: u32, port: PortIndex, demand: Demand) {
-        self.total = self.total.beyond(&demand);
+    pub(super) fn release_part(&mut self, user: u32, port: On<PortIndex>, demand: Demand) {
         let stays = self.bugs.planted(Planted::UserNotReleased);
         if let Some(has) = self.users.get_mut(&user).filter(|_| !stays) {
             *has = has.beyond(&demand);
@@ -387,7 +453,11 @@ impl<B: Bugs> Admission<B> {
                 self.users.remove(&user);
             }
         }
-        if let Some(line) = self.lines.get_mut(&port) {
+        let Some(adapter) = self.adapters.get_mut(&port.adapter) else {
+            return;
+        };
+        adapter.total = adapter.total.beyond(&demand);
+        if let Some(line) = adapter.lines.get_mut(&port.id) {
             for direction in BOTH {
                 let taken = line.taken_mut(direction);
                 *taken = taken.each(demand.bandwidth(direction), u64::saturating_sub);
@@ -422,39 +492,64 @@ impl<B: Bugs> Admission<B> {
         self.take(user, port, demand)
     }
 
-    /// Every resource, interfaces first; `name` gives a port's interface.
-    pub fn resources<'a>(&self, name: impl Fn(PortIndex) -> Option<&'a str>) -> Vec<ResourceInfo> {
+    /// Every resource, interfaces first; `interface` gives a port's, `adapter` the name that an
+    /// adapter has beside others.
+    pub fn resources<'a>(
+        &self,
+        interface: impl Fn(On<PortIndex>) -> Option<&'a str>,
+        adapter: impl Fn(AdapterIndex) -> Option<&'a str>,
+    ) -> Vec<ResourceInfo> {
+        let name = |name: &str| name.to_owned();
         let mut all = Vec::new();
-        for (port, line) in &self.lines {
-            for direction in BOTH {
-                let reserved = line.taken(direction).guaranteed;
-                all.push(ResourceInfo {
-                    resource: bandwidth_of(direction),
-                    interface: name(*port).map(str::to_owned),
-                    capacity: line.cell_s - self.kept_back(line.cell_s),
-                    reserved,
-                    expected: reserved,
-                    limit: None,
-                });
+        for (index, taken) in &self.adapters {
+            for (port, line) in &taken.lines {
+                let port = On {
+                    adapter: *index,
+                    id: *port,
+                };
+                all.extend(BOTH.map(|direction| {
+                    let reserved = line.taken(direction).guaranteed;
+                    ResourceInfo {
+                        resource: bandwidth_of(direction),
+                        interface: interface(port).map(name),
+                        adapter: None,
+                        capacity: line.cell_s - self.kept_back(line.cell_s),
+                        reserved,
+                        expected: reserved,
+                        limit: None,
+                    }
+                }));
             }
         }
-        let total = &self.total;
-        all.extend(OF_MACHINE.map(|resource| {
-            let reserved = amount(total, resource);
+        all.extend(self.books().map(|book| {
+            let reserved = self.taken(book);
             ResourceInfo {
-                resource,
+                resource: book.resource,
                 interface: None,
-                capacity: self.capacity(resource),
+                adapter: book.adapter.and_then(&adapter).map(name),
+                capacity: self.capacity(book),
                 reserved,
-                expected: match resource {
-                    Resource::AdapterCpu => total.adapter_expected_ppm,
-                    Resource::WorkerCpu => total.worker_expected_ppm,
+                expected: match book.resource {
+                    Resource::AdapterCpu => self.sum(book, |total| total.adapter_expected_ppm),
+                    Resource::WorkerCpu => self.sum(book, |total| total.worker_expected_ppm),
                     _ => reserved,
                 },
-                limit: self.bound_of(resource).map(|bound| bound.by.clone()),
+                limit: self.bound_of(book).map(|bound| bound.by.clone()),
             }
         }));
         all
+    }
+
+    /// Of each adapter its own, and one of the workers.
+    fn books(&self) -> impl Iterator<Item = Book> {
+        let adapters = (0..).map(AdapterIndex).take(self.config.adapters.len());
+        adapters.flat_map(|adapter| {
+            let of_adapter = OF_MACHINE.map(|resource| Book::of(resource, adapter));
+            let first = adapter == AdapterIndex::FIRST;
+            of_adapter
+                .into_iter()
+                .filter(move |book| first || book.adapter.is_some())
+        })
     }
 }
 

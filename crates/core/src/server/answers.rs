@@ -1,13 +1,14 @@
 //! What follows from the adapter's answers.
 
+use super::adapters::Home;
 use super::awaiting::Lacking;
 use super::connection::{Asker, Attached, Change, GivingBack, OpenVc, Owed, Stage, User};
-use super::machine::{Home, Pending, Server};
+use super::machine::{Pending, Server};
 use super::plan::Share;
 use super::requests::change_request;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Bugs, Confirm, ConnectionInfo, Done, Enclosed,
-    EndReason, Indication, Planted, Refused, Request, Shortage,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Bugs, Confirm, ConnectionInfo, Done,
+    Enclosed, EndReason, Indication, On, Planted, Refused, Request, Shortage,
 };
 use crate::adapter::AttachmentIndex;
 
@@ -70,16 +71,19 @@ fn opened(answer: Answer) -> Result<OpenVc, AdapterRefusal> {
 }
 
 impl<B: Bugs> Server<B> {
-    pub(super) fn answered(&mut self, pending: Pending, answer: Answer) {
+    pub(super) fn answered(&mut self, adapter: AdapterIndex, pending: Pending, answer: Answer) {
         match pending {
-            Pending::Connection(number) => self.connection_answered(number, answer),
-            Pending::Home => self.home_answered(answer),
+            Pending::Connection(number) => self.connection_answered(adapter, number, answer),
+            Pending::Home => self.home_answered(adapter, answer),
             Pending::Leftover => self.work.freed = true,
             Pending::Orphan(attachment) => {
                 self.work.freed = true;
                 let mut others = self.tickets.values();
-                if !others.any(|other| matches!(other, Pending::Orphan(a) if *a == attachment)) {
-                    self.detach_leftover(attachment);
+                let same = |(of, other): &(AdapterIndex, Pending)| {
+                    *of == adapter && matches!(other, Pending::Orphan(a) if *a == attachment)
+                };
+                if !others.any(same) {
+                    self.detach_leftover(adapter.on(attachment));
                 }
             }
             Pending::Interface(name) => self.link_answered(&name, answer),
@@ -96,23 +100,27 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Removes an attachment that no connection has.
-    pub(super) fn detach_leftover(&mut self, attachment: AttachmentIndex) {
-        self.ask(Pending::Leftover, AdapterAsk::Detach { attachment });
+    pub(super) fn detach_leftover(&mut self, attachment: On<AttachmentIndex>) {
+        let On { adapter, id } = attachment;
+        let ask = AdapterAsk::Detach { attachment: id };
+        self.ask(adapter, Pending::Leftover, ask);
     }
 
-    fn home_answered(&mut self, answer: Answer) {
-        let waiting: Vec<u32> = self.connections.keys().copied().collect();
+    fn home_answered(&mut self, adapter: AdapterIndex, answer: Answer) {
+        let waiting = self.connections.values();
+        let waiting = waiting.filter(|one| one.port.adapter == adapter);
+        let waiting: Vec<u32> = waiting.map(|one| one.number).collect();
         match attached(answer) {
             Ok(attached) => {
-                self.home = Some(Home::At(attached));
+                self.set_home(adapter, Some(Home::At(attached)));
                 // In the order in which they are opened again.
-                for number in self.reopening.batch().to_vec() {
+                for number in self.batch_of(adapter) {
                     self.settle(number);
                 }
                 self.work.settle.extend(waiting);
             }
             Err(refusal) => {
-                self.home = Some(Home::None);
+                self.set_home(adapter, Some(Home::None));
                 for number in waiting {
                     self.fail_at_home(number, &refusal);
                 }
@@ -120,7 +128,7 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    fn connection_answered(&mut self, number: u32, answer: Answer) {
+    fn connection_answered(&mut self, adapter: AdapterIndex, number: u32, answer: Answer) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -132,24 +140,24 @@ impl<B: Bugs> Server<B> {
                     connection.attachment = Some(attached);
                     let reopens = connection.opener.is_none();
                     if let Some(user) = connection.user {
-                        self.keep(user.client, attached.index, reopens);
+                        self.keep(user.client, adapter.on(attached.index), reopens);
                     }
                 }
                 Err(refusal) => self.fail_open(number, refused(refusal)),
             },
             Stage::Opening => match opened(answer) {
-                Ok(open) => self.has_opened(number, open),
+                Ok(open) => self.has_opened(adapter, number, open),
                 Err(refusal) => self.fail_open(number, refused(refusal)),
             },
             Stage::Modifying(change) => self.has_modified(number, *change, opened(answer)),
             Stage::Joining(asker) => match attached(answer) {
-                Ok(attached) => self.has_joined(number, asker, attached),
+                Ok(attached) => self.has_joined(adapter, number, asker, attached),
                 Err(refusal) => self.confirm(asker, Err(refused(refusal))),
             },
             Stage::Moving(asker, attached) => match opened(answer) {
-                Ok(open) => self.has_moved(number, asker, attached, open),
+                Ok(open) => self.has_moved(adapter, number, asker, attached, open),
                 Err(refusal) => {
-                    self.detach_leftover(attached.index);
+                    self.detach_leftover(adapter.on(attached.index));
                     self.confirm(asker, Err(refused(refusal)));
                 }
             },
@@ -192,10 +200,7 @@ impl<B: Bugs> Server<B> {
         });
         if let Some(attached) = attached {
             let attachment = attached.index;
-            self.ask(
-                Pending::Connection(number),
-                AdapterAsk::Detach { attachment },
-            );
+            self.ask_for(number, AdapterAsk::Detach { attachment });
         }
     }
 
@@ -249,14 +254,14 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    fn has_opened(&mut self, number: u32, open: OpenVc) {
+    fn has_opened(&mut self, adapter: AdapterIndex, number: u32, open: OpenVc) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
         connection.vc = Some(open);
         let opener = connection.opener.take();
         if opener.is_some() {
-            self.note_new(number);
+            self.note_new(adapter, number);
         }
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
@@ -281,11 +286,7 @@ impl<B: Bugs> Server<B> {
                 let wanted = client.and_then(|client| client.wanted.take());
                 let here = wanted.filter(|(address, _)| *address == connection.address);
                 connection.wanted = here.map(|(_, contract)| contract);
-                let attachment = opened.attachment;
-                let enclosed = Enclosed::Connection {
-                    vc: open.vc,
-                    attachment,
-                };
+                let enclosed = Enclosed::connection(connection.port.adapter, &opened);
                 self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
             }
             _ => self.tell_reopened(number),
@@ -298,13 +299,11 @@ impl<B: Bugs> Server<B> {
     /// Tells who uses a connection, if anybody does, of its new memory.
     pub(super) fn tell_reopened(&mut self, number: u32) {
         let connection = self.connections.get(&number);
-        let Some((user, opened)) = connection.and_then(|one| one.user.zip(one.opened())) else {
+        let told = connection.and_then(|one| Some((one.port.adapter, one.user?, one.opened()?)));
+        let Some((adapter, user, opened)) = told else {
             return;
         };
-        let enclosed = Enclosed::Connection {
-            vc: opened.vc,
-            attachment: opened.attachment,
-        };
+        let enclosed = Enclosed::connection(adapter, &opened);
         self.tell(user.client, Indication::Reopened(opened), enclosed);
     }
 
@@ -365,7 +364,10 @@ impl<B: Bugs> Server<B> {
             modified: Some(memory),
         });
         let enclosed = match memory {
-            true => Enclosed::Memory { vc: open.vc },
+            true => Enclosed::Memory {
+                adapter: connection.port.adapter,
+                vc: open.vc,
+            },
             false => Enclosed::Nothing,
         };
         match connection.opened() {
@@ -378,13 +380,13 @@ impl<B: Bugs> Server<B> {
         self.announce(number, super::Change::Changed);
     }
 
-    fn has_joined(&mut self, number: u32, asker: Asker, attached: Attached) {
+    fn has_joined(&mut self, adapter: AdapterIndex, number: u32, asker: Asker, attached: Attached) {
         let peer = self.clients.get(&asker.client).map(|client| client.peer);
         let Some(connection) = self.connections.get_mut(&number) else {
-            return self.detach_leftover(attached.index);
+            return self.detach_leftover(adapter.on(attached.index));
         };
         let (Some(peer), None, Some(open)) = (peer, connection.ending, connection.vc) else {
-            self.detach_leftover(attached.index);
+            self.detach_leftover(adapter.on(attached.index));
             return self.confirm(asker, Err(Refused::NotFound));
         };
         let user = User {
@@ -401,11 +403,18 @@ impl<B: Bugs> Server<B> {
             attachment: attached.index,
             record: connection.record(&connection.plan, Some(user), Some(done)),
         };
-        self.keep(asker.client, attached.index, false);
-        self.ask(Pending::Connection(number), ask);
+        self.keep(asker.client, adapter.on(attached.index), false);
+        self.ask_for(number, ask);
     }
 
-    fn has_moved(&mut self, number: u32, asker: Asker, attached: Attached, open: OpenVc) {
+    fn has_moved(
+        &mut self,
+        adapter: AdapterIndex,
+        number: u32,
+        asker: Asker,
+        attached: Attached,
+        open: OpenVc,
+    ) {
         let client = self.clients.get_mut(&asker.client);
         let user = client.map(|client| {
             client.connection = Some(number);
@@ -416,7 +425,7 @@ impl<B: Bugs> Server<B> {
             }
         });
         let Some(connection) = self.connections.get_mut(&number) else {
-            return self.detach_leftover(attached.index);
+            return self.detach_leftover(adapter.on(attached.index));
         };
         connection.vc = Some(open);
         connection.done = Some(Done {
@@ -432,7 +441,7 @@ impl<B: Bugs> Server<B> {
         if let Some(before) = before
             && !self.bugs.planted(Planted::LeftoverKept)
         {
-            self.detach_leftover(before.index);
+            self.detach_leftover(adapter.on(before.index));
         }
         if let Some(before) = user_before {
             self.unlink(before);
@@ -440,10 +449,7 @@ impl<B: Bugs> Server<B> {
             self.tell(before.client, ended, Enclosed::Nothing);
         }
         if let Some(opened) = opened {
-            let enclosed = Enclosed::Connection {
-                vc: open.vc,
-                attachment: attached.index,
-            };
+            let enclosed = Enclosed::connection(adapter, &opened);
             self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
         }
         self.announce(number, super::Change::Changed);

@@ -8,7 +8,7 @@
 
 use super::connection::{Asker, Connection, Stage};
 use super::machine::{Pending, Server};
-use super::{Admission, Bugs, ClientId, Demand, Planted, Request};
+use super::{Admission, Bugs, ClientId, Demand, On, Planted, Request};
 use crate::Time;
 use crate::adapter::PortIndex;
 use crate::wire::VpiVci;
@@ -26,7 +26,7 @@ pub(super) struct Awaiting {
     asker: Asker,
     request: Request,
     uid: u32,
-    port: PortIndex,
+    port: On<PortIndex>,
     /// What it takes beyond what it has.
     demand: Demand,
     /// The address that it opens, if it opens one.
@@ -44,7 +44,7 @@ impl Awaiting {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lacking {
     pub(super) uid: u32,
-    pub(super) port: PortIndex,
+    pub(super) port: On<PortIndex>,
     pub(super) demand: Demand,
     pub(super) opens: Option<VpiVci>,
 }
@@ -89,7 +89,8 @@ impl<B: Bugs> Server<B> {
     /// Whether the adapter is to let go of something, beside what connection `except` has.
     fn is_returning(&self, except: Option<u32>) -> bool {
         let mut connections = self.connections.values();
-        let nobodys = |pending: &Pending| matches!(pending, Pending::Leftover | Pending::Orphan(_));
+        let nobodys =
+            |(_, pending): &(_, Pending)| matches!(pending, Pending::Leftover | Pending::Orphan(_));
         connections.any(|one| Some(one.number) != except && one.returns())
             || self.tickets.values().any(nobodys)
     }
@@ -135,7 +136,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Whether somebody waits to open this address: it will not be free.
-    pub(super) fn is_awaited(&self, port: PortIndex, vc: VpiVci) -> bool {
+    pub(super) fn is_awaited(&self, port: On<PortIndex>, vc: VpiVci) -> bool {
         let mut awaiting = self.awaiting.iter();
         awaiting.any(|one| one.port == port && one.opens == Some(vc))
     }
@@ -146,7 +147,7 @@ impl<B: Bugs> Server<B> {
         if self.awaiting.is_empty() {
             return;
         }
-        let in_vain = self.home.is_none() || !self.is_returning(None);
+        let nothing_returns = !self.is_returning(None);
         // Each is judged by what is promised to those before it.
         for one in core::mem::take(&mut self.awaiting) {
             let fits = self.admission.check(one.uid, one.port, &one.demand).is_ok();
@@ -155,6 +156,7 @@ impl<B: Bugs> Server<B> {
             if fits && self.bugs.planted(Planted::AwaitingForgotten) {
                 continue;
             }
+            let in_vain = nothing_returns || self.is_away(one.port.adapter);
             if in_vain || fits || one.until <= self.now {
                 self.dispatch(one.asker, one.request, None);
             } else {

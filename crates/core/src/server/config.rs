@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuLaw, Idle, Reserve};
+use super::{AdapterIndex, CpuLaw, Idle, Reserve};
 use crate::adapter::{Interleaving, Transmit};
 use crate::ring::AttachmentSizes;
 
@@ -19,9 +19,9 @@ pub struct ServerConfig {
     pub notes: Vec<String>,
     /// Octets of the file that the counters are shown in; none: there is none.
     pub counters_len: Option<u64>,
-    /// Ports of the adapter that interfaces can be put on: 0 to this, less one.
-    pub ports: u8,
-    /// The memory of an application at the adapter.
+    /// Its adapters, at least one. [`AdmissionConfig::adapters`] has as many.
+    pub adapters: Vec<ServerAdapter>,
+    /// The memory of an application at an adapter.
     pub attachment: AttachmentSizes,
     /// What contracts leave open.
     pub assumptions: ServerAssumptions,
@@ -35,7 +35,30 @@ pub struct ServerConfig {
     pub reserves: Vec<Reserve>,
 }
 
-/// What connections depend on beside their contract
+/// An adapter of the server, and what connections on it depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerAdapter {
+    /// By which interfaces name it; none: it is the only one.
+    pub name: Option<String>,
+    /// Ports that interfaces can be put on: 0 to this, less one.
+    pub ports: u8,
+    /// Blocks of addresses in which VCs can be open at once ([`Config::leaves`]); of one user a
+    /// quarter.
+    ///
+    /// [`Config::leaves`]: crate::adapter::Config::leaves
+    pub blocks: u32,
+    /// The longest stall of the adapter that must not cost a conforming sender anything. A longer
+    /// one puts guarantees at risk.
+    pub gap_max_ns: u64,
+    /// Cells that a link may deliver at once though they were sent one by one.
+    pub clump_cells: u16,
+    /// What the adapter does while there is nothing to do.
+    pub idle: Idle,
+    /// How late one that rests may be for what is due, in nanoseconds; 0: it never rests.
+    pub late_ns: u64,
+}
+
+/// What connections depend on beside their contract and their adapter
 /// ([`Assumptions`](crate::adapter::Assumptions)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,20 +69,32 @@ pub struct ServerAssumptions {
     pub interleaving: Interleaving,
     /// How late an application may be.
     pub wake_up_ns: u64,
-    /// The longest stall of the adapter that must not cost a conforming sender anything. A longer
-    /// one puts guarantees at risk.
-    pub gap_max_ns: u64,
-    /// Cells that a link may deliver at once though they were sent one by one.
-    pub clump_cells: u16,
-    /// What the adapter does while there is nothing to do.
-    #[serde(default)]
-    pub idle: Idle,
-    /// How late one that rests may be for what is due, in nanoseconds; 0: it never rests.
-    #[serde(default)]
-    pub late_ns: u64,
 }
 
-impl ServerAssumptions {
+impl ServerConfig {
+    /// One of the adapters.
+    ///
+    /// # Panics
+    /// There is none such.
+    pub fn adapter(&self, index: AdapterIndex) -> &ServerAdapter {
+        &self.adapters[index.place()]
+    }
+}
+
+impl ServerConfig {
+    /// What another configuration says of the same adapters: names and ports stay.
+    pub(super) fn adapters_on_ports_of(&self, others: Vec<ServerAdapter>) -> Vec<ServerAdapter> {
+        let pairs = self.adapters.iter().zip(others);
+        let same = |(one, other): (&ServerAdapter, ServerAdapter)| ServerAdapter {
+            name: one.name.clone(),
+            ports: one.ports,
+            ..other
+        };
+        pairs.map(same).collect()
+    }
+}
+
+impl ServerAdapter {
     /// The least CDVT of a VC that sends at a rate of its own, beside which the adapter can rest: a
     /// quarter of it is what the adapter waits, another what it may be late.
     pub const fn least_cdvt_ns(&self) -> u64 {
@@ -77,19 +112,15 @@ impl ServerAssumptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionConfig {
-    /// What cells and PDUs cost the adapter's core.
+    /// What cells and PDUs cost an adapter's core.
     pub adapter_law: CpuLaw,
-    /// Of that core, in millionths: 1,000,000 if it does nothing else.
-    pub adapter_ppm: u32,
+    /// What each adapter has, in their order.
+    pub adapters: Vec<AdapterBooks>,
     /// What PDUs cost a worker of the server.
     pub worker_law: CpuLaw,
     /// Of the cores of all workers together, in millionths of one.
     pub worker_ppm: u32,
-    /// Octets of memory.
-    pub memory: u64,
-    /// Connections.
-    pub connections: u32,
-    /// Of each interface and of the adapter's core, in percent, what is kept for best effort so
+    /// Of each interface and of each adapter's core, in percent, what is kept for best effort so
     /// that it can at least be discarded; at most 100.
     pub best_effort_percent: u8,
     /// CPU time is reserved for SDUs of this many octets where a contract's largest is larger: a
@@ -100,6 +131,18 @@ pub struct AdmissionConfig {
     pub quota: Quota,
     /// What single users may have instead, by number.
     pub quotas: BTreeMap<u32, Quota>,
+}
+
+/// What an adapter has to promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterBooks {
+    /// Of its core, in millionths: 1,000,000 if it does nothing else.
+    pub cpu_ppm: u32,
+    /// Octets of memory.
+    pub memory: u64,
+    /// Connections.
+    pub connections: u32,
 }
 
 /// A limit of the machine.
@@ -121,7 +164,7 @@ pub struct Quota {
     pub memory: u64,
     /// Guaranteed cells/s, over all interfaces, each way.
     pub cell_s: u64,
-    /// Of the adapter's core, in millionths.
+    /// Of the adapters' cores, in millionths of one.
     pub adapter_ppm: u32,
 }
 
@@ -147,11 +190,6 @@ pub struct Limits {
     pub waiting: u32,
     /// Sockets that monitor; of one user a quarter.
     pub monitors: u32,
-    /// Blocks of addresses in which VCs can be open at once ([`Config::leaves`]); of one user a
-    /// quarter.
-    ///
-    /// [`Config::leaves`]: crate::adapter::Config::leaves
-    pub blocks: u32,
     /// Interfaces.
     pub interfaces: u32,
     /// Nanoseconds that a socket has for its first request.
@@ -173,7 +211,6 @@ impl Default for Limits {
             clients_per_user: 1_024,
             waiting: 16,
             monitors: 16,
-            blocks: 64,
             interfaces: 64,
             hello_ns: 10_000_000_000,
             outlived_ns: 750_000_000,

@@ -2,8 +2,8 @@
 
 use super::plan::{Plan, Share};
 use super::{
-    Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, Open, Opened,
-    Record, Refused, Request,
+    Address, ClientId, Confirm, ConnectionInfo, Direction, Done, EndReason, Grant, On, Open,
+    Opened, Record, Refused, Request,
 };
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
 use crate::contract::{CellRate, TrafficContract};
@@ -158,7 +158,7 @@ pub(super) struct Connection {
     pub(super) number: u32,
     /// With its interface's name.
     pub(super) address: Address,
-    pub(super) port: PortIndex,
+    pub(super) port: On<PortIndex>,
     /// As it was asked for; the contract in canonical form.
     pub(super) open: Open,
     pub(super) plan: Plan,
@@ -186,7 +186,7 @@ pub(super) struct Connection {
     /// Who waits for its end.
     pub(super) owed: Vec<Owed>,
     /// Requests that wait for it to rest.
-    pub(super) waiting: Vec<(Asker, Request, Option<VcId>)>,
+    pub(super) waiting: Vec<(Asker, Request, Option<On<VcId>>)>,
     /// The Request that made it what it is.
     pub(super) done: Option<Done>,
     /// That Request may come again: its application may not have heard the Confirm.
@@ -206,7 +206,7 @@ impl Connection {
     pub(super) fn new(
         number: u32,
         address: Address,
-        port: PortIndex,
+        port: On<PortIndex>,
         open: Open,
         plan: Plan,
     ) -> Self {
@@ -364,6 +364,7 @@ impl Connection {
             cpu_reserved_ppm: ppm(demand.adapter_ppm),
             cpu_expected_ppm: ppm(demand.adapter_expected_ppm),
             keeps_awake: self.plan.keeps_awake,
+            delay_ns: self.plan.delay_ns,
             stats: self.stats,
         }
     }

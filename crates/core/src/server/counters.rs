@@ -253,6 +253,7 @@ mod tests {
             cpu_reserved_ppm: 0,
             cpu_expected_ppm: 0,
             keeps_awake: false,
+            delay_ns: None,
             stats,
         }
     }

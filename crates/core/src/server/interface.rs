@@ -15,6 +15,9 @@ use crate::wire::{CellPseudowire, VpiVci};
 pub struct InterfaceSpec {
     /// Its name ([`super::Address::is_interface_name`]).
     pub name: String,
+    /// The name of the adapter whose port it takes; none: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
     /// What carries its cells.
     pub link: Link,
     /// Cells/s that it can send and receive; none: 353,207, an OC-3c.

@@ -3,8 +3,8 @@
 use super::connection::Asker;
 use super::machine::{Pending, Server};
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, Bugs, Change, Confirm, Indication,
-    InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Refused,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Address, Bugs, Change, Confirm,
+    Indication, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, On, Refused,
 };
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
@@ -13,7 +13,7 @@ use crate::contract::CellRate;
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) spec: InterfaceSpec,
-    pub(super) port: PortIndex,
+    pub(super) port: On<PortIndex>,
     pub(super) up: bool,
     /// Its port has its link, waiting for the other end or not.
     pub(super) linked: bool,
@@ -55,7 +55,7 @@ impl Interface {
 /// An interface that connections can be opened on.
 pub(super) struct Found {
     pub(super) address: Address,
-    pub(super) port: PortIndex,
+    pub(super) port: On<PortIndex>,
 }
 
 impl<B: Bugs> Server<B> {
@@ -85,7 +85,7 @@ impl<B: Bugs> Server<B> {
         })
     }
 
-    pub(super) fn interface_name(&self, port: PortIndex) -> Option<&str> {
+    pub(super) fn interface_name(&self, port: On<PortIndex>) -> Option<&str> {
         let mut all = self.interfaces.values();
         let found = all.find(|interface| interface.port == port);
         found.map(|interface| interface.spec.name.as_str())
@@ -97,7 +97,7 @@ impl<B: Bugs> Server<B> {
         let connections = connections.take_while(|((port, _), _)| *port == interface.port);
         InterfaceInfo {
             spec: interface.spec.clone(),
-            port: interface.port,
+            port: interface.port.id,
             up: interface.up,
             connections: connections.count() as u32,
             dropped_cells: interface.dropped_cells.unwrap_or(0),
@@ -119,7 +119,11 @@ impl<B: Bugs> Server<B> {
         spec: InterfaceSpec,
     ) -> Result<(), Refused> {
         let no = |reason: &str| Err(Refused::Interface(reason.to_owned()));
-        if self.home.is_none() {
+        let adapter = match self.adapter_named(spec.adapter.as_deref()) {
+            Some(adapter) => adapter,
+            None => return no("there is no such adapter"),
+        };
+        if self.is_away(adapter) {
             return Err(Refused::AdapterAway);
         }
         if !Address::is_interface_name(&spec.name) {
@@ -154,8 +158,9 @@ impl<B: Bugs> Server<B> {
                 return no("another interface waits for this name");
             }
         }
-        let taken = |port: &PortIndex| self.interface_name(*port).is_some();
-        let Some(port) = (0..self.config.ports).map(PortIndex).find(|p| !taken(p)) else {
+        let ports = (0..self.config.adapter(adapter).ports).map(PortIndex);
+        let mut ports = ports.map(|port| adapter.on(port));
+        let Some(port) = ports.find(|port| self.interface_name(*port).is_none()) else {
             return no("all ports of the adapter are in use");
         };
         let interface = Interface {
@@ -170,7 +175,11 @@ impl<B: Bugs> Server<B> {
         };
         self.interfaces.insert(spec.name.clone(), interface);
         let pending = Pending::Interface(spec.name.clone());
-        self.ask(pending, AdapterAsk::Link { port, spec });
+        let ask = AdapterAsk::Link {
+            port: port.id,
+            spec,
+        };
+        self.ask(adapter, pending, ask);
         Ok(())
     }
 
@@ -179,10 +188,10 @@ impl<B: Bugs> Server<B> {
         asker: Asker,
         name: &str,
     ) -> Result<Option<Confirm>, Refused> {
-        if self.home.is_none() {
+        let interface = self.interfaces.get(name).ok_or(Refused::NoInterface)?;
+        if self.is_away(interface.port.adapter) {
             return Err(Refused::AdapterAway);
         }
-        let interface = self.interfaces.get(name).ok_or(Refused::NoInterface)?;
         let relinking = match interface.stage {
             LinkStage::There => false,
             LinkStage::Relinking => true,
@@ -211,9 +220,10 @@ impl<B: Bugs> Server<B> {
             return;
         };
         interface.stage = LinkStage::Removing(asker);
-        let (port, spec) = (interface.port, interface.spec.clone());
+        let On { adapter, id: port } = interface.port;
+        let spec = interface.spec.clone();
         let pending = Pending::Interface(name.to_owned());
-        self.ask(pending, AdapterAsk::Unlink { port, spec });
+        self.ask(adapter, pending, AdapterAsk::Unlink { port, spec });
     }
 
     /// The adapter answered about the link of an interface.
@@ -294,10 +304,17 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// The adapter has gone: an interface that was to be removed is, one that was to be added is
-    /// not.
-    pub(super) fn lose_links(&mut self) {
-        for name in self.interfaces.keys().cloned().collect::<Vec<_>>() {
+    /// The names of the interfaces on an adapter.
+    fn names_on(&self, adapter: AdapterIndex) -> Vec<String> {
+        let on = self.interfaces.iter();
+        let on = on.filter(|(_, interface)| interface.port.adapter == adapter);
+        on.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// An adapter has gone: an interface that was to be removed is, one that was to be added is
+    /// not. Memory links of other adapters that ended there are down.
+    pub(super) fn lose_links(&mut self, adapter: AdapterIndex) {
+        for name in self.names_on(adapter) {
             let Some(interface) = self.interfaces.get_mut(&name) else {
                 continue;
             };
@@ -317,19 +334,29 @@ impl<B: Bugs> Server<B> {
                 LinkStage::Relinking | LinkStage::There => {}
             }
         }
+        for name in self.names_on(adapter) {
+            let interface = self.interfaces.get(&name);
+            let peer = interface.and_then(Interface::memory_peer);
+            let peer = peer.and_then(|peer| self.interfaces.get(peer));
+            if peer.is_some_and(|peer| peer.port.adapter != adapter) {
+                self.set_up(&name, false);
+            }
+        }
     }
 
-    /// There is an adapter again, or there was and it was refused a link: interfaces without one
-    /// get theirs.
-    pub(super) fn find_links(&mut self) {
-        for name in self.interfaces.keys().cloned().collect::<Vec<_>>() {
+    /// An adapter is there again, or was and has refused a link: its interfaces without one get
+    /// theirs.
+    pub(super) fn find_links(&mut self, adapter: AdapterIndex) {
+        self.note_links(adapter);
+        for name in self.names_on(adapter) {
             if let Some(interface) = self.interfaces.get_mut(&name)
                 && !interface.linked
                 && matches!(interface.stage, LinkStage::There)
             {
                 interface.stage = LinkStage::Relinking;
-                let (port, spec) = (interface.port, interface.spec.clone());
-                self.ask(Pending::Interface(name), AdapterAsk::Link { port, spec });
+                let (port, spec) = (interface.port.id, interface.spec.clone());
+                let ask = AdapterAsk::Link { port, spec };
+                self.ask(adapter, Pending::Interface(name), ask);
             }
         }
     }

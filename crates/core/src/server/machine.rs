@@ -1,14 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::adapters::Adapter;
 use super::awaiting::Awaiting;
-use super::connection::{Asker, Attached, Connection};
+use super::connection::{Asker, Connection};
 use super::interfaces::Interface;
 use super::pages::Taken;
-use super::reopening::Reopening;
 use super::{
-    AdapterAnswer, AdapterAsk, AdapterInfo, AdapterRefusal, Address, Admission, Bound, Bugs,
-    ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, Output,
-    Peer, Planted, Refused, Request, Resource, Response, ServerConfig, SharedCpu, Sound,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Address, Admission, Book, Bound, Bugs,
+    ClientId, Confirm, Crowd, Enclosed, FromClient, FromServer, Health, Indication, Limits, On,
+    Output, Peer, Planted, Refused, Request, Response, ServerConfig, SharedCpu, Sound,
     TakenInterface, TakenUp, Ticket, VERSION,
 };
 use crate::Time;
@@ -19,7 +19,7 @@ use crate::wire::VpiVci;
 /// The protocol server (paper 003), without I/O.
 ///
 /// After every `handle_*`, [`poll_output`](Self::poll_output) is called until it gives none,
-/// **before the next input**. A new server has no adapter: [`handle_adapter_ready`], or
+/// **before the next input**. The adapters of a new server are away: [`handle_adapter_ready`], or
 /// [`take_up`] where one outlived the server before, comes first.
 ///
 /// A client is confirmed each of its Requests exactly once, unless it hangs up. Requests that
@@ -38,41 +38,23 @@ pub struct Server<B = Sound> {
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) connections: BTreeMap<u32, Connection>,
     /// Numbers of connections.
-    pub(super) addresses: BTreeMap<(PortIndex, VpiVci), u32>,
+    pub(super) addresses: BTreeMap<(On<PortIndex>, VpiVci), u32>,
     pub(super) interfaces: BTreeMap<String, Interface>,
-    /// None: there is no adapter.
-    pub(super) home: Option<Home>,
-    /// When links that were refused are asked for again at the earliest.
-    link_again: Time,
-    /// How it has run.
-    pub(super) health: AdapterInfo,
-    /// Who shares its CPU.
-    pub(super) shared: Option<SharedCpu>,
-    pub(super) tickets: BTreeMap<Ticket, Pending>,
+    /// As many as the configuration has.
+    pub(super) adapters: Vec<Adapter>,
+    pub(super) tickets: BTreeMap<Ticket, (AdapterIndex, Pending)>,
     outputs: VecDeque<Output>,
     /// The last given.
     last_ticket: u64,
     pub(super) last_number: u32,
     last_indication: u64,
     pub(super) work: Work,
-    pub(super) reopening: Reopening,
     /// In the order in which they came.
     pub(super) awaiting: Vec<Awaiting>,
     /// By user: what its programs took away of their connections' pages.
     pub(super) taken: BTreeMap<u32, Taken>,
     /// Of the input that is being handled.
     pub(super) now: Time,
-}
-
-/// From one time that links are asked for again to the next, in nanoseconds.
-const LINK_AGAIN_NS: u64 = 5_000_000_000;
-
-/// The server's own attachment: permanent connections that nobody uses are there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    None,
-    Asked,
-    At(Attached),
 }
 
 /// What an answer of the adapter is to.
@@ -98,7 +80,7 @@ pub(super) enum Pending {
 #[derive(Debug, Default)]
 pub(super) struct Work {
     /// Ports whose best effort is to be divided anew.
-    pub(super) divide: BTreeSet<PortIndex>,
+    pub(super) divide: BTreeSet<On<PortIndex>>,
     /// Connections whose next step may be due.
     pub(super) settle: BTreeSet<u32>,
     /// Clients whose next request may have its turn.
@@ -119,7 +101,7 @@ pub(super) struct Client {
     pub(super) connection: Option<u32>,
     /// A request in turn waits for its Confirm.
     in_turn: bool,
-    queue: VecDeque<(u64, Request, Option<VcId>)>,
+    queue: VecDeque<(u64, Request, Option<On<VcId>>)>,
     /// Requests without a Confirm, those of the queue included.
     unconfirmed: u32,
     pub(super) monitors: bool,
@@ -167,7 +149,7 @@ impl Client {
 }
 
 impl Server {
-    /// A server without interfaces, connections or an adapter.
+    /// A server without interfaces and connections, whose adapters are away.
     pub fn new(config: ServerConfig) -> Self {
         Self::with_bugs(config, Sound)
     }
@@ -179,22 +161,18 @@ impl<B: Bugs> Server<B> {
         Self {
             admission: Admission::with_bugs(config.admission.clone(), config.uid, bugs),
             bugs,
+            adapters: config.adapters.iter().map(|_| Adapter::away()).collect(),
             config,
             clients: BTreeMap::new(),
             connections: BTreeMap::new(),
             addresses: BTreeMap::new(),
             interfaces: BTreeMap::new(),
-            home: None,
-            link_again: Time::ZERO,
-            health: AdapterInfo::default(),
-            shared: None,
             tickets: BTreeMap::new(),
             outputs: VecDeque::new(),
             last_ticket: 0,
             last_number: 0,
             last_indication: 0,
             work: Work::default(),
-            reopening: Reopening::default(),
             awaiting: Vec::new(),
             taken: BTreeMap::new(),
             now: Time::ZERO,
@@ -270,7 +248,7 @@ impl<B: Bugs> Server<B> {
         now: Time,
         client: ClientId,
         message: FromClient,
-        capability: Option<VcId>,
+        capability: Option<On<VcId>>,
     ) {
         let state = self.clients.get_mut(&client);
         match (message, state.map(|state| &mut state.unheard)) {
@@ -309,7 +287,7 @@ impl<B: Bugs> Server<B> {
         self.run(now);
     }
 
-    /// The adapter answered what was asked under `ticket`. Answers to what it was asked before it
+    /// An adapter answered what was asked under `ticket`. Answers to what it was asked before it
     /// was lost, and answers that nobody asked for, are ignored.
     pub fn handle_answer(
         &mut self,
@@ -317,64 +295,70 @@ impl<B: Bugs> Server<B> {
         ticket: Ticket,
         answer: Result<AdapterAnswer, AdapterRefusal>,
     ) {
-        if let Some(pending) = self.tickets.remove(&ticket) {
-            self.answered(pending, answer);
+        if let Some((adapter, pending)) = self.tickets.remove(&ticket) {
+            self.answered(adapter, pending, answer);
         }
         self.run(now);
     }
 
-    /// Part of the adapter's state, as it enumerates: counters of connections.
-    pub fn handle_report(&mut self, now: Time, state: &AdapterState) {
-        self.report(state);
+    /// Part of an adapter's state, as it enumerates: counters of connections.
+    pub fn handle_report(&mut self, now: Time, adapter: AdapterIndex, state: &AdapterState) {
+        self.report(adapter, state);
         self.run(now);
     }
 
-    /// How adapter and links have done since the last call: guarantees at risk are told.
-    pub fn handle_health(&mut self, now: Time, health: &Health) {
-        self.assess(now, health);
-        if self.home.is_some() && now >= self.link_again {
-            self.link_again = now.plus_ns(LINK_AGAIN_NS);
-            self.find_links();
-        }
-        self.run(now);
-    }
-
-    /// The adapter has gone, and with it all VCs, attachments, kept sockets and links.
-    pub fn handle_adapter_lost(&mut self, now: Time) {
+    /// How an adapter and its links have done since the last call: guarantees at risk are told.
+    pub fn handle_health(&mut self, now: Time, adapter: AdapterIndex, health: &Health) {
         self.now = now;
-        self.judge_death();
-        self.lose_adapter();
+        self.assess(adapter, health);
+        if self.links_are_due(adapter) {
+            self.find_links(adapter);
+        }
         self.run(now);
     }
 
-    /// There is an adapter, without VCs, attachments and links: all that was there before the loss
+    /// An adapter has gone, and with it all its VCs, attachments, kept sockets and links.
+    pub fn handle_adapter_lost(&mut self, now: Time, adapter: AdapterIndex) {
+        self.now = now;
+        self.judge_death(adapter);
+        self.lose_adapter(adapter);
+        self.run(now);
+    }
+
+    /// An adapter is there, without VCs, attachments and links: all that was there before the loss
     /// is asked for again.
-    pub fn handle_adapter_ready(&mut self, now: Time) {
-        if self.home.is_none() {
-            self.link_again = now.plus_ns(LINK_AGAIN_NS);
+    pub fn handle_adapter_ready(&mut self, now: Time, adapter: AdapterIndex) {
+        if self.is_away(adapter) {
             self.now = now;
-            self.find_adapter();
+            self.find_adapter(adapter);
         }
         self.run(now);
     }
 
-    /// There is an adapter that outlived the server before: its interfaces' links, VCs and
-    /// attachments are taken up, or closed where they belong to nobody.
-    pub fn take_up(&mut self, now: Time, interfaces: Vec<TakenInterface>, taken: Vec<TakenUp>) {
-        if self.home.is_none() {
-            self.take_up_all(now, interfaces, taken);
+    /// An adapter is there that outlived the server before: its interfaces' links, VCs and
+    /// attachments are taken up, or closed where they belong to nobody. Applications are let in
+    /// once this was said of all that have.
+    pub fn take_up(
+        &mut self,
+        now: Time,
+        adapter: AdapterIndex,
+        interfaces: Vec<TakenInterface>,
+        taken: Vec<TakenUp>,
+    ) {
+        if self.is_away(adapter) {
+            self.take_up_all(now, adapter, interfaces, taken);
         }
         self.run(now);
     }
 
-    /// Other limits, quotas, capacities and notes. What is promised stays promised; ports, user
-    /// and memory of a running server stay.
+    /// Other limits, quotas, capacities and notes. What is promised stays promised; adapters and
+    /// their ports, user and memory of a running server stay.
     pub fn handle_config(&mut self, now: Time, config: ServerConfig) {
         self.admission.configure(config.admission.clone());
         self.config = ServerConfig {
             pid: self.config.pid,
             uid: self.config.uid,
-            ports: self.config.ports,
+            adapters: self.config.adapters_on_ports_of(config.adapters),
             attachment: self.config.attachment,
             counters_len: self.config.counters_len,
             ..config
@@ -390,28 +374,32 @@ impl<B: Bugs> Server<B> {
 
     /// Whether connections wait for their turn to be opened again.
     pub fn is_reopening(&self) -> bool {
-        self.reopening.is_holding()
+        let mut adapters = self.adapters.iter();
+        adapters.any(|adapter| adapter.reopening.is_holding())
     }
 
-    /// Octets of memory that the adapter has made for connections.
-    pub fn memory_held(&self) -> u64 {
-        let open = self.connections.values().filter(|one| one.vc.is_some());
+    /// Octets of memory that an adapter has made for connections.
+    pub fn memory_held(&self, adapter: AdapterIndex) -> u64 {
+        let of_adapter = |one: &&Connection| one.vc.is_some() && one.port.adapter == adapter;
+        let open = self.connections.values().filter(of_adapter);
         let grants = open.filter_map(|one| one.grant.as_ref());
         grants.map(|grant| grant.demand().memory).sum()
     }
 
     /// Other limits of the machine, below what the configuration says. What is promised stays
     /// promised; no more is beyond them.
-    pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Resource, Bound>) {
+    pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Book, Bound>) {
         self.admission.bound(bounds);
         self.work.freed = true;
         self.run(now);
     }
 
-    /// Who shares the adapter's CPU. What that leaves to promise is a bound of
+    /// Who shares an adapter's CPU. What that leaves to promise is a bound of
     /// [`handle_bounds`](Self::handle_bounds).
-    pub fn handle_shared_cpu(&mut self, shared: Option<SharedCpu>) {
-        self.shared = shared;
+    pub fn handle_shared_cpu(&mut self, adapter: AdapterIndex, shared: Option<SharedCpu>) {
+        if let Some(adapter) = self.adapters.get_mut(adapter.place()) {
+            adapter.shared = shared;
+        }
     }
 
     /// The time of [`next_deadline`](Self::next_deadline) has come.
@@ -424,7 +412,9 @@ impl<B: Bugs> Server<B> {
     pub fn next_deadline(&self) -> Option<Time> {
         let greetings = self.clients.values().filter_map(|c| c.greeting_until);
         let waits = greetings.chain(self.patience_ends());
-        waits.chain(self.reopening.next_deadline()).min()
+        let adapters = self.adapters.iter();
+        let reopening = adapters.filter_map(|adapter| adapter.reopening.next_deadline());
+        waits.chain(reopening).min()
     }
 
     /// What is to be done next, in this order.
@@ -441,7 +431,9 @@ impl<B: Bugs> Server<B> {
         for client in silent.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.hang_up(client);
         }
-        self.go_on_reopening();
+        for adapter in self.adapter_indices() {
+            self.go_on_reopening(adapter);
+        }
         loop {
             if let Some(port) = self.work.divide.pop_first() {
                 self.divide_rest(port);
@@ -504,7 +496,13 @@ impl<B: Bugs> Server<B> {
         uid == 0 || uid == self.config.uid
     }
 
-    fn request(&mut self, client: ClientId, id: u64, request: Request, capability: Option<VcId>) {
+    fn request(
+        &mut self,
+        client: ClientId,
+        id: u64,
+        request: Request,
+        capability: Option<On<VcId>>,
+    ) {
         let limit = self.config.limits.waiting;
         let Some(state) = self.clients.get_mut(&client) else {
             return;
@@ -561,7 +559,7 @@ impl<B: Bugs> Server<B> {
             Request::Describe
             | Request::List { .. }
             | Request::Resources
-            | Request::Adapter
+            | Request::Adapters
             | Request::Interfaces
             | Request::Ping { .. }
             | Request::Monitor
@@ -719,7 +717,12 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Has a client's socket, or what its worker carries, kept with the adapter.
-    pub(super) fn keep(&mut self, client: ClientId, attachment: AttachmentIndex, reopens: bool) {
+    pub(super) fn keep(
+        &mut self,
+        client: ClientId,
+        attachment: On<AttachmentIndex>,
+        reopens: bool,
+    ) {
         if self.clients.contains_key(&client) {
             self.outputs.push_back(Output::Keep {
                 client,
@@ -744,7 +747,8 @@ impl<B: Bugs> Server<B> {
             let mut all = self.connections.values();
             all.any(|one| one.address == *address)
         };
-        let left_out = self.reopening.left_out.iter();
+        let adapters = self.adapters.iter();
+        let left_out = adapters.flat_map(|adapter| &adapter.reopening.left_out);
         let left_out = left_out.filter(|(address, _)| !is_back(address));
         let left_out = left_out.map(|(_, told)| told);
         self.config.notes.iter().chain(left_out).cloned().collect()
@@ -754,11 +758,23 @@ impl<B: Bugs> Server<B> {
         self.outputs.push_back(output);
     }
 
-    /// Asks the adapter.
-    pub(super) fn ask(&mut self, pending: Pending, ask: AdapterAsk) {
+    /// Asks the adapter of a connection, for it.
+    pub(super) fn ask_for(&mut self, number: u32, ask: AdapterAsk) {
+        if let Some(connection) = self.connections.get(&number) {
+            let adapter = connection.port.adapter;
+            self.ask(adapter, Pending::Connection(number), ask);
+        }
+    }
+
+    /// Asks an adapter.
+    pub(super) fn ask(&mut self, adapter: AdapterIndex, pending: Pending, ask: AdapterAsk) {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        self.tickets.insert(ticket, pending);
-        self.outputs.push_back(Output::Adapter { ticket, ask });
+        self.tickets.insert(ticket, (adapter, pending));
+        self.outputs.push_back(Output::Adapter {
+            adapter,
+            ticket,
+            ask,
+        });
     }
 }

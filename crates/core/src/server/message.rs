@@ -14,7 +14,7 @@ use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Connections that one [`Confirm::Connections`] lists at most, devices that one
 /// [`Confirm::Devices`] does, and users that one [`Confirm::Settings`] does.
@@ -128,8 +128,8 @@ pub enum Request {
     },
     /// What is reserved and what is free. Confirmed by [`Confirm::Resources`].
     Resources,
-    /// How the adapter has run. Confirmed by [`Confirm::Adapter`].
-    Adapter,
+    /// How the adapters have run. Confirmed by [`Confirm::Adapters`].
+    Adapters,
     /// The interfaces. Confirmed by [`Confirm::Interfaces`].
     Interfaces,
     /// Adds an interface; for the server's own user and root. Confirmed by [`Confirm::Done`].
@@ -249,8 +249,8 @@ pub enum Confirm {
     },
     /// What is reserved and free.
     Resources(Vec<ResourceInfo>),
-    /// What its gap detector saw.
-    Adapter(AdapterInfo),
+    /// How each has run, in the order of the configuration.
+    Adapters(Vec<AdapterInfo>),
     /// All interfaces.
     Interfaces(Vec<InterfaceInfo>),
     /// A loopback cell came back.
@@ -482,6 +482,12 @@ pub struct ConnectionInfo {
     /// while it is open.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub keeps_awake: bool,
+    /// Nanoseconds from the last cell of a PDU to its reader at most: the adapter's wake-up, if it
+    /// rests, the longest delay of silent events, and how late an application may be
+    /// ([`ServerAssumptions::wake_up_ns`](super::ServerAssumptions::wake_up_ns)). A stall of the
+    /// adapter, which [`AdapterInfo`] counts, comes on top. None: what it receives is not
+    /// guaranteed.
+    pub delay_ns: Option<u64>,
     /// What happened on it, as of the last report.
     pub stats: VcStats,
 }
@@ -490,6 +496,9 @@ pub struct ConnectionInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterInfo {
+    /// Its name; none: it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// When the server looked last, nanoseconds of `CLOCK_MONOTONIC`; none: not since it has this
     /// adapter.
     pub seen_ns: Option<u64>,
@@ -601,8 +610,11 @@ impl fmt::Display for SharedCpu {
 pub struct ResourceInfo {
     /// Which.
     pub resource: super::Resource,
-    /// Of which interface; none: of the machine.
+    /// Of which interface; none: of an adapter, or of the machine.
     pub interface: Option<String>,
+    /// Of which adapter; none: of an interface, of all workers, or of the only adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
     /// All of it, in the resource's unit.
     pub capacity: u64,
     /// What is promised.

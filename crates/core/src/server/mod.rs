@@ -10,6 +10,7 @@
 //! The server knows no socket and no descriptor: its messages name what goes along with them
 //! ([`Enclosed`]). Data does not pass it.
 
+mod adapters;
 mod address;
 mod admission;
 mod answers;
@@ -43,8 +44,11 @@ mod take_up;
 
 pub use crate::wire::OamFlow as PingFlow;
 pub use address::{Address, AddressError};
-pub use admission::{Admission, Bandwidth, Demand, Grant};
-pub use config::{AdmissionConfig, Bound, Limits, Quota, ServerAssumptions, ServerConfig};
+pub use admission::{Admission, Bandwidth, Book, Demand, Grant};
+pub use config::{
+    AdapterBooks, AdmissionConfig, Bound, Limits, Quota, ServerAdapter, ServerAssumptions,
+    ServerConfig,
+};
 pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
@@ -68,7 +72,8 @@ pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use seam::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, Enclosed, Output, Peer, Ticket,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,
+    Ticket,
 };
 pub use settings::{
     AdapterSection, AdmissionSection, Idle, ServerSection, Settings, UserQuota, UserSettings,

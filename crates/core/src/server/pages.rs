@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::Server;
-use super::{Bugs, Enclosed, EndReason, Indication, Output, Refused};
+use super::{AdapterIndex, Bugs, Enclosed, EndReason, Indication, Output, Refused};
 use crate::Time;
 use crate::adapter::{AttachmentIndex, VcId};
 
@@ -76,13 +76,18 @@ impl Taken {
 }
 
 impl<B: Bugs> Server<B> {
-    /// A look has found pages gone that had been there: so many of each memory. Pages that the
-    /// kernel itself has written to a disk are none of them.
-    pub fn handle_pages_taken(&mut self, now: Time, gone: &[(PagesOf, u32)]) {
+    /// A look has found pages of an adapter's memory gone that had been there: so many of each.
+    /// Pages that the kernel itself has written to a disk are none of them.
+    pub fn handle_pages_taken(
+        &mut self,
+        now: Time,
+        adapter: AdapterIndex,
+        gone: &[(PagesOf, u32)],
+    ) {
         self.now = now;
         let mut users: BTreeMap<u32, (u32, BTreeSet<u32>)> = BTreeMap::new();
         for (of, pages) in gone {
-            if let Some((uid, number)) = self.user_of_memory(*of) {
+            if let Some((uid, number)) = self.user_of_memory(adapter, *of) {
                 let (all, numbers) = users.entry(uid).or_default();
                 *all = all.saturating_add(*pages);
                 numbers.insert(number);
@@ -106,8 +111,9 @@ impl<B: Bugs> Server<B> {
     }
 
     /// The user whose application has this memory, and its connection.
-    fn user_of_memory(&self, of: PagesOf) -> Option<(u32, u32)> {
-        let mut all = self.connections.values();
+    fn user_of_memory(&self, adapter: AdapterIndex, of: PagesOf) -> Option<(u32, u32)> {
+        let all = self.connections.values();
+        let mut all = all.filter(|one| one.port.adapter == adapter);
         let connection = all.find(|one| match of {
             PagesOf::Attachment(index) => one.attachment.is_some_and(|at| at.index == index),
             PagesOf::Vc(vc) => one.vc.is_some_and(|open| open.vc == vc),

@@ -1,7 +1,8 @@
 //! From what an application asks for to what is asked of admission and of the adapter.
 
 use super::{
-    AdmissionConfig, Bandwidth, Demand, Direction, Idle, Open, Refused, ServerConfig, Shortage,
+    AdmissionConfig, Bandwidth, Demand, Direction, Idle, Open, Refused, ServerAdapter,
+    ServerConfig, Shortage,
 };
 use crate::aal::aal34;
 use crate::adapter::{
@@ -30,16 +31,19 @@ pub(super) struct Plan {
     pub(super) sizes: ConnectionSizes,
     pub(super) demand: Demand,
     line: CellRate,
-    /// [`ServerAssumptions::gap_max_ns`](super::ServerAssumptions::gap_max_ns).
+    /// [`ServerAdapter::gap_max_ns`].
     gap_max_ns: u64,
     /// The adapter does not rest while it is open.
     pub(super) keeps_awake: bool,
+    /// [`ConnectionInfo::delay_ns`](super::ConnectionInfo::delay_ns).
+    pub(super) delay_ns: Option<u64>,
 }
 
 /// What a plan depends on beside the contract.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) config: &'a ServerConfig,
+    pub(super) adapter: &'a ServerAdapter,
     pub(super) admission: &'a AdmissionConfig,
     pub(super) open: &'a Open,
     /// Of the interface.
@@ -60,7 +64,7 @@ fn too_exact(cdvt_ns: u64, least_ns: u64) -> Refused {
 
 impl Circumstances<'_> {
     pub(super) fn plan(&self, contract: &TrafficContract) -> Result<Plan, Refused> {
-        let assume = &self.config.assumptions;
+        let (assume, adapter) = (&self.config.assumptions, self.adapter);
         let assumptions = Assumptions {
             line: self.line,
             cdvt_ns: assume.cdvt_ns,
@@ -69,15 +73,15 @@ impl Circumstances<'_> {
             transmit_pdus: self.open.transmit_pdus,
             receive_pdus: self.open.receive_pdus.unwrap_or(0),
             wake_up_ns: assume.wake_up_ns,
-            gap_max_ns: assume.gap_max_ns,
-            clump_cells: assume.clump_cells,
+            gap_max_ns: adapter.gap_max_ns,
+            clump_cells: adapter.clump_cells,
         };
         let unserved = |why: crate::adapter::Unserved| Refused::Unsupported(why.to_string());
         let mut terms = Terms::of(contract, &assumptions).map_err(unserved)?;
         states_its_rates(contract)?;
         if let Some(transmit) = &mut terms.transmit {
-            if assume.idle == Idle::Sleep && assume.is_kept_awake_by(transmit) {
-                return Err(too_exact(transmit.cdvt_ns, assume.least_cdvt_ns()));
+            if adapter.idle == Idle::Sleep && adapter.is_kept_awake_by(transmit) {
+                return Err(too_exact(transmit.cdvt_ns, adapter.least_cdvt_ns()));
             }
             transmit.interrupt_on_completion = self.open.completions;
         }
@@ -88,13 +92,28 @@ impl Circumstances<'_> {
             sizes,
             demand: Demand::default(),
             line: self.line,
-            gap_max_ns: assume.gap_max_ns,
+            gap_max_ns: adapter.gap_max_ns,
             keeps_awake: terms
                 .transmit
-                .is_some_and(|transmit| assume.is_kept_awake_by(&transmit)),
+                .is_some_and(|transmit| adapter.is_kept_awake_by(&transmit)),
+            delay_ns: None,
         };
+        plan.delay_ns = self.delay_ns(&plan);
         plan.demand = self.demand(&plan)?;
         Ok(plan)
+    }
+
+    /// From a guaranteed PDU's last cell to its reader: the adapter's wake-up, if it rests, then the
+    /// events that stay silent, then the reader's own wake-up.
+    fn delay_ns(&self, plan: &Plan) -> Option<u64> {
+        let receive = plan.terms.receive.filter(|receive| receive.guaranteed)?;
+        let rests = self.adapter.idle.rests() && !plan.keeps_awake;
+        let parts = [
+            if rests { self.adapter.late_ns } else { 0 },
+            receive.notification.longest_delay_ns(),
+            self.config.assumptions.wake_up_ns,
+        ];
+        Some(parts.into_iter().fold(0, u64::saturating_add))
     }
 
     /// The plan with the memory that the connection has, if that is large enough.

@@ -1,5 +1,5 @@
 use super::plan::Circumstances;
-use super::{Admission, AdmissionConfig, CpuLaw, Open, Quota, Refused, ServerConfig};
+use super::{Admission, AdmissionConfig, CpuLaw, On, Open, Quota, Refused, ServerConfig};
 use crate::adapter::PortIndex;
 use crate::contract::{CellRate, TrafficContract};
 
@@ -29,7 +29,7 @@ impl Possible {
     }
 
     /// An interface of this rate each way.
-    pub fn add_line(&mut self, port: PortIndex, line: CellRate) {
+    pub fn add_line(&mut self, port: On<PortIndex>, line: CellRate) {
         self.admission.add_line(port, line.cell_s());
     }
 
@@ -37,10 +37,16 @@ impl Possible {
     ///
     /// # Errors
     /// As a server would refuse it; nothing is offered instead.
-    pub fn admit(&mut self, port: PortIndex, line: CellRate, open: &Open) -> Result<(), Refused> {
+    pub fn admit(
+        &mut self,
+        port: On<PortIndex>,
+        line: CellRate,
+        open: &Open,
+    ) -> Result<(), Refused> {
         let contract: TrafficContract = open.contract.parse()?;
         let circumstances = Circumstances {
             config: &self.config,
+            adapter: self.config.adapter(port.adapter),
             admission: self.admission.config(),
             open,
             line,

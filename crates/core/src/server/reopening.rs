@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::machine::Server;
-use super::{Address, Bugs, EndReason, Output, Planted, Refused, Resource, Shortage};
+use super::{AdapterIndex, Address, Bugs, EndReason, Output, Planted, Refused, Resource, Shortage};
 use crate::Time;
 
 /// Alone, a connection kills as many adapters before it is left out: somebody else can have killed
@@ -62,11 +62,6 @@ impl Reopening {
         !self.short.is_empty() || !self.later.is_empty()
     }
 
-    /// What the adapter is asked to open again, in order.
-    pub(super) fn batch(&self) -> &[u32] {
-        &self.batch
-    }
-
     /// Nothing is suspected any more.
     fn is_over(&mut self) {
         self.deaths = 0;
@@ -99,14 +94,24 @@ impl Reopening {
 }
 
 impl<B: Bugs> Server<B> {
-    /// The adapter died. Connections are as they were.
-    pub(super) fn judge_death(&mut self) {
-        if self.home.is_none() {
+    /// Whether a connection on an adapter is to wait.
+    pub(super) fn reopening_holds(&self, adapter: AdapterIndex, number: u32) -> bool {
+        self.adapters[adapter.place()].reopening.holds(number)
+    }
+
+    /// What an adapter is asked to open again, in order.
+    pub(super) fn batch_of(&self, adapter: AdapterIndex) -> Vec<u32> {
+        self.adapters[adapter.place()].reopening.batch.clone()
+    }
+
+    /// An adapter died. Connections are as they were.
+    pub(super) fn judge_death(&mut self, adapter: AdapterIndex) {
+        if self.is_away(adapter) {
             // One that never came was asked for nothing.
             return;
         }
         let now = self.now;
-        let of = &mut self.reopening;
+        let of = &mut self.adapters[adapter.place()].reopening;
         if of.until.is_some_and(|until| until <= now) {
             of.outlives_batch();
         }
@@ -127,25 +132,28 @@ impl<B: Bugs> Server<B> {
         of.deaths += 1;
         // A connection that is being opened can have killed it as well.
         let mut others = self.connections.values();
-        let others = others.any(|one| one.opener.is_some() && !one.is_resting());
-        if !others && self.reopening.deaths >= 2 {
-            self.suspect(batch);
+        let others = others
+            .any(|one| one.port.adapter == adapter && one.opener.is_some() && !one.is_resting());
+        if !others && self.adapters[adapter.place()].reopening.deaths >= 2 {
+            self.suspect(adapter, batch);
         }
     }
 
     /// An adapter has died of one of these, if it did not die of something else.
-    fn suspect(&mut self, batch: Vec<u32>) {
-        let of = &mut self.reopening;
+    fn suspect(&mut self, adapter: AdapterIndex, batch: Vec<u32>) {
+        let of = &mut self.adapters[adapter.place()].reopening;
         let alone = match batch[..] {
             [number] => of.alone.get(&number).copied().unwrap_or(0) + 1,
             _ => 0,
         };
         of.clears(&batch);
         if self.bugs.planted(Planted::BatchLeftOut) {
-            return batch.into_iter().for_each(|one| self.leave_out(one));
+            return batch
+                .into_iter()
+                .for_each(|one| self.leave_out(adapter, one));
         }
         if alone >= ALONE && !self.bugs.planted(Planted::KillerStays) {
-            return self.leave_out(batch[0]);
+            return self.leave_out(adapter, batch[0]);
         }
         if alone > 0 {
             of.alone.insert(batch[0], alone);
@@ -161,15 +169,15 @@ impl<B: Bugs> Server<B> {
     }
 
     /// An application has opened a connection.
-    pub(super) fn note_new(&mut self, number: u32) {
+    pub(super) fn note_new(&mut self, adapter: AdapterIndex, number: u32) {
         let until = self.now.plus_ns(self.config.limits.outlived_ns);
-        let (now, new) = (self.now, &mut self.reopening.new);
+        let (now, new) = (self.now, &mut self.adapters[adapter.place()].reopening.new);
         new.retain(|_, until| *until > now);
         new.insert(number, until);
     }
 
-    fn leave_out(&mut self, number: u32) {
-        let deaths = self.reopening.deaths;
+    fn leave_out(&mut self, adapter: AdapterIndex, number: u32) {
+        let deaths = self.adapters[adapter.place()].reopening.deaths;
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -178,7 +186,7 @@ impl<B: Bugs> Server<B> {
             connection.lost = Some(Refused::LeftOut { deaths });
         }
         let (address, uid) = (connection.address.clone(), connection.uid);
-        let left_out = &mut self.reopening.left_out;
+        let left_out = &mut self.adapters[adapter.place()].reopening.left_out;
         left_out.truncate(TOLD_MAX - 1);
         let why = Refused::LeftOut { deaths };
         let told = format!("connection {address} of user {uid} is left out: {why}");
@@ -190,9 +198,10 @@ impl<B: Bugs> Server<B> {
         });
     }
 
-    /// There is an adapter, and nothing on it.
-    pub(super) fn begin_reopening(&mut self) {
-        let wanted = self.connections.values().filter(|one| one.is_wanted());
+    /// An adapter is there, and nothing on it.
+    pub(super) fn begin_reopening(&mut self, adapter: AdapterIndex) {
+        let wanted = self.connections.values();
+        let wanted = wanted.filter(|one| one.port.adapter == adapter && one.is_wanted());
         let mut order: Vec<_> = wanted
             .map(|one| (!one.plan.is_guaranteed(), !one.permanent, one.number))
             .collect();
@@ -201,7 +210,7 @@ impl<B: Bugs> Server<B> {
             order.reverse();
         }
         let order = order.into_iter().map(|(_, _, number)| number);
-        let of = &mut self.reopening;
+        let of = &mut self.adapters[adapter.place()].reopening;
         let mut rest: Vec<u32> = order.collect();
         let mut part = |of: &dyn Fn(u32) -> bool| {
             let (part, others) = rest.iter().partition(|one| of(**one));
@@ -214,12 +223,12 @@ impl<B: Bugs> Server<B> {
         of.later = [rest].into_iter().chain(later).collect();
         of.later.retain(|group| !group.is_empty());
         let first = of.later.pop_front().unwrap_or_default();
-        self.open_batch(first);
+        self.open_batch(adapter, first);
     }
 
-    fn open_batch(&mut self, batch: Vec<u32>) {
+    fn open_batch(&mut self, adapter: AdapterIndex, batch: Vec<u32>) {
         let patient = self.now.plus_ns(self.config.limits.short_patience_ns[0]);
-        let of = &mut self.reopening;
+        let of = &mut self.adapters[adapter.place()].reopening;
         of.batch.clone_from(&batch);
         (of.open, of.patience) = (0, (patient, 0));
         for number in batch {
@@ -228,20 +237,24 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Goes on where it is time to.
-    pub(super) fn go_on_reopening(&mut self) {
+    pub(super) fn go_on_reopening(&mut self, adapter: AdapterIndex) {
         let outlived_ns = match self.bugs.planted(Planted::NotOutlived) {
             true => 0,
             false => self.config.limits.outlived_ns,
         };
         let now = self.now;
-        let of = &mut self.reopening;
-        if of.batch.is_empty() || self.home.is_none() {
+        let of = &mut self.adapters[adapter.place()].reopening;
+        if of.batch.is_empty() {
             return;
         }
-        if !of.short.is_empty() && of.patience.0 <= now {
-            self.end_the_last();
+        let impatient = !of.short.is_empty() && of.patience.0 <= now;
+        if self.is_away(adapter) {
+            return;
         }
-        let of = &mut self.reopening;
+        if impatient {
+            self.end_the_last(adapter);
+        }
+        let of = &mut self.adapters[adapter.place()].reopening;
         let due: Vec<u32> = of
             .short
             .iter()
@@ -256,7 +269,7 @@ impl<B: Bugs> Server<B> {
             let connection = self.connections.get(number);
             connection.is_none_or(|one| one.vc.is_some() || !one.is_wanted())
         };
-        let of = &mut self.reopening;
+        let of = &mut self.adapters[adapter.place()].reopening;
         let rest = of.batch.get(of.open..).unwrap_or_default();
         of.open += rest.iter().take_while(|one| is_open(one)).count();
         match of.until {
@@ -264,7 +277,7 @@ impl<B: Bugs> Server<B> {
             Some(until) if until <= now => {
                 of.outlives_batch();
                 match of.later.pop_front() {
-                    Some(next) => self.open_batch(next),
+                    Some(next) => self.open_batch(adapter, next),
                     None => of.is_over(),
                 }
             }
@@ -273,8 +286,8 @@ impl<B: Bugs> Server<B> {
     }
 
     /// There has been no memory for too long: unless more are open than before, the last ends.
-    fn end_the_last(&mut self) {
-        let of = &mut self.reopening;
+    fn end_the_last(&mut self, adapter: AdapterIndex) {
+        let of = &mut self.adapters[adapter.place()].reopening;
         let open = |number: &&u32| {
             let connection = self.connections.get(number);
             connection.is_some_and(|one| one.vc.is_some())
@@ -303,9 +316,13 @@ impl<B: Bugs> Server<B> {
     /// Whether a connection that could not be opened again waits for memory that others have still
     /// to let go of.
     pub(super) fn waits_for_memory(&mut self, number: u32, refused: &Refused) -> bool {
+        let Some(connection) = self.connections.get(&number) else {
+            return false;
+        };
+        let adapter = connection.port.adapter;
         let of_machine =
             |shortage: &Shortage| shortage.resource == Resource::Memory && shortage.limit.is_some();
-        let of = &mut self.reopening;
+        let of = &mut self.adapters[adapter.place()].reopening;
         let waits = !self.bugs.planted(Planted::ShortEnds)
             && matches!(refused, Refused::Admission(shortage) if of_machine(shortage))
             && of.batch.contains(&number);

@@ -8,9 +8,9 @@ use super::interfaces::Found;
 use super::machine::{Pending, Server};
 use super::plan::{Circumstances, Plan};
 use super::{
-    AdapterAsk, AdapterInfo, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed,
-    EndReason, Grant, LIST_MAX, OWN_VCI_MIN, Open, Peer, PingFlow, Planted, Refused, Request,
-    Shortage, descriptions,
+    AdapterAsk, Address, Bugs, ClientId, Confirm, ConnectionInfo, Crowd, Enclosed, EndReason,
+    Grant, LIST_MAX, OWN_VCI_MIN, On, Open, Peer, PingFlow, Planted, Refused, Request, Shortage,
+    descriptions,
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
@@ -35,7 +35,12 @@ enum Target {
 }
 
 impl<B: Bugs> Server<B> {
-    pub(super) fn dispatch(&mut self, asker: Asker, request: Request, capability: Option<VcId>) {
+    pub(super) fn dispatch(
+        &mut self,
+        asker: Asker,
+        request: Request,
+        capability: Option<On<VcId>>,
+    ) {
         let outcome = match self.target(asker, &request) {
             Err(refused) => Err(refused),
             Ok(Target::Number(number)) => {
@@ -107,7 +112,7 @@ impl<B: Bugs> Server<B> {
         asker: Asker,
         number: u32,
         request: Request,
-        capability: Option<VcId>,
+        capability: Option<On<VcId>>,
     ) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return self.end(asker, Err(Refused::NotFound));
@@ -137,7 +142,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Carries a request out again when nothing is under way at the connection, or it is gone.
-    fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<VcId>)) {
+    fn wait_for(&mut self, number: u32, request: (Asker, Request, Option<On<VcId>>)) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.waiting.push(request);
         }
@@ -157,20 +162,22 @@ impl<B: Bugs> Server<B> {
         else {
             return false;
         };
-        let vc = open.vc;
-        let attachment = opened.attachment;
+        let adapter = connection.port.adapter;
         let opens = matches!(
             request,
             Request::Open(_) | Request::Take { .. } | Request::Reattach { .. }
         );
         match (done.modified, request) {
             (None, _) if opens => {
-                let enclosed = Enclosed::Connection { vc, attachment };
+                let enclosed = Enclosed::connection(adapter, &opened);
                 self.confirm_with(asker, Ok(Confirm::Opened(opened)), enclosed);
             }
             (Some(memory), Request::Modify { .. }) => {
                 let enclosed = match memory {
-                    true => Enclosed::Memory { vc },
+                    true => Enclosed::Memory {
+                        adapter,
+                        vc: open.vc,
+                    },
                     false => Enclosed::Nothing,
                 };
                 let confirm = Confirm::Modified { opened, memory };
@@ -199,14 +206,13 @@ impl<B: Bugs> Server<B> {
             Request::Describe => Ok(Some(Confirm::Description(descriptions()))),
             Request::List { from } => Ok(Some(self.list(from))),
             Request::Resources => {
-                let resources = self.admission.resources(|port| self.interface_name(port));
+                let resources = self.admission.resources(
+                    |port| self.interface_name(port),
+                    |adapter| self.adapter_name(adapter),
+                );
                 Ok(Some(Confirm::Resources(resources)))
             }
-            Request::Adapter => Ok(Some(Confirm::Adapter(AdapterInfo {
-                gap_admitted_ns: self.config.assumptions.gap_max_ns,
-                shared: self.shared.clone(),
-                ..self.health.clone()
-            }))),
+            Request::Adapters => Ok(Some(Confirm::Adapters(self.adapter_infos()))),
             Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),
             Request::AddInterface(_) | Request::RemoveInterface { .. } if !governs => {
                 Err(Refused::NotPermitted)
@@ -283,7 +289,7 @@ impl<B: Bugs> Server<B> {
     pub(super) fn circumstances<'a>(
         &'a self,
         open: &'a Open,
-        port: PortIndex,
+        port: On<PortIndex>,
         worker: bool,
     ) -> Circumstances<'a> {
         let mut interfaces = self.interfaces.values();
@@ -291,6 +297,7 @@ impl<B: Bugs> Server<B> {
         let line = interface.map(super::interfaces::Interface::line);
         Circumstances {
             config: &self.config,
+            adapter: self.config.adapter(port.adapter),
             admission: self.admission.config(),
             open,
             line: line.unwrap_or(crate::contract::CellRate::OC3),
@@ -301,10 +308,10 @@ impl<B: Bugs> Server<B> {
     fn open(&mut self, asker: Asker, open: Open, permanent: bool) -> Outcome {
         let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
         let (peer, worker) = (client.peer, client.worker);
-        if self.home.is_none() {
+        let Found { address, port } = self.find_interface(&open.address)?;
+        if self.is_away(port.adapter) {
             return Err(Refused::AdapterAway);
         }
-        let Found { address, port } = self.find_interface(&open.address)?;
         self.check_reserved(asker.client, peer.uid, &address)?;
         let contract: TrafficContract = open.contract.parse()?;
         let open = Open {
@@ -420,15 +427,16 @@ impl<B: Bugs> Server<B> {
     fn check_block(
         &self,
         uid: u32,
-        port: PortIndex,
+        port: On<PortIndex>,
         vc: VpiVci,
         counts: impl Fn(&Connection) -> bool,
     ) -> Result<(), Refused> {
         let block = |port, vc: VpiVci| (port, vc.bits() >> Config::BLOCK_BITS);
         let of_user = self.connections.values();
-        let of_user = of_user.filter(|one| one.uid == uid && counts(one));
+        let here = |one: &&Connection| one.uid == uid && one.port.adapter == port.adapter;
+        let of_user = of_user.filter(|one| here(one) && counts(one));
         let blocks: BTreeSet<_> = of_user.map(|one| block(one.port, one.address.vc)).collect();
-        let most = self.config.limits.blocks.div_ceil(4);
+        let most = self.config.adapter(port.adapter).blocks.div_ceil(4);
         let has = blocks.len() as u64 >= most.into() && !blocks.contains(&block(port, vc));
         match has && !self.is_governor(uid) {
             true => Err(Refused::AddressBlocks { most }),
@@ -477,7 +485,7 @@ impl<B: Bugs> Server<B> {
         self.join(asker, number)
     }
 
-    fn reattach(&mut self, asker: Asker, number: u32, capability: Option<VcId>) -> Outcome {
+    fn reattach(&mut self, asker: Asker, number: u32, capability: Option<On<VcId>>) -> Outcome {
         let (connection, vc) = self.open_vc(number)?;
         if connection
             .user
@@ -486,7 +494,9 @@ impl<B: Bugs> Server<B> {
             return Err(Refused::Occupied);
         }
         match capability {
-            Some(capability) if capability == vc => self.join(asker, number),
+            Some(capability) if capability == connection.port.adapter.on(vc) => {
+                self.join(asker, number)
+            }
             Some(_) => Err(Refused::Descriptors(
                 "they are another connection's".to_owned(),
             )),
@@ -503,8 +513,7 @@ impl<B: Bugs> Server<B> {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = Stage::Joining(asker);
         }
-        let ask = AdapterAsk::Attach { sizes, user };
-        self.ask(Pending::Connection(number), ask);
+        self.ask_for(number, AdapterAsk::Attach { sizes, user });
         Ok(None)
     }
 
@@ -558,7 +567,8 @@ impl<B: Bugs> Server<B> {
     }
 
     fn ask_modify(&mut self, asker: Asker, number: u32, plan: Plan, more: Grant, set: bool) {
-        let home = self.home_attachment();
+        let adapter = self.connections.get(&number).map(|one| one.port.adapter);
+        let home = adapter.and_then(|adapter| self.home_attachment(adapter));
         let Some((connection, open)) = self
             .connections
             .get_mut(&number)
@@ -578,7 +588,7 @@ impl<B: Bugs> Server<B> {
         let at = at.unwrap_or(crate::adapter::AttachmentIndex(0));
         let ask = AdapterAsk::Modify {
             vc: open.vc,
-            request: plan.request(connection.address.vc, connection.port, at),
+            request: plan.request(connection.address.vc, connection.port.id, at),
             sizes: memory.then_some(plan.sizes),
             record: connection.record(&plan, connection.user, done),
         };
@@ -590,7 +600,7 @@ impl<B: Bugs> Server<B> {
             set,
         }));
         self.work.divide.insert(connection.port);
-        self.ask(Pending::Connection(number), ask);
+        self.ask_for(number, ask);
     }
 
     fn close(&mut self, asker: Asker, number: u32) -> Outcome {
@@ -626,13 +636,14 @@ impl<B: Bugs> Server<B> {
             let reason = "a lease has 10,000,000 ns at most";
             return Err(Refused::BadMessage(reason.to_owned()));
         }
-        let (_, vc) = self.open_vc(number)?;
+        let (connection, vc) = self.open_vc(number)?;
+        let adapter = connection.port.adapter;
         let ask = AdapterAsk::Lease {
             vc,
             pdus,
             expires_in_ns,
         };
-        self.ask(Pending::Request(asker), ask);
+        self.ask(adapter, Pending::Request(asker), ask);
         Ok(None)
     }
 
@@ -647,12 +658,13 @@ impl<B: Bugs> Server<B> {
             let reason = "a loopback cell is waited for 10^10 ns at most";
             return Err(Refused::BadMessage(reason.to_owned()));
         }
-        if self.home.is_none() {
-            return Err(Refused::AdapterAway);
-        }
         let client = self.clients.get(&asker.client).ok_or(Refused::NotFound)?;
         let uid = client.peer.uid;
         let found = self.find_interface(address)?;
+        let On { adapter, id: port } = found.port;
+        if self.is_away(adapter) {
+            return Err(Refused::AdapterAway);
+        }
         match flow {
             PingFlow::F4Segment | PingFlow::F4EndToEnd => {
                 if !self.is_governor(uid) {
@@ -669,19 +681,20 @@ impl<B: Bugs> Server<B> {
                 open.ok_or(Refused::NotFound)?;
             }
         }
-        let mine = |pending: &&Pending| matches!(pending, Pending::Loopback(_, of) if *of == uid);
-        let out = self.tickets.values().filter(mine).count();
+        let pending = self.tickets.values().map(|(_, pending)| pending);
+        let mine = |one: &&Pending| matches!(one, Pending::Loopback(_, of) if *of == uid);
+        let out = pending.filter(mine).count();
         if out >= LOOPBACKS_PER_USER && !self.is_governor(uid) {
             let most = LOOPBACKS_PER_USER as u32;
             return Err(Refused::full_of_user(Crowd::LoopbackCells, most, uid));
         }
         let ask = AdapterAsk::Ping {
-            port: found.port,
+            port,
             address: address.vc,
             flow,
             timeout_ns,
         };
-        self.ask(Pending::Loopback(asker, uid), ask);
+        self.ask(adapter, Pending::Loopback(asker, uid), ask);
         Ok(None)
     }
 }

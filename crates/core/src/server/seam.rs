@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, FromServer, InterfaceSpec, PingFlow, Record, Refused};
+use super::{Address, FromServer, InterfaceSpec, Opened, PingFlow, Record, Refused};
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
 use crate::ring::{AttachmentSizes, ConnectionSizes};
 use crate::wire::VpiVci;
@@ -10,6 +10,36 @@ use crate::wire::VpiVci;
 /// A control socket of an application, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClientId(pub u32);
+
+/// One of the server's adapters: its place among them, in the order of the configuration.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct AdapterIndex(pub u8);
+
+impl AdapterIndex {
+    /// The first, or the only one.
+    pub const FIRST: Self = Self(0);
+
+    /// Where it is among them.
+    pub const fn place(self) -> usize {
+        self.0 as usize
+    }
+
+    /// What this adapter calls so.
+    pub const fn on<T: Copy>(self, id: T) -> On<T> {
+        On { adapter: self, id }
+    }
+}
+
+/// A port, an attachment or a VC, and the adapter that has it: each adapter numbers its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct On<T> {
+    /// Whose it is.
+    pub adapter: AdapterIndex,
+    /// What the adapter calls it.
+    pub id: T,
+}
 
 /// Repeated by the answer to what was asked under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,6 +218,8 @@ pub enum Enclosed {
     Nothing,
     /// The two files of a VC, then the two files of its attachment and what wakes either side.
     Connection {
+        /// Whose they are.
+        adapter: AdapterIndex,
         /// The VC.
         vc: VcId,
         /// Its attachment.
@@ -195,6 +227,8 @@ pub enum Enclosed {
     },
     /// The two files of a VC.
     Memory {
+        /// Whose they are.
+        adapter: AdapterIndex,
         /// The VC.
         vc: VcId,
     },
@@ -218,6 +252,15 @@ pub(super) const CONNECTION: &[&str] = &[
 pub(super) const COUNTERS: &[&str] = &["the file of the counters"];
 
 impl Enclosed {
+    /// What an application needs of a connection.
+    pub(super) const fn connection(adapter: AdapterIndex, opened: &Opened) -> Self {
+        Self::Connection {
+            adapter,
+            vc: opened.vc,
+            attachment: opened.attachment,
+        }
+    }
+
     /// What each of the descriptors is, in the order in which they travel.
     pub const fn descriptors(self) -> &'static [&'static str] {
         match self {
@@ -236,8 +279,10 @@ impl Enclosed {
     reason = "one at a time, off the data path"
 )]
 pub enum Output {
-    /// By the adapter.
+    /// By an adapter.
     Adapter {
+        /// Which.
+        adapter: AdapterIndex,
         /// For the answer.
         ticket: Ticket,
         /// What.
@@ -258,7 +303,7 @@ pub enum Output {
         /// Whose.
         client: ClientId,
         /// Where.
-        attachment: AttachmentIndex,
+        attachment: On<AttachmentIndex>,
         /// Its connection was open on an adapter before, and is to be again
         /// ([`TakenUp::reopens`](super::TakenUp::reopens)).
         reopens: bool,

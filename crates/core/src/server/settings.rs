@@ -12,8 +12,8 @@ pub struct Settings {
     /// The daemon, with the places that it has found where none are configured; none: whoever asks
     /// may not see it.
     pub server: Option<ServerSection>,
-    /// The adapter's process: what the present one has.
-    pub adapter: AdapterSection,
+    /// The adapters' processes, the present ones: at least one.
+    pub adapters: Vec<AdapterSection>,
     /// What there is to promise.
     pub admission: AdmissionSection,
     /// What users may have without a quota of their own.
@@ -128,10 +128,13 @@ impl core::fmt::Display for Idle {
     }
 }
 
-/// The adapter's process.
+/// An adapter's process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdapterSection {
+    /// By which interfaces name it: where there are several, each has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// VCs at once.
     pub vcs: u16,
     /// Blocks of 16,384 addresses in which VCs can be open at once, those of all interfaces
@@ -169,9 +172,15 @@ pub struct AdapterSection {
     pub silence_max_ns: u64,
 }
 
+impl AdapterSection {
+    /// So many can be configured at most.
+    pub const COUNT_MAX: usize = 16;
+}
+
 impl Default for AdapterSection {
     fn default() -> Self {
         Self {
+            name: None,
             vcs: 1_024,
             leaves: 64,
             attachments: 1_024,
@@ -196,11 +205,11 @@ impl Default for AdapterSection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdmissionSection {
-    /// Of each interface and of the adapter's core, in percent, what is kept for best effort.
+    /// Of each interface and of each adapter's core, in percent, what is kept for best effort.
     pub best_effort_percent: u8,
     /// Reserved beyond the 99th percentile of the cost measured, in percent.
     pub headroom_percent: u32,
-    /// Of the adapter's core, in millionths, what there is to promise.
+    /// Of each adapter's core, in millionths, what there is to promise.
     pub adapter_ppm: u32,
     /// Of one CPU, in millionths, what there is to promise to the workers together; none: 900,000
     /// of each CPU beside the adapter's, 100,000 where there is none.

@@ -1,26 +1,18 @@
 //! What comes next for a connection at rest, and what its coming and going does to others.
 
+use super::adapters::Home;
 use super::connection::{Connection, GivingBack, Stage, Step, User};
-use super::machine::{Home, Pending, Server};
+use super::machine::{Pending, Server};
 use super::plan::Plan;
 use super::share::{Claim, divide};
 use super::{
-    AdapterAsk, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done, Enclosed,
-    Health, Indication, InterfaceState, Planted, Refused, RestInfo,
+    AdapterAsk, AdapterIndex, AdapterInfo, AdapterRefusal, Bugs, Caller, Change, Direction, Done,
+    Enclosed, Health, Indication, InterfaceState, On, Planted, Refused, RestInfo, Ticket,
 };
-use crate::Time;
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
 
 impl<B: Bugs> Server<B> {
-    /// The server's own attachment, if it is there.
-    pub(super) fn home_attachment(&self) -> Option<AttachmentIndex> {
-        match self.home {
-            Some(Home::At(attached)) => Some(attached.index),
-            Some(Home::None | Home::Asked) | None => None,
-        }
-    }
-
     /// The next step of a connection, if nothing is under way.
     pub(super) fn settle(&mut self, number: u32) {
         self.tell_ended(number);
@@ -30,7 +22,7 @@ impl<B: Bugs> Server<B> {
         if !connection.is_resting() {
             return;
         }
-        let step = connection.step();
+        let (step, adapter) = (connection.step(), connection.port.adapter);
         if matches!(step, Step::OpenAtHome | Step::Share | Step::Rest) {
             self.settle_owed(number);
         }
@@ -46,7 +38,7 @@ impl<B: Bugs> Server<B> {
             }
             Step::Remove => self.remove(number),
             Step::Attach | Step::Open(_) | Step::OpenAtHome
-                if self.home.is_none() || self.reopening.holds(number) =>
+                if self.is_away(adapter) || self.reopening_holds(adapter, number) =>
             {
                 self.resume_waiting(number);
             }
@@ -57,7 +49,7 @@ impl<B: Bugs> Server<B> {
                 self.begin(number, Stage::Attaching, ask);
             }
             Step::Open(attachment) => self.open_at(number, attachment),
-            Step::OpenAtHome => self.open_at_home(number),
+            Step::OpenAtHome => self.open_at_home(number, adapter),
             Step::Share => self.tell_share(number),
             Step::Rest => self.resume_waiting(number),
         }
@@ -76,7 +68,7 @@ impl<B: Bugs> Server<B> {
     fn begin(&mut self, number: u32, stage: Stage, ask: AdapterAsk) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = stage;
-            self.ask(Pending::Connection(number), ask);
+            self.ask_for(number, ask);
         }
     }
 
@@ -120,20 +112,20 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    fn open_at_home(&mut self, number: u32) {
-        match self.home_attachment() {
+    fn open_at_home(&mut self, number: u32, adapter: AdapterIndex) {
+        match self.home_attachment(adapter) {
             Some(home) => self.open_at(number, home),
-            None => self.ask_home(),
+            None => self.ask_home(adapter),
         }
     }
 
     /// Asks for the server's own attachment, unless that was done.
-    fn ask_home(&mut self) {
-        if self.home == Some(Home::None) {
-            self.home = Some(Home::Asked);
+    fn ask_home(&mut self, adapter: AdapterIndex) {
+        if self.home(adapter) == Some(Home::None) {
+            self.set_home(adapter, Some(Home::Asked));
             let sizes = self.config.attachment;
             let user = self.config.uid;
-            self.ask(Pending::Home, AdapterAsk::Attach { sizes, user });
+            self.ask(adapter, Pending::Home, AdapterAsk::Attach { sizes, user });
         }
     }
 
@@ -151,7 +143,7 @@ impl<B: Bugs> Server<B> {
         let at = connection.address.vc;
         let ask = AdapterAsk::Modify {
             vc,
-            request: plan.request(at, connection.port, attached.index),
+            request: plan.request(at, connection.port.id, attached.index),
             sizes: Some(plan.sizes),
             record: connection.record(plan, Some(User::GONE), None),
         };
@@ -159,11 +151,12 @@ impl<B: Bugs> Server<B> {
     }
 
     fn give_back(&mut self, number: u32, vc: VcId) {
-        let Some(attachment) = self.home_attachment() else {
-            return self.ask_home();
-        };
-        let Some(connection) = self.connections.get_mut(&number) else {
+        let Some(connection) = self.connections.get(&number) else {
             return;
+        };
+        let adapter = connection.port.adapter;
+        let Some(attachment) = self.home_attachment(adapter) else {
+            return self.ask_home(adapter);
         };
         let ask = AdapterAsk::Reattach {
             vc,
@@ -203,7 +196,7 @@ impl<B: Bugs> Server<B> {
         let plan = &connection.plan;
         let mut record = connection.record(plan, connection.user, done.or(connection.done));
         record.reopened = connection.opener.is_none() && connection.user.is_some();
-        let mut request = plan.request(connection.address.vc, connection.port, attachment);
+        let mut request = plan.request(connection.address.vc, connection.port.id, attachment);
         if let (Some(receive), Some(share)) = (&mut request.receive, connection.share.receive)
             && self.bugs.planted(Planted::SharePoliced)
         {
@@ -271,7 +264,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Divides what is not guaranteed on a port among best effort.
-    pub(super) fn divide_rest(&mut self, port: PortIndex) {
+    pub(super) fn divide_rest(&mut self, port: On<PortIndex>) {
         for direction in [Direction::Transmit, Direction::Receive] {
             let on_port = self.connections.values_mut().filter(|c| c.port == port);
             let claiming = on_port.filter_map(|c| {
@@ -337,8 +330,9 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    pub(super) fn report(&mut self, state: &AdapterState) {
-        for connection in self.connections.values_mut() {
+    pub(super) fn report(&mut self, adapter: AdapterIndex, state: &AdapterState) {
+        let connections = self.connections.values_mut();
+        for connection in connections.filter(|one| one.port.adapter == adapter) {
             let vc = connection.vc.map(|open| open.vc);
             let info = state.vcs.iter().find(|info| Some(info.vc) == vc);
             if let Some(info) = info {
@@ -347,12 +341,14 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// Whose attachments these are.
-    fn callers(&self, callers: &[(AttachmentIndex, u64)]) -> Vec<Caller> {
+    /// Whose attachments at an adapter these are.
+    fn callers(&self, adapter: AdapterIndex, callers: &[(AttachmentIndex, u64)]) -> Vec<Caller> {
         let of = |(attachment, for_nothing): &(AttachmentIndex, u64)| {
             let mut connections = self.connections.values();
-            let caller =
-                connections.find(|one| one.attachment.map(|at| at.index) == Some(*attachment))?;
+            let caller = connections.find(|one| {
+                let at = one.attachment.map(|at| at.index);
+                one.port.adapter == adapter && at == Some(*attachment)
+            })?;
             Some(Caller {
                 address: caller.address.clone(),
                 uid: caller.uid,
@@ -362,38 +358,46 @@ impl<B: Bugs> Server<B> {
         callers.iter().filter_map(of).collect()
     }
 
-    pub(super) fn assess(&mut self, now: Time, health: &Health) {
-        self.health.seen_ns = Some(now.ns());
-        self.health.gaps = health.gaps;
-        self.health.gaps_total_ns = health.gaps_total_ns;
-        let so_far = self.health.gap_longest_ns;
-        self.health.gap_longest_ns = so_far.max(health.gap_ns);
-        self.health.rests = health.rests.as_ref().map(|(rests, callers)| RestInfo {
-            callers: self.callers(callers),
+    pub(super) fn assess(&mut self, adapter: AdapterIndex, health: &Health) {
+        let rests = health.rests.as_ref().map(|(rests, callers)| RestInfo {
+            callers: self.callers(adapter, callers),
             ..rests.clone()
         });
-        let longest = self.config.assumptions.gap_max_ns;
+        let Some(one) = self.adapters.get_mut(adapter.place()) else {
+            return;
+        };
+        one.health = AdapterInfo {
+            seen_ns: Some(self.now.ns()),
+            gaps: health.gaps,
+            gaps_total_ns: health.gaps_total_ns,
+            gap_longest_ns: one.health.gap_longest_ns.max(health.gap_ns),
+            rests,
+            ..AdapterInfo::default()
+        };
+        let longest = self.config.adapter(adapter).gap_max_ns;
         let late = (health.gap_ns > longest).then(|| {
             let gap_ns = health.gap_ns;
             format!("the adapter did not run for {gap_ns} ns; {longest} ns are allowed for")
         });
+        let overdrawn = self.admission.overdrawn(adapter);
         let mut down = Vec::new();
         let mut dropping = Vec::new();
         let mut unsendable = Vec::new();
         for port in &health.ports {
             let mut all = self.interfaces.values_mut();
-            let Some(interface) = all.find(|interface| interface.port == port.port) else {
+            let on = adapter.on(port.port);
+            let Some(interface) = all.find(|interface| interface.port == on) else {
                 continue;
             };
             let before = interface.dropped_cells.replace(port.dropped_cells);
             if before.is_some_and(|before| port.dropped_cells > before) {
-                dropping.push(port.port);
+                dropping.push(on);
             }
             if !port.up {
-                down.push(port.port);
+                down.push(on);
             }
             if let InterfaceState::CannotSend { reason } = &port.state {
-                unsendable.push((port.port, reason.clone()));
+                unsendable.push((on, reason.clone()));
             }
             interface.counts.clone_from(&port.counts);
             // How long a peer has been silent is no change.
@@ -407,7 +411,8 @@ impl<B: Bugs> Server<B> {
             }
         }
         let mut told = Vec::new();
-        for connection in self.connections.values_mut() {
+        let connections = self.connections.values_mut();
+        for connection in connections.filter(|one| one.port.adapter == adapter) {
             let receives = connection.plan.max_sdu(Direction::Receive).is_some();
             let reason = if down.contains(&connection.port) {
                 Some("the link of its interface is down".to_owned())
@@ -419,7 +424,7 @@ impl<B: Bugs> Server<B> {
             {
                 Some(format!("its interface cannot send: {why}"))
             } else {
-                late.clone()
+                late.clone().or_else(|| overdrawn.clone())
             };
             let was = core::mem::replace(&mut connection.at_risk, reason.is_some());
             if let (Some(reason), Some(user), false) = (reason, connection.user, was)
@@ -433,17 +438,23 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    pub(super) fn lose_adapter(&mut self) {
-        self.home = None;
-        self.health = AdapterInfo::default();
-        for pending in core::mem::take(&mut self.tickets).into_values() {
+    pub(super) fn lose_adapter(&mut self, adapter: AdapterIndex) {
+        if let Some(one) = self.adapters.get_mut(adapter.place()) {
+            (one.home, one.health) = (None, AdapterInfo::default());
+        }
+        let of_it = |_: &Ticket, (of, _): &mut (AdapterIndex, Pending)| *of == adapter;
+        let tickets: Vec<_> = self.tickets.extract_if(.., of_it).collect();
+        for (_, (_, pending)) in tickets {
             if let Pending::Request(asker) | Pending::Loopback(asker, _) = pending {
                 self.confirm(asker, Err(Refused::AdapterAway));
             }
         }
-        self.lose_links();
+        self.lose_links(adapter);
         self.work.freed = true;
-        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+        let connections = self.connections.values();
+        let connections = connections.filter(|one| one.port.adapter == adapter);
+        let numbers: Vec<_> = connections.map(|one| one.number).collect();
+        for number in numbers {
             self.lose_connection(number);
         }
     }
@@ -472,11 +483,11 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    /// There is an adapter, and nothing on it.
-    pub(super) fn find_adapter(&mut self) {
-        self.home = Some(Home::None);
-        self.find_links();
-        self.begin_reopening();
+    /// An adapter is there, and nothing on it.
+    pub(super) fn find_adapter(&mut self, adapter: AdapterIndex) {
+        self.set_home(adapter, Some(Home::None));
+        self.find_links(adapter);
+        self.begin_reopening(adapter);
         self.work.settle.extend(self.connections.keys());
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
+use super::adapters::Home;
 use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
-use super::machine::{Client, Home, Pending, Server};
+use super::machine::{Client, Pending, Server};
 use super::{
-    AdapterAsk, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, InterfaceCounts,
-    InterfaceState, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
+    AdapterAsk, AdapterIndex, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication,
+    InterfaceCounts, InterfaceState, On, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
@@ -18,11 +19,15 @@ impl<B: Bugs> Server<B> {
     pub(super) fn take_up_all(
         &mut self,
         now: Time,
+        adapter: AdapterIndex,
         interfaces: Vec<TakenInterface>,
         taken: Vec<TakenUp>,
     ) {
-        self.home = Some(Home::None);
-        for TakenInterface { spec, port, up } in interfaces {
+        self.set_home(adapter, Some(Home::None));
+        let name = self.adapter_name(adapter).map(str::to_owned);
+        for TakenInterface { mut spec, port, up } in interfaces {
+            let port = adapter.on(port);
+            spec.adapter.clone_from(&name);
             let interface = Interface {
                 spec: spec.clone(),
                 port,
@@ -34,7 +39,11 @@ impl<B: Bugs> Server<B> {
                 counts: InterfaceCounts::default(),
             };
             self.admission.add_line(port, interface.line().cell_s());
-            self.interfaces.insert(spec.name, interface);
+            self.interfaces.insert(spec.name.clone(), interface);
+            if up {
+                // At both ends, of which another adapter may have one.
+                self.set_up(&spec.name, up);
+            }
         }
         // An attachment is detached once its VCs are; where others live there, it stays.
         let mut lived_in = BTreeSet::new();
@@ -57,14 +66,15 @@ impl<B: Bugs> Server<B> {
                 continue;
             };
             let id = vc.vc;
-            if self.take_up_vc(one.client, attached, vc) {
+            if self.take_up_vc(adapter, one.client, attached, vc) {
                 lived_in.insert(attached.index);
             } else {
                 orphans.push((attached.index, Some(id)));
             }
         }
         for (attachment, vc) in orphans {
-            self.close_orphan(attachment, vc, lived_in.contains(&attachment));
+            let lived_in = lived_in.contains(&attachment);
+            self.close_orphan(adapter.on(attachment), vc, lived_in);
         }
         for (id, client) in &mut self.clients {
             client.may_have_closed = client.connection.is_none();
@@ -90,14 +100,17 @@ impl<B: Bugs> Server<B> {
     /// Closes what belongs to nobody, then its attachment if nobody else lives there.
     fn close_orphan(
         &mut self,
-        attachment: AttachmentIndex,
+        attachment: On<AttachmentIndex>,
         vc: Option<crate::adapter::VcId>,
         lived_in: bool,
     ) {
+        let On { adapter, id } = attachment;
         match (vc, lived_in) {
             _ if self.bugs.planted(Planted::OrphansStay) => {}
-            (Some(vc), true) => self.ask(Pending::Leftover, AdapterAsk::Close { vc }),
-            (Some(vc), false) => self.ask(Pending::Orphan(attachment), AdapterAsk::Close { vc }),
+            (Some(vc), true) => self.ask(adapter, Pending::Leftover, AdapterAsk::Close { vc }),
+            (Some(vc), false) => {
+                self.ask(adapter, Pending::Orphan(id), AdapterAsk::Close { vc });
+            }
             (None, true) => {}
             (None, false) => self.detach_leftover(attachment),
         }
@@ -106,6 +119,7 @@ impl<B: Bugs> Server<B> {
     /// Whether the VC is a connection again. One whose record makes no sense here is not.
     fn take_up_vc(
         &mut self,
+        adapter: AdapterIndex,
         client: Option<(ClientId, Peer)>,
         attached: Attached,
         taken: TakenVc,
@@ -165,7 +179,7 @@ impl<B: Bugs> Server<B> {
         connection.repeatable = true;
         connection.announced = true;
         if at_home {
-            self.home = Some(Home::At(attached));
+            self.set_home(adapter, Some(Home::At(attached)));
         } else {
             connection.attachment = Some(attached);
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{
-    AdapterSection, Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource,
+    AdapterSection, Book, Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource,
     Response, Shortage, VERSION,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::world::{LINE, ROOT, World, config, open, user};
+use crate::world::{FIRST, LINE, ROOT, World, config, open, user};
 
 #[track_caller]
 fn shortage(result: Result<Confirm, Refused>) -> Shortage {
@@ -49,11 +49,11 @@ fn each_resource_can_be_used_up_and_is_named() {
     transmit.admission.adapter_law.reserve = Default::default();
     let receive = transmit.clone();
     let mut cpu = roomy();
-    cpu.admission.adapter_ppm = 500_000;
+    cpu.admission.adapters[0].cpu_ppm = 500_000;
     let mut memory = roomy();
-    memory.admission.memory = 4 << 20;
+    memory.admission.adapters[0].memory = 4 << 20;
     let mut connections = roomy();
-    connections.admission.connections = 3;
+    connections.admission.adapters[0].connections = 3;
     let mut quota = transmit.clone();
     quota.admission.quota.cell_s = 100_000;
     let mut quota_memory = roomy();
@@ -204,8 +204,8 @@ fn vbr_takes_its_sustained_rate_and_memory_for_its_burst() {
 fn a_default_adapter_has_memory_for_best_effort_on_each_of_its_vcs() {
     let adapter = AdapterSection::default();
     let mut config = config();
-    config.assumptions.gap_max_ns = adapter.gap_max_ns;
-    config.assumptions.clump_cells = adapter.clump_cells;
+    config.adapters[0].gap_max_ns = adapter.gap_max_ns;
+    config.adapters[0].clump_cells = adapter.clump_cells;
     let (mut world, root) = World::with_wan(config);
     world.opened(user(3), 100, "ubr,aal5:max_sdu=1500");
     let each = world.list(root)[0].memory;
@@ -379,8 +379,8 @@ fn an_offer_is_admitted_whatever_has_filled_the_machine() {
         config.limits.clients_per_user = 1_000;
         config.admission.quota = Quota::NONE;
         match seed % 3 {
-            0 => config.admission.adapter_ppm = 200_000,
-            1 => config.admission.memory = 4 << 20,
+            0 => config.admission.adapters[0].cpu_ppm = 200_000,
+            1 => config.admission.adapters[0].memory = 4 << 20,
             _ => config.admission.adapter_law.headroom_percent = 0,
         }
         let (mut world, _) = World::with_wan(config);
@@ -557,10 +557,10 @@ fn a_new_configuration_keeps_what_is_promised() {
     assert_eq!((refused.free, refused.quota), (300_000, Some(4)));
     let promised = world.promised();
     let mut other = config();
-    other.admission.connections = 1;
+    other.admission.adapters[0].connections = 1;
     other.admission.quota.cell_s = 330_000;
     other.notes = vec!["no real-time class".to_owned()];
-    other.ports = 0;
+    other.adapters[0].ports = 0;
     world.server.handle_config(world.now, other);
     world.drain();
     assert_eq!(world.promised(), promised);
@@ -638,14 +638,14 @@ fn the_least_of_the_configuration_and_the_machine_is_promised_and_a_refusal_name
             capacity,
             by: by.to_owned(),
         };
-        let bounds = BTreeMap::from([(resource, bound)]);
+        let bounds = BTreeMap::from([(Book::of(resource, FIRST), bound)]);
         world.server.handle_bounds(world.now, bounds);
         world.drain();
     };
-    let all = config.admission.clone();
+    let all = config.admission.adapters[0];
     for (resource, configured, less) in [
         (Resource::Memory, all.memory, 4 << 20),
-        (Resource::AdapterCpu, all.adapter_ppm.into(), 20_000),
+        (Resource::AdapterCpu, all.cpu_ppm.into(), 20_000),
         (Resource::Connections, all.connections.into(), 3),
     ] {
         let (mut world, root) = World::with_wan(config.clone());

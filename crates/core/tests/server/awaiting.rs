@@ -27,10 +27,14 @@ fn short() -> Vec<(&'static str, ServerConfig)> {
         change("cpu", |config| {
             let law = config.admission.worker_law;
             config.admission.adapter_law = law;
-            config.admission.adapter_ppm = 60_000;
+            config.admission.adapters[0].cpu_ppm = 60_000;
         }),
-        change("memory", |config| config.admission.memory = 700_000),
-        change("connections", |config| config.admission.connections = 1),
+        change("memory", |config| {
+            config.admission.adapters[0].memory = 700_000
+        }),
+        change("connections", |config| {
+            config.admission.adapters[0].connections = 1
+        }),
         change("quota of cells", |config| {
             config.admission.quota.cell_s = 150_000
         }),
@@ -193,7 +197,7 @@ fn an_offer_tells_what_will_be_free_and_who_waits_is_not_overtaken() {
 #[test]
 fn who_waits_for_blocks_or_for_what_the_adapter_lacks_gets_them() {
     let mut few = config();
-    few.limits.blocks = 1;
+    few.adapters[0].blocks = 1;
     let (mut world, _) = World::with_wan(few);
     let at = |vpi: u16| {
         let mut open = open(100, "ubr:max_sdu=40");
@@ -240,7 +244,7 @@ fn nobody_waits_for_ever_or_without_bounds() {
     let mut config = config();
     config.limits.clients = 1_000;
     config.limits.clients_per_user = 100;
-    config.admission.connections = 1_000;
+    config.admission.adapters[0].connections = 1_000;
     config.admission.quota = Quota::NONE;
     let (mut world, _) = World::with_wan(config);
     let has = world.opened(user(1), 100, "cbr:pcr=200000,max_sdu=40");

@@ -10,7 +10,7 @@ use cellgate_core::server::{
     Response, SharedCpu, VERSION,
 };
 
-use crate::world::{ROOT, SERVER_UID, World, address, config, open, user, wan};
+use crate::world::{FIRST, ROOT, SERVER_UID, World, address, config, open, user, wan};
 
 const CBR: &str = "cbr:pcr=1000,max_sdu=1500";
 const UBR: &str = "ubr:max_sdu=1500";
@@ -151,6 +151,7 @@ fn a_connection_opens_and_closes_and_leaves_nothing() {
         Some(15_000)
     );
     let expected = Enclosed::Connection {
+        adapter: FIRST,
         vc: opened.vc,
         attachment: opened.attachment,
     };
@@ -449,6 +450,7 @@ fn interfaces_are_for_those_who_govern() {
         Err(Refused::NotPermitted)
     );
     let memory = |name: &str, peer: &str| InterfaceSpec {
+        adapter: None,
         name: name.to_owned(),
         link: Link::Memory {
             peer: peer.to_owned(),
@@ -576,7 +578,7 @@ fn the_list_comes_in_pages_with_counters() {
         vcs: vec![info],
         next: Some(VcIndex(9)),
     };
-    world.server.handle_report(world.now, &state);
+    world.server.handle_report(world.now, FIRST, &state);
     world.drain();
     let list = world.list(root);
     let numbers: Vec<u32> = list.iter().map(|info| info.number).collect();
@@ -640,8 +642,8 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
     let guaranteed = world.opened(user(1), 100, CBR);
     let best_effort = world.opened(user(1), 101, UBR);
     world.indications(best_effort);
-    let info = |world: &mut World| match world.done(guaranteed, Request::Adapter) {
-        Ok(Confirm::Adapter(info)) => info,
+    let info = |world: &mut World| match world.done(guaranteed, Request::Adapters) {
+        Ok(Confirm::Adapters(mut infos)) => infos.remove(0),
         other => panic!("{other:?}"),
     };
     assert_eq!(info(&mut world).seen_ns, None);
@@ -662,7 +664,7 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
             rests: None,
             ports,
         };
-        world.server.handle_health(now, &health);
+        world.server.handle_health(now, FIRST, &health);
         world.drain();
         let told = world.indications(guaranteed);
         assert_eq!(world.indications(best_effort), []);
@@ -692,11 +694,11 @@ fn guarantees_at_risk_are_told_once_until_all_is_well() {
         others: 2,
         pids: vec![7, 9],
     };
-    world.server.handle_shared_cpu(Some(shared.clone()));
+    world.server.handle_shared_cpu(FIRST, Some(shared.clone()));
     assert_eq!(info(&mut world).shared, Some(shared));
-    world.server.handle_shared_cpu(None);
+    world.server.handle_shared_cpu(FIRST, None);
     // Another adapter's gaps are its own.
-    world.server.handle_adapter_lost(world.now);
+    world.server.handle_adapter_lost(world.now, FIRST);
     world.drain();
     assert_eq!(info(&mut world).gap_longest_ns, 0);
 }
@@ -752,6 +754,7 @@ fn pseudowires_that_no_machine_can_have_are_refused() {
     let (mut world, root) = World::with_wan(config());
     let mut add = |name: &str, link: Link| {
         let spec = InterfaceSpec {
+            adapter: None,
             name: name.to_owned(),
             link,
             line_rate: None,

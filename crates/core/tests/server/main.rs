@@ -1,5 +1,6 @@
 //! The protocol server: what applications hear, what the adapter is asked, what stays promised.
 
+mod adapters;
 mod admission;
 mod awaiting;
 mod connections;

@@ -6,7 +6,7 @@ use cellgate_core::server::{
     ClientId, Confirm, EndReason, Indication, PagesOf, Refused, Request, Server,
 };
 
-use crate::world::{ROOT, World, address, config, open, user};
+use crate::world::{FIRST, ROOT, World, address, config, open, user};
 
 const CBR: &str = "cbr:pcr=10000,max_sdu=1500";
 const MS: u64 = 1_000_000;
@@ -23,7 +23,7 @@ fn memory_at(world: &World, vci: u16) -> [PagesOf; 2] {
 }
 
 fn find(world: &mut World, gone: &[(PagesOf, u32)]) {
-    world.server.handle_pages_taken(world.now, gone);
+    world.server.handle_pages_taken(world.now, FIRST, gone);
     world.drain();
     world.finish();
 }
@@ -122,6 +122,6 @@ fn a_permanent_connection_is_given_back_with_other_memory() {
 fn a_server_that_knows_no_such_memory_takes_no_notice() {
     let mut server = Server::new(config());
     let vc = PagesOf::Attachment(cellgate_core::adapter::AttachmentIndex(7));
-    server.handle_pages_taken(cellgate_core::Time::ZERO, &[(vc, u32::MAX)]);
+    server.handle_pages_taken(cellgate_core::Time::ZERO, FIRST, &[(vc, u32::MAX)]);
     assert_eq!(server.poll_output(), None);
 }

@@ -29,8 +29,8 @@ fn shared_out() -> ServerConfig {
     config.admission.quota = quota(3);
     // Small PDUs use up the core before the line.
     config.admission.adapter_law.headroom_percent = 400;
-    config.admission.memory = 6 << 20;
-    config.admission.connections = 12;
+    config.admission.adapters[0].memory = 6 << 20;
+    config.admission.adapters[0].connections = 12;
     config.limits.clients = 3 * SOCKETS + 2;
     config.limits.clients_per_user = SOCKETS;
     config
@@ -259,7 +259,7 @@ fn root_and_the_server_have_a_quota_only_where_they_are_named() {
 #[test]
 fn no_user_has_more_than_a_quarter_of_the_blocks_of_addresses() {
     let mut config = config();
-    config.limits.blocks = 9;
+    config.adapters[0].blocks = 9;
     let (mut world, _) = World::with_wan(config);
     let ask = |world: &mut World, uid: u32, at: &str| {
         let client = world.hello(user(uid));

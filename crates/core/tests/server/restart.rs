@@ -6,7 +6,7 @@ use cellgate_core::server::{
     Refused, Request, Response, TakenInterface,
 };
 
-use crate::world::{ROOT, World, address, config, open, user, wan};
+use crate::world::{FIRST, ROOT, World, address, config, open, user, wan};
 
 const CBR: &str = "cbr:pcr=1000,max_sdu=1500";
 const LARGE: &str = "cbr:pcr=200000,max_sdu=9180";
@@ -78,7 +78,9 @@ fn a_link_that_a_new_adapter_is_refused_is_asked_for_again() {
         for later in [0, 1_000_000_000, 4_000_000_000] {
             assert!(world.asks.is_empty());
             world.now = world.now.plus_ns(later);
-            world.server.handle_health(world.now, &Health::default());
+            world
+                .server
+                .handle_health(world.now, FIRST, &Health::default());
             world.drain();
         }
     }
@@ -89,7 +91,9 @@ fn a_link_that_a_new_adapter_is_refused_is_asked_for_again() {
     };
     assert!(interfaces.iter().all(|info| info.up), "{interfaces:?}");
     // One that is there is not made again.
-    world.server.handle_health(world.now, &Health::default());
+    world
+        .server
+        .handle_health(world.now, FIRST, &Health::default());
     world.drain();
     assert!(world.asks.is_empty());
 }
@@ -619,8 +623,10 @@ fn nonsense_that_is_taken_up_is_closed() {
         up: true,
     };
     let before = world.promised();
-    world.server.take_up(world.now, vec![interface], Vec::new());
-    world.server.handle_adapter_ready(world.now);
+    world
+        .server
+        .take_up(world.now, FIRST, vec![interface], Vec::new());
+    world.server.handle_adapter_ready(world.now, FIRST);
     assert_eq!(world.server.poll_output(), None);
     assert_eq!(world.promised(), before);
 }

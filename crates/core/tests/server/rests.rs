@@ -1,16 +1,15 @@
 //! Contracts beside an adapter that rests.
 
-use cellgate_core::server::{
-    AdapterInfo, Caller, Confirm, Health, Idle, Refused, Request, RestInfo,
-};
+use cellgate_core::adapter::Notification;
+use cellgate_core::server::{Caller, Confirm, Health, Idle, Open, Refused, Request, RestInfo};
 
-use crate::world::{World, config, user};
+use crate::world::{FIRST, World, config, open, user};
 
 /// With an adapter that rests like this, and whose wake-ups take 100 us at most.
 fn world(idle: Idle) -> World {
     let mut config = config();
-    config.assumptions.idle = idle;
-    config.assumptions.late_ns = 100_000;
+    config.adapters[0].idle = idle;
+    config.adapters[0].late_ns = 100_000;
     World::with_wan(config).0
 }
 
@@ -63,6 +62,46 @@ fn a_contract_shorter_than_a_rest_keeps_an_adaptive_adapter_awake_and_is_refused
 }
 
 #[test]
+fn the_delay_that_is_told_has_the_rest_the_silence_and_the_readers_lateness() {
+    let silent = Notification::Silent {
+        threshold: 8,
+        longest_delay_ns: 3_000_000,
+    };
+    for (idle, contract, notification, rest_and_silence_ns) in [
+        (Idle::Spin, contract(1_000), None, Some(0)),
+        (Idle::Adaptive, contract(1_000), None, Some(100_000)),
+        // It keeps the adapter awake.
+        (Idle::Adaptive, contract(399), None, Some(0)),
+        (Idle::Sleep, contract(1_000), Some(silent), Some(3_100_000)),
+        (
+            Idle::Adaptive,
+            "ubr,aal5:max_sdu=1500".to_owned(),
+            None,
+            None,
+        ),
+        (
+            Idle::Adaptive,
+            format!("{},rx:none", contract(1_000)),
+            None,
+            None,
+        ),
+    ] {
+        let mut world = world(idle);
+        let client = world.hello(user(1));
+        let open = Open {
+            notification,
+            ..open(100, &contract)
+        };
+        let opened = world.done(client, Request::Open(open));
+        assert!(matches!(opened, Ok(Confirm::Opened(_))), "{opened:?}");
+        let told = world.list(client)[0].delay_ns;
+        let reader_ns = config().assumptions.wake_up_ns;
+        let expected = rest_and_silence_ns.map(|ns| ns + reader_ns);
+        assert_eq!(told, expected, "{idle} {contract}");
+    }
+}
+
+#[test]
 fn who_wakes_the_adapter_for_nothing_is_named() {
     let mut world = world(Idle::Adaptive);
     let client = world.hello(user(5));
@@ -84,11 +123,9 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
         rests: Some((rests.clone(), vec![(attachment, 7), (nobodys, 1)])),
         ports: Vec::new(),
     };
-    world.server.handle_health(world.now, &health);
+    world.server.handle_health(world.now, FIRST, &health);
     world.drain();
-    let Ok(Confirm::Adapter(AdapterInfo { rests: told, .. })) =
-        world.done(client, Request::Adapter)
-    else {
+    let Ok(Confirm::Adapters(infos)) = world.done(client, Request::Adapters) else {
         panic!("no answer");
     };
     let caller = Caller {
@@ -97,7 +134,7 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
         for_nothing: 7,
     };
     let callers = vec![caller];
-    assert_eq!(told, Some(RestInfo { callers, ..rests }));
+    assert_eq!(infos[0].rests, Some(RestInfo { callers, ..rests }));
 }
 
 #[test]

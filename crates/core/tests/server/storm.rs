@@ -8,7 +8,7 @@ use cellgate_core::server::{
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::world::{LINE, ROOT, World, address, config, open, user, wan};
+use crate::world::{FIRST, LINE, ROOT, World, address, config, open, user, wan};
 
 struct Storm {
     world: World,
@@ -153,6 +153,7 @@ impl Storm {
                 let now = self.world.now;
                 self.world.server.handle_health(
                     now,
+                    FIRST,
                     &Health {
                         gap_ns,
                         ports,
@@ -230,10 +231,10 @@ impl Storm {
         for shortage in shortages {
             let uid = shortage.quota;
             let capacity = match (shortage.resource, uid) {
-                (Resource::Memory, None) => admission.memory,
+                (Resource::Memory, None) => admission.adapters[0].memory,
                 (Resource::Memory, Some(_)) => quota.memory,
                 // Less the 2 % for best effort.
-                (Resource::AdapterCpu, None) => u64::from(admission.adapter_ppm) * 98 / 100,
+                (Resource::AdapterCpu, None) => u64::from(admission.adapters[0].cpu_ppm) * 98 / 100,
                 (TransmitBandwidth | ReceiveBandwidth, Some(_)) => quota.cell_s,
                 _ => continue,
             };
@@ -258,7 +259,7 @@ impl Storm {
             });
             let returning: u64 = returning.sum();
             let taken = amount(match uid {
-                None => &books["total"],
+                None => &books["adapters"]["0"]["total"],
                 Some(uid) => &books["users"][uid.to_string()],
             });
             assert!(
@@ -271,7 +272,7 @@ impl Storm {
 
     /// What holds at any time.
     fn check(&self, seed: u64) {
-        for resource in self.world.server.admission().resources(|_| None) {
+        for resource in self.world.server.admission().resources(|_| None, |_| None) {
             let full = resource.capacity;
             assert!(resource.reserved <= full, "seed {seed}: {resource:?}");
         }
@@ -320,7 +321,7 @@ impl Storm {
                 });
                 let (guaranteed, shares): (Vec<_>, Vec<_>) = rates.partition(|rate| rate.0);
                 let guaranteed: u64 = guaranteed.iter().map(|rate| rate.1).sum();
-                let rest = admission.rest(*port, direction);
+                let rest = admission.rest(FIRST.on(*port), direction);
                 assert_eq!(u64::from(LINE) - guaranteed, rest, "seed {seed}");
                 // The canonical form names a way only where the two differ.
                 let (tx, rx) = ("tx:pcr", "rx:pcr");
@@ -388,11 +389,11 @@ impl Storm {
 fn storm(seed: u64, steps: u32, refusals: bool, crowded: bool) -> u32 {
     let _seed = Seed(seed);
     let mut config = config();
-    config.admission.memory = 8 << 20;
-    config.admission.adapter_ppm = 700_000;
+    config.admission.adapters[0].memory = 8 << 20;
+    config.admission.adapters[0].cpu_ppm = 700_000;
     config.admission.quota.memory = 5 << 20;
     if crowded {
-        config.admission.memory = 3 << 20;
+        config.admission.adapters[0].memory = 3 << 20;
         config.admission.quota.memory = 2 << 20;
         config.admission.quota.cell_s = 200_000;
     }

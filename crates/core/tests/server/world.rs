@@ -9,11 +9,11 @@ use cellgate_core::adapter::{
 use cellgate_core::contract::CellRate;
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Address, AdmissionConfig, ClientId, Confirm,
-    ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient, FromServer, Idle, Indication,
-    InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record, Refused, Request, ResourceInfo,
-    Response, Server, ServerAssumptions, ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc,
-    Ticket, VERSION,
+    AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdapterRefusal, Address,
+    AdmissionConfig, ClientId, Confirm, ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient,
+    FromServer, Idle, Indication, InterfaceSpec, Limits, Link, Open, Output, Peer, Quota, Record,
+    Refused, Request, ResourceInfo, Response, Server, ServerAdapter, ServerAssumptions,
+    ServerConfig, Shortage, TakenInterface, TakenUp, TakenVc, Ticket, VERSION,
 };
 
 pub(crate) const ROOT: Peer = Peer { uid: 0, pid: 1 };
@@ -25,6 +25,9 @@ pub(crate) fn user(uid: u32) -> Peer {
         pid: 1_000 + uid,
     }
 }
+
+/// The adapter of a server that has one.
+pub(crate) const FIRST: AdapterIndex = AdapterIndex::FIRST;
 
 pub(crate) fn config() -> ServerConfig {
     let cost = |cell_ps, pdu_ps| Cost { cell_ps, pdu_ps };
@@ -45,7 +48,15 @@ pub(crate) fn config() -> ServerConfig {
         uid: SERVER_UID,
         notes: Vec::new(),
         counters_len: Some(4096),
-        ports: 4,
+        adapters: vec![ServerAdapter {
+            name: None,
+            ports: 4,
+            blocks: 8,
+            gap_max_ns: 30_000_000,
+            clump_cells: 28,
+            idle: Idle::Spin,
+            late_ns: 0,
+        }],
         attachment: AttachmentSizes {
             event_slots: 64,
             doorbell_slots: 64,
@@ -57,18 +68,16 @@ pub(crate) fn config() -> ServerConfig {
                 reassembly_timeout_ns: 1_000_000_000,
             },
             wake_up_ns: 1_000_000,
-            gap_max_ns: 30_000_000,
-            clump_cells: 28,
-            idle: Idle::Spin,
-            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: law,
-            adapter_ppm: 1_000_000,
+            adapters: vec![AdapterBooks {
+                cpu_ppm: 1_000_000,
+                memory: 1 << 28,
+                connections: 64,
+            }],
             worker_law: law,
             worker_ppm: 1_000_000,
-            memory: 1 << 28,
-            connections: 64,
             best_effort_percent: 2,
             sdu_floor: None,
             quota: Quota {
@@ -84,7 +93,6 @@ pub(crate) fn config() -> ServerConfig {
             clients_per_user: 12,
             waiting: 4,
             monitors: 8,
-            blocks: 8,
             interfaces: 4,
             hello_ns: 1_000_000_000,
             outlived_ns: 750_000_000,
@@ -274,7 +282,12 @@ pub(crate) const LINE: u32 = 353_207;
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) config: ServerConfig,
+    /// The first adapter.
     pub(crate) adapter: FakeAdapter,
+    /// All but the first.
+    pub(crate) others: BTreeMap<AdapterIndex, FakeAdapter>,
+    /// Which of them was asked.
+    pub(crate) asked: BTreeMap<Ticket, AdapterIndex>,
     pub(crate) now: Time,
     /// Asked and not answered.
     pub(crate) asks: VecDeque<(Ticket, AdapterAsk)>,
@@ -305,6 +318,8 @@ impl World {
             config,
             adapter: FakeAdapter::default(),
             now: Time::ZERO,
+            others: BTreeMap::new(),
+            asked: BTreeMap::new(),
             asks: VecDeque::new(),
             clients: BTreeMap::new(),
             heard: BTreeMap::new(),
@@ -323,7 +338,7 @@ impl World {
     /// With an adapter, the interface `wan`, and the client that added it.
     pub(crate) fn with_wan(config: ServerConfig) -> (Self, ClientId) {
         let mut world = Self::new(config);
-        world.server.handle_adapter_ready(world.now);
+        world.server.handle_adapter_ready(world.now, FIRST);
         let root = world.hello(ROOT);
         let added = world.done(root, Request::AddInterface(wan("wan")));
         assert_eq!(added, Ok(Confirm::Done));
@@ -354,7 +369,9 @@ impl World {
         self.clients.remove(&client);
         self.unconfirmed.remove(&client);
         self.heard.remove(&client);
-        self.adapter.kept.retain(|_, kept| *kept != client);
+        for adapter in self.others.values_mut().chain([&mut self.adapter]) {
+            adapter.kept.retain(|_, kept| *kept != client);
+        }
         self.server.handle_hang_up(self.now, client);
         self.drain();
     }
@@ -385,7 +402,7 @@ impl World {
         waiting.push((id, request.clone(), capability));
         let message = FromClient::Request { id, request };
         self.server
-            .handle_message(self.now, client, message, capability);
+            .handle_message(self.now, client, message, capability.map(|vc| FIRST.on(vc)));
         self.drain();
     }
 
@@ -405,7 +422,14 @@ impl World {
     pub(crate) fn drain(&mut self) {
         while let Some(output) = self.server.poll_output() {
             match output {
-                Output::Adapter { ticket, ask } => self.asks.push_back((ticket, ask)),
+                Output::Adapter {
+                    adapter,
+                    ticket,
+                    ask,
+                } => {
+                    self.asked.insert(ticket, adapter);
+                    self.asks.push_back((ticket, ask));
+                }
                 Output::Client {
                     client,
                     message,
@@ -416,10 +440,12 @@ impl World {
                     attachment,
                     reopens,
                 } => {
-                    assert!(self.adapter.attachments.contains_key(&attachment));
-                    self.adapter.kept.insert(attachment, client);
+                    let at = attachment.id;
+                    let adapter = self.at(attachment.adapter);
+                    assert!(adapter.attachments.contains_key(&at));
+                    adapter.kept.insert(at, client);
                     if reopens {
-                        self.adapter.reopens.insert(attachment);
+                        adapter.reopens.insert(at);
                     }
                 }
                 Output::HangUp { client } => {
@@ -465,10 +491,12 @@ impl World {
             self.shortages.push(shortage.clone());
         }
         match enclosed {
-            Enclosed::Connection { vc, attachment } => {
-                assert_eq!(self.adapter.vcs[&vc].request.attachment, attachment);
-            }
-            Enclosed::Memory { vc } => assert!(self.adapter.vcs.contains_key(&vc)),
+            Enclosed::Connection {
+                adapter,
+                vc,
+                attachment,
+            } => assert_eq!(self.at(adapter).vcs[&vc].request.attachment, attachment),
+            Enclosed::Memory { adapter, vc } => assert!(self.at(adapter).vcs.contains_key(&vc)),
             Enclosed::Nothing | Enclosed::Counters => {}
         }
         if let FromServer::Indication {
@@ -512,7 +540,10 @@ impl World {
         let (ticket, ask) = self.asks.remove(at).expect("asked");
         let answer = match self.refuse_next.take() {
             Some(refusal) => Err(refusal),
-            None => self.adapter.carry_out(ask),
+            None => {
+                let adapter = self.asked[&ticket];
+                self.at(adapter).carry_out(ask)
+            }
         };
         self.server.handle_answer(self.now, ticket, answer);
         self.drain();
@@ -525,20 +556,46 @@ impl World {
         }
     }
 
+    pub(crate) fn at(&mut self, adapter: AdapterIndex) -> &mut FakeAdapter {
+        match adapter {
+            FIRST => &mut self.adapter,
+            _ => self.others.entry(adapter).or_default(),
+        }
+    }
+
     pub(crate) fn lose_adapter(&mut self) {
-        let made = self.adapter.made;
-        self.adapter = FakeAdapter {
-            made,
-            ..FakeAdapter::default()
-        };
-        self.asks.clear();
-        self.server.handle_adapter_lost(self.now);
-        self.drain();
+        self.lose(FIRST);
     }
 
     pub(crate) fn find_adapter(&mut self) {
-        self.server.handle_adapter_ready(self.now);
+        self.find(FIRST);
+    }
+
+    /// An adapter dies.
+    pub(crate) fn lose(&mut self, adapter: AdapterIndex) {
+        let dead = self.at(adapter);
+        *dead = FakeAdapter {
+            made: dead.made,
+            ..FakeAdapter::default()
+        };
+        let asked = &self.asked;
+        self.asks.retain(|(ticket, _)| asked[ticket] != adapter);
+        self.server.handle_adapter_lost(self.now, adapter);
         self.drain();
+    }
+
+    /// Its successor is there.
+    pub(crate) fn find(&mut self, adapter: AdapterIndex) {
+        self.server.handle_adapter_ready(self.now, adapter);
+        self.drain();
+    }
+
+    /// What an adapter was asked and has not answered.
+    pub(crate) fn asked_of(&self, adapter: AdapterIndex) -> Vec<Ticket> {
+        let tickets = self.asks.iter().map(|(ticket, _)| *ticket);
+        tickets
+            .filter(|ticket| self.asked[ticket] == adapter)
+            .collect()
     }
 
     /// The server is killed; another takes up what the adapter keeps. Of what was asked last,
@@ -588,7 +645,8 @@ impl World {
             }
             taken.extend(vcs);
         }
-        self.server.take_up(self.now, interfaces.collect(), taken);
+        self.server
+            .take_up(self.now, FIRST, interfaces.collect(), taken);
         self.drain();
     }
 
@@ -699,6 +757,7 @@ impl World {
 
 pub(crate) fn wan(name: &str) -> InterfaceSpec {
     InterfaceSpec {
+        adapter: None,
         name: name.to_owned(),
         link: Link::Memory {
             peer: name.to_owned(),

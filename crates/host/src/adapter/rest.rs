@@ -27,8 +27,8 @@ const REST_MAX_NS: u64 = 1_000_000_000;
 const REST_MIN_NS: u64 = 10_000;
 /// The longest that the firmware goes on looking before it rests, unless it is told how long.
 const LINGER_MAX_NS: u64 = 200_000;
-/// A rest that was worth it.
-const LONG_NS: u64 = 1_000_000;
+/// Rests in a row that no looking on would have spared, after which it is given up.
+const IN_VAIN: u32 = 8;
 /// What half of all wake-ups take where that was not measured.
 const WAKE_UP_NS: u64 = 25_000;
 /// Clients that are told to have ended one rest.
@@ -52,35 +52,51 @@ pub(super) struct Rester {
     woken: bool,
 }
 
-/// How long the firmware goes on looking before it rests: longer where rests are cut short, as who
-/// was just heard is soon heard again; shorter where they last.
+/// How long the firmware goes on looking before it rests: longer while that would spare rests, as
+/// who was just heard is soon heard again; hardly at all where all come too late for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Linger {
     ns: u64,
-    least_ns: u64,
+    /// Where it begins, and begins again.
+    first_ns: u64,
+    /// Rests in a row that it would not have spared.
+    in_vain: u32,
     is_fixed: bool,
 }
 
 impl Linger {
     fn new(wake_up: Option<WakeUp>, fixed_ns: Option<u64>) -> Self {
-        let least_ns = 2 * wake_up.map_or(WAKE_UP_NS, |wake_up| wake_up.p50_ns);
-        let least_ns = least_ns.clamp(1, LINGER_MAX_NS);
+        let first_ns = 2 * wake_up.map_or(WAKE_UP_NS, |wake_up| wake_up.p50_ns);
+        let first_ns = first_ns.clamp(REST_MIN_NS, LINGER_MAX_NS);
         Self {
-            ns: fixed_ns.unwrap_or(least_ns),
-            least_ns,
+            ns: fixed_ns.unwrap_or(first_ns),
+            first_ns,
+            in_vain: 0,
             is_fixed: fixed_ns.is_some(),
         }
     }
 
-    /// Somebody ended a rest of `rested_ns`, or its time was over.
-    fn rested(&mut self, rested_ns: u64, by_somebody: bool) {
+    /// Something came `idle_ns` after what came before it, and no rest was between.
+    fn caught(&mut self, idle_ns: u64) {
+        if (REST_MIN_NS..=self.ns).contains(&idle_ns) {
+            self.in_vain = 0;
+        }
+    }
+
+    /// Somebody ended a rest, or its time was over: nothing had come for `idle_ns`.
+    fn rested(&mut self, idle_ns: u64, by_somebody: bool) {
         if self.is_fixed {
             return;
         }
-        if rested_ns >= LONG_NS {
-            self.ns = (self.ns / 2).max(self.least_ns);
-        } else if by_somebody && rested_ns < self.ns {
-            self.ns = (self.ns * 2).min(LINGER_MAX_NS);
+        if idle_ns > LINGER_MAX_NS {
+            self.in_vain = (self.in_vain + 1).min(IN_VAIN);
+            self.ns = match self.in_vain {
+                IN_VAIN => REST_MIN_NS,
+                _ => (self.ns / 2).max(self.first_ns.min(self.ns)),
+            };
+        } else if by_somebody {
+            self.in_vain = 0;
+            self.ns = (self.ns * 2).clamp(self.first_ns, LINGER_MAX_NS);
         }
     }
 }
@@ -131,6 +147,7 @@ impl Rester {
         rests: &Rests,
     ) {
         if came {
+            self.linger.caught(now.since_ns(self.came));
             self.came = now;
             self.woken = false;
         } else if now.since_ns(self.came) >= self.linger.ns {
@@ -190,7 +207,7 @@ impl Rester {
         let adaptive = self.idle == Idle::Adaptive;
         let early_ns = if adaptive { self.late_ns } else { 0 };
         let least_ns = if adaptive {
-            self.linger.ns
+            self.linger.ns.max(REST_MIN_NS)
         } else {
             REST_MIN_NS
         };
@@ -226,7 +243,7 @@ impl Rester {
         let ended = MonotonicClock.now();
         let rested_ns = ended.since_ns(from);
         rests.rested(rested_ns);
-        self.linger.rested(rested_ns, count > 0);
+        self.linger.rested(ended.since_ns(self.came), count > 0);
         rests.show_linger(self.linger.ns);
         (self.callers, self.woken) = (calls, count > 0);
         if count == 0 {
@@ -261,26 +278,51 @@ mod tests {
     #[test]
     fn who_is_called_again_soon_looks_longer_and_who_is_not_less() {
         let mut linger = Linger::new(wake_up(20_000), None);
-        let mut ns = |rested_ns, by_somebody| {
-            linger.rested(rested_ns, by_somebody);
+        let mut ns = |idle_ns, by_somebody| {
+            linger.rested(idle_ns, by_somebody);
             linger.ns
         };
-        assert_eq!(ns(500_000, true), 40_000);
-        assert_eq!(ns(39_999, false), 40_000);
-        assert_eq!(ns(39_999, true), 80_000);
-        assert_eq!(ns(80_000, true), 80_000);
-        assert_eq!(ns(79_000, true), 160_000);
-        assert_eq!(ns(79_000, true), 200_000);
-        assert_eq!(ns(0, true), 200_000);
+        // Looking on for longer would not have heard him.
+        assert_eq!(ns(200_001, true), 40_000);
+        // Nobody was to be heard.
+        assert_eq!(ns(90_000, false), 40_000);
+        assert_eq!(ns(90_000, true), 80_000);
+        assert_eq!(ns(200_000, true), 160_000);
+        assert_eq!(ns(199_000, true), 200_000);
+        assert_eq!(ns(200_000, true), 200_000);
         assert_eq!(ns(1_000_000, false), 100_000);
-        assert_eq!(ns(1_000_000, true), 50_000);
-        assert_eq!(ns(1_000_000, true), 40_000);
-        assert_eq!(ns(1_000_000, true), 40_000);
+        assert_eq!(ns(250_000, true), 50_000);
+        assert_eq!(ns(250_000, true), 40_000);
+        assert_eq!(ns(250_000, true), 40_000);
         let mut fixed = Linger::new(wake_up(20_000), Some(0));
         fixed.rested(0, true);
         assert_eq!(fixed.ns, 0);
         // It can grow from whatever a wake-up takes.
         assert!(Linger::new(wake_up(0), None).ns > 0);
         assert_eq!(Linger::new(None, None).ns, 50_000);
+    }
+
+    #[test]
+    fn looking_on_is_given_up_where_it_spares_no_rest_and_begins_again_where_it_would() {
+        let mut linger = Linger::new(wake_up(20_000), None);
+        for round in 0..3 * IN_VAIN {
+            linger.rested(250_000, true);
+            // One in four comes soon after another: that is worth looking on.
+            if round % 4 == 0 {
+                linger.caught(30_000);
+            }
+            assert_eq!(linger.ns, 40_000, "{round}");
+        }
+        for round in 0..2 * IN_VAIN {
+            // Parts of one burst are no reason to look on, nor is who came after a rest.
+            linger.caught(2_000);
+            linger.caught(250_000);
+            linger.rested(250_000, round % 2 == 0);
+        }
+        assert_eq!(linger.ns, REST_MIN_NS);
+        linger.rested(250_000, true);
+        assert_eq!(linger.ns, REST_MIN_NS);
+        linger.rested(60_000, true);
+        assert_eq!(linger.ns, 40_000);
     }
 }

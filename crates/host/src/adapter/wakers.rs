@@ -28,7 +28,7 @@ use super::wake::ring;
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::given::Given;
 use crate::meter::Meter;
-use crate::sys::{Cpus, Duty, name_thread, take_duty};
+use crate::sys::{AdapterCpus, Cpus, Duty, name_thread, take_duty};
 
 /// Stack of a thread that makes system calls and nothing else.
 const STACK_LEN: usize = 128 << 10;
@@ -290,7 +290,7 @@ impl Precedence {
     /// Gives the calling thread its precedence.
     fn new(cpus: Cpus, pinned: Option<usize>) -> Self {
         let usual_nice = getpriority_process(None).unwrap_or(0);
-        take_duty(Duty::Interrupt, &cpus, pinned);
+        take_duty(Duty::Interrupt, &cpus, &AdapterCpus::of([pinned]));
         Self {
             cpus,
             pinned,
@@ -307,11 +307,19 @@ impl Precedence {
             self.meter.charge(MonotonicClock.now(), thread_cpu_ns()),
         ) {
             (true, false) => {
-                take_duty(Duty::BestEffort, &self.cpus, self.pinned);
+                take_duty(
+                    Duty::BestEffort,
+                    &self.cpus,
+                    &AdapterCpus::of([self.pinned]),
+                );
                 // To come after others takes no privilege.
                 let _ = setpriority_process(None, self.usual_nice);
             }
-            (false, true) => drop(take_duty(Duty::Interrupt, &self.cpus, self.pinned)),
+            (false, true) => drop(take_duty(
+                Duty::Interrupt,
+                &self.cpus,
+                &AdapterCpus::of([self.pinned]),
+            )),
             _ => {}
         }
     }

@@ -43,14 +43,14 @@ pub(crate) struct Said {
     pub(crate) notes: Vec<String>,
     /// Its section; none: it is not for this user.
     pub(crate) section: Option<ServerSection>,
-    /// The adapter's.
-    pub(crate) adapter_section: AdapterSection,
+    /// The adapters'.
+    pub(crate) adapter_sections: Vec<AdapterSection>,
     /// What there is to promise.
     pub(crate) admission: AdmissionSection,
     /// The interfaces there are.
     pub(crate) interfaces: Vec<InterfaceInfo>,
-    /// How the adapter has run.
-    pub(crate) adapter: AdapterInfo,
+    /// How the adapters have run.
+    pub(crate) adapters: Vec<AdapterInfo>,
     /// What there is to promise, and which limits leave no more.
     pub(crate) resources: Vec<ResourceInfo>,
 }
@@ -112,10 +112,10 @@ fn of_daemon(socket: &Path) -> Result<Said, Error> {
         pid: server.pid,
         notes: server.notes,
         section: settings.server,
-        adapter_section: settings.adapter,
+        adapter_sections: settings.adapters,
         admission: settings.admission,
         interfaces: admin.interfaces()?,
-        adapter: admin.adapter()?,
+        adapters: admin.adapters()?,
         resources: admin.resources()?,
     })
 }
@@ -123,7 +123,7 @@ fn of_daemon(socket: &Path) -> Result<Said, Error> {
 /// How the adapter has run, asked again.
 pub(crate) fn adapter(socket: &Path) -> Option<AdapterInfo> {
     let path = socket.to_owned();
-    in_time(PATIENCE, move || Admin::at(path)?.adapter())?.ok()
+    in_time(PATIENCE, move || Admin::at(path)?.adapter_of(None))?.ok()
 }
 
 /// Asks the adapter at `socket`.

@@ -6,12 +6,14 @@ mod place;
 
 use std::path::{Path, PathBuf};
 
-use cellgate_core::server::{Bound, Resource};
+use cellgate_core::server::{AdapterIndex, Book, Bound, Resource};
 use cellgate_simd::Level as CpuLevel;
 
 use super::ask::{self, Daemon, Left};
 use super::look::{self, Look, Looker};
-use crate::server::{Config, bounds_of_machine, connections_within, state_dir_default};
+use crate::server::{
+    Config, adapter_socket, bounds_of_machine, connections_within, state_dir_default,
+};
 use crate::sys::{expected_cpu, has_cpu};
 pub use machine::steal;
 pub(crate) use machine::{Adapters, Rights, Threads};
@@ -81,7 +83,8 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
         false => config.server.state_dir.as_ref().map(PathBuf::from),
     };
     let directory = directory.unwrap_or_else(state_dir_default);
-    let left = ask::left(&directory.join("adapter.sock"));
+    let name = config.first_adapter().name.as_deref();
+    let left = ask::left(&directory.join(adapter_socket(name)));
     let pid = daemon.said().map(|said| said.pid).filter(|pid| *pid > 0);
     let rights = Rights::of(root, pid).unwrap_or_default();
     let mut threads = Threads::of(root);
@@ -93,16 +96,16 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
     let cpu = match (&left, &daemon) {
         (Left::There(hello), _) => hello.scheduling.pinned,
         (_, Daemon::There(_)) if adapters.own().is_some() => adapters.own().and_then(|own| own.cpu),
-        _ if !config.adapter.pin => None,
+        _ if !config.first_adapter().pin => None,
         _ => config
-            .adapter
+            .first_adapter()
             .cpu
             .or_else(|| expected_cpu(&threads.allowed)),
     };
     let there = |cpu: &usize| threads.online.is_empty() || has_cpu(&threads.online, *cpu);
     let cpu = cpu.filter(there);
     threads.look_at(root, cpu);
-    let how = (cpu, config.adapter.nice);
+    let how = (cpu, config.first_adapter().nice);
     let look = look::look(root, socket, how, program, &mut adapters);
     let (cpu_limit, memory_limit) = limits(&daemon);
     Facts {
@@ -146,7 +149,7 @@ pub(super) fn with(config: &Config, daemon: &Daemon) -> Config {
             .section
             .clone()
             .unwrap_or_else(|| config.server.clone()),
-        adapter: said.adapter_section.clone(),
+        adapters: said.adapter_sections.clone(),
         admission: said.admission.clone(),
         interfaces: specs.collect(),
         ..config.clone()
@@ -156,11 +159,9 @@ pub(super) fn with(config: &Config, daemon: &Daemon) -> Config {
 /// The limits on the adapter's CPU time and on memory, as a daemon sees them, or would.
 fn limits(daemon: &Daemon) -> (Option<Bound>, Option<Bound>) {
     let Some(said) = daemon.said() else {
-        let mut all = bounds_of_machine();
-        return (
-            all.remove(&Resource::AdapterCpu),
-            all.remove(&Resource::Memory),
-        );
+        let mut all = bounds_of_machine(1);
+        let mut of = |resource| all.remove(&Book::of(resource, AdapterIndex::FIRST));
+        return (of(Resource::AdapterCpu), of(Resource::Memory));
     };
     let of = |resource: Resource| {
         let info = said

@@ -29,7 +29,7 @@ Max realtime priority     0                    0
 /// A machine on which nothing is to be wished for, and the daemon that runs there.
 fn good() -> Facts {
     let mut config = Config::default();
-    config.adapter.cpu = Some(3);
+    config.adapters[0].cpu = Some(3);
     let own = OtherAdapter {
         pid: 100,
         cpu: Some(3),
@@ -43,10 +43,11 @@ fn good() -> Facts {
         pid: 99,
         notes: Vec::new(),
         section: Some(config.server.clone()),
-        adapter_section: config.adapter.clone(),
+        adapter_sections: config.adapters.clone(),
         admission: config.admission.clone(),
         interfaces: Vec::new(),
-        adapter: AdapterInfo {
+        adapters: vec![AdapterInfo {
+            name: None,
             seen_ns: Some(1),
             gaps: 0,
             gaps_total_ns: 0,
@@ -54,7 +55,7 @@ fn good() -> Facts {
             gap_admitted_ns: 30_000_000,
             rests: None,
             shared: None,
-        },
+        }],
         resources: Vec::new(),
     };
     Facts {
@@ -220,7 +221,7 @@ fn a_limit_does_instead_of_a_capability() {
     facts.rights.nice = 39;
     let of = |facts: &Facts| judge(facts).into_iter().find(|one| one.subject == "nice");
     assert_eq!(of(&facts).map(|one| one.level), Some(Level::Warn));
-    facts.config.adapter.nice = -19;
+    facts.config.adapters[0].nice = -19;
     assert_eq!(of(&facts).map(|one| one.level), Some(Level::Ok));
 }
 
@@ -457,10 +458,13 @@ fn what_an_interface_of_a_daemon_is_counts_for_its_configuration() {
     };
     let mut facts = good();
     said(&mut facts).interfaces.push(info);
-    said(&mut facts).adapter_section.vcs = 7;
+    said(&mut facts).adapter_sections[0].vcs = 7;
     let config = super::facts::with(&Config::default(), &facts.daemon);
     assert_eq!(
-        (config.interfaces[0].name.as_str(), config.adapter.vcs),
+        (
+            config.interfaces[0].name.as_str(),
+            config.first_adapter().vcs
+        ),
         ("other", 7)
     );
     let config = super::facts::with(&Config::default(), &Daemon::None);

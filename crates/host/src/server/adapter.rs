@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcIndex};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, Health, Record, RestInfo, TakenInterface, Ticket,
+    AdapterAnswer, AdapterAsk, AdapterRefusal, Health, InterfaceSpec, Record, RestInfo, Ticket,
 };
 
 use super::files::Files;
 use super::link::{AdapterLink, Answered, Gone};
-use super::links::{Links, Next};
 use super::take_up::{Left, TakeUp};
 use crate::adapter::AdapterProcess;
-use crate::clock::MonotonicClock;
 use crate::control::{
     Answer, Ask, ControlError, Hello, NewRegion, PORTS_MAX, PortReport, ReceiveInto, TakenUp,
     VERSION,
@@ -43,29 +41,28 @@ pub(super) enum Purpose {
     Nobody,
 }
 
-/// What the adapter has to tell.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
-pub(super) enum Told {
+/// What it says.
+pub(super) enum Said {
     /// It has begun, and has nothing yet.
     Ready(Box<Hello>),
-    /// It has outlived another server, and this is what it has.
-    TakenUp(Box<Hello>, Vec<TakenInterface>, Vec<Left>),
+    /// It has outlived another server, and this is what it has; with a port goes what was kept of
+    /// its link.
+    TakenUp(Box<Hello>, Vec<(PortIndex, InterfaceSpec)>, Vec<Left>),
     /// To the server's question.
     Answer(Ticket, Result<AdapterAnswer, AdapterRefusal>),
+    /// To what a link that comes or goes needs.
+    Link(Ticket, Answered, Vec<Given>),
     /// A page of its state.
     State(Box<AdapterState>),
-    /// How it does.
-    Health(Health),
+    /// How it does, but for its links; what it reports of its ports.
+    Health(Health, Vec<PortReport>),
     /// It holds nothing of the worker's device any more.
     LetGo(u32),
     /// It has gone; why it did not start, if that is why.
     Lost(Option<ControlError>),
 }
 
-/// The adapter as the server's process has it: the connection to it and the descriptors that came
+/// An adapter as the server's process has it: the connection to it and the descriptors that came
 /// over it.
 pub(super) struct AdapterSide {
     link: Option<AdapterLink<Purpose>>,
@@ -73,31 +70,26 @@ pub(super) struct AdapterSide {
     process: Option<AdapterProcess>,
     hello: Option<Box<Hello>>,
     files: Files,
-    links: Links,
-    /// What is asked once all links are there.
-    deferred: VecDeque<(Purpose, Ask)>,
     ports: Vec<PortReport>,
     /// The next reading of them, as far as it has come.
     ports_to_come: Vec<PortReport>,
     taking_up: Option<TakeUp>,
-    told: VecDeque<Told>,
+    said: VecDeque<Said>,
     /// For how long looks have found the last question unanswered, in nanoseconds.
     unanswered_ns: u64,
 }
 
 impl AdapterSide {
-    pub(super) fn new(links: Links, files: Files) -> Self {
+    pub(super) fn new(files: Files) -> Self {
         Self {
             link: None,
             process: None,
             hello: None,
             files,
-            links,
-            deferred: VecDeque::new(),
             ports: Vec::new(),
             ports_to_come: Vec::new(),
             taking_up: None,
-            told: VecDeque::new(),
+            said: VecDeque::new(),
             unanswered_ns: 0,
         }
     }
@@ -133,19 +125,17 @@ impl AdapterSide {
             AdapterAsk::Detach { attachment } => Purpose::Detach(ticket, *attachment),
             _ => Purpose::Server(ticket),
         };
-        match ask {
-            AdapterAsk::Link { port, spec } => self.links.enqueue(ticket, port, Some(spec)),
-            AdapterAsk::Unlink { port, .. } => self.links.enqueue(ticket, port, None),
-            // What is opened on an interface whose link is on its way would send into nothing.
-            ask if self.links.are_busy() => self.deferred.push_back((purpose, control_ask(ask))),
-            ask => self.send(purpose, control_ask(ask), Vec::new()),
-        }
-        self.begin_link();
+        self.send(purpose, control_ask(ask), Vec::new());
     }
 
-    /// Answers in place of the adapter, which is not asked.
-    pub(super) fn refuse(&mut self, ticket: Ticket, refusal: AdapterRefusal) {
-        self.told.push_back(Told::Answer(ticket, Err(refusal)));
+    /// Asks for what a link needs.
+    pub(super) fn link(&mut self, ticket: Ticket, ask: Ask, fds: Vec<Arc<Given>>) {
+        self.send(Purpose::Link(ticket), ask, fds);
+    }
+
+    /// Has nothing leave or come by a port any more.
+    pub(super) fn unlink(&mut self, port: PortIndex) {
+        self.send(Purpose::Nobody, Ask::Unlink { port }, Vec::new());
     }
 
     /// Has the adapter keep descriptors, and what they are.
@@ -159,22 +149,20 @@ impl AdapterSide {
         self.send(Purpose::Nobody, ask, fds);
     }
 
-    /// The name of the interface whose link is on a port.
-    pub(super) fn interface_on(&self, port: PortIndex) -> Option<String> {
-        self.links.name_of(port)
+    /// Has the adapter keep nothing with an attachment, for a worker that is to end.
+    pub(super) fn let_go(&mut self, attachment: AttachmentIndex, worker: u32) {
+        if self.is_there() {
+            let record = None;
+            let ask = Ask::Keep { attachment, record };
+            self.send(Purpose::LetGo(worker), ask, Vec::new());
+        } else {
+            self.said.push_back(Said::LetGo(worker));
+        }
     }
 
-    /// Has the adapter keep nothing with an attachment (none: there was none), for a worker that is
-    /// to end.
-    pub(super) fn let_go(&mut self, attachment: Option<AttachmentIndex>, worker: u32) {
-        match attachment.filter(|_| self.link.is_some()) {
-            Some(attachment) => {
-                let record = None;
-                let ask = Ask::Keep { attachment, record };
-                self.send(Purpose::LetGo(worker), ask, Vec::new());
-            }
-            None => self.told.push_back(Told::LetGo(worker)),
-        }
+    /// Whether there is somebody to ask.
+    pub(super) fn is_there(&self) -> bool {
+        self.link.is_some()
     }
 
     /// Takes it for dead.
@@ -233,36 +221,11 @@ impl AdapterSide {
                     self.hear(purpose, Err(ControlError::TooLong), Vec::new());
                 }
             }
-            (
-                None,
-                Purpose::Server(ticket) | Purpose::Detach(ticket, _) | Purpose::Link(ticket),
-            ) => {
+            (None, Purpose::Server(ticket) | Purpose::Detach(ticket, _)) => {
                 let away = Err(AdapterRefusal::Away);
-                self.told.push_back(Told::Answer(ticket, away));
+                self.said.push_back(Said::Answer(ticket, away));
             }
             (None, _) => {}
-        }
-    }
-
-    /// Begins with the next link, if nothing of another is under way.
-    fn begin_link(&mut self) {
-        if let Some((ticket, next)) = self.links.begin() {
-            self.go_on(ticket, next);
-        }
-        while !self.links.are_busy()
-            && let Some((purpose, ask)) = self.deferred.pop_front()
-        {
-            self.send(purpose, ask, Vec::new());
-        }
-    }
-
-    fn go_on(&mut self, ticket: Ticket, next: Next) {
-        match next {
-            Next::Ask(ask, fds) => self.send(Purpose::Link(ticket), ask, fds),
-            Next::End(result) => {
-                self.told.push_back(Told::Answer(ticket, result));
-                self.begin_link();
-            }
         }
     }
 
@@ -275,10 +238,10 @@ impl AdapterSide {
     }
 
     /// What it has to tell next.
-    pub(super) fn next(&mut self) -> Option<Told> {
+    pub(super) fn next(&mut self) -> Option<Said> {
         loop {
-            if let Some(told) = self.told.pop_front() {
-                return Some(told);
+            if let Some(said) = self.said.pop_front() {
+                return Some(said);
             }
             match self.link.as_mut()?.next_answer() {
                 Ok(Some((purpose, answer, fds))) => self.hear(purpose, answer, fds),
@@ -293,43 +256,40 @@ impl AdapterSide {
         for purpose in asked.into_iter().flatten() {
             // What it held, it holds no more.
             if let Purpose::LetGo(worker) = purpose {
-                self.told.push_back(Told::LetGo(worker));
+                self.said.push_back(Said::LetGo(worker));
             }
         }
         // Whoever is a child is gone or to go.
         self.process = None;
         self.hello = None;
         self.taking_up = None;
-        self.deferred.clear();
         self.files.forget_all();
         self.unanswered_ns = 0;
-        self.told.push_back(Told::Lost(why));
+        self.said.push_back(Said::Lost(why));
     }
 
     fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<Given>) {
         match (purpose, answer) {
-            (Purpose::LetGo(worker), _) => self.told.push_back(Told::LetGo(worker)),
+            (Purpose::LetGo(worker), _) => self.said.push_back(Said::LetGo(worker)),
             (Purpose::Hello, Ok(Answer::Hello(hello))) => self.greeted(Box::new(hello)),
             (Purpose::Hello, Ok(_)) => self.lose(None),
             (Purpose::Hello, Err(error)) => self.lose(Some(error)),
             (Purpose::Link(ticket), answer) => {
-                if let Some(next) = self.links.answered(ticket, answer, fds) {
-                    self.go_on(ticket, next);
-                }
+                self.said.push_back(Said::Link(ticket, answer, fds));
             }
             (Purpose::Detach(ticket, attachment), answer) => {
                 if answer.is_ok() {
                     self.files.forget_attachment(attachment);
                 }
                 let result = answer.map(|_| AdapterAnswer::Done).map_err(refusal);
-                self.told.push_back(Told::Answer(ticket, result));
+                self.said.push_back(Said::Answer(ticket, result));
             }
             (Purpose::Server(ticket), answer) => {
                 let result = match answer {
                     Ok(answer) => self.server_answer(answer, fds),
                     Err(error) => Err(refusal(error)),
                 };
-                self.told.push_back(Told::Answer(ticket, result));
+                self.said.push_back(Said::Answer(ticket, result));
             }
             (Purpose::TakeUp, answer) => self.taken_up(answer, fds),
             (Purpose::Listed, answer) => self.listed(answer),
@@ -339,7 +299,7 @@ impl AdapterSide {
                 if let Some(from) = state.next {
                     self.send(Purpose::Report, Ask::Enumerate { from }, Vec::new());
                 }
-                self.told.push_back(Told::State(state));
+                self.said.push_back(Said::State(state));
             }
             (Purpose::Ports, Ok(Answer::Ports(ports))) => {
                 let is_short = ports.len() < PORTS_MAX;
@@ -359,9 +319,10 @@ impl AdapterSide {
                     gaps: gaps.count,
                     gaps_total_ns: gaps.total_ns,
                     rests: self.rests(gaps.rests),
-                    ports: self.links.health(MonotonicClock.now(), &self.ports),
+                    ports: Vec::new(),
                 };
-                self.told.push_back(Told::Health(health));
+                self.said
+                    .push_back(Said::Health(health, self.ports.clone()));
             }
             (Purpose::Report | Purpose::Ports | Purpose::Gaps | Purpose::Nobody, _) => {}
         }
@@ -385,14 +346,13 @@ impl AdapterSide {
     }
 
     fn greeted(&mut self, hello: Box<Hello>) {
-        self.files.are_of(hello.pid, hello.scheduling.pinned);
+        self.files.are_of(hello.pid);
         self.hello = Some(hello.clone());
         if let Some(pid) = hello.governor.filter(|_| self.taking_up.is_some()) {
             return self.lose(Some(ControlError::Governed { pid }));
         }
         if self.taking_up.is_none() {
-            self.links.begin_anew();
-            self.told.push_back(Told::Ready(hello));
+            self.said.push_back(Said::Ready(hello));
             return;
         }
         for _ in 0..TakeUp::AT_ONCE {
@@ -486,8 +446,7 @@ impl AdapterSide {
             self.files.forget_vc(vc.index);
             self.send(Purpose::Nobody, Ask::Close { vc }, Vec::new());
         }
-        let interfaces = self.links.take_up(links);
-        self.told.push_back(Told::TakenUp(hello, interfaces, left));
+        self.said.push_back(Said::TakenUp(hello, links, left));
     }
 
     /// Notes the descriptors that came, and turns the answer into the server's.

@@ -1,5 +1,6 @@
 //! The configuration file: TOML, every key optional, unknown keys refused.
 
+mod adapters;
 mod check;
 mod reserve;
 
@@ -12,8 +13,9 @@ use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle, InterfaceSpec, Limits, Link,
-    Open, Reserve, ServerAssumptions, ServerConfig, ServerSection,
+    AdapterBooks, AdapterIndex, AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle,
+    InterfaceSpec, Limits, Link, Open, Reserve, ServerAdapter, ServerAssumptions, ServerConfig,
+    ServerSection,
 };
 use cellgate_core::wire::{CellFormat, HeaderForm};
 use rustix::fs::OFlags;
@@ -21,7 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use super::QuotaSection;
 use crate::adapter::AdapterOptions;
-use crate::sys::{Cpus, SchedulingRequest, expected_cpu};
+use crate::sys::{AdapterCpus, Cpus, SchedulingRequest, expected_cpu};
+pub use adapters::serialize as serialize_adapters;
 use check::Mistake;
 pub use check::at_place;
 #[cfg(test)]
@@ -45,8 +48,13 @@ const ATTACHMENT: AttachmentSizes = AttachmentSizes {
 pub struct Config {
     /// The daemon.
     pub server: ServerSection,
-    /// The adapter's process.
-    pub adapter: AdapterSection,
+    /// The adapters' processes: one, or several with names.
+    #[serde(
+        rename = "adapter",
+        serialize_with = "serialize_adapters",
+        deserialize_with = "adapters::one_or_more"
+    )]
+    pub adapters: Vec<AdapterSection>,
     /// What there is to promise.
     pub admission: AdmissionSection,
     /// What users may have.
@@ -67,12 +75,13 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             server: ServerSection::default(),
-            adapter: AdapterSection::default(),
+            adapters: vec![AdapterSection::default()],
             admission: AdmissionSection::default(),
             quota: QuotaSection::default(),
             reserves: Vec::new(),
             interfaces: vec![InterfaceSpec {
                 name: "lo".to_owned(),
+                adapter: None,
                 link: Link::Memory {
                     peer: "lo".to_owned(),
                 },
@@ -162,7 +171,7 @@ impl Config {
         if self.server != other.server {
             changed.push("[server]");
         }
-        if self.adapter != other.adapter {
+        if self.adapters != other.adapters {
             changed.push("[adapter]");
         }
         changed
@@ -190,15 +199,41 @@ impl Config {
         Ok(())
     }
 
-    /// The CPU that the adapter will have, where it may use `cpus`, as far as that is known before
-    /// it has; one that a former server has left is `there`, and has taken its own.
-    pub(super) fn adapter_cpu(&self, cpus: &Cpus, there: bool) -> Option<usize> {
-        let adapter = &self.adapter;
-        let chosen = || match there {
-            true => cpus.last(),
-            false => expected_cpu(&cpus.list()),
+    /// The first adapter: where nothing is said of others, it is the only one.
+    pub fn first_adapter(&self) -> &AdapterSection {
+        &self.adapters[0]
+    }
+
+    /// The name of an adapter; none: it is the only one.
+    pub fn adapter_name(&self, adapter: AdapterIndex) -> Option<&str> {
+        self.adapters[adapter.place()].name.as_deref()
+    }
+
+    /// The place of the adapter that an interface names; without a name the first.
+    pub fn adapter_of(&self, interface: &InterfaceSpec) -> Option<AdapterIndex> {
+        let Some(name) = &interface.adapter else {
+            return Some(AdapterIndex::FIRST);
         };
-        adapter.cpu.or_else(chosen).filter(|_| adapter.pin)
+        let mut all = self.adapters.iter().zip((0..).map(AdapterIndex));
+        let found = all.find(|(one, _)| one.name.as_ref() == Some(name));
+        found.map(|(_, index)| index)
+    }
+
+    /// The CPUs that the adapters will have, where they may use `cpus`, as far as that is known
+    /// before they have; those that a former server has left are `there`, and have taken their own.
+    pub(super) fn adapter_cpus(&self, cpus: &Cpus, there: bool) -> AdapterCpus {
+        let mut free = cpus.list();
+        AdapterCpus::of(self.adapters.iter().map(|adapter| {
+            let chosen = || match there {
+                true => free.last().copied(),
+                false => expected_cpu(&free),
+            };
+            let cpu = adapter.cpu.or_else(chosen).filter(|_| adapter.pin)?;
+            if free.len() > 1 {
+                free.retain(|one| *one != cpu);
+            }
+            Some(cpu)
+        }))
     }
 
     /// The permissions of the socket.
@@ -207,9 +242,9 @@ impl Config {
         (mode <= 0o777).then_some(mode)
     }
 
-    /// The configuration of the adapter's process, which listens at `socket`.
-    pub(super) fn adapter_options(&self, socket: &Path) -> AdapterOptions {
-        let section = &self.adapter;
+    /// The configuration of an adapter's process, which listens at `socket`.
+    pub(super) fn adapter_options(&self, adapter: AdapterIndex, socket: &Path) -> AdapterOptions {
+        let section = &self.adapters[adapter.place()];
         let config = AdapterConfig {
             form: HeaderForm::Nni,
             vcs: section.vcs,
@@ -251,14 +286,15 @@ impl Config {
 
     /// The configuration of the server proper.
     pub(super) fn server_config(&self, laws: Laws) -> ServerConfig {
-        let (adapter, admission) = (&self.adapter, &self.admission);
+        let admission = &self.admission;
+        let ports = self.adapters.iter().map(|adapter| u32::from(adapter.ports));
         ServerConfig {
             server: concat!("cellgate ", env!("CARGO_PKG_VERSION")).to_owned(),
             pid: std::process::id(),
             uid: rustix::process::geteuid().as_raw(),
             notes: Vec::new(),
             counters_len: None,
-            ports: adapter.ports,
+            adapters: self.adapters.iter().map(server_adapter).collect(),
             attachment: ATTACHMENT,
             assumptions: ServerAssumptions {
                 cdvt_ns: admission.cdvt_ns,
@@ -267,33 +303,44 @@ impl Config {
                     reassembly_timeout_ns: 1_000_000_000,
                 },
                 wake_up_ns: admission.wake_up_ns,
-                gap_max_ns: adapter.gap_max_ns,
-                clump_cells: adapter.clump_cells,
-                idle: adapter.idle,
-                late_ns: match adapter.idle.rests() {
-                    true => Idle::LATE_NS_MAX,
-                    false => 0,
-                },
             },
             admission: AdmissionConfig {
                 adapter_law: laws.adapter,
-                adapter_ppm: admission.adapter_ppm,
+                adapters: (self.adapters.iter())
+                    .map(|adapter| AdapterBooks {
+                        cpu_ppm: admission.adapter_ppm,
+                        memory: adapter.memory_max,
+                        connections: adapter.vcs.into(),
+                    })
+                    .collect(),
                 worker_law: laws.worker,
                 worker_ppm: admission.worker_ppm.unwrap_or(laws.worker_ppm),
-                memory: adapter.memory_max,
-                connections: adapter.vcs.into(),
                 best_effort_percent: admission.best_effort_percent,
                 sdu_floor: admission.sdu_floor,
                 quota: self.quota.of_all(),
                 quotas: self.quota.of_users(),
             },
             limits: Limits {
-                blocks: adapter.leaves.into(),
-                interfaces: adapter.ports.into(),
+                interfaces: ports.sum(),
                 ..Limits::default()
             },
             reserves: self.reserves.clone(),
         }
+    }
+}
+
+fn server_adapter(section: &AdapterSection) -> ServerAdapter {
+    ServerAdapter {
+        name: section.name.clone(),
+        ports: section.ports,
+        blocks: section.leaves.into(),
+        gap_max_ns: section.gap_max_ns,
+        clump_cells: section.clump_cells,
+        idle: section.idle,
+        late_ns: match section.idle.rests() {
+            true => Idle::LATE_NS_MAX,
+            false => 0,
+        },
     }
 }
 
@@ -349,8 +396,33 @@ mod tests {
         assert_eq!(Config::parse("").unwrap(), Config::default());
         let full = Config::parse(FULL).unwrap();
         assert_eq!(full.interfaces.len(), 2);
-        assert_eq!((full.adapter.vcs, full.quota.connections), (64, 3));
+        assert_eq!((full.adapters[0].vcs, full.quota.connections), (64, 3));
         assert_eq!(full.mode(), Some(0o600));
+    }
+
+    const SEVERAL: &str = "[[adapter]]\nname = \"west\"\nvcs = 64\n[[adapter]]\nname = \"east\"\n\
+                           [[interface]]\nname = \"w\"\nlink.memory.peer = \"w\"\n\
+                           [[interface]]\nname = \"e\"\nadapter = \"east\"\nlink.memory.peer = \"e\"\n";
+
+    #[test]
+    fn one_adapter_is_a_table_and_several_are_named() {
+        let one = Config::parse("[adapter]\nvcs = 64\n").unwrap();
+        assert_eq!((one.adapters.len(), one.first_adapter().vcs), (1, 64));
+        assert!(one.print().contains("[adapter]\n"), "{}", one.print());
+        // An array of one is one.
+        assert_eq!(Config::parse("[[adapter]]\nvcs = 64\n").unwrap(), one);
+        let several = Config::parse(SEVERAL).unwrap();
+        assert_eq!(Config::parse(&several.print()).unwrap(), several);
+        let places = several.interfaces.iter().map(|one| several.adapter_of(one));
+        assert_eq!(
+            places.collect::<Vec<_>>(),
+            [0, 1].map(|n| Some(AdapterIndex(n)))
+        );
+        assert_eq!(several.adapter_name(AdapterIndex(1)), Some("east"));
+        Config::parse_whole(SEVERAL).unwrap();
+        let mut other = several.clone();
+        other.adapters[1].vcs = 7;
+        assert_eq!(other.fixed_changes(&several), ["[adapter]"]);
     }
 
     #[test]
@@ -413,6 +485,39 @@ mod tests {
                 "[adapter]\nlinger_ns = 30000001\n",
                 &["line 2", "adapter.linger_ns", "gap_max_ns"],
             ),
+            (
+                &SEVERAL.replace("vcs = 64", "vcs = \"x\""),
+                &["line 3", "column 7"],
+            ),
+            (
+                &SEVERAL.replace("vcs = 64", "vcs = 0"),
+                &["line 3", "column 7", "adapter west: vcs"],
+            ),
+            (
+                &SEVERAL.replace("vcs = 64", "idle = \"lazy\""),
+                &["line 3", "column 8", "`lazy`"],
+            ),
+            (
+                &SEVERAL.replace("name = \"east\"", "name = \"west\""),
+                &["line 5", "column 8", "adapter west: name: twice"],
+            ),
+            (
+                &SEVERAL.replace("name = \"east\"\n[[i", "ports = 3\n[[i"),
+                &["line 4", "adapter.name: each of several"],
+            ),
+            (
+                &SEVERAL.replace("name = \"east\"", "name = \"a/b\""),
+                &["line 5", "column 8", "characters a-z"],
+            ),
+            (
+                &SEVERAL.replace("adapter = \"east\"", "adapter = \"north\""),
+                &["line 11", "column 11", "interface e: no adapter north"],
+            ),
+            (
+                "adapter = []\n",
+                &["line 1", "column 11", "one adapter at least"],
+            ),
+            ("adapter = 3\n", &["line 1", "[adapter] or [[adapter]]"]),
             ("[adapter\n", &["line 1"]),
             ("[adapter]\nvcs = 0\n", &["adapter.vcs"]),
             ("[adapter]\nports = 65\n", &["adapter.ports"]),

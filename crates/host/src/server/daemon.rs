@@ -1,9 +1,12 @@
 mod devices;
+mod lives;
 mod losses;
 mod neighbours;
 mod settings;
 mod turns;
 mod upkeep;
+
+pub(crate) use lives::adapter_socket;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -11,10 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
-    ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused, Server,
-    ServerConfig, TakenUp,
+    AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
+    Server, ServerConfig, TakenUp,
 };
 use cellgate_shm::CountersMemory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,25 +24,23 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{geteuid, getpid};
 
-use super::adapter::{AdapterSide, Told};
+use super::adapter::AdapterSide;
+use super::adapters::{Adapters, Told};
 use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
-use super::descriptors::Descriptors;
 use super::limits::Gate;
 use super::listener::Listener;
-use super::neighbours::Neighbours;
 use super::operator::Operator;
-use super::start::{Places, start_adapter};
+use super::start::Places;
 use super::take_up::Left;
 use super::turns::Turns;
 use super::voice::{Notice, Voice};
 use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::clock::{MonotonicClock, thread_cpu_ns};
-use crate::control::Hello;
 use crate::given::{self, is_hung_up};
 use crate::on_way::RETRY_NS;
-use crate::sys::{Duty, Heard, Lack, Signals};
+use crate::sys::{Duty, Heard, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -58,10 +58,6 @@ const ACCEPT_RETRY_NS: u64 = 10 * NS_PER_MS;
 const ACCEPTS_PER_TURN: usize = 16;
 /// What is kept with the socket of an application whose connection was to be open again.
 const REOPENS: &str = "reopens";
-/// An adapter that lived as long is followed by another at once.
-const LIFE_NS: u64 = 10_000 * NS_PER_MS;
-/// The wait between adapters that die early doubles from the first to the second of these.
-const RESPAWN_NS: [u64; 2] = [100 * NS_PER_MS, 5_000 * NS_PER_MS];
 /// What the adapter has to end in order.
 const END: Duration = Duration::from_secs(2);
 
@@ -72,12 +68,11 @@ pub(super) struct Daemon {
     places: Places,
     laws: Laws,
     server: Server,
-    adapter: AdapterSide,
-    /// What the machine leaves for it.
+    adapters: Adapters,
+    /// How it is with each of them.
+    lives: Vec<lives::Life>,
+    /// What the machine leaves for them.
     gate: Gate,
-    neighbours: Neighbours,
-    /// What the adapter that was taken up said of itself.
-    taken_up: Option<Box<Hello>>,
     applications: Applications,
     turns: Turns,
     description: turns::DescriptionText,
@@ -91,11 +86,6 @@ pub(super) struct Daemon {
     /// What everybody may read, and its file.
     counters: (CountersMemory, Arc<OwnedFd>),
     now: Time,
-    /// When the present adapter was started.
-    adapter_since: Time,
-    /// When the next one is to be started, and the wait after that.
-    respawn: Option<Time>,
-    respawn_ns: u64,
     next_look: Time,
     looked: Time,
     accept_from: Time,
@@ -133,13 +123,14 @@ impl Daemon {
         (options, voice): (ServerOptions, Voice),
         places: Places,
         laws: Laws,
-        (adapter, listener, signals): (AdapterSide, Listener, Signals),
+        (adapters, listener, signals): (Adapters, Listener, Signals),
         (workers, notes): (Workers, Vec<String>),
-        first: &Told,
+        first: &[Told],
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
         let mut config = server_config(&options.config, laws, &notes, first);
-        let connections = u16::try_from(config.admission.connections).unwrap_or(u16::MAX);
+        let connections = config.admission.adapters.iter().map(|one| one.connections);
+        let connections = u16::try_from(connections.sum::<u32>()).unwrap_or(u16::MAX);
         let made = CountersMemory::create(connections).map_err(std::io::Error::other);
         let (counters, file) = made.map_err(ServeError::of("counters"))?;
         config.counters_len = Some(counters.len() as u64);
@@ -153,18 +144,17 @@ impl Daemon {
             workers,
             losses: losses::Losses::default(),
             parting: Vec::new(),
-            adapter,
+            lives: adapters
+                .indices()
+                .map(|_| lives::Life::begin(now))
+                .collect(),
+            adapters,
             gate: Gate::new(places.cpus()),
-            neighbours: Neighbours::default(),
-            taken_up: None,
             listener,
             signals,
             counters: (counters, Arc::new(file)),
             laws,
             now,
-            adapter_since: now,
-            respawn: None,
-            respawn_ns: 0,
             next_look: now,
             looked: now,
             accept_from: now,
@@ -183,9 +173,11 @@ impl Daemon {
         })
     }
 
-    /// Begins with what the adapter said first.
-    pub(super) fn begin(&mut self, first: Told) {
-        self.hear_adapter(first);
+    /// Begins with what the adapters said first.
+    pub(super) fn begin(&mut self, first: Vec<Told>) {
+        for (adapter, told) in self.adapters.indices().zip(first) {
+            self.hear_adapter(adapter, told);
+        }
         let me = Peer {
             uid: geteuid().as_raw(),
             pid: getpid().as_raw_nonzero().get().cast_unsigned(),
@@ -205,13 +197,15 @@ impl Daemon {
             for signal in self.signals.heard() {
                 self.signalled(signal);
             }
-            self.hear_all_of_adapter();
+            self.hear_all_of_adapters();
             if ready.workers {
                 self.hear_workers()?;
             }
             if ready.pages {
-                let taken = self.adapter.files().pages_taken();
-                self.server.handle_pages_taken(self.now, &taken);
+                for adapter in self.adapters.indices() {
+                    let taken = self.adapters.files(adapter).pages_taken();
+                    self.server.handle_pages_taken(self.now, adapter, &taken);
+                }
                 self.settle();
             }
             self.hear_in_turns(&ready.heard);
@@ -219,13 +213,13 @@ impl Daemon {
                 self.accept();
             }
             self.do_what_is_due();
-            self.hear_all_of_adapter();
+            self.hear_all_of_adapters();
             self.confirm_parted();
             self.tell_shares();
             for client in self.applications.flush(self.now, &ready.writable) {
                 self.hung_up(client);
             }
-            self.adapter.flush();
+            self.adapters.flush();
         }
         self.finish();
         Ok(())
@@ -250,21 +244,27 @@ impl Daemon {
             },
         ));
         fds.push(PollFd::new(self.workers.bell(), PollFlags::IN));
-        let pages = self.adapter.files().pages_bell();
-        fds.push(PollFd::new(&pages, PollFlags::IN));
-        let adapter = self.adapter.poll();
-        if let Some((fd, sends)) = &adapter {
+        let pages = self
+            .adapters
+            .all()
+            .map(|(_, side)| side.files().pages_bell());
+        let pages: Vec<_> = pages.collect();
+        fds.extend(pages.iter().map(|bell| PollFd::new(bell, PollFlags::IN)));
+        let adapters = self.adapters.poll();
+        fds.extend(adapters.iter().map(|(fd, sends)| {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, *sends);
-            fds.push(PollFd::new(fd, flags));
-        }
+            PollFd::new(fd, flags)
+        }));
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(ServeError::of("poll")(error)),
         }
         let listener = fds[clients.len() + 1].revents();
         let workers = fds[clients.len() + 2].revents();
-        let pages = fds[clients.len() + 3].revents();
+        let first = clients.len() + 3;
+        let bells = &fds[first..first + pages.len()];
+        let pages = bells.iter().any(|bell| !bell.revents().is_empty());
         let over = PollFlags::HUP | PollFlags::ERR;
         let found = |wanted: PollFlags| {
             let found = clients.iter().zip(&fds);
@@ -275,7 +275,7 @@ impl Daemon {
         Ok(Ready {
             listener: accepts && !listener.is_empty(),
             workers: !workers.is_empty(),
-            pages: !pages.is_empty(),
+            pages,
             heard: found(PollFlags::IN).collect(),
             writable,
         })
@@ -285,12 +285,15 @@ impl Daemon {
     fn idle_ns(&self) -> u64 {
         let deadlines = [
             Some(self.next_look),
-            self.respawn,
+            self.lives
+                .iter()
+                .filter_map(lives::Life::next_deadline)
+                .min(),
             self.server.next_deadline(),
             self.operator.next_deadline(),
             self.applications.next_deadline(),
             self.turns.next_deadline(self.now),
-            self.adapter.is_held().then(|| self.now.plus_ns(RETRY_NS)),
+            self.adapters.are_held().then(|| self.now.plus_ns(RETRY_NS)),
             self.watchdog.map(|(_, at)| at),
             self.urgent_until,
             Some(self.accept_from).filter(|from| *from > self.now),
@@ -320,9 +323,13 @@ impl Daemon {
     /// Does one thing; an application that does not take what it is sent.
     fn carry_out(&mut self, output: Output) -> Option<ClientId> {
         match output {
-            Output::Adapter { ticket, ask } => match self.gate.admits(ticket, &ask) {
-                Ok(()) => self.adapter.ask(ticket, ask),
-                Err(refusal) => self.adapter.refuse(ticket, refusal),
+            Output::Adapter {
+                adapter,
+                ticket,
+                ask,
+            } => match self.gate.admits(adapter, ticket, &ask) {
+                Ok(()) => self.adapters.ask(adapter, ticket, ask),
+                Err(refusal) => self.adapters.refuse(adapter, ticket, refusal),
             },
             Output::Client {
                 client: Applications::OPERATOR,
@@ -340,7 +347,7 @@ impl Daemon {
             } => {
                 let fds = match enclosed {
                     Enclosed::Counters => Some(vec![Arc::clone(&self.counters.1)]),
-                    other => self.adapter.files().enclosed(other),
+                    other => self.adapters.enclosed(other),
                 };
                 let told = match fds {
                     Some(fds) => self.applications.tell(self.now, client, &message, fds),
@@ -359,7 +366,8 @@ impl Daemon {
                     && let Some(socket) = socket
                 {
                     let record = reopens.then(|| REOPENS.to_owned());
-                    self.adapter.keep(attachment, vec![socket], record);
+                    let adapter = self.adapters.side_mut(attachment.adapter);
+                    adapter.keep(attachment.id, vec![socket], record);
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
@@ -443,30 +451,40 @@ impl Daemon {
         self.settle();
     }
 
-    fn hear_all_of_adapter(&mut self) {
-        while let Some(told) = self.adapter.next() {
-            self.hear_adapter(told);
+    fn hear_all_of_adapters(&mut self) {
+        while let Some((adapter, told)) = self.adapters.next() {
+            self.hear_adapter(adapter, told);
         }
     }
 
-    fn hear_adapter(&mut self, told: Told) {
+    fn hear_adapter(&mut self, adapter: AdapterIndex, told: Told) {
         let now = self.now;
         match told {
             Told::Ready(hello) => {
-                self.say(&format!("adapter {}: {}", hello.pid, hello.scheduling));
-                self.places.keep_wake_up(now, &hello.scheduling);
+                let name = self.name_of(adapter);
+                let (pid, scheduling) = (hello.pid, &hello.scheduling);
+                self.say(&format!("adapter {name}{pid}: {scheduling}"));
+                self.places.keep_wake_up(now, scheduling);
+                self.fit_server();
                 self.meet_neighbours();
                 self.look_at_limits();
-                self.server.handle_adapter_ready(now);
+                self.server.handle_adapter_ready(now, adapter);
                 self.operator.finds_adapter();
             }
             Told::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();
-                self.say(&format!("adapter {}: taken up, {count} VCs", hello.pid));
+                let name = self.name_of(adapter);
+                self.say(&format!(
+                    "adapter {name}{}: taken up, {count} VCs",
+                    hello.pid
+                ));
                 self.urgent_until = Some(now.plus_ns(URGENT_NS));
-                let taken = left.into_iter().map(|left| self.taken(left)).collect();
-                self.server.take_up(now, interfaces, taken);
-                self.taken_up = Some(hello);
+                let taken = left
+                    .into_iter()
+                    .map(|left| self.taken(adapter, left))
+                    .collect();
+                self.server.take_up(now, adapter, interfaces, taken);
+                self.lives[adapter.place()].taken_up = Some(hello);
                 self.meet_neighbours();
                 self.gate.hurry();
                 self.look_at_limits();
@@ -483,12 +501,12 @@ impl Daemon {
                 self.server.handle_answer(now, ticket, answer);
             }
             Told::State(state) => {
-                self.server.handle_report(now, &state);
+                self.server.handle_report(now, adapter, &state);
                 self.counters.0.show(now, self.server.connections());
             }
             Told::Health(health) => {
                 for port in &health.ports {
-                    let name = self.adapter.interface_on(port.port);
+                    let name = self.adapters.interface_on(adapter.on(port.port));
                     let news = name.map(|name| {
                         let (state, counts) = (&port.state, &port.counts);
                         self.losses.news(now, &name, state, counts)
@@ -497,29 +515,27 @@ impl Daemon {
                         self.say(&line);
                     }
                 }
-                self.server.handle_health(now, &health);
+                self.server.handle_health(now, adapter, &health);
             }
             Told::Lost(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                self.say(&format!("the adapter has gone{why}"));
-                let [first, last] = RESPAWN_NS;
-                self.respawn_ns = match now.since_ns(self.adapter_since) {
-                    LIFE_NS.. => 0,
-                    _ => (self.respawn_ns * 2).clamp(first, last),
-                };
-                self.respawn = Some(now.plus_ns(self.respawn_ns));
-                self.gate.lost();
-                self.server.handle_adapter_lost(now);
+                match self.options.config.adapter_name(adapter) {
+                    Some(name) => self.say(&format!("adapter {name} has gone{why}")),
+                    None => self.say(&format!("the adapter has gone{why}")),
+                }
+                self.lives[adapter.place()].ended(now);
+                self.gate.lost(adapter);
+                self.server.handle_adapter_lost(now, adapter);
             }
         }
         self.settle();
     }
 
     /// What another server left, with the application's socket if somebody is there.
-    fn taken(&mut self, left: Left) -> TakenUp {
+    fn taken(&mut self, adapter: AdapterIndex, left: Left) -> TakenUp {
         let worker = left.vc.as_ref().filter(|taken| taken.record.worker);
         let client = match worker {
-            Some(taken) => self.stand_in(taken, left.kept, left.record.as_deref()),
+            Some(taken) => self.stand_in(adapter, taken, left.kept, left.record.as_deref()),
             None => {
                 let mut kept = left.kept.into_iter().filter_map(Arc::into_inner);
                 let socket = kept.next().filter(|socket| !is_hung_up(socket));
@@ -576,31 +592,31 @@ impl Daemon {
             for client in self.applications.deaf(self.now) {
                 self.hung_up(client);
             }
-            let unanswered_ns = self.adapter.look(since_ns);
-            self.judge_silence(unanswered_ns);
+            for adapter in self.adapters.indices() {
+                let unanswered_ns = self.adapters.side_mut(adapter).look(since_ns);
+                self.judge_silence(adapter, unanswered_ns);
+            }
             self.look_at_neighbours();
             self.look_at_limits();
         }
-        if self.respawn.is_some_and(|due| due <= self.now) {
-            self.respawn = None;
-            self.adapter_since = self.now;
-            let like = self.taken_up.as_deref();
-            let started = start_adapter(&self.options, &self.places, like, &mut self.adapter);
-            if let Err(error) = started {
-                self.say(&error.to_string());
-                self.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
-            }
-        }
+        self.start_adapters();
     }
 
     /// Looks what the machine leaves to promise, now and then, and tells what counts.
     fn look_at_limits(&mut self) {
         let adapter_ppm = self.options.config.admission.adapter_ppm;
-        self.gate.share(self.neighbours.bound(adapter_ppm));
-        if let Some(bounds) = self.gate.look(self.now, self.server.memory_held()) {
+        let all = self.adapters.indices().zip(&self.lives);
+        let each = all.map(|(adapter, life)| {
+            let shared = life.neighbours.bound(adapter_ppm);
+            (self.server.memory_held(adapter), shared)
+        });
+        let each: Vec<_> = each.collect();
+        if let Some(bounds) = self.gate.look(self.now, &each) {
             self.server.handle_bounds(self.now, bounds);
         }
-        let resources = self.server.admission().resources(|_| None);
+        let names = &self.options.config.adapters;
+        let name = |adapter: AdapterIndex| names[adapter.place()].name.as_deref();
+        let resources = self.server.admission().resources(|_| None, name);
         for news in self.gate.news(&resources) {
             self.say(&news);
         }
@@ -608,21 +624,23 @@ impl Daemon {
     }
 
     fn serve_as_usual(&self) {
-        let adapter = self.home().map(|(_, cpu)| cpu);
-        self.places.duty(Duty::Service, adapter);
+        self.places.duty(Duty::Service, &self.adapters.cpus());
     }
 
     /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
     /// this thread count: a machine that stood still as a whole says nothing of the adapter.
-    fn judge_silence(&mut self, unanswered_ns: u64) {
-        let max_ns = match self.adapter.hello() {
-            Some(_) => self.options.config.adapter.silence_max_ns,
+    fn judge_silence(&mut self, adapter: AdapterIndex, unanswered_ns: u64) {
+        let max_ns = match self.adapters.side(adapter).hello() {
+            Some(_) => self.options.config.adapters[adapter.place()].silence_max_ns,
             None => START_NS,
         };
         if max_ns > 0 && unanswered_ns >= max_ns {
             let ms = unanswered_ns / NS_PER_MS;
-            self.say(&format!("the adapter has not answered for {ms} ms"));
-            self.adapter.give_up();
+            match self.options.config.adapter_name(adapter) {
+                Some(name) => self.say(&format!("adapter {name} has not answered for {ms} ms")),
+                None => self.say(&format!("the adapter has not answered for {ms} ms")),
+            }
+            self.adapters.side_mut(adapter).give_up();
         }
     }
 
@@ -683,22 +701,15 @@ impl Daemon {
             self.say(&format!("{section} stays as it is until a restart"));
         }
         config.server = self.options.config.server.clone();
-        config.adapter = self.options.config.adapter.clone();
+        config.adapters = self.options.config.adapters.clone();
         self.laws.adapter.headroom_percent = config.admission.headroom_percent;
         self.laws.worker.headroom_percent = config.admission.headroom_percent;
         self.options.config = config.clone();
-        let mut next = config.server_config(self.laws);
-        // One that is being replaced will have been.
-        let adapter = self.adapter.hello().or(self.taken_up.as_deref());
-        if let Some(hello) = adapter {
-            fit(&mut next, &self.notes, hello);
-        }
         let clients = self.applications.clients();
         clients
             .into_iter()
             .for_each(|client| self.tell_groups(client));
-        next.notes = self.all_notes();
-        self.server.handle_config(self.now, next);
+        self.fit_server();
         self.gate.hurry();
         self.look_at_limits();
         self.operator.change(config);
@@ -708,7 +719,7 @@ impl Daemon {
     fn finish(mut self) {
         self.voice.notify(Notice::Stopping);
         if self.end == Some(Heard::Leave) {
-            self.adapter.leave();
+            self.adapters.sides_mut().for_each(AdapterSide::leave);
             return;
         }
         let ended = FromServer::Indication {
@@ -720,49 +731,34 @@ impl Daemon {
             let _told = self.applications.tell(self.now, client, &ended, Vec::new());
             self.applications.hang_up(client);
         }
-        self.adapter.shut_down();
+        self.adapters.sides_mut().for_each(AdapterSide::shut_down);
         let from = MonotonicClock.now();
         let patience_ns = u64::try_from(END.as_nanos()).unwrap_or(0);
         while MonotonicClock.now().since_ns(from) < patience_ns {
-            self.adapter.flush();
-            while self.adapter.next().is_some() {}
-            let Some((fd, _)) = self.adapter.poll() else {
+            self.adapters.flush();
+            while self.adapters.next().is_some() {}
+            let left = self.adapters.poll();
+            if left.is_empty() {
                 break;
-            };
+            }
             let tick = Timespec {
                 tv_sec: 0,
                 tv_nsec: 10_000_000,
             };
-            let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&tick));
+            let fds = left.iter().map(|(fd, _)| PollFd::new(fd, PollFlags::IN));
+            let _ = poll(&mut fds.collect::<Vec<_>>(), Some(&tick));
         }
         self.listener.remove();
         self.places.lock.let_go();
     }
 }
 
-fn server_config(config: &Config, laws: Laws, notes: &[String], first: &Told) -> ServerConfig {
+fn server_config(config: &Config, laws: Laws, notes: &[String], first: &[Told]) -> ServerConfig {
     let mut made = config.server_config(laws);
-    if let Told::Ready(hello) | Told::TakenUp(hello, ..) = first {
-        fit(&mut made, notes, hello);
-    }
+    let hellos = first.iter().map(|told| match told {
+        Told::Ready(hello) | Told::TakenUp(hello, ..) => Some(&**hello),
+        _ => None,
+    });
+    lives::fit(&mut made, notes, hellos);
     made
-}
-
-/// What the adapter has and could not have is as it says, not as it is configured: it may be
-/// another server's.
-fn fit(config: &mut ServerConfig, notes: &[String], hello: &Hello) {
-    config.notes = Lack::together(hello.scheduling.notes.iter().chain(notes));
-    config.ports = u8::try_from(hello.config.ports.len()).unwrap_or(u8::MAX);
-    config.limits.interfaces = config.ports.into();
-    config.limits.blocks = hello.config.leaves.into();
-    // The server is a client, too.
-    let own = AttachmentGeometry::new(config.attachment)
-        .map_or(0, |own| own.from_adapter_len() + own.from_client_len());
-    config.admission.memory = hello.memory_max.saturating_sub(own as u64);
-    config.admission.connections = hello.config.vcs.into();
-    Descriptors::of_process().bound(config);
-    config.assumptions.gap_max_ns = hello.config.gap_max_ns;
-    config.assumptions.clump_cells = hello.config.clump_cells;
-    config.assumptions.idle = hello.scheduling.idle;
-    config.assumptions.late_ns = hello.scheduling.late_ns;
 }

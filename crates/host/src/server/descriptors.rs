@@ -74,8 +74,18 @@ impl Descriptors {
         config.limits.clients_per_user = self.sockets.div_ceil(4);
         config.limits.monitors = self.monitors;
         let admission = &mut config.admission;
-        if self.connections < admission.connections {
-            admission.connections = self.connections;
+        let all: u64 = admission
+            .adapters
+            .iter()
+            .map(|one| u64::from(one.connections))
+            .sum();
+        if u64::from(self.connections) < all {
+            let adapters = u32::try_from(admission.adapters.len()).unwrap_or(u32::MAX);
+            // Each has as many, the only one all.
+            let part = (self.connections / adapters.max(1)).max(1);
+            for books in &mut admission.adapters {
+                books.connections = books.connections.min(part);
+            }
             let of_user = self.connections.div_ceil(4);
             admission.quota.connections = admission.quota.connections.min(of_user);
         }
@@ -125,7 +135,10 @@ mod tests {
             all.bound(&mut config);
             assert!(config.limits.clients_per_user <= config.limits.clients.div_ceil(4));
             let quota = config.admission.quota.connections;
-            assert!(limit < 64 || u64::from(quota) * 3 <= config.admission.connections.into());
+            assert!(
+                limit < 64
+                    || u64::from(quota) * 3 <= config.admission.adapters[0].connections.into()
+            );
             if limit >= 20_000 {
                 assert_eq!(config, before, "{all}");
             }

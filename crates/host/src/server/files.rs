@@ -1,4 +1,4 @@
-//! The files of the adapter's memory as the server's process has them.
+//! The files of an adapter's memory as the server's process has them.
 
 use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,6 +10,7 @@ use cellgate_shm::name_of;
 
 use super::pages::{FileName, PageWatch};
 use crate::given::Given;
+use crate::sys::AdapterCpus;
 
 /// The files of an attachment, and what wakes its client.
 struct OfAttachment {
@@ -125,9 +126,14 @@ impl Files {
         self.pages.forget_all();
     }
 
-    /// The adapter's process is this one; its firmware's thread has this CPU, if it is pinned.
-    pub(super) fn are_of(&self, pid: u32, pinned: Option<usize>) {
-        self.pages.adapter(pid, pinned);
+    /// The adapter's process is this one.
+    pub(super) fn are_of(&self, pid: u32) {
+        self.pages.adapter(pid);
+    }
+
+    /// Who watches over them keeps off these CPUs.
+    pub(super) fn keep_off(&self, adapters: AdapterCpus) {
+        self.pages.keep_off(adapters);
     }
 
     /// Those that go along with a message, whose pages can be taken away from now on; none if there
@@ -140,10 +146,11 @@ impl Files {
         };
         match enclosed {
             Enclosed::Nothing => Some(Vec::new()),
-            Enclosed::Memory { vc: name } => Some(vc(name)?.to_vec()),
+            Enclosed::Memory { vc: name, .. } => Some(vc(name)?.to_vec()),
             Enclosed::Connection {
                 vc: name,
                 attachment,
+                ..
             } => {
                 let of = self.attachments.get(&attachment)?;
                 self.share_attachment(of);

@@ -19,7 +19,8 @@ const ROOM: u64 = 64 << 10;
 /// user may see less of the file system than the server's own.
 pub fn foresee(config: &Config) -> Vec<String> {
     let mut found = foresee_places(&config.server);
-    found.extend(of_cpu(&config.adapter, cpus_of_machine()));
+    let adapters = config.adapters.iter();
+    found.extend(adapters.filter_map(|adapter| of_cpu(adapter, cpus_of_machine())));
     found
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cellgate_core::server::{Bound, Resource};
+use cellgate_core::server::{AdapterIndex, Book, Bound, Resource};
 
 use cgroups::Group;
 pub(super) use gate::Gate;
@@ -62,10 +62,11 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What the machine leaves of resources to a server that this process would start.
-pub(crate) fn bounds_of_machine() -> BTreeMap<Resource, Bound> {
+/// What the machine leaves of resources to a server that this process would start, with so many
+/// adapters.
+pub(crate) fn bounds_of_machine(adapters: usize) -> BTreeMap<Book, Bound> {
     let cpus = crate::sys::allowed_cpus().len();
-    Machine::at(Path::new("/"), cpus).bounds(0)
+    Machine::at(Path::new("/"), cpus).bounds(&vec![0; adapters])
 }
 
 impl Machine {
@@ -100,22 +101,25 @@ impl Machine {
         rooms.min_by_key(|room| room.free)
     }
 
-    /// What there is of resources where `held` octets of connections' memory are made already.
-    fn bounds(&self, held: u64) -> BTreeMap<Resource, Bound> {
-        let mut bounds = self.cpu();
+    /// What there is of resources where adapters have made so many octets of connections' memory
+    /// already. All of them share what is free.
+    fn bounds(&self, held: &[u64]) -> BTreeMap<Book, Bound> {
+        let mut bounds = self.cpu(held.len() as u64);
         if let Some(room) = self.memory() {
-            let capacity = held.saturating_add(room.free);
-            let bound = Bound {
-                capacity: (capacity / STEP * STEP).max(held),
-                by: room.limit.to_string(),
-            };
-            bounds.insert(Resource::Memory, bound);
+            for (held, adapter) in held.iter().zip((0..).map(AdapterIndex)) {
+                let capacity = held.saturating_add(room.free);
+                let bound = Bound {
+                    capacity: (capacity / STEP * STEP).max(*held),
+                    by: room.limit.to_string(),
+                };
+                bounds.insert(Book::of(Resource::Memory, adapter), bound);
+            }
         }
         bounds
     }
 
-    /// CPU time: the adapter never sleeps, and the daemon has to run beside it.
-    fn cpu(&self) -> BTreeMap<Resource, Bound> {
+    /// CPU time: adapters may be busy, and the daemon has to run beside them.
+    fn cpu(&self, adapters: u64) -> BTreeMap<Book, Bound> {
         let quotas = cgroups::groups(&self.root, "cpu");
         let quotas = quotas.iter().filter_map(|group| {
             let (ppm, file) = group.cpu_ppm()?;
@@ -138,15 +142,17 @@ impl Machine {
             return BTreeMap::new();
         };
         let daemon = (ppm / 10).min(DAEMON_PPM);
-        let adapter = (ppm - daemon).min(CPU_PPM);
+        let each = ((ppm - daemon) / adapters.max(1)).min(CPU_PPM);
         let bound = |capacity| Bound {
             capacity,
             by: limit.to_string(),
         };
-        BTreeMap::from([
-            (Resource::AdapterCpu, bound(adapter)),
-            (Resource::WorkerCpu, bound(ppm - adapter)),
-        ])
+        let all = (0..).map(AdapterIndex).zip(0..adapters);
+        let of_adapters =
+            all.map(|(adapter, _)| (Book::of(Resource::AdapterCpu, adapter), bound(each)));
+        let workers = Book::of(Resource::WorkerCpu, AdapterIndex::FIRST);
+        let workers = (workers, bound(ppm - each * adapters));
+        of_adapters.chain([workers]).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The daemon around the [protocol server](cellgate_core::server): sockets, descriptors, processes.
 //!
 //! ```text
-//!  applications    +-- Daemon: one thread, one poll -----------------+     adapter process
-//! ---------------> | Applications --> core's Server --> AdapterSide  | --> requests
+//!  applications    +-- Daemon: one thread, one poll -----------------+     adapter processes
+//! ---------------> | Applications --> core's Server --> Adapters     | --> requests
 //! <--------------- |   messages         decides      links, files    | <-- answers, descriptors
 //!  configuration ->| Operator --^                                    |
 //!                  +-------------------------------------------------+
@@ -13,6 +13,7 @@
 //! daemon: it can end, and a successor takes up what the adapter's process has kept.
 
 mod adapter;
+mod adapters;
 mod applications;
 mod calibration;
 mod config;
@@ -42,12 +43,13 @@ use std::process::Command;
 use crate::control::ControlError;
 
 pub use calibration::{Calibration, CalibrationError, Machine, measure};
-pub use config::{Config, ConfigError, at_place};
+pub use config::{Config, ConfigError, at_place, serialize_adapters};
 pub use foresight::foresee;
 pub use listener::state_dir_default;
 pub use quota::{QuotaSection, QuotaUser};
 pub use start::serve;
 
+pub(crate) use daemon::adapter_socket;
 pub(crate) use descriptors::connections_within;
 pub(crate) use foresight::foresee_places;
 pub(crate) use limits::bounds_of_machine;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use cellgate_shm::{Presence, wake_descriptor};
 
 use crate::adapter::wake::{ring, silence};
-use crate::sys::{Cpus, Duty, name_thread, take_duty};
+use crate::sys::{AdapterCpus, Cpus, Duty, name_thread, take_duty};
 
 /// From one look at the firmware's faults to the next.
 const QUIET: Duration = Duration::from_millis(100);
@@ -41,7 +41,8 @@ pub(super) type FileName = (u64, u64);
 type Two = [Arc<OwnedFd>; 2];
 
 enum Note {
-    Adapter(u32, Option<usize>),
+    Adapter(u32),
+    KeepOff(AdapterCpus),
     Watch(FileName, Two),
     Forget(FileName),
     ForgetAll,
@@ -81,9 +82,14 @@ impl PageWatch {
         let _ = self.notes.send(note);
     }
 
-    /// The adapter is this process, its firmware's thread on this CPU if it is pinned.
-    pub(super) fn adapter(&self, pid: u32, pinned: Option<usize>) {
-        self.note(Note::Adapter(pid, pinned));
+    /// The adapter is this process.
+    pub(super) fn adapter(&self, pid: u32) {
+        self.note(Note::Adapter(pid));
+    }
+
+    /// The adapters are on these CPUs.
+    pub(super) fn keep_off(&self, adapters: AdapterCpus) {
+        self.note(Note::KeepOff(adapters));
     }
 
     /// These files are the firmware's, and a client has them.
@@ -198,9 +204,9 @@ impl Thread {
                 self.heard.recv_timeout(left)
             };
             match note {
-                Ok(Note::Adapter(pid, pinned)) => {
-                    self.firmware = Firmware::of(pid);
-                    take_duty(Duty::Service, &self.cpus, pinned);
+                Ok(Note::Adapter(pid)) => self.firmware = Firmware::of(pid),
+                Ok(Note::KeepOff(adapters)) => {
+                    take_duty(Duty::Service, &self.cpus, &adapters);
                 }
                 Ok(Note::Watch(name, files)) => {
                     let presence = None;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cellgate_core::Time;
-use cellgate_core::server::{CpuLaw, Disk, Former, Keeping, ServerSection};
+use cellgate_core::server::{AdapterIndex, Address, CpuLaw, Disk, Former, Keeping, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
@@ -11,10 +11,12 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::adapter::{AdapterSide, Told};
+use super::adapter::AdapterSide;
+use super::adapters::{Adapters, Told};
 use super::calibration::Calibration;
 use super::config::Laws;
 use super::daemon::Daemon;
+use super::daemon::adapter_socket;
 use super::descriptors::Descriptors;
 use super::files::Files;
 use super::links::Links;
@@ -31,8 +33,8 @@ use crate::control::{
 };
 use crate::place::{Actor, Directory, Entrance, Lock, acting_as};
 use crate::sys::{
-    Cpus, Duty, Lack, Scheduling, Signals, ThreadScheduling, activated_socket, name_thread,
-    peer_credentials, take_duty,
+    AdapterCpus, Cpus, Duty, Lack, Scheduling, Signals, ThreadScheduling, activated_socket,
+    name_thread, peer_credentials, take_duty,
 };
 
 /// The control socket's name in the state directory; the adapter's is shorter.
@@ -69,7 +71,6 @@ pub(super) struct Places {
     pub(super) lock: Lock,
     /// What was known of the server before.
     former: Former,
-    pub(super) adapter: PathBuf,
     pub(super) calibration: Keeping,
     /// What is kept there.
     measured: Calibration,
@@ -86,36 +87,38 @@ pub(super) struct Places {
 pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     name_thread("cg-service");
     let (places, listener) = settle(&options)?;
-    let there = places.adapter.exists();
-    let expected = options.config.adapter_cpu(&places.cpus, there);
-    let service = places.duty(Duty::Service, expected);
+    let sockets = options.config.adapters.iter();
+    let mut sockets = sockets.map(|one| places.socket(one.name.as_deref()));
+    let there = sockets.any(|socket| socket.exists());
+    let expected = options.config.adapter_cpus(&places.cpus, there);
+    let service = places.duty(Duty::Service, &expected);
     if there {
-        places.duty(Duty::TakeUp, expected);
+        places.duty(Duty::TakeUp, &expected);
     }
     let mut voice = Voice::start(options.say).map_err(ServeError::of("threads"))?;
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
     let laws = laws(&options, &mut voice, &places)?;
     let links = Links::new(options.config.port());
-    let pages = PageWatch::start(places.cpus.clone()).map_err(ServeError::of("pages"))?;
-    let files = Files::new(pages);
-    let mut adapter = AdapterSide::new(links, files);
-    let first = first_adapter(&options, &mut voice, &places, &mut adapter)?;
-    let cpu = match &first {
-        Told::Ready(hello) | Told::TakenUp(hello, ..) => hello.scheduling.pinned,
-        _ => None,
-    };
+    let mut sides = Vec::new();
+    for _ in &options.config.adapters {
+        let pages = PageWatch::start(places.cpus.clone()).map_err(ServeError::of("pages"))?;
+        sides.push(AdapterSide::new(Files::new(pages)));
+    }
+    let mut adapters = Adapters::new(sides, links);
+    end_leftovers(&options, &places, &mut voice)?;
+    let first = first_words_of_all(&options, &mut voice, &places, &mut adapters)?;
     let descriptors = Descriptors::of_process();
     (options.say)(&descriptors.to_string());
     let devices = descriptors.devices();
-    let (workers, interrupts) = Workers::start(places.cpus.clone(), cpu, devices)?;
+    let (workers, interrupts) = Workers::start(places.cpus.clone(), adapters.cpus(), devices)?;
     let mut notes = Vec::new();
     for (thread, scheduling) in [("service", service), ("pseudo-interrupts", interrupts)] {
         voice.say(&format!("{thread}: {scheduling}"));
         let of_thread = |note: &String| format!("{thread}: {note}");
         notes.extend(scheduling.notes.iter().map(of_thread));
     }
-    let parts = (adapter, listener, signals);
+    let parts = (adapters, listener, signals);
     let mut daemon = Daemon::new(
         (options, voice),
         places,
@@ -134,9 +137,14 @@ impl Places {
         self.cpus.count()
     }
 
-    /// Has the calling thread do its duty on other CPUs than the adapter's.
-    pub(super) fn duty(&self, duty: Duty, adapter: Option<usize>) -> ThreadScheduling {
-        take_duty(duty, &self.cpus, adapter)
+    /// Has the calling thread do its duty on other CPUs than the adapters'.
+    pub(super) fn duty(&self, duty: Duty, adapters: &AdapterCpus) -> ThreadScheduling {
+        take_duty(duty, &self.cpus, adapters)
+    }
+
+    /// Where the adapter of this name listens.
+    fn socket(&self, name: Option<&str>) -> PathBuf {
+        self.directory.path().join(adapter_socket(name))
     }
 
     /// Keeps what an adapter has measured of its CPU.
@@ -222,7 +230,6 @@ fn settle(options: &ServerOptions) -> Result<(Places, Listener), ServeError> {
         keeping.look(now, &mut directory);
     }
     let places = Places {
-        adapter: path.join("adapter.sock"),
         cpus: Cpus::present(),
         lock,
         former,
@@ -266,44 +273,93 @@ fn laws(options: &ServerOptions, voice: &mut Voice, places: &Places) -> Result<L
     })
 }
 
-/// The adapter that a former server has left, or a new one: what it said first.
-fn first_adapter(
+/// The adapters that a former server has left, or new ones: what each said first.
+fn first_words_of_all(
     options: &ServerOptions,
     voice: &mut Voice,
     places: &Places,
-    adapter: &mut AdapterSide,
-) -> Result<Told, ServeError> {
-    if let Some(socket) = adapter_left(places) {
-        adapter.begin(socket, None);
-        match first_words(adapter)? {
-            Told::Lost(Some(error @ ControlError::Governed { .. })) => {
-                return Err(ServeError::Adapter(Some(error)));
-            }
-            Told::Lost(why) => {
-                let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                voice.say(&format!("the adapter that was left is of no use{why}"));
-            }
-            told => return Ok(told),
+    adapters: &mut Adapters,
+) -> Result<Vec<Told>, ServeError> {
+    // All of them start, or tell what they have, at the same time.
+    let mut left = Vec::new();
+    for adapter in adapters.indices() {
+        let socket = adapter_left(&places.socket(options.config.adapter_name(adapter)), places);
+        left.push(socket.is_some());
+        match socket {
+            Some(socket) => adapters.side_mut(adapter).begin(socket, None),
+            None => start_adapter(options, places, adapter, None, adapters.side_mut(adapter))?,
         }
     }
-    start_adapter(options, places, None, adapter)?;
-    match first_words(adapter)? {
-        Told::Lost(why) => Err(ServeError::Adapter(why)),
-        told => Ok(told),
+    let mut all = Vec::new();
+    for (adapter, left) in adapters.indices().zip(left) {
+        let told = match first_words(adapters, adapter)? {
+            Told::Lost(why @ Some(ControlError::Governed { .. })) if left => {
+                return Err(ServeError::Adapter(why));
+            }
+            Told::Lost(why) if left => {
+                let why = why.map_or_else(String::new, |why| format!(": {why}"));
+                voice.say(&format!("the adapter that was left is of no use{why}"));
+                start_adapter(options, places, adapter, None, adapters.side_mut(adapter))?;
+                first_words(adapters, adapter)?
+            }
+            told => told,
+        };
+        match told {
+            Told::Lost(why) => return Err(ServeError::Adapter(why)),
+            told => all.push(told),
+        }
     }
+    Ok(all)
+}
+
+/// Ends adapters that a former server had and the configuration does not name any more.
+fn end_leftovers(
+    options: &ServerOptions,
+    places: &Places,
+    voice: &mut Voice,
+) -> Result<(), ServeError> {
+    let wanted: Vec<_> = (options.config.adapters.iter())
+        .map(|adapter| places.socket(adapter.name.as_deref()))
+        .collect();
+    let found = std::fs::read_dir(places.directory.path());
+    for entry in found.into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_socket = name.to_str().is_some_and(is_adapter_socket);
+        if is_socket && !wanted.contains(&path) && end_whoever_listens(&path, None)? {
+            // Nobody listens there any more.
+            let _ = std::fs::remove_file(&path);
+            voice.say(&format!(
+                "{}: ended, as the configuration has no such adapter",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of the state directory is where an adapter listens.
+fn is_adapter_socket(name: &str) -> bool {
+    let rest = name
+        .strip_prefix("adapter")
+        .and_then(|rest| rest.strip_suffix(".sock"));
+    let named = |rest: &str| {
+        rest.strip_prefix('-')
+            .is_some_and(Address::is_interface_name)
+    };
+    rest.is_some_and(|rest| rest.is_empty() || named(rest))
 }
 
 /// Dials an adapter that a former server has left. One whose socket somebody has removed makes it
 /// again in a while, as soon as the disk has room; where something else lies, neither it nor
 /// another can.
-fn adapter_left(places: &Places) -> Option<OwnedFd> {
+fn adapter_left(at: &Path, places: &Places) -> Option<OwnedFd> {
     let patience = Duration::from_nanos(places.former.patience_ns());
     let begun = Instant::now();
     let mut from = begun;
     loop {
-        match socket::dial(&places.adapter, START) {
+        match socket::dial(at, START) {
             Ok(socket) => return Some(socket),
-            Err(_) if patience.is_zero() || is_taken(places) => return None,
+            Err(_) if patience.is_zero() || is_taken(at, places) => return None,
             Err(_) if begun.elapsed() < START && !places.directory.has_room() => {
                 from = Instant::now();
             }
@@ -315,20 +371,20 @@ fn adapter_left(places: &Places) -> Option<OwnedFd> {
 }
 
 /// Whether what has the name of the adapter's socket is none.
-fn is_taken(places: &Places) -> bool {
-    let name = places.adapter.file_name();
+fn is_taken(at: &Path, places: &Places) -> bool {
+    let name = at.file_name();
     let found = name.and_then(|name| places.directory.find(name).ok().flatten());
     found.is_some_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::Socket)
 }
 
-fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {
+fn first_words(adapters: &mut Adapters, adapter: AdapterIndex) -> Result<Told, ServeError> {
     let timeout = Timespec::try_from(START).ok();
     loop {
-        if let Some(told) = adapter.next() {
+        if let Some(told) = adapters.next_of(adapter) {
             return Ok(told);
         }
-        adapter.flush();
-        let Some((fd, _)) = adapter.poll() else {
+        adapters.side_mut(adapter).flush();
+        let Some((fd, _)) = adapters.side(adapter).poll() else {
             return Ok(Told::Lost(None));
         };
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], timeout.as_ref()) {
@@ -344,15 +400,17 @@ fn first_words(adapter: &mut AdapterSide) -> Result<Told, ServeError> {
 pub(super) fn start_adapter(
     options: &ServerOptions,
     places: &Places,
+    adapter: AdapterIndex,
     like: Option<&Hello>,
-    adapter: &mut AdapterSide,
+    side: &mut AdapterSide,
 ) -> Result<(), ServeError> {
-    end_whoever_listens(&places.adapter, like.map(|hello| hello.pid))?;
+    let socket = places.socket(options.config.adapter_name(adapter));
+    end_whoever_listens(&socket, like.map(|hello| hello.pid))?;
     let mut program = (options.adapter)().map_err(ServeError::of("the adapter's program"))?;
     for name in NOT_INHERITED {
         program.env_remove(name);
     }
-    let mut wanted = options.config.adapter_options(&places.adapter);
+    let mut wanted = options.config.adapter_options(adapter, &socket);
     wanted.wake_ups.clone_from(&places.measured.wake_ups);
     if let Some(hello) = like {
         wanted.config = hello.config.clone();
@@ -367,15 +425,15 @@ pub(super) fn start_adapter(
         let error = std::io::Error::other(error.to_string());
         ServeError::of("the adapter's program")(error)
     })?;
-    adapter.begin(socket, Some(process));
+    side.begin(socket, Some(process));
     Ok(())
 }
 
 /// An adapter that listens in this server's directory is nobody else's, unless it says so. What
-/// was this server's `own` is not asked: it may be silent.
-fn end_whoever_listens(path: &Path, own: Option<u32>) -> Result<(), ServeError> {
+/// was this server's `own` is not asked: it may be silent. Whether there was one.
+fn end_whoever_listens(path: &Path, own: Option<u32>) -> Result<bool, ServeError> {
     let Ok(socket) = socket::dial(path, END) else {
-        return Ok(());
+        return Ok(false);
     };
     let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
     let others = |pid: &u32| *pid != std::process::id();
@@ -390,7 +448,7 @@ fn end_whoever_listens(path: &Path, own: Option<u32>) -> Result<(), ServeError> 
         // Its end of this connection goes with what else it has, sockets that its successor needs.
         is_readable(&socket, END);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Who governs an adapter, if it says so in time.

@@ -117,8 +117,13 @@ impl Cpus {
 
     /// All but one; none if there is no other.
     pub fn without(&self, cpu: usize) -> Option<Self> {
-        let mut set = self.0?;
-        if cpu < CpuSet::MAX_CPU {
+        self.beside(&AdapterCpus::of([Some(cpu)]))
+    }
+
+    /// All but those of adapters; none if there is no other, or an adapter may be on any.
+    pub fn beside(&self, adapters: &AdapterCpus) -> Option<Self> {
+        let (mut set, theirs) = (self.0?, adapters.0.as_ref()?);
+        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| theirs.is_set(*cpu)) {
             set.unset(cpu);
         }
         (set.count() > 0).then_some(Self(Some(set)))
@@ -136,10 +141,10 @@ impl Cpus {
         self.give_to(None);
     }
 
-    /// Has a thread of this process run on these alone, but for one, the adapter's, if there is
-    /// another.
-    pub fn give_but(&self, thread: Pid, adapter: Option<usize>) {
-        let own = adapter.and_then(|cpu| self.without(cpu));
+    /// Has a thread of this process run on these alone, beside the adapters' where there are
+    /// others.
+    pub fn give_beside(&self, thread: Pid, adapters: &AdapterCpus) {
+        let own = self.beside(adapters);
         own.as_ref().unwrap_or(self).give_to(Some(thread));
     }
 
@@ -151,25 +156,43 @@ impl Cpus {
     }
 }
 
-/// Gives the calling thread what its duty needs, as far as that can be had. It is real-time only
-/// where it can be kept off the adapter's CPU (`adapter`; none: the adapter is not pinned), for it
-/// would come before the adapter there. Threads and processes that it starts get nothing of it but
-/// the CPUs.
-pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadScheduling {
-    let mut got = ThreadScheduling::default();
-    let own = adapter.map(|cpu| cpus.without(cpu));
-    match &own {
-        Some(Some(own)) => own.use_only(),
-        _ => cpus.use_only(),
+/// The CPUs that the adapters of a daemon are pinned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterCpus(Option<CpuSet>);
+
+impl AdapterCpus {
+    /// There is an adapter that may be on any CPU.
+    pub const ANY: Self = Self(None);
+
+    /// Of these adapters; none: one is not pinned.
+    pub fn of(adapters: impl IntoIterator<Item = Option<usize>>) -> Self {
+        let mut set = CpuSet::new();
+        for cpu in adapters {
+            match cpu {
+                Some(cpu) if cpu < CpuSet::MAX_CPU => set.set(cpu),
+                Some(_) => {}
+                None => return Self::ANY,
+            }
+        }
+        Self(Some(set))
     }
+}
+
+/// Gives the calling thread what its duty needs, as far as that can be had. It is real-time only
+/// where it can be kept off the CPUs of all adapters, for it would come before them there. Threads
+/// and processes that it starts get nothing of it but the CPUs.
+pub fn take_duty(duty: Duty, cpus: &Cpus, adapters: &AdapterCpus) -> ThreadScheduling {
+    let mut got = ThreadScheduling::default();
+    let own = cpus.beside(adapters);
+    own.as_ref().unwrap_or(cpus).use_only();
     got.cpus = super::allowed_cpus();
     if let Some(priority) = duty.fifo() {
         let what = format!("not fifo {priority}");
         let asked = match own {
-            Some(Some(_)) => set_policy(libc::SCHED_FIFO, priority)
+            Some(_) => set_policy(libc::SCHED_FIFO, priority)
                 .map_err(|error| Lack::RealTime.refused(what, error)),
-            Some(None) => Err(Lack::OneCpu.note(what)),
-            None => Err(Lack::Unpinned.note(what)),
+            None if *adapters == AdapterCpus::ANY => Err(Lack::Unpinned.note(what)),
+            None => Err(Lack::OneCpu.note(what)),
         };
         match asked {
             Ok(()) => got.fifo = Some(priority),
@@ -196,12 +219,12 @@ pub fn take_duty(duty: Duty, cpus: &Cpus, adapter: Option<usize>) -> ThreadSched
 /// (SCHED_DEADLINE); where it does not, what [`Duty::RealTime`] has.
 ///
 /// The kernel reserves only for threads that may use all CPUs which it schedules together. Off the
-/// adapter's CPU that takes an exclusive cpuset, or an adapter whose CPU is isolated.
-pub fn take_share(ppm: u32, cpus: &Cpus, adapter: Option<usize>) -> ThreadScheduling {
+/// adapters' CPUs that takes an exclusive cpuset, or adapters whose CPUs are isolated.
+pub fn take_share(ppm: u32, cpus: &Cpus, adapters: &AdapterCpus) -> ThreadScheduling {
     // Who has a reservation may not change its CPUs.
     let _ = set_policy(libc::SCHED_OTHER, 0);
-    let Some(own) = adapter.and_then(|cpu| cpus.without(cpu)) else {
-        return take_duty(Duty::RealTime, cpus, adapter);
+    let Some(own) = cpus.beside(adapters) else {
+        return take_duty(Duty::RealTime, cpus, adapters);
     };
     own.use_only();
     match reserve(ppm) {
@@ -211,7 +234,7 @@ pub fn take_share(ppm: u32, cpus: &Cpus, adapter: Option<usize>) -> ThreadSchedu
             ..ThreadScheduling::default()
         },
         Err(error) => {
-            let mut got = take_duty(Duty::RealTime, cpus, adapter);
+            let mut got = take_duty(Duty::RealTime, cpus, adapters);
             let what = "no reservation by deadline";
             got.notes.push(Lack::Reservation.refused(what, error));
             got
@@ -277,18 +300,18 @@ mod tests {
         std::thread::spawn(|| {
             let cpus = Cpus::present();
             let last = cpus.last().unwrap();
-            let unpinned = take_duty(Duty::RealTime, &cpus, None);
+            let unpinned = take_duty(Duty::RealTime, &cpus, &AdapterCpus::ANY);
             let note = Lack::Unpinned.note("not fifo 30");
             assert_eq!((unpinned.fifo, &*unpinned.notes), (None, &[note][..]));
             assert_eq!(unpinned.cpus, super::super::allowed_cpus());
-            let got = take_duty(Duty::RealTime, &cpus, Some(last));
+            let got = take_duty(Duty::RealTime, &cpus, &AdapterCpus::of([Some(last)]));
             match cpus.without(last) {
                 Some(_) => assert!(!got.cpus.contains(&last), "{got}"),
                 None => assert_eq!(got.notes[0], Lack::OneCpu.note("not fifo 30")),
             }
             assert_eq!(got.fifo.is_none(), !got.notes.is_empty(), "{got}");
             // Back among the others, and on all CPUs.
-            let back = take_duty(Duty::BestEffort, &cpus, None);
+            let back = take_duty(Duty::BestEffort, &cpus, &AdapterCpus::ANY);
             assert_eq!((back.fifo, back.cpus.len()), (None, unpinned.cpus.len()));
         })
         .join()
@@ -300,7 +323,7 @@ mod tests {
         std::thread::spawn(|| {
             let cpus = Cpus::present();
             // An adapter whose CPU is isolated is on none of these.
-            let isolated = Some(CpuSet::MAX_CPU - 1);
+            let isolated = &AdapterCpus::of([Some(CpuSet::MAX_CPU - 1)]);
             let got = take_share(100_000, &cpus, isolated);
             let Some(reserved) = got.reserved_ns else {
                 let note = got.notes.last().unwrap();
@@ -325,7 +348,7 @@ mod tests {
                 "{whole}"
             );
             // Without CPUs apart nobody asks the kernel.
-            let beside = take_share(100_000, &cpus, None);
+            let beside = take_share(100_000, &cpus, &AdapterCpus::ANY);
             assert!(!beside.is_real_time(), "{beside}");
             assert_eq!(super::super::scheduling::policy(), "other");
             println!("ran deadline");

@@ -19,7 +19,9 @@ mod wake_up;
 
 pub use activation::activated_socket;
 pub use cpu::{cpu_ns_of, tsc};
-pub use duty::{Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share};
+pub use duty::{
+    AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share,
+};
 pub use interrupt::{interrupt, let_interrupt};
 pub use lack::{Lack, plain};
 pub use neighbours::{

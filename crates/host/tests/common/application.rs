@@ -63,6 +63,8 @@ pub struct Daemon {
     child: RefCell<Option<Child>>,
     pub directory: PathBuf,
     line: String,
+    /// Its adapters' names; none: it has one.
+    adapters: Vec<String>,
 }
 
 impl Daemon {
@@ -73,18 +75,39 @@ impl Daemon {
 
     /// The same with another line in the section of the server.
     pub fn start_as(name: &str, line: &str, more: &str) -> Self {
-        let name = format!("cellgate-{name}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let directory = directory(name);
         std::fs::create_dir_all(&directory).unwrap();
         let daemon = Self {
             child: RefCell::new(None),
             directory,
             line: line.to_owned(),
+            adapters: Vec::new(),
         };
         daemon.configure(more);
         let mut daemon = daemon;
         daemon.restart();
         daemon
+    }
+
+    /// The same with adapters of these names.
+    pub fn start_with(name: &str, adapters: &[&str], more: &str) -> Self {
+        let directory = directory(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut daemon = Self {
+            child: RefCell::new(None),
+            directory,
+            line: String::new(),
+            adapters: Vec::new(),
+        };
+        daemon.has(adapters);
+        daemon.configure(more);
+        daemon.restart();
+        daemon
+    }
+
+    /// Its next configuration has these adapters.
+    pub fn has(&mut self, adapters: &[&str]) {
+        self.adapters = adapters.iter().map(|name| (*name).to_owned()).collect();
     }
 
     /// One that `program` is, with this directory.
@@ -96,15 +119,22 @@ impl Daemon {
             child,
             directory,
             line,
+            adapters: Vec::new(),
         }
     }
 
     /// Writes another configuration.
     pub fn configure(&self, more: &str) {
+        const ADAPTER: &str = "pin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
+                               vcs = 128\nports = 4\nport_cells = 4096\n";
+        let several = self.adapters.iter();
+        let several = several.map(|name| format!("[[adapter]]\nname = {name:?}\n{ADAPTER}"));
+        let adapters = match self.adapters.is_empty() {
+            true => format!("[adapter]\n{ADAPTER}"),
+            false => several.collect(),
+        };
         let text = format!(
-            "[server]\nstate_dir = {:?}\n{}\n[adapter]\npin = false\nnice = 0\n\
-             lock_memory = false\n\
-             idle = \"sleep\"\nvcs = 128\nports = 4\nport_cells = 4096\n{more}",
+            "[server]\nstate_dir = {:?}\n{}\n{adapters}{more}",
             self.directory.to_str().unwrap(),
             self.line
         );
@@ -142,8 +172,12 @@ impl Daemon {
 
     /// The adapter's process.
     pub fn adapter(&self) -> u32 {
-        let listening = dial(&self.directory.join("adapter.sock")).expect("an adapter listens");
-        cellgate_host::sys::peer_credentials(&listening).unwrap().1
+        listens_at(&self.directory.join("adapter.sock")).expect("an adapter listens")
+    }
+
+    /// The process of the adapter of this name; none: nobody listens.
+    pub fn adapter_named(&self, name: &str) -> Option<u32> {
+        listens_at(&self.directory.join(format!("adapter-{name}.sock")))
     }
 
     /// Connects and says hello, as soon as somebody answers.
@@ -176,12 +210,32 @@ impl Drop for Daemon {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if let Ok(socket) = dial(&self.directory.join("adapter.sock")) {
-            let (_, pid) = cellgate_host::sys::peer_credentials(&socket).unwrap();
+        let found = std::fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten();
+        let sockets = found.filter(|entry| {
+            let name = entry.file_name();
+            name.to_str()
+                .is_some_and(|name| name.starts_with("adapter"))
+        });
+        for pid in sockets.filter_map(|entry| listens_at(&entry.path())) {
             kill(pid, Signal::KILL);
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Of a name that no other test of this process has.
+fn directory(name: &str) -> PathBuf {
+    let name = format!("cellgate-{name}-{}", std::process::id());
+    std::env::temp_dir().join(name)
+}
+
+/// The process that listens at a socket.
+fn listens_at(path: &Path) -> Option<u32> {
+    let socket = dial(path).ok()?;
+    Some(cellgate_host::sys::peer_credentials(&socket).unwrap().1)
 }
 
 pub fn kill(pid: u32, signal: Signal) {

@@ -1,5 +1,6 @@
 //! `cellgate bench`: what the adapter costs, beside what it could cost.
 
+mod adapters;
 mod client;
 mod cpus;
 mod daemon;
@@ -56,6 +57,8 @@ enum Bench {
     Queue(queue::Args),
     /// How late what is paced leaves, beside a thread that sleeps
     Pace(Args),
+    /// What two adapters carry together, beside one
+    Adapters(Args),
     Rest(rest::Args),
     Lab(lab::Args),
     Instructions(instructions::Args),
@@ -83,6 +86,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Client(args) => client::run(args),
         Bench::Queue(args) => queue::run(args),
         Bench::Pace(args) => pace::run(args),
+        Bench::Adapters(args) => adapters::run(args),
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Instructions(args) => instructions::run(args),

@@ -3,6 +3,7 @@ use cellgate_core::contract::{
     Aal, CellRate, Excess, Increment, Jitter, Lateness, PduStream, Peak, Police, ServiceCategory,
     TrafficContract, TrafficDescriptor,
 };
+use cellgate_core::server::Idle;
 use cellgate_host::server::Config;
 use serde::Serialize;
 
@@ -71,6 +72,8 @@ struct Receive {
     policing_limit_ns: Option<u64>,
     buffer_pdus: Option<u64>,
     buffer_octets: Option<u64>,
+    /// From a PDU's last cell to its reader at most, at an adapter that rests; stalls apart.
+    delay_ns: Option<u64>,
 }
 
 /// A credit of whole PDUs of the largest size, and the interval that brings it.
@@ -185,6 +188,10 @@ impl Implied {
             "receive buffer, octets",
             [None, receive.and_then(|r| r.buffer_octets)],
         );
+        row(
+            "delay to the reader, ns",
+            [None, receive.and_then(|r| r.delay_ns)],
+        );
         let refused = self.refused.as_ref();
         let refused = refused.map(|why| format!("\na server refuses it: {why}\n"));
         let (contract, refused) = (&self.contract, refused.unwrap_or_default());
@@ -242,12 +249,14 @@ impl Direction<'_> {
             wake_up_ns: self.assumptions.wake_up_ns,
             coalescing_ns: 0,
         };
+        let delay_ns = Idle::LATE_NS_MAX.saturating_add(lateness.wake_up_ns);
         let promised = self.is_promised();
         Receive {
             rates: self.rates(),
             policing_limit_ns: limit_ns.filter(|_| promised),
             buffer_pdus: promised.then(|| stream.buffer_pdus(lateness)),
             buffer_octets: promised.then(|| stream.buffer_octets(lateness)),
+            delay_ns: (!self.is_best_effort()).then_some(delay_ns),
         }
     }
 
@@ -295,11 +304,12 @@ impl Direction<'_> {
     /// Whether a rate is promised: best effort that names none has no credit, no policing limit,
     /// and the buffer that its client can afford.
     fn is_promised(&self) -> bool {
-        let best_effort = matches!(
-            self.contract.category,
-            ServiceCategory::Ubr | ServiceCategory::Abr
-        );
-        !best_effort || matches!(self.descriptor.peak(), Peak::Rate(_))
+        !self.is_best_effort() || matches!(self.descriptor.peak(), Peak::Rate(_))
+    }
+
+    fn is_best_effort(&self) -> bool {
+        let category = self.contract.category;
+        matches!(category, ServiceCategory::Ubr | ServiceCategory::Abr)
     }
 }
 

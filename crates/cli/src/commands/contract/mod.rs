@@ -11,7 +11,9 @@ use mistake::Mistake;
 
 /// Print a traffic contract in canonical form, and what follows from it.
 ///
-/// Times are rounded up to a nanosecond; `-` stands where a direction has no such thing.
+/// Times are rounded up to a nanosecond; `-` stands where a direction has no such thing. The delay is
+/// what an adapter that rests and the reader add to a PDU that is complete: 250 us at most for the
+/// adapter, and what --wake-up says for the reader. Silent events and stalls come on top.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The contract, such as cbr,aal5:pcr=48Mbps,max_sdu=8192
@@ -23,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CELL_S", default_value_t = CellRate::OC3.cell_s(),
           hide_default_value = true, value_parser = clap::value_parser!(u32).range(1..))]
     line: u32,
-    /// How late a reader may run, for the receive buffer [default: 30 ms]
+    /// How late a reader may run, for the receive buffer and the delay [default: 30 ms]
     #[arg(
         long,
         value_name = "NS",

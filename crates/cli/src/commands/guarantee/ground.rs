@@ -66,7 +66,7 @@ impl Ground {
 
     /// Who shares its adapter's CPU; none: nobody that the daemon sees.
     pub(super) fn shared(&self) -> anyhow::Result<Option<SharedCpu>> {
-        Ok(self.admin()?.adapter()?.shared)
+        Ok(self.admin()?.adapter_of(None)?.shared)
     }
 
     pub(super) fn admin(&self) -> anyhow::Result<Admin> {

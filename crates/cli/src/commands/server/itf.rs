@@ -26,9 +26,10 @@ enum Verb {
     Add {
         /// Its name
         name: String,
-        /// type memory peer NAME [rate CELLS_S] | type udp local ADDR[:PORT] peer ADDR[:PORT]
-        /// label OUT[:IN] [source-port N] [peer-source-port N] [mtu N]
-        /// [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS] [timer TIME] [rate CELLS_S]
+        /// type memory peer NAME [adapter NAME] [rate CELLS_S] | type udp local ADDR[:PORT]
+        /// peer ADDR[:PORT] label OUT[:IN] [source-port N] [peer-source-port N] [mtu N]
+        /// [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS] [timer TIME] [adapter NAME]
+        /// [rate CELLS_S]
         words: Vec<String>,
     },
     /// Removes one that has no connections
@@ -89,6 +90,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
         other => return Err(format!("`type {other}`: expected memory or udp")),
     };
     let rate = words.value("rate")?.map(CellRate::new);
+    let adapter = words.value("adapter")?;
     words.finish()?;
     let line_rate = match rate {
         Some(None) => return Err("`rate 0` is no rate".to_owned()),
@@ -97,6 +99,7 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
     };
     Ok(InterfaceSpec {
         name: name.to_owned(),
+        adapter,
         link,
         line_rate,
     })
@@ -220,6 +223,9 @@ mod tests {
     #[test]
     fn reads_both_links() {
         let memory = spec("a", &words("type memory peer b rate 1000")).unwrap();
+        assert_eq!(memory.adapter, None);
+        let named = spec("a", &words("type memory peer b adapter east")).unwrap();
+        assert_eq!(named.adapter.as_deref(), Some("east"));
         assert_eq!(memory.line_rate, CellRate::new(1000));
         assert_eq!(memory.link, Link::Memory { peer: "b".into() });
         let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";

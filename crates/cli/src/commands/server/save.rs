@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 pub(crate) struct Running {
     /// None: this user may not see it.
     server: Option<ServerSection>,
-    adapter: AdapterSection,
+    #[serde(serialize_with = "cellgate_host::server::serialize_adapters")]
+    adapter: Vec<AdapterSection>,
     admission: AdmissionSection,
     quota: QuotaSection,
     reserve: Vec<Reserve>,
@@ -71,7 +72,7 @@ impl Running {
         });
         Ok(Self {
             server: settings.server,
-            adapter: settings.adapter,
+            adapter: settings.adapters,
             admission: settings.admission,
             quota: QuotaSection::told(settings.quota, settings.users),
             reserve: settings.reserves,

@@ -69,7 +69,9 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             usage(words.finish())?;
             let mut admin = command.server.admin()?;
             let contract = admin.add(&builder)?;
-            let shared = admin.adapter()?.shared;
+            let at: Option<cellgate::Address> = address.parse().ok();
+            let interface = at.and_then(|at| at.interface);
+            let shared = admin.adapter_of(interface.as_deref())?.shared;
             if json {
                 let mut added = json!({ "address": address, "contract": contract });
                 if let Some(shared) = &shared {
@@ -205,6 +207,11 @@ fn in_full(info: &ConnectionInfo) -> String {
             stats.pdus_delivered.to_string(),
         ],
     ];
+    if let Some(delay_ns) = info.delay_ns {
+        let us = delay_ns.div_ceil(1_000);
+        let delay = format!("{us} us at most from a PDU's last cell to its reader, stalls apart");
+        rows.insert(10, ["delay".to_owned(), delay]);
+    }
     if info.keeps_awake {
         let why = "its CDVT is shorter than a rest, so the adapter does not rest while it is open";
         rows.insert(10, ["keeps awake".to_owned(), why.to_owned()]);

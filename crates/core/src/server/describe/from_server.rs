@@ -157,7 +157,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":4,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":5,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
@@ -183,15 +183,15 @@ examples! { Confirm:
             "reserved":10000,
             "expected":10000
         }]}"#;
-    "adapter", Self::Adapter(_),
-        r#"{"adapter":{
+    "adapters", Self::Adapters(_),
+        r#"{"adapters":[{
             "seen_ns":81000000000,
             "gaps":1,
             "gaps_total_ns":2000000,
             "gap_longest_ns":2000000,
             "gap_admitted_ns":30000000,
             "shared":{"cpu":1,"others":2,"pids":[4801,4912]}
-        }}"#;
+        }]}"#;
     "interfaces", Self::Interfaces(_), concat!(r#"{"interfaces":["#, interface!(), "]}");
     "returned", Self::Returned { .. }, r#"{"returned":{"round_trip_ns":5000}}"#;
     "counters", Self::Counters { .. }, r#"{"counters":{"len":1052672}}"#, enclosing: COUNTERS;
@@ -201,7 +201,7 @@ examples! { Confirm:
     "settings", Self::Settings(_),
         r#"{"settings":{
             "server":null,
-            "adapter":{
+            "adapters":[{
                 "vcs":1024,
                 "leaves":64,
                 "attachments":1024,
@@ -218,7 +218,7 @@ examples! { Confirm:
                 "clump_cells":29,
                 "overload_cells":262144,
                 "silence_max_ns":10000000000
-            },
+            }],
             "admission":{
                 "best_effort_percent":5,
                 "headroom_percent":25,

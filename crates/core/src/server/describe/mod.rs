@@ -44,7 +44,7 @@ const DEVICE: &[&str] = &["the network device", "any socket of its network names
 
 examples! { Request:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":4}}"#;
+        r#"{"hello":{"version":5}}"#;
     "describe", Self::Describe, r#""describe""#;
     "open", Self::Open(_),
         r#"{"open":{"address":"wan.0.100","contract":"cbr:pcr=1000,max_sdu=1500"}}"#;
@@ -66,7 +66,7 @@ examples! { Request:
         r#"{"delete":{"address":"wan.0.101"}}"#;
     "list", Self::List { .. }, r#"{"list":{"from":0}}"#;
     "resources", Self::Resources, r#""resources""#;
-    "adapter", Self::Adapter, r#""adapter""#;
+    "adapters", Self::Adapters, r#""adapters""#;
     "interfaces", Self::Interfaces, r#""interfaces""#;
     "add_interface", Self::AddInterface(_),
         r#"{"add_interface":{"name":"wan","link":{"memory":{"peer":"wan"}}}}"#;

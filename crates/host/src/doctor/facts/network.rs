@@ -66,9 +66,9 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
             return None;
         };
         let rate = spec.line_rate.unwrap_or(CellRate::OC3);
-        let cells = u128::from(config.adapter.gap_max_ns) * u128::from(rate.cell_s());
+        let cells = u128::from(config.first_adapter().gap_max_ns) * u128::from(rate.cell_s());
         let cells = u64::try_from(cells / 1_000_000_000).unwrap_or(u64::MAX);
-        let clump = u64::from(config.adapter.clump_cells).max(1);
+        let clump = u64::from(config.first_adapter().clump_cells).max(1);
         let state = state(&spec.name);
         let free = peer_source_port.is_some() || state.is_some();
         let reserved = u64::from(local.port()) < first;

@@ -71,7 +71,12 @@ pub(super) fn limits(facts: &Facts) -> Vec<Finding> {
         let cure = "raise CPUQuota= and AllowedCPUs= of the unit, or the container's --cpus";
         found.push(Finding::new(Level::Warn, "cpu_limit", text, promise, cure));
     }
-    let wanted = facts.config.adapter.memory_max;
+    let wanted = facts
+        .config
+        .adapters
+        .iter()
+        .map(|one| one.memory_max)
+        .sum::<u64>();
     let memory = facts.memory_limit.as_ref();
     if let Some(bound) = memory.filter(|bound| bound.capacity < wanted) {
         let left = size(bound.capacity);
@@ -119,7 +124,12 @@ pub(super) fn memory(facts: &Facts) -> Vec<Finding> {
     let Some(available) = facts.memory_available else {
         return Vec::new();
     };
-    let wanted = facts.config.adapter.memory_max;
+    let wanted = facts
+        .config
+        .adapters
+        .iter()
+        .map(|one| one.memory_max)
+        .sum::<u64>();
     // What connections have already is not available any more.
     let had = facts.daemon.said().map_or(0, |said| {
         let memory = |info: &&cellgate_core::server::ResourceInfo| {

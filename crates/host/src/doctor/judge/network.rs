@@ -104,7 +104,7 @@ fn buffer(facts: &Facts, wire: &Pseudowire) -> Option<Finding> {
         ..
     } = wire;
     (granted < needed).then(|| {
-        let gap = time(facts.config.adapter.gap_max_ns);
+        let gap = time(facts.config.first_adapter().gap_max_ns);
         let text = format!(
             "{name}: {} of {} that can come while the adapter stands still have room in its socket",
             size(*granted),

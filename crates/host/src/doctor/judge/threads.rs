@@ -16,7 +16,7 @@ const LATE: &str = "PDUs are late, and lost where the adapter stands still for t
 pub(super) fn real_time_throttling(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "real_time_throttling";
     const CURE: &str = "sysctl -w kernel.sched_rt_runtime_us=-1";
-    let adapter = &facts.config.adapter;
+    let adapter = facts.config.first_adapter();
     let text = |us: i64| format!("sched_rt_runtime_us is {us}");
     match facts.threads.rt_runtime_us {
         None => Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn real_time_throttling(facts: &Facts) -> Vec<Finding> {
 pub(super) fn adapter_cpu(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "adapter_cpu";
     let threads = &facts.threads;
-    let adapter = &facts.config.adapter;
+    let adapter = facts.config.first_adapter();
     if let Some(lacking) = told(facts, &[SUBJECT]).filter(|lacking| !lacking.is_empty()) {
         return lacking;
     }
@@ -103,10 +103,10 @@ pub(super) fn neighbours(facts: &Facts) -> Vec<Finding> {
         return Vec::new();
     };
     let mut pids: Vec<_> = facts.adapters.others_on(cpu).map(|one| one.pid).collect();
-    if let Some(shared) = facts
-        .daemon
-        .said()
-        .and_then(|said| said.adapter.shared.as_ref())
+    let said = facts.daemon.said().into_iter();
+    for shared in said
+        .flat_map(|said| &said.adapters)
+        .filter_map(|one| one.shared.as_ref())
     {
         pids.extend(&shared.pids);
     }
@@ -218,7 +218,7 @@ fn wake_up(facts: &Facts) -> Option<Finding> {
 
 fn gap(facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "gaps";
-    let allowed = facts.config.adapter.gap_max_ns;
+    let allowed = facts.config.first_adapter().gap_max_ns;
     let warn = |text: String| {
         let cure = format!(
             "end what is busy on its CPU (top), or allow for more than gap_max_ns = {allowed} \
@@ -227,7 +227,12 @@ fn gap(facts: &Facts) -> Option<Finding> {
         Finding::new(Level::Warn, SUBJECT, text, LATE, cure)
     };
     if let Some(said) = facts.daemon.said() {
-        let longest = said.adapter.gap_longest_ns;
+        let longest = said
+            .adapters
+            .iter()
+            .map(|one| one.gap_longest_ns)
+            .max()
+            .unwrap_or(0);
         if longest > allowed {
             return Some(warn(format!(
                 "the adapter stood still for {}, {} is allowed for",

@@ -102,7 +102,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapter.lock_memory = false,
+        |facts| facts.config.adapters[0].lock_memory = false,
         Level::Note,
         "memory_lock",
         "keeps no memory in place",
@@ -110,7 +110,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapter.pin = false,
+        |facts| facts.config.adapters[0].pin = false,
         Level::Note,
         "real_time",
         "not pinned",
@@ -150,7 +150,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapter.cpu = Some(99),
+        |facts| facts.config.adapters[0].cpu = Some(99),
         Level::Warn,
         "adapter_cpu",
         "CPU 99 of [adapter] is not there",
@@ -212,7 +212,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     (
         good,
         |facts| {
-            said(facts).adapter.shared = Some(SharedCpu {
+            said(facts).adapters[0].shared = Some(SharedCpu {
                 cpu: 3,
                 others: 1,
                 pids: vec![8],
@@ -349,7 +349,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         good,
-        |facts| said(facts).adapter.gap_longest_ns = 384_100_000,
+        |facts| said(facts).adapters[0].gap_longest_ns = 384_100_000,
         Level::Warn,
         "gaps",
         "stood still for 384.1 ms",

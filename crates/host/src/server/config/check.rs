@@ -6,7 +6,8 @@ use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::ring::AttachmentGeometry;
 use cellgate_core::server::{
-    Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible, Refused, Span,
+    AdapterIndex, AdapterSection, Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible,
+    Refused, Span,
 };
 use cellgate_core::wire::VpiVci;
 use toml::de::{DeTable, DeValue};
@@ -74,6 +75,8 @@ fn find(text: &str, key: &str) -> Option<usize> {
     for step in key.split('.') {
         let next = match step.parse::<usize>() {
             Ok(number) if value.is_array() => value.get(number),
+            // A table stands for an array of one.
+            Ok(0) if value.get(step).is_none() => continue,
             _ => value.get(step),
         };
         let Some(next) = next else {
@@ -83,6 +86,45 @@ fn find(text: &str, key: &str) -> Option<usize> {
         value = next.get_ref();
     }
     at
+}
+
+/// What no adapter can be; with its key.
+fn check_adapter(adapter: &AdapterSection) -> Result<(), (&'static str, String)> {
+    let wrong = |key, text: String| Err((key, text));
+    if !(1..=AdapterConfig::PORTS_MAX).contains(&usize::from(adapter.ports)) {
+        return wrong("ports", format!("1 to {}", AdapterConfig::PORTS_MAX));
+    }
+    if !(1..=AdapterConfig::VCS_MAX).contains(&adapter.vcs) {
+        return wrong("vcs", format!("1 to {}", AdapterConfig::VCS_MAX));
+    }
+    for (key, count) in [
+        ("leaves", adapter.leaves),
+        ("attachments", adapter.attachments),
+        ("clump_cells", adapter.clump_cells),
+    ] {
+        if count == 0 {
+            return wrong(key, "1 or more".to_owned());
+        }
+    }
+    let own = AttachmentGeometry::new(ATTACHMENT);
+    let own = own.map_or(0, |own| own.from_adapter_len() + own.from_client_len()) as u64;
+    if adapter.memory_max < own {
+        let text = format!("{own} octets or more, which the daemon itself has");
+        return wrong("memory_max", text);
+    }
+    if !adapter.port_cells.is_power_of_two() {
+        return wrong("port_cells", "a power of two".to_owned());
+    }
+    if adapter.idle.rests() && adapter.gap_max_ns < Idle::LATE_NS_MAX {
+        let late = Idle::LATE_NS_MAX;
+        let text = format!("{late} or more: an adapter that rests may be late by as much");
+        return wrong("gap_max_ns", text);
+    }
+    if adapter.linger_ns.is_some_and(|ns| ns > adapter.gap_max_ns) {
+        let text = format!("more than adapter.gap_max_ns, {}", adapter.gap_max_ns);
+        return wrong("linger_ns", text);
+    }
+    Ok(())
 }
 
 impl Config {
@@ -96,45 +138,8 @@ impl Config {
 
     fn check_sections(&self) -> Result<(), Mistake> {
         let wrong = |key, text: &str| Err(Mistake::of(key, text));
-        let (server, adapter, admission) = (&self.server, &self.adapter, &self.admission);
-        if !(1..=AdapterConfig::PORTS_MAX).contains(&usize::from(adapter.ports)) {
-            return wrong(
-                "adapter.ports",
-                &format!("1 to {}", AdapterConfig::PORTS_MAX),
-            );
-        }
-        if !(1..=AdapterConfig::VCS_MAX).contains(&adapter.vcs) {
-            return wrong("adapter.vcs", &format!("1 to {}", AdapterConfig::VCS_MAX));
-        }
-        if adapter.leaves == 0 {
-            return wrong("adapter.leaves", "1 or more");
-        }
-        if adapter.attachments == 0 {
-            return wrong("adapter.attachments", "1 or more");
-        }
-        let own = AttachmentGeometry::new(ATTACHMENT);
-        let own = own.map_or(0, |own| own.from_adapter_len() + own.from_client_len()) as u64;
-        if adapter.memory_max < own {
-            let text = format!("{own} octets or more, which the daemon itself has");
-            return wrong("adapter.memory_max", &text);
-        }
-        if !adapter.port_cells.is_power_of_two() {
-            return wrong("adapter.port_cells", "a power of two");
-        }
-        if adapter.clump_cells == 0 {
-            return wrong("adapter.clump_cells", "1 or more");
-        }
-        if adapter.idle.rests() && adapter.gap_max_ns < Idle::LATE_NS_MAX {
-            let text = format!(
-                "{} or more: an adapter that rests may be late by as much",
-                Idle::LATE_NS_MAX
-            );
-            return wrong("adapter.gap_max_ns", &text);
-        }
-        if adapter.linger_ns.is_some_and(|ns| ns > adapter.gap_max_ns) {
-            let text = format!("more than adapter.gap_max_ns, {}", adapter.gap_max_ns);
-            return wrong("adapter.linger_ns", &text);
-        }
+        let (server, admission) = (&self.server, &self.admission);
+        self.check_adapters()?;
         if admission.best_effort_percent > 100 {
             return wrong("admission.best_effort_percent", "more than there is");
         }
@@ -168,6 +173,33 @@ impl Config {
         ] {
             if text.as_ref().is_some_and(|text| text.len() > len_max) {
                 let text = format!("at most {len_max} octets, as names of sockets are short");
+                return wrong(key, &text);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_adapters(&self) -> Result<(), Mistake> {
+        let mut names = BTreeSet::new();
+        for (number, adapter) in self.adapters.iter().enumerate() {
+            let wrong = |key: &str, text: &str| {
+                let text = match &adapter.name {
+                    Some(name) => format!("adapter {name}: {key}: {text}"),
+                    None => format!("adapter.{key}: {text}"),
+                };
+                Err(Mistake::new(format!("adapter.{number}.{key}"), text))
+            };
+            match &adapter.name {
+                Some(name) if !Address::is_interface_name(name) => {
+                    return wrong("name", "1 to 15 of the characters a-z A-Z 0-9 _ -");
+                }
+                Some(name) if !names.insert(name) => return wrong("name", "twice"),
+                None if self.adapters.len() > 1 => {
+                    return wrong("name", "each of several adapters has one");
+                }
+                _ => {}
+            }
+            if let Err((key, text)) = check_adapter(adapter) {
                 return wrong(key, &text);
             }
         }
@@ -234,15 +266,22 @@ impl Config {
                 );
                 return wrong("link", text);
             }
+            let Some(adapter) = self.adapter_of(interface) else {
+                let adapter = interface.adapter.as_deref().unwrap_or_default();
+                return wrong("adapter", format!("interface {name}: no adapter {adapter}"));
+            };
+            let section = &self.adapters[adapter.place()];
             let udp = udp_options(&interface.link);
-            if let Some(Err(error)) = udp.map(|udp| udp.fits(self.adapter.clump_cells)) {
+            if let Some(Err(error)) = udp.map(|udp| udp.fits(section.clump_cells)) {
                 return wrong("link", format!("interface {name}: {error}"));
             }
-        }
-        let ports = usize::from(self.adapter.ports);
-        if self.interfaces.len() > ports {
-            let text = "more interfaces than adapter.ports";
-            return Err(Mistake::new(format!("interface.{ports}"), text));
+            let beside = before
+                .iter()
+                .filter(|one| self.adapter_of(one) == Some(adapter));
+            if beside.count() >= usize::from(section.ports) {
+                let text = "more interfaces than adapter.ports";
+                return Err(Mistake::new(format!("interface.{number}"), text));
+            }
         }
         Ok(names)
     }
@@ -277,8 +316,10 @@ impl Config {
     /// What a server starts without, and whatever the machine and its other users, never has.
     pub(super) fn check_whole(&self) -> Result<(), Mistake> {
         let wrong = |key, text: &str| Err(Mistake::of(key, text));
-        if !(-20..=19).contains(&self.adapter.nice) {
-            return wrong("adapter.nice", "-20 to 19");
+        let mut adapters = self.adapters.iter();
+        if let Some(number) = adapters.position(|one| !(-20..=19).contains(&one.nice)) {
+            let key = format!("adapter.{number}.nice");
+            return Err(Mistake::new(key, "adapter.nice: -20 to 19"));
         }
         if let Some(Err(error)) = self.server.user.as_deref().map(user) {
             return wrong("server.user", &error.to_string());
@@ -290,8 +331,13 @@ impl Config {
         self.check_reserved_interfaces()?;
         let mut possible = self.possible();
         let mut lines = BTreeMap::new();
-        for (interface, port) in self.interfaces.iter().zip((0..).map(PortIndex)) {
+        let mut ports = BTreeMap::new();
+        for interface in &self.interfaces {
             let line = interface.line_rate.unwrap_or(CellRate::OC3);
+            let adapter = self.adapter_of(interface).unwrap_or_default();
+            let next = ports.entry(adapter).or_insert(0);
+            let port = adapter.on(PortIndex(*next));
+            *next += 1;
             possible.add_line(port, line);
             lines.insert(&*interface.name, (port, line));
         }
@@ -341,8 +387,9 @@ impl Config {
             completions: false,
         };
         let mut possible = self.possible();
-        possible.add_line(PortIndex(0), line);
-        possible.admit(PortIndex(0), line, &open)
+        let port = AdapterIndex::FIRST.on(PortIndex(0));
+        possible.add_line(port, line);
+        possible.admit(port, line, &open)
     }
 
     /// Somebody may add an interface later; a name that is mistyped is more likely.

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use cellgate_core::adapter::AttachmentIndex;
-use cellgate_core::server::{ClientId, Confirm, FromServer, Peer, Refused, Request, TakenVc};
+use cellgate_core::server::{
+    AdapterIndex, ClientId, Confirm, FromServer, On, Peer, Refused, Request, TakenVc,
+};
 use rustix::process::getpid;
 
 use super::super::ServeError;
+use super::super::adapter::AdapterSide;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::control::pair;
@@ -58,7 +61,7 @@ impl Daemon {
                 let groups = self.server.groups_of(asking.0).to_vec();
                 self.start_worker(start, groups);
             }
-            Ok(Outcome::LetGo(attachment, number)) => self.adapter.let_go(attachment, number),
+            Ok(Outcome::LetGo(attachment, number)) => self.adapters.let_go(attachment, number),
             Ok(Outcome::Confirm(confirm)) => self.confirm(asking, Ok(*confirm)),
             Err(refused) => self.confirm(asking, Err(refused)),
         }
@@ -112,7 +115,7 @@ impl Daemon {
                 Event::Ended(number, why) => self.worker_ended(number, why),
                 Event::Uninterrupted(error) => {
                     // What it carries goes on with a successor.
-                    self.adapter.leave();
+                    self.adapters.sides_mut().for_each(AdapterSide::leave);
                     return Err(ServeError::of("pseudo-interrupts")(error));
                 }
             }
@@ -163,12 +166,13 @@ impl Daemon {
     pub(super) fn keep_for_worker(
         &mut self,
         client: ClientId,
-        attachment: AttachmentIndex,
+        attachment: On<AttachmentIndex>,
     ) -> bool {
         let Some((fds, record)) = self.workers.keep(client, attachment) else {
             return false;
         };
-        self.adapter.keep(attachment, fds, record);
+        let adapter = self.adapters.side_mut(attachment.adapter);
+        adapter.keep(attachment.id, fds, record);
         true
     }
 
@@ -176,13 +180,14 @@ impl Daemon {
     /// device was kept.
     pub(super) fn stand_in(
         &mut self,
+        adapter: AdapterIndex,
         taken: &TakenVc,
         kept: Vec<Arc<Given>>,
         record: Option<&str>,
     ) -> Option<(ClientId, Peer)> {
         let kept = kept.into_iter().filter_map(Arc::into_inner).collect();
         let (mine, theirs) = pair().ok()?;
-        let at = (&taken.record.address, taken.vc);
+        let at = (&taken.record.address, adapter.on(taken.vc));
         self.workers.take_up(record, kept, at, theirs)?;
         let (client, _) = self.applications.adopt(mine.into()).ok()?;
         Some((client, this_process_as(taken.record.uid)))
@@ -191,7 +196,8 @@ impl Daemon {
     /// Starts the workers of what was taken up.
     pub(super) fn resume_workers(&mut self) {
         while let Some((number, uid, address, vc)) = self.workers.next_left() {
-            let Some(capability) = self.adapter.files().capability_of(vc) else {
+            let files = self.adapters.files(vc.adapter);
+            let Some(capability) = files.capability_of(vc.id) else {
                 self.worker_ended(number, Some(Refused::NotFound));
                 continue;
             };

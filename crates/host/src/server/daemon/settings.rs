@@ -11,13 +11,14 @@ impl Daemon {
         let config = &self.options.config;
         let governs = self.server.is_governor(uid);
         let (users, next) = config.quota.list(from, (!governs).then_some(uid));
-        let adapter = config.adapter.clone();
+        let adapters = self.adapters.all().zip(&config.adapters);
+        let adapters = adapters.map(|((_, side), section)| match side.hello() {
+            Some(hello) => as_it_is(section.clone(), hello),
+            None => section.clone(),
+        });
         Settings {
             server: governs.then(|| self.places.found(&config.server, self.listener.path())),
-            adapter: match self.adapter.hello() {
-                Some(hello) => as_it_is(adapter, hello),
-                None => adapter,
-            },
+            adapters: adapters.collect(),
             admission: config.admission.clone(),
             quota: config.quota.of_all(),
             users,
@@ -79,7 +80,13 @@ mod tests {
                 state_dir: Some(text.clone()),
                 user: Some(text),
             }),
-            adapter: AdapterSection::default(),
+            adapters: vec![
+                AdapterSection {
+                    name: Some("x".repeat(15)),
+                    ..AdapterSection::default()
+                };
+                AdapterSection::COUNT_MAX
+            ],
             admission: AdmissionSection::default(),
             quota: Quota::NONE,
             users: vec![user; LIST_MAX],
@@ -100,7 +107,8 @@ mod tests {
             result: Ok(Confirm::Settings(Box::new(settings))),
         };
         let len = serde_json::to_vec(&message).unwrap().len();
-        // Numbers of other sections have some 20 digits at most, and there are 24 of them.
-        assert!(len + 24 * 20 <= MESSAGE_MAX, "{len} octets");
+        // Numbers of other sections have some 20 digits at most: 17 of each adapter, and 7.
+        let numbers = 17 * AdapterSection::COUNT_MAX + 7;
+        assert!(len + numbers * 20 <= MESSAGE_MAX, "{len} octets");
     }
 }

@@ -50,9 +50,7 @@ impl Daemon {
                     self.ask_host((client, id), peer, request, fds);
                     return true;
                 }
-                let capability = fds
-                    .first()
-                    .and_then(|fd| self.adapter.files().capability(fd));
+                let capability = fds.first().and_then(|fd| self.adapters.capability(fd));
                 self.server
                     .handle_message(self.now, client, *message, capability);
             }

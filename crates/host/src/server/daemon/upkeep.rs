@@ -75,18 +75,17 @@ impl Daemon {
     pub(super) fn status(&self) -> String {
         let known = Some(&self.known).filter(|known| !known.is_empty());
         let status = known.into_iter().chain(&self.troubles).cloned();
-        let status: Vec<_> = status.chain(self.note_of_neighbours()).collect();
+        let status: Vec<_> = status.chain(self.notes_of_neighbours()).collect();
         status.join("; ")
     }
 
-    /// What the adapter and this process could not have, and what goes wrong.
+    /// What the adapters and this process could not have, and what goes wrong.
     pub(super) fn all_notes(&self) -> Vec<String> {
-        let adapter = self.adapter.hello().or(self.taken_up.as_deref());
-        let of_adapter = adapter.map(|hello| hello.scheduling.notes.as_slice());
-        let notes = of_adapter.unwrap_or_default().iter();
-        let notes = notes.chain(&self.notes).chain(&self.troubles);
+        let adapters = self.hellos().flatten();
+        let of_adapters = adapters.flat_map(|hello| &hello.scheduling.notes);
+        let notes = of_adapters.chain(&self.notes).chain(&self.troubles);
         let mut all = Lack::together(notes);
-        all.extend(self.note_of_neighbours());
+        all.extend(self.notes_of_neighbours());
         all
     }
 }

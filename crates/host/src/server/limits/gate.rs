@@ -6,7 +6,9 @@ use std::path::Path;
 
 use cellgate_core::Time;
 use cellgate_core::ring::AttachmentGeometry;
-use cellgate_core::server::{AdapterAsk, AdapterRefusal, Bound, Resource, ResourceInfo, Ticket};
+use cellgate_core::server::{
+    AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, Resource, ResourceInfo, Ticket,
+};
 
 use super::{Machine, Room};
 
@@ -19,13 +21,13 @@ pub(in crate::server) struct Gate {
     /// What was left at the last look, less what was asked for since; none: there is no limit.
     room: Option<Room>,
     /// What was asked for and is not answered: the kernel may have charged it or not.
-    asked: BTreeMap<Ticket, u64>,
-    known: BTreeMap<Resource, Bound>,
-    /// What others on its CPU leave the adapter.
-    shared: Option<Bound>,
+    asked: BTreeMap<Ticket, (AdapterIndex, u64)>,
+    known: BTreeMap<Book, Bound>,
+    /// What others on its CPU leave each adapter, at the last look.
+    shared: Vec<Option<Bound>>,
     next_look: Time,
     /// The limits that people were told of.
-    told: BTreeMap<Resource, String>,
+    told: BTreeMap<(Resource, Option<String>), String>,
 }
 
 impl Gate {
@@ -40,7 +42,7 @@ impl Gate {
             room: None,
             asked: BTreeMap::new(),
             known: BTreeMap::new(),
-            shared: None,
+            shared: Vec::new(),
             next_look: Time::ZERO,
             told: BTreeMap::new(),
         }
@@ -51,33 +53,34 @@ impl Gate {
         self.next_look = Time::ZERO;
     }
 
-    /// What others on the adapter's CPU leave of it; none: there are no others.
-    pub(in crate::server) fn share(&mut self, shared: Option<Bound>) {
-        if shared != self.shared {
-            self.shared = shared;
-            self.hurry();
-        }
-    }
-
-    /// Looks at the limits if it is time; what there is of resources where connections have `held`
-    /// octets, if that is news.
+    /// Looks at the limits if it is time, or another adapter has come or gone; what there is of
+    /// resources, if that is news. `adapters`: the octets that connections have on each, and what
+    /// others on its CPU leave of it (none: there are no others).
     pub(in crate::server) fn look(
         &mut self,
         now: Time,
-        held: u64,
-    ) -> Option<BTreeMap<Resource, Bound>> {
+        adapters: &[(u64, Option<Bound>)],
+    ) -> Option<BTreeMap<Book, Bound>> {
+        let shared = adapters.iter().map(|(_, shared)| shared);
+        if !shared.clone().eq(&self.shared) {
+            self.shared = shared.cloned().collect();
+            self.hurry();
+        }
         if now < self.next_look {
             return None;
         }
         self.next_look = now.plus_ns(LOOK_NS);
         self.machine.look();
         self.measure();
-        let mut bounds = self.machine.bounds(held);
-        if let Some(shared) = &self.shared {
-            let bound = bounds.entry(Resource::AdapterCpu);
-            let bound = bound.or_insert_with(|| shared.clone());
-            if shared.capacity < bound.capacity {
-                bound.clone_from(shared);
+        let held = adapters.iter().map(|(held, _)| *held);
+        let mut bounds = self.machine.bounds(&held.collect::<Vec<_>>());
+        for (shared, adapter) in self.shared.iter().zip((0..).map(AdapterIndex)) {
+            if let Some(shared) = shared {
+                let bound = bounds.entry(Book::of(Resource::AdapterCpu, adapter));
+                let bound = bound.or_insert_with(|| shared.clone());
+                if shared.capacity < bound.capacity {
+                    bound.clone_from(shared);
+                }
             }
         }
         if bounds == self.known {
@@ -88,7 +91,7 @@ impl Gate {
     }
 
     fn measure(&mut self) {
-        let asked = self.asked.values().sum::<u64>();
+        let asked: u64 = self.asked.values().map(|(_, octets)| octets).sum();
         self.room = self.machine.memory();
         if let Some(room) = &mut self.room {
             room.free = room.free.saturating_sub(asked);
@@ -98,6 +101,7 @@ impl Gate {
     /// Whether there is room for what is asked under `ticket`.
     pub(in crate::server) fn admits(
         &mut self,
+        adapter: AdapterIndex,
         ticket: Ticket,
         ask: &AdapterAsk,
     ) -> Result<(), AdapterRefusal> {
@@ -118,7 +122,7 @@ impl Gate {
             }
             room.free -= needed;
         }
-        self.asked.insert(ticket, needed);
+        self.asked.insert(ticket, (adapter, needed));
         Ok(())
     }
 
@@ -127,29 +131,32 @@ impl Gate {
         self.asked.remove(&ticket);
     }
 
-    /// The adapter is gone, and with it what it was asked.
-    pub(in crate::server) fn lost(&mut self) {
-        self.asked.clear();
+    /// An adapter is gone, and with it what it was asked.
+    pub(in crate::server) fn lost(&mut self, adapter: AdapterIndex) {
+        self.asked.retain(|_, (of, _)| *of != adapter);
         self.hurry();
     }
 
     /// What to tell people of the limits that count: where one does that did not, or does no more.
     pub(in crate::server) fn news(&mut self, resources: &[ResourceInfo]) -> Vec<String> {
         let of_machine = resources.iter().filter(|info| info.interface.is_none());
-        let changed =
-            of_machine.filter(|info| self.told.get(&info.resource) != info.limit.as_ref());
-        let changed: Vec<_> = changed.collect();
         let mut news = Vec::new();
-        for info in changed {
+        for info in of_machine {
+            let of = (info.resource, info.adapter.clone());
+            if self.told.get(&of) == info.limit.as_ref() {
+                continue;
+            }
             let (resource, capacity) = (info.resource, info.capacity);
             let limit = info.limit.as_deref().unwrap_or("as configured");
             let unit = resource.unit();
+            let whose = info.adapter.as_ref();
+            let whose = whose.map_or_else(String::new, |name| format!("adapter {name}: "));
             news.push(format!(
-                "{resource}: {capacity} {unit} to promise ({limit})"
+                "{whose}{resource}: {capacity} {unit} to promise ({limit})"
             ));
             match &info.limit {
-                Some(limit) => self.told.insert(resource, limit.clone()),
-                None => self.told.remove(&resource),
+                Some(limit) => self.told.insert(of, limit.clone()),
+                None => self.told.remove(&of),
             };
         }
         news

@@ -7,6 +7,11 @@ use cellgate_core::server::{AdapterAsk, AdapterRefusal, ResourceInfo, Ticket};
 
 use super::*;
 
+/// Where the first adapter takes of a resource.
+fn book(resource: Resource) -> Book {
+    Book::of(resource, AdapterIndex::FIRST)
+}
+
 /// A directory as the kernel's root, gone when dropped.
 struct Root(PathBuf);
 
@@ -87,8 +92,8 @@ fn the_least_of_all_groups_above_is_what_there_is() {
         "a/b/c/",
         &[("memory.max", "1048576"), ("memory.current", "2097152")],
     );
-    let bounds = root.machine().bounds(3 * MIB + 5);
-    assert_eq!(bounds[&Resource::Memory].capacity, 3 * MIB + 5);
+    let bounds = root.machine().bounds(&[3 * MIB + 5]);
+    assert_eq!(bounds[&book(Resource::Memory)].capacity, 3 * MIB + 5);
     for nonsense in ["", "x", "-1", "99999999999999999999999"] {
         for file in ["memory.max", "memory.high", "memory.current", "memory.stat"] {
             group("a/b/c/", &[(file, nonsense)]);
@@ -143,12 +148,12 @@ fn a_group_is_found_wherever_its_file_system_begins() {
     assert_eq!(room.limit.to_string(), told);
     root.write("cg/cpu/cpu.cfs_quota_us", "50000\n");
     root.write("cg/cpu/cpu.cfs_period_us", "100000\n");
-    let bounds = root.machine().bounds(0);
-    assert_eq!(bounds[&Resource::AdapterCpu].capacity, 450_000);
-    assert_eq!(bounds[&Resource::WorkerCpu].capacity, 50_000);
+    let bounds = root.machine().bounds(&[0]);
+    assert_eq!(bounds[&book(Resource::AdapterCpu)].capacity, 450_000);
+    assert_eq!(bounds[&book(Resource::WorkerCpu)].capacity, 50_000);
     // Neither files nor file systems.
     let root = Root::new("none");
-    assert_eq!(root.machine().bounds(7), BTreeMap::new());
+    assert_eq!(root.machine().bounds(&[7]), BTreeMap::new());
 }
 
 #[test]
@@ -156,9 +161,12 @@ fn a_quota_below_a_cpu_and_a_single_cpu_leave_the_adapter_less() {
     let root = Root::new("cpu");
     of_two(&root, "/a", "/");
     let told = |machine: &Machine| {
-        let bounds = machine.bounds(0);
+        let bounds = machine.bounds(&[0]);
         let of = |resource| bounds.get(&resource).map(|bound: &Bound| bound.capacity);
-        (of(Resource::AdapterCpu), of(Resource::WorkerCpu))
+        (
+            of(book(Resource::AdapterCpu)),
+            of(book(Resource::WorkerCpu)),
+        )
     };
     let quota = |text: &str| root.write("sys/fs/cgroup/a/cpu.max", text);
     quota("max 100000\n");
@@ -177,7 +185,7 @@ fn a_quota_below_a_cpu_and_a_single_cpu_leave_the_adapter_less() {
     cpus("\n");
     let own = Machine::at(&root.0, 1);
     assert_eq!(told(&own), (Some(900_000), Some(100_000)));
-    let by = &own.bounds(0)[&Resource::AdapterCpu].by;
+    let by = &own.bounds(&[0])[&book(Resource::AdapterCpu)].by;
     assert_eq!(by, "sched_getaffinity of this process is 1 CPUs");
 }
 
@@ -198,13 +206,13 @@ fn nothing_is_asked_of_the_adapter_that_there_is_no_room_for() {
     let small = AdapterAsk::Close {
         vc: serde_json::from_str::<VcId>(r#"{"index":0,"generation":0}"#).expect("a VC"),
     };
-    let bounds = gate.look(Time::ZERO, 0).expect("news");
-    let capacity = bounds[&Resource::Memory].capacity;
+    let bounds = gate.look(Time::ZERO, &[(0, None)]).expect("news");
+    let capacity = bounds[&book(Resource::Memory)].capacity;
     assert_eq!(capacity, left(100 * MIB, 0) / STEP * STEP);
-    assert_eq!(gate.look(Time::ZERO, 0), None, "it is not time");
+    assert_eq!(gate.look(Time::ZERO, &[(0, None)]), None, "it is not time");
     let mut asked = 0;
     let refused = loop {
-        match gate.admits(Ticket(asked), &ask) {
+        match gate.admits(AdapterIndex::FIRST, Ticket(asked), &ask) {
             Ok(()) if asked < 900 => asked += 1,
             Ok(()) => panic!("there is no limit"),
             Err(refused) => break refused,
@@ -221,22 +229,34 @@ fn nothing_is_asked_of_the_adapter_that_there_is_no_room_for() {
     };
     assert!(free < needed && needed * asked <= left(100 * MIB, 0));
     assert_eq!(limit.as_deref(), Some("memory.max of / is 104857600"));
-    assert_eq!(gate.admits(Ticket(1_000), &small), Ok(()));
+    assert_eq!(
+        gate.admits(AdapterIndex::FIRST, Ticket(1_000), &small),
+        Ok(())
+    );
     // Answered, and charged: what is kept mapped elsewhere stays charged.
     (0..asked).for_each(|ticket| gate.answered(Ticket(ticket)));
     used(needed * asked);
-    assert!(gate.admits(Ticket(1_001), &ask).is_err());
+    assert!(
+        gate.admits(AdapterIndex::FIRST, Ticket(1_001), &ask)
+            .is_err()
+    );
     used(0);
-    assert_eq!(gate.admits(Ticket(1_002), &ask), Ok(()));
+    assert_eq!(
+        gate.admits(AdapterIndex::FIRST, Ticket(1_002), &ask),
+        Ok(())
+    );
     // Somebody else takes all: what is held stays promised, and no more is.
     used(100 * MIB);
     let later = Time::ZERO.plus_ns(5_000_000_000);
-    let bounds = gate.look(later, needed).expect("news");
-    assert_eq!(bounds[&Resource::Memory].capacity, needed);
+    let bounds = gate.look(later, &[(needed, None)]).expect("news");
+    assert_eq!(bounds[&book(Resource::Memory)].capacity, needed);
     root.write("sys/fs/cgroup/memory.max", "max\n");
     gate.hurry();
-    assert_eq!(gate.look(later, needed), Some(BTreeMap::new()));
-    assert_eq!(gate.admits(Ticket(1_003), &ask), Ok(()));
+    assert_eq!(gate.look(later, &[(needed, None)]), Some(BTreeMap::new()));
+    assert_eq!(
+        gate.admits(AdapterIndex::FIRST, Ticket(1_003), &ask),
+        Ok(())
+    );
 }
 
 /// Others on the adapter's CPU are a limit of the machine, beside those of control groups.
@@ -251,10 +271,9 @@ fn what_others_leave_of_the_adapters_cpu_is_a_limit() {
     };
     let mut looked = |shared: Option<Bound>, quota: &str| {
         root.write("sys/fs/cgroup/a/cpu.max", quota);
-        gate.share(shared);
         // Each second, and at once where others have come or gone.
-        let bounds = gate.look(Time::ZERO, 0);
-        bounds.map(|bounds| bounds[&Resource::AdapterCpu].clone())
+        let bounds = gate.look(Time::ZERO, &[(0, shared)]);
+        bounds.map(|bounds| bounds[&book(Resource::AdapterCpu)].clone())
     };
     let whole = looked(None, "max 100000\n").expect("news");
     assert_eq!(whole.capacity, 1_000_000);
@@ -273,6 +292,7 @@ fn what_counts_is_told_once_and_again_when_it_does_not() {
     let info = |limit: Option<&str>, capacity| ResourceInfo {
         resource: Resource::Memory,
         interface: None,
+        adapter: None,
         capacity,
         reserved: 0,
         expected: 0,

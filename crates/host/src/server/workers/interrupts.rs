@@ -13,7 +13,7 @@ use rustix::process::Pid;
 use rustix::thread::{futex, gettid};
 
 use super::WORKERS_MAX;
-use crate::sys::{Cpus, Duty, ThreadScheduling, name_thread, take_duty};
+use crate::sys::{AdapterCpus, Cpus, Duty, ThreadScheduling, name_thread, take_duty};
 
 /// What a worker is told by. Whoever wakes it waits for nobody: no lock is shared.
 #[derive(Debug, Default)]
@@ -76,17 +76,17 @@ impl Interrupts {
     /// Starts the thread; how it is scheduled. `fails`: it cannot wait any more.
     pub(super) fn start(
         cpus: &Cpus,
-        adapter: Option<usize>,
+        adapters: AdapterCpus,
         fails: impl FnOnce(Errno) + Send + 'static,
     ) -> io::Result<(Self, ThreadScheduling)> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Self::start_on(epoll, cpus, adapter, fails)
+        Self::start_on(epoll, cpus, adapters, fails)
     }
 
     fn start_on(
         epoll: OwnedFd,
         cpus: &Cpus,
-        adapter: Option<usize>,
+        adapters: AdapterCpus,
         fails: impl FnOnce(Errno) + Send + 'static,
     ) -> io::Result<(Self, ThreadScheduling)> {
         let mut interrupts = Self {
@@ -100,7 +100,7 @@ impl Interrupts {
         builder.spawn(move || {
             name_thread("cg-interrupt");
             // Its starter waits for it.
-            let _ = told.send((gettid(), take_duty(Duty::Interrupt, &cpus, adapter)));
+            let _ = told.send((gettid(), take_duty(Duty::Interrupt, &cpus, &adapters)));
             fails(thread.run());
         })?;
         let (thread, scheduling) = scheduling.recv().map_err(io::Error::other)?;
@@ -108,10 +108,10 @@ impl Interrupts {
         Ok((interrupts, scheduling))
     }
 
-    /// Has the thread keep off another CPU, in the class that it has.
-    pub(super) fn keep_off(&self, cpus: &Cpus, adapter: Option<usize>) {
+    /// Has the thread keep off other CPUs, in the class that it has.
+    pub(super) fn keep_off(&self, cpus: &Cpus, adapters: &AdapterCpus) {
         if let Some(thread) = self.thread {
-            cpus.give_but(thread, adapter);
+            cpus.give_beside(thread, adapters);
         }
     }
 
@@ -196,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_worker_is_woken_once_for_each_time_it_armed() {
-        let (interrupts, _) = Interrupts::start(&Cpus::present(), None, |_| {}).unwrap();
+        let (interrupts, _) =
+            Interrupts::start(&Cpus::present(), AdapterCpus::ANY, |_| {}).unwrap();
         let lines = [interrupts.line(0), interrupts.line(WORKERS_MAX - 1)];
         let ends = [pair().unwrap(), pair().unwrap()];
         for (line, (mine, _)) in lines.iter().zip(&ends) {
@@ -233,7 +234,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (no_epoll, _) = pair().unwrap();
         let fails = move |error| tell.send(error).unwrap();
-        Interrupts::start_on(no_epoll, &Cpus::present(), None, fails).unwrap();
+        Interrupts::start_on(no_epoll, &Cpus::present(), AdapterCpus::ANY, fails).unwrap();
         let patience = Duration::from_secs(60);
         assert_eq!(told.recv_timeout(patience), Ok(Errno::INVAL));
     }

@@ -25,6 +25,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cellgate_core::adapter::{AttachmentIndex, VcId};
 use cellgate_core::contract::TrafficContract;
+use cellgate_core::server::On;
 use cellgate_core::server::{
     Address, ClientId, Confirm, Crowd, DeviceInfo, DeviceSpec, LIST_MAX, Peer, Refused,
 };
@@ -36,7 +37,7 @@ use super::ServeError;
 use crate::adapter::wake::{ring, silence};
 use crate::given::Given;
 use crate::link::Shown;
-use crate::sys::{Cpus, ThreadScheduling, Tun, TunKind};
+use crate::sys::{AdapterCpus, Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
 use interrupts::{Bell, Interrupts, Line};
 use share::Share;
@@ -80,7 +81,7 @@ struct Worker {
     scheduling: ThreadScheduling,
     /// The server's end of its control socket.
     client: Option<ClientId>,
-    attachment: Option<AttachmentIndex>,
+    attachment: Option<On<AttachmentIndex>>,
     opened: Option<Opened>,
     /// Who waits for it to be open, and to have ended.
     adding: Option<Asking>,
@@ -98,20 +99,20 @@ pub(super) struct Workers {
     last: u32,
     interrupts: Interrupts,
     cpus: Cpus,
-    /// The adapter's.
-    adapter: Option<usize>,
+    /// The adapters'.
+    adapters: AdapterCpus,
     events: Receiver<Event>,
     to_events: Sender<Event>,
     bell: Arc<OwnedFd>,
     /// Taken up, with no worker yet.
-    left: VecDeque<(u32, Address, VcId)>,
+    left: VecDeque<(u32, Address, On<VcId>)>,
 }
 
 /// What a request comes to at once: something to start or to let go, or its end.
 pub(super) enum Outcome {
     Start(Start),
     /// Nobody else is to hold the device: what is kept under this attachment.
-    LetGo(Option<AttachmentIndex>, u32),
+    LetGo(Option<On<AttachmentIndex>>, u32),
     Confirm(Box<Confirm>),
 }
 
@@ -119,7 +120,7 @@ impl Workers {
     /// Starts the pseudo-interrupt thread; how it is scheduled.
     pub(super) fn start(
         cpus: Cpus,
-        adapter: Option<usize>,
+        adapters: AdapterCpus,
         most: usize,
     ) -> Result<(Self, ThreadScheduling), ServeError> {
         let bell = wake_descriptor().map_err(std::io::Error::other);
@@ -131,7 +132,7 @@ impl Workers {
             let _ = tell.send(Event::Uninterrupted(error));
             ring(&rung);
         };
-        let (interrupts, scheduling) = Interrupts::start(&cpus, adapter, fails)
+        let (interrupts, scheduling) = Interrupts::start(&cpus, adapters, fails)
             .map_err(ServeError::of("pseudo-interrupts"))?;
         let workers = Self {
             workers: BTreeMap::new(),
@@ -139,7 +140,7 @@ impl Workers {
             last: 0,
             interrupts,
             cpus,
-            adapter,
+            adapters,
             events,
             to_events,
             bell,
@@ -148,17 +149,16 @@ impl Workers {
         Ok((workers, scheduling))
     }
 
-    /// Another adapter is there: all threads keep off its CPU.
-    pub(super) fn keep_off(&mut self, adapter: Option<usize>) {
-        if adapter == self.adapter {
+    /// Adapters are there: all threads keep off their CPUs.
+    pub(super) fn keep_off(&mut self, adapters: AdapterCpus) {
+        if adapters == self.adapters {
             return;
         }
-        self.adapter = adapter;
-        self.interrupts.keep_off(&self.cpus, adapter);
+        self.adapters = adapters;
+        self.interrupts.keep_off(&self.cpus, &adapters);
         for worker in self.workers.values() {
-            if worker.share.keep_off(adapter) {
-                worker.line.bell().ring(Bell::RUNG);
-            }
+            worker.share.keep_off(adapters);
+            worker.line.bell().ring(Bell::RUNG);
         }
     }
 
@@ -255,7 +255,7 @@ impl Workers {
             line: self.interrupts.line(slot),
             slot,
             shown: Arc::default(),
-            share: Arc::new(Share::new(self.adapter)),
+            share: Arc::new(Share::new(self.adapters)),
             scheduling: ThreadScheduling::default(),
             client: None,
             attachment: None,
@@ -302,7 +302,7 @@ impl Workers {
         &mut self,
         record: Option<&str>,
         kept: Vec<Given>,
-        (address, vc): (&Address, VcId),
+        (address, vc): (&Address, On<VcId>),
         stands_in: OwnedFd,
     ) -> Option<()> {
         let Kept { spec, uid } = serde_json::from_str(record?).ok()?;
@@ -314,7 +314,7 @@ impl Workers {
     }
 
     /// The next that was taken up and has no worker yet.
-    pub(super) fn next_left(&mut self) -> Option<(u32, u32, Address, VcId)> {
+    pub(super) fn next_left(&mut self) -> Option<(u32, u32, Address, On<VcId>)> {
         let (number, address, vc) = self.left.pop_front()?;
         let uid = self.workers.get(&number)?.uid;
         Some((number, uid, address, vc))
@@ -330,7 +330,7 @@ impl Workers {
     pub(super) fn keep(
         &mut self,
         client: ClientId,
-        attachment: AttachmentIndex,
+        attachment: On<AttachmentIndex>,
     ) -> Option<(Vec<Arc<Given>>, Option<String>)> {
         let worker = self.workers.values_mut();
         let worker = { worker }.find(|worker| worker.client == Some(client))?;
@@ -524,7 +524,8 @@ mod tests {
             println!("skipped tun_entry: {error}");
             return None;
         }
-        let (mut workers, _) = Workers::start(Cpus::present(), None, WORKERS_MAX).unwrap();
+        let (mut workers, _) =
+            Workers::start(Cpus::present(), AdapterCpus::ANY, WORKERS_MAX).unwrap();
         let number = add(&mut workers, "cell0", contract, false)?.unwrap();
         Some((workers, number))
     }
@@ -538,7 +539,12 @@ mod tests {
         };
         let client = ClientId(2);
         workers.workers.get_mut(&number).unwrap().client = Some(client);
-        let (fds, record) = workers.keep(client, AttachmentIndex(0)).unwrap();
+        let (fds, record) = workers
+            .keep(
+                client,
+                cellgate_core::server::AdapterIndex::FIRST.on(AttachmentIndex(0)),
+            )
+            .unwrap();
         let record = record.unwrap();
         assert!(fds.len() == 2 && record.len() < 200, "{record}");
         println!("ran tun_entry");

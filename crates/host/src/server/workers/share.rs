@@ -2,13 +2,14 @@
 //! beyond is not kept from it, but comes before nobody else's: it is scheduled like everything
 //! else until it has credit again.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use cellgate_core::Time;
 
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::meter::Meter;
-use crate::sys::{Cpus, Duty, ThreadScheduling, take_duty, take_share};
+use crate::sys::{AdapterCpus, Cpus, Duty, ThreadScheduling, take_duty, take_share};
 
 /// How often a worker looks what it has used, in nanoseconds.
 const LOOK_NS: u64 = 200_000;
@@ -16,22 +17,23 @@ const LOOK_NS: u64 = 200_000;
 /// No share was told yet.
 const UNTOLD: u32 = u32::MAX;
 
-/// The adapter is pinned to no CPU.
-const NOWHERE: usize = usize::MAX;
-
-/// A worker's share of a core in millionths, 0 for best effort, and the CPU that it keeps off, the
-/// adapter's. The service thread tells them.
+/// A worker's share of a core in millionths, 0 for best effort, and the CPUs that it keeps off, the
+/// adapters'. The service thread tells them.
 #[derive(Debug)]
 pub(super) struct Share {
     ppm: AtomicU32,
-    adapter: AtomicUsize,
+    /// How often the CPUs have changed.
+    changes: AtomicU32,
+    /// The worker never waits for it: if it is held it looks again.
+    adapters: Mutex<AdapterCpus>,
 }
 
 impl Share {
-    pub(super) fn new(adapter: Option<usize>) -> Self {
+    pub(super) fn new(adapters: AdapterCpus) -> Self {
         Self {
             ppm: AtomicU32::new(UNTOLD),
-            adapter: AtomicUsize::new(adapter.unwrap_or(NOWHERE)),
+            changes: AtomicU32::new(0),
+            adapters: Mutex::new(adapters),
         }
     }
 
@@ -41,14 +43,10 @@ impl Share {
         self.ppm.swap(ppm, Ordering::Relaxed) != ppm
     }
 
-    /// Another adapter is there; whether it is on another CPU.
-    pub(super) fn keep_off(&self, adapter: Option<usize>) -> bool {
-        let adapter = adapter.unwrap_or(NOWHERE);
-        self.adapter.swap(adapter, Ordering::Relaxed) != adapter
-    }
-
-    fn adapter(&self) -> Option<usize> {
-        Some(self.adapter.load(Ordering::Relaxed)).filter(|cpu| *cpu != NOWHERE)
+    /// The adapters are on other CPUs.
+    pub(super) fn keep_off(&self, adapters: AdapterCpus) {
+        *self.adapters.lock().unwrap_or_else(PoisonError::into_inner) = adapters;
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -58,8 +56,9 @@ pub(super) struct Precedence<'a> {
     cpus: &'a Cpus,
     /// Who is told how it is scheduled, whenever its share is another.
     tell: &'a dyn Fn(ThreadScheduling),
-    /// The share that it has now, and the adapter's CPU.
-    has: Option<(u32, Option<usize>)>,
+    /// The share that it has now, and how often the adapters' CPUs had changed then.
+    has: Option<(u32, u32)>,
+    adapters: AdapterCpus,
     /// Only what is real-time is metered.
     meter: Option<Meter>,
     next_look: Time,
@@ -77,6 +76,7 @@ impl<'a> Precedence<'a> {
             cpus,
             tell,
             has: None,
+            adapters: AdapterCpus::ANY,
             meter: None,
             next_look: Time::ZERO,
             beyond: 0,
@@ -94,8 +94,12 @@ impl<'a> Precedence<'a> {
         if ppm == UNTOLD {
             return;
         }
-        let told = Some((ppm, self.share.adapter()));
-        if self.has != told {
+        let told = Some((ppm, self.share.changes.load(Ordering::Relaxed)));
+        if self.has != told
+            && let Ok(adapters) = self.share.adapters.try_lock()
+        {
+            self.adapters = *adapters;
+            drop(adapters);
             self.has = told;
             let scheduling = self.take(ppm);
             self.meter = scheduling
@@ -126,10 +130,9 @@ impl<'a> Precedence<'a> {
     }
 
     fn take(&self, ppm: u32) -> ThreadScheduling {
-        let adapter = self.share.adapter();
         match ppm {
-            0 => take_duty(Duty::BestEffort, self.cpus, adapter),
-            ppm => take_share(ppm, self.cpus, adapter),
+            0 => take_duty(Duty::BestEffort, self.cpus, &self.adapters),
+            ppm => take_share(ppm, self.cpus, &self.adapters),
         }
     }
 }
@@ -146,13 +149,14 @@ mod tests {
             let [.., other, last] = all[..] else {
                 return println!("skipped keep_off: one CPU");
             };
-            let share = Share::new(Some(last));
+            let on = |cpu| AdapterCpus::of([Some(cpu)]);
+            let share = Share::new(on(last));
             let told = std::cell::RefCell::new(Vec::new());
             let tell = |scheduling: ThreadScheduling| told.borrow_mut().push(scheduling);
             let mut precedence = Precedence::new(&share, &cpus, &tell);
             share.tell(0);
             precedence.keep();
-            assert!(!share.keep_off(Some(last)) && share.keep_off(Some(other)));
+            share.keep_off(on(other));
             precedence.keep();
             precedence.keep();
             let told = told.borrow();
@@ -170,14 +174,14 @@ mod tests {
     fn a_worker_that_uses_more_than_its_share_loses_its_precedence_and_gets_it_back() {
         std::thread::spawn(|| {
             let cpus = Cpus::present();
-            let share = Share::new(cpus.last());
+            let share = Share::new(AdapterCpus::of([cpus.last()]));
             let told = std::cell::RefCell::new(Vec::new());
             let tell = |scheduling: ThreadScheduling| told.borrow_mut().push(scheduling);
             let mut precedence = Precedence::new(&share, &cpus, &tell);
             precedence.keep();
             assert!(told.borrow().is_empty(), "nobody has told a share");
             // However large, a share that was told is one.
-            assert!(Share::new(None).tell(u32::MAX));
+            assert!(Share::new(AdapterCpus::ANY).tell(u32::MAX));
             assert!(share.tell(0));
             precedence.keep();
             assert!(!told.borrow()[0].is_real_time(), "no share, no precedence");

@@ -9,9 +9,10 @@ use cellgate_core::adapter::{
 use cellgate_core::contract::{CellRate, Credit};
 use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdmissionConfig, ClientId, Confirm, CpuLaw, FromClient, FromServer,
-    Idle, Indication, InterfaceSpec, Limits, Link, Open, Opened, Output, Peer, Quota, Refused,
-    Request, Resource, ResourceInfo, Server, ServerAssumptions, ServerConfig, Ticket, VERSION,
+    AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdmissionConfig, ClientId, Confirm,
+    CpuLaw, FromClient, FromServer, Idle, Indication, InterfaceSpec, Limits, Link, Open, Opened,
+    Output, Peer, Quota, Refused, Request, Resource, ResourceInfo, Server, ServerAdapter,
+    ServerAssumptions, ServerConfig, Ticket, VERSION,
 };
 
 const INTERFACE: &str = "oc3";
@@ -69,10 +70,13 @@ impl Terminal {
             clients: 0,
             requests: 0,
         };
-        terminal.server.handle_adapter_ready(now);
+        terminal
+            .server
+            .handle_adapter_ready(now, AdapterIndex::FIRST);
         terminal.settle(now);
         let root = terminal.hello(now)?;
         let spec = InterfaceSpec {
+            adapter: None,
             name: INTERFACE.to_owned(),
             link: Link::Memory {
                 peer: INTERFACE.to_owned(),
@@ -183,7 +187,7 @@ impl Terminal {
         loop {
             while let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Adapter { ticket, ask } => self.asks.push_back((ticket, ask)),
+                    Output::Adapter { ticket, ask, .. } => self.asks.push_back((ticket, ask)),
                     Output::Client {
                         client, message, ..
                     } => self.heard.push_back((client, message)),
@@ -268,7 +272,15 @@ fn config(law: CpuLaw) -> ServerConfig {
         uid: 0,
         notes: Vec::new(),
         counters_len: None,
-        ports: 1,
+        adapters: vec![ServerAdapter {
+            name: None,
+            ports: 1,
+            blocks: 64,
+            gap_max_ns: 0,
+            clump_cells: 1,
+            idle: Idle::Spin,
+            late_ns: 0,
+        }],
         attachment: ATTACHMENT,
         assumptions: ServerAssumptions {
             cdvt_ns: 0,
@@ -277,18 +289,16 @@ fn config(law: CpuLaw) -> ServerConfig {
                 reassembly_timeout_ns: 1_000_000_000,
             },
             wake_up_ns: 0,
-            gap_max_ns: 0,
-            clump_cells: 1,
-            idle: Idle::Spin,
-            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: CpuLaw::default(),
-            adapter_ppm: 1_000_000,
+            adapters: vec![AdapterBooks {
+                cpu_ppm: 1_000_000,
+                memory: 64 << 20,
+                connections: 64,
+            }],
             worker_law: law,
             worker_ppm: 1_000_000,
-            memory: 64 << 20,
-            connections: 64,
             best_effort_percent: 1,
             sdu_floor: None,
             quota: Quota::NONE,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::contract::{CellRate, ServiceCategory, TrafficContract};
 use cellgate_core::server::{
-    AdapterAsk, ClientId, ConnectionInfo, Direction, FromClient, FromServer, Opened, Output,
-    Refused, Request, Resource, Shortage,
+    AdapterAsk, AdapterIndex, ClientId, ConnectionInfo, Direction, FromClient, FromServer, On,
+    Opened, Output, Refused, Request, Resource, Shortage,
 };
 
 use super::ServerBug;
@@ -159,7 +159,7 @@ impl Served {
         if !of_world || server.awaiting() > 0 || self.interfaces.len() != 1 {
             return None;
         }
-        let all = server.admission().resources(|_| None);
+        let all = server.admission().resources(|_| None, |_| None);
         let row = all.iter().find(|one| one.resource == shortage.resource)?;
         let closing = server
             .connections()
@@ -196,8 +196,8 @@ impl Served {
             PortIndex(port.unwrap_or(0) as u8)
         };
         let interface =
-            |port: PortIndex| Some(self.interfaces.get(usize::from(port.0))?.name.as_str());
-        for one in server.admission().resources(interface) {
+            |port: On<PortIndex>| Some(self.interfaces.get(usize::from(port.id.0))?.name.as_str());
+        for one in server.admission().resources(interface, |_| None) {
             let on_port = one.interface.as_deref().map(port_of);
             let sum = on_port
                 .and_then(|port| sums.get(&port))
@@ -219,7 +219,9 @@ impl Served {
         for (port, sum) in sums {
             for (direction, sum) in [Direction::Transmit, Direction::Receive].iter().zip(sum) {
                 let line = self.line_of(*port);
-                let rest = server.admission().rest(*port, *direction);
+                let rest = server
+                    .admission()
+                    .rest(AdapterIndex::FIRST.on(*port), *direction);
                 if rest + sum != line {
                     return Some(format!("{port:?}: {sum} promised, {rest} left of {line}"));
                 }
@@ -250,7 +252,7 @@ impl World {
             .get(&host)
             .and_then(|one| one.server.as_ref());
         let Some(server) = server else { return };
-        let mut all = server.admission().resources(|_| None);
+        let mut all = server.admission().resources(|_| None, |_| None);
         let memory = all.iter().find(|one| one.resource == Resource::Memory);
         let memory = memory.map_or(0, |one| one.reserved);
         let before = self
@@ -600,7 +602,7 @@ impl World {
             let mut empty = Books::with_bugs(config, uid, bug);
             for (port, one) in served.interfaces.iter().enumerate() {
                 let rate = one.line_rate.map_or(0, |rate| rate.cell_s());
-                empty.add_line(PortIndex(port as u8), rate);
+                empty.add_line(AdapterIndex::FIRST.on(PortIndex(port as u8)), rate);
             }
             let Some(server) = &served.server else {
                 return wrong("there is none".into());

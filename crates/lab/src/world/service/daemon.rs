@@ -265,8 +265,8 @@ impl Served {
     /// The memory that goes along with a message. None: there is none such.
     pub(super) fn enclosure(&self, enclosed: Enclosed) -> Option<Enclosure> {
         let (vc, attachment) = match enclosed {
-            Enclosed::Connection { vc, attachment } => (vc, attachment),
-            Enclosed::Memory { vc } => {
+            Enclosed::Connection { vc, attachment, .. } => (vc, attachment),
+            Enclosed::Memory { vc, .. } => {
                 let (_, _, request) = self.vcs.get(&vc.index)?;
                 (vc, request.attachment)
             }

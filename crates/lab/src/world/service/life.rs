@@ -1,6 +1,8 @@
 //! The lives of servers in a run: they begin, take up what is there, and die.
 
-use cellgate_core::server::{AdapterAsk, ClientId, TakenInterface, TakenUp, TakenVc, Ticket};
+use cellgate_core::server::{
+    AdapterAsk, AdapterIndex, ClientId, TakenInterface, TakenUp, TakenVc, Ticket,
+};
 
 use super::daemon::{Again, Parcel, Serving, TO_ADAPTER, to_client};
 use super::{ServerBug, ServiceEvent};
@@ -108,7 +110,9 @@ impl World {
         };
         self.bounds_are_told(host);
         if is_first {
-            self.serve_any(host, |server, now| server.handle_adapter_ready(now));
+            self.serve_any(host, |server, now| {
+                server.handle_adapter_ready(now, AdapterIndex::FIRST)
+            });
         } else {
             self.server_takes_up(host);
         }
@@ -168,7 +172,9 @@ impl World {
             }
             _ => {}
         }
-        self.serve_any(host, |server, now| server.take_up(now, interfaces, taken));
+        self.serve_any(host, |server, now| {
+            server.take_up(now, AdapterIndex::FIRST, interfaces, taken)
+        });
     }
 
     /// What the process of the adapter has: one for each VC, and for each attachment without one.

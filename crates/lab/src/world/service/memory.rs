@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, Bound, EndReason, FromServer, Indication, Resource,
+    AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, EndReason, FromServer, Indication,
+    Resource,
 };
 
 use super::ServiceEvent;
@@ -80,7 +81,12 @@ impl World {
         };
         let least = served.memory.least();
         let bounds: BTreeMap<_, _> = least
-            .map(|capacity| (Resource::Memory, bound(capacity)))
+            .map(|capacity| {
+                (
+                    Book::of(Resource::Memory, AdapterIndex::FIRST),
+                    bound(capacity),
+                )
+            })
             .into_iter()
             .collect();
         self.serve_any(host, |server, now| server.handle_bounds(now, bounds));

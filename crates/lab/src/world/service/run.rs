@@ -3,8 +3,8 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
 use cellgate_core::server::{
-    AdapterAsk, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health, Output, Peer,
-    PortHealth, Request, Ticket, VERSION,
+    AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health,
+    Output, Peer, PortHealth, Request, Ticket, VERSION,
 };
 
 use super::daemon::{
@@ -150,7 +150,9 @@ impl World {
                 if let Some(served) = self.service.hosts.get_mut(&host) {
                     served.asked.clear();
                 }
-                self.serve_any(host, |server, now| server.handle_adapter_lost(now));
+                self.serve_any(host, |server, now| {
+                    server.handle_adapter_lost(now, AdapterIndex::FIRST)
+                });
             }
             Parcel::Ready(adapter) if self.adapter_life(host) < adapter => {
                 self.server_finds_adapter(host, adapter);
@@ -174,7 +176,9 @@ impl World {
         served.vcs.clear();
         served.attachments.clear();
         if !self.service.has(ServerBug::NothingReopened) {
-            self.serve_any(host, |server, now| server.handle_adapter_ready(now));
+            self.serve_any(host, |server, now| {
+                server.handle_adapter_ready(now, AdapterIndex::FIRST)
+            });
             self.operator_adds(host);
         }
     }
@@ -312,6 +316,7 @@ impl World {
             return;
         };
         let waiting = server.awaiting();
+        let capability = capability.map(|vc| AdapterIndex::FIRST.on(vc));
         server.handle_message(now, client, message, capability);
         let waits = server.awaiting() > waiting;
         let mut outputs = Vec::new();
@@ -367,7 +372,7 @@ impl World {
 
     fn carry_out(&mut self, host: usize, output: Output) {
         match output {
-            Output::Adapter { ticket, ask } => self.ask(host, ticket, ask),
+            Output::Adapter { ticket, ask, .. } => self.ask(host, ticket, ask),
             Output::Client {
                 client: OPERATOR,
                 message,
@@ -387,7 +392,7 @@ impl World {
                     return;
                 }
                 let life = self.adapter_life(host);
-                let keep = Parcel::Keep(life, client, attachment, reopens);
+                let keep = Parcel::Keep(life, client, attachment.id, reopens);
                 self.post(host, TO_ADAPTER, keep);
             }
             Output::HangUp { client } => {
@@ -627,8 +632,8 @@ impl World {
         };
         served.health.gap_ns = 0;
         self.serve_any(host, |server, now| {
-            server.handle_report(now, &state);
-            server.handle_health(now, &health);
+            server.handle_report(now, AdapterIndex::FIRST, &state);
+            server.handle_health(now, AdapterIndex::FIRST, &health);
         });
     }
 

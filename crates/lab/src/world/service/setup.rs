@@ -6,8 +6,8 @@ use cellgate_core::adapter::Interleaving;
 use cellgate_core::contract::{CellRate, Remainder};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::{
-    Address, AdmissionConfig, Cost, Costs, CpuLaw, Idle, InterfaceSpec, Limits, Link, Quota,
-    ServerAssumptions, ServerConfig,
+    AdapterBooks, Address, AdmissionConfig, Cost, Costs, CpuLaw, Idle, InterfaceSpec, Limits, Link,
+    Quota, ServerAdapter, ServerAssumptions, ServerConfig,
 };
 use cellgate_core::wire::VpiVci;
 
@@ -207,6 +207,7 @@ fn interface(port: usize, rate: CellRate, bug: Option<ServerBug>) -> InterfaceSp
     };
     let name = interface_name(port);
     InterfaceSpec {
+        adapter: None,
         // What is behind a port is the world's affair.
         link: Link::Memory { peer: name.clone() },
         name,
@@ -250,7 +251,15 @@ fn config(
         uid: SERVER_UID,
         notes: Vec::new(),
         counters_len: None,
-        ports: ports as u8,
+        adapters: vec![ServerAdapter {
+            name: None,
+            ports: ports as u8,
+            blocks: 64,
+            gap_max_ns: host.gap_max_ns,
+            clump_cells: host.clump_cells,
+            idle: Idle::Spin,
+            late_ns: 0,
+        }],
         attachment: AttachmentSizes {
             event_slots: host.event_slots,
             doorbell_slots: DOORBELL_SLOTS,
@@ -262,21 +271,19 @@ fn config(
                 reassembly_timeout_ns: host.reassembly_timeout_ns,
             },
             wake_up_ns: host.wake_up_ns + 2 * host.step_ns,
-            gap_max_ns: host.gap_max_ns,
-            clump_cells: host.clump_cells,
-            idle: Idle::Spin,
-            late_ns: 0,
         },
         admission: AdmissionConfig {
             adapter_law: law(),
-            adapter_ppm: spec.adapter_ppm,
+            adapters: vec![AdapterBooks {
+                cpu_ppm: spec.adapter_ppm,
+                memory: spec.memory,
+                connections: match bug {
+                    Some(ServerBug::ConnectionsUnbounded) => u32::MAX,
+                    _ => spec.connections,
+                },
+            }],
             worker_law: law(),
             worker_ppm: 0,
-            memory: spec.memory,
-            connections: match bug {
-                Some(ServerBug::ConnectionsUnbounded) => u32::MAX,
-                _ => spec.connections,
-            },
             best_effort_percent: match bug {
                 Some(ServerBug::BestEffortForgotten) => 0,
                 _ => spec.best_effort_percent,

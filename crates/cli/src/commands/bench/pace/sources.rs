@@ -14,7 +14,7 @@ use cellgate_host::client::{Control, memory_for};
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::doctor::steal;
 use cellgate_host::link::CellReceiver;
-use cellgate_host::sys::{self, Duty, fine_timers, pin_thread, take_duty};
+use cellgate_host::sys::{self, AdapterCpus, Duty, fine_timers, pin_thread, take_duty};
 use cellgate_shm::PortSender;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
@@ -247,7 +247,11 @@ fn pace(
     cpus: Cpus,
 ) -> anyhow::Result<(f64, String)> {
     // Of the CPUs, those but the observer's.
-    let mut got = take_duty(Duty::RealTime, &sys::Cpus::present(), Some(cpus.first));
+    let mut got = take_duty(
+        Duty::RealTime,
+        &sys::Cpus::present(),
+        &AdapterCpus::of([Some(cpus.first)]),
+    );
     pin_thread(cpus.last)?;
     fine_timers();
     got.cpus = vec![cpus.last];

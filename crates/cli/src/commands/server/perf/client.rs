@@ -48,7 +48,8 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
         bit_s: args.bitrate,
     };
     let mut admin = args.server.admin()?;
-    let adapter = admin.adapter()?;
+    let interface = test.address.interface.as_deref();
+    let adapter = admin.adapter_of(interface)?;
     let gap_ns = adapter.gap_admitted_ns;
     let before = Seen::new(adapter);
     let mut all = admin.list()?.into_iter();
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
     let verdict = promise.map(|promise| Verdict {
         promise,
         missed: promise.missed(&sent, &received),
-        here: seen_since(&mut admin, &before, now_ns()),
+        here: seen_since(&mut admin, interface, &before, now_ns()),
         there: received.adapter.clone(),
     });
     match args.server.json {
@@ -85,16 +86,22 @@ pub(super) fn run(args: &Args, address: &Address) -> anyhow::Result<Exit> {
     })
 }
 
-/// How the adapter has run since `before`, as its daemon saw it at `at` or later, if that is soon.
-fn seen_since(admin: &mut Admin, before: &Seen, at: u64) -> Option<Standing> {
+/// How the adapter of an interface has run since `before`, as its daemon saw it at `at` or later,
+/// if that is soon.
+fn seen_since(
+    admin: &mut Admin,
+    interface: Option<&str>,
+    before: &Seen,
+    at: u64,
+) -> Option<Standing> {
     for _ in 0..LOOKS_MAX {
-        let after = admin.adapter().ok()?;
+        let after = admin.adapter_of(interface).ok()?;
         if after.seen_ns.is_some_and(|seen| seen >= at) {
             return Some(Standing::between(before, Seen::new(after)));
         }
         sleep(ASK);
     }
-    let after = admin.adapter().ok()?;
+    let after = admin.adapter_of(interface).ok()?;
     Some(Standing::between(before, Seen::new(after)))
 }
 

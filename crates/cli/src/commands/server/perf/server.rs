@@ -113,7 +113,9 @@ impl Server<'_> {
 
     /// How this end has done so far, if the daemon tells.
     fn seen(&self) -> Option<Seen> {
-        let adapter = self.args.server.admin().ok()?.adapter().ok()?;
+        let address = self.outgoing.address();
+        let mut admin = self.args.server.admin().ok()?;
+        let adapter = admin.adapter_of(address.interface.as_deref()).ok()?;
         Some(Seen::new(adapter))
     }
 

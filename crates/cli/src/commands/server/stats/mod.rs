@@ -24,7 +24,7 @@ struct Stats {
     connections: Vec<ConnectionInfo>,
     interfaces: Vec<InterfaceInfo>,
     resources: Vec<ResourceInfo>,
-    adapter: AdapterInfo,
+    adapters: Vec<AdapterInfo>,
 }
 
 #[derive(Serialize)]
@@ -32,7 +32,9 @@ struct Json<'s> {
     server: &'s str,
     pid: u32,
     notes: &'s [String],
-    adapter: &'s AdapterInfo,
+    /// The first, or the only one.
+    adapter: Option<&'s AdapterInfo>,
+    adapters: &'s [AdapterInfo],
     resources: &'s [ResourceInfo],
     interfaces: &'s [InterfaceInfo],
     connections: &'s [ConnectionInfo],
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         connections: admin.list()?,
         interfaces: admin.interfaces()?,
         resources: admin.resources()?,
-        adapter: admin.adapter()?,
+        adapters: admin.adapters()?,
     };
     if args.openmetrics {
         print(&openmetrics::text(&stats))?;
@@ -54,7 +56,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             server: &stats.server.server,
             pid: stats.server.pid,
             notes: &stats.server.notes,
-            adapter: &stats.adapter,
+            adapter: stats.adapters.first(),
+            adapters: &stats.adapters,
             resources: &stats.resources,
             interfaces: &stats.interfaces,
             connections: &stats.connections,
@@ -70,8 +73,10 @@ fn people(stats: &Stats) -> String {
     for note in &stats.server.notes {
         text += &format!("note: {note}\n");
     }
-    text += &gaps(&stats.adapter);
-    text += &rests(&stats.adapter);
+    for adapter in &stats.adapters {
+        text += &gaps(adapter);
+        text += &rests(adapter);
+    }
     let head = [
         "resource",
         "interface",
@@ -83,7 +88,10 @@ fn people(stats: &Stats) -> String {
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(stats.resources.iter().map(|info| {
         [
-            info.resource.name().to_owned(),
+            match &info.adapter {
+                Some(name) => format!("{} ({name})", info.resource),
+                None => info.resource.name().to_owned(),
+            },
             info.interface.clone().unwrap_or_else(|| "-".to_owned()),
             info.capacity.to_string(),
             info.reserved.to_string(),
@@ -164,12 +172,16 @@ fn rests(adapter: &AdapterInfo) -> String {
 }
 
 fn gaps(adapter: &AdapterInfo) -> String {
+    let name = match &adapter.name {
+        Some(name) => format!("adapter {name}"),
+        None => "adapter".to_owned(),
+    };
     if adapter.seen_ns.is_none() {
-        return "adapter: not seen yet\n".to_owned();
+        return format!("{name}: not seen yet\n");
     }
     let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
     format!(
-        "adapter: {} gaps, {} in all, longest {}, {} allowed for\n",
+        "{name}: {} gaps, {} in all, longest {}, {} allowed for\n",
         adapter.gaps,
         ms(adapter.gaps_total_ns),
         ms(adapter.gap_longest_ns),

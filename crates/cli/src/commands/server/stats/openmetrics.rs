@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, RestInfo};
+use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo};
 
 use super::Stats;
 
@@ -136,98 +136,117 @@ pub(super) fn text(stats: &Stats) -> String {
         &[("version", &stats.server.server)],
         1,
     );
-    adapter(&mut page, &stats.adapter);
+    adapters(&mut page, &stats.adapters);
     resources(&mut page, &stats.resources);
     interfaces(&mut page, &stats.interfaces);
     connections(&mut page, &stats.connections);
     page.text + "# EOF\n"
 }
 
-fn adapter(page: &mut Page, adapter: &AdapterInfo) {
-    if adapter.seen_ns.is_none() {
-        return;
-    }
-    let count = "cellgate_adapter_gaps";
-    page.family(count, "counter", "", "Times the adapter stood still.");
-    page.sample(&format!("{count}_total"), &[], adapter.gaps);
-    let neighbours = "cellgate_adapter_neighbours";
-    let help = "Other adapters that are pinned to its CPU, as far as can be seen.";
-    page.family(neighbours, "gauge", "", help);
-    let others = adapter.shared.as_ref().map_or(0, |shared| shared.others);
-    page.sample(neighbours, &[], others.into());
-    nanoseconds(
-        page,
-        [
-            (
-                "gap_time",
-                Kind::Counter,
-                "How long the adapter stood still.",
-                adapter.gaps_total_ns,
-            ),
-            (
-                "gap_longest",
-                Kind::Gauge,
-                "Longest time that the adapter stood still.",
-                adapter.gap_longest_ns,
-            ),
-            (
-                "gap_admitted",
-                Kind::Gauge,
-                "Longest time allowed for.",
-                adapter.gap_admitted_ns,
-            ),
-        ],
-    );
-    if let Some(info) = &adapter.rests {
-        rests(page, info);
-    }
-}
+/// One sample for each adapter; none: it has none.
+type OfAdapter = (
+    &'static str,
+    Kind,
+    &'static str,
+    &'static str,
+    fn(&AdapterInfo) -> Option<u64>,
+);
 
-fn rests(page: &mut Page, rests: &RestInfo) {
-    for (name, help, count) in [
-        ("rests", "Times the adapter rested.", rests.rests),
+/// A family of each adapter: name, kind, unit (the last part of the name), help, value.
+const ADAPTER: [OfAdapter; 10] = {
+    use Kind::{Counter, Gauge};
+    const NS: &str = "nanoseconds";
+    [
+        (
+            "gaps",
+            Counter,
+            "",
+            "Times the adapter stood still.",
+            |info| Some(info.gaps),
+        ),
+        (
+            "neighbours",
+            Gauge,
+            "",
+            "Other adapters that are pinned to its CPU, as far as can be seen.",
+            |info| {
+                Some(
+                    info.shared
+                        .as_ref()
+                        .map_or(0, |shared| shared.others.into()),
+                )
+            },
+        ),
+        (
+            "gap_time_nanoseconds",
+            Counter,
+            NS,
+            "How long the adapter stood still.",
+            |info| Some(info.gaps_total_ns),
+        ),
+        (
+            "gap_longest_nanoseconds",
+            Gauge,
+            NS,
+            "Longest time that the adapter stood still.",
+            |info| Some(info.gap_longest_ns),
+        ),
+        (
+            "gap_admitted_nanoseconds",
+            Gauge,
+            NS,
+            "Longest time allowed for.",
+            |info| Some(info.gap_admitted_ns),
+        ),
+        ("rests", Counter, "", "Times the adapter rested.", |info| {
+            Some(info.rests.as_ref()?.rests)
+        }),
         (
             "rests_ended_for_nothing",
+            Counter,
+            "",
             "Rests that somebody ended for nothing.",
-            rests.for_nothing,
+            |info| Some(info.rests.as_ref()?.for_nothing),
         ),
-    ] {
-        let name = format!("cellgate_adapter_{name}");
-        page.family(&name, "counter", "", help);
-        page.sample(&format!("{name}_total"), &[], count);
-    }
-    nanoseconds(
-        page,
-        [
-            (
-                "rest_time",
-                Kind::Counter,
-                "How long the adapter rested.",
-                rests.rests_total_ns,
-            ),
-            (
-                "late_longest",
-                Kind::Gauge,
-                "The most that the adapter was late for what was due.",
-                rests.late_longest_ns,
-            ),
-            (
-                "late_allowed",
-                Kind::Gauge,
-                "The most that it may be late.",
-                rests.late_allowed_ns,
-            ),
-        ],
-    );
-}
+        (
+            "rest_time_nanoseconds",
+            Counter,
+            NS,
+            "How long the adapter rested.",
+            |info| Some(info.rests.as_ref()?.rests_total_ns),
+        ),
+        (
+            "late_longest_nanoseconds",
+            Gauge,
+            NS,
+            "The most that the adapter was late for what was due.",
+            |info| Some(info.rests.as_ref()?.late_longest_ns),
+        ),
+        (
+            "late_allowed_nanoseconds",
+            Gauge,
+            NS,
+            "The most that it may be late.",
+            |info| Some(info.rests.as_ref()?.late_allowed_ns),
+        ),
+    ]
+};
 
-/// Times of the adapter: name, kind, help, value.
-fn nanoseconds(page: &mut Page, times: [(&str, Kind, &str, u64); 3]) {
-    for (name, kind, help, ns) in times {
-        let name = format!("cellgate_adapter_{name}_nanoseconds");
+fn adapters(page: &mut Page, all: &[AdapterInfo]) {
+    let seen = || all.iter().filter(|info| info.seen_ns.is_some());
+    for (name, kind, unit, help, value) in ADAPTER {
+        if seen().all(|info| value(info).is_none()) {
+            continue;
+        }
+        let name = format!("cellgate_adapter_{name}");
         let (kind, suffix) = kind.words();
-        page.family(&name, kind, "nanoseconds", help);
-        page.sample(&format!("{name}{suffix}"), &[], ns);
+        page.family(&name, kind, unit, help);
+        for info in seen() {
+            let label = info.name.as_deref().map(|name| ("adapter", name));
+            if let Some(value) = value(info) {
+                page.sample(&format!("{name}{suffix}"), label.as_slice(), value);
+            }
+        }
     }
 }
 
@@ -248,11 +267,12 @@ fn resources(page: &mut Page, all: &[ResourceInfo]) {
         let name = format!("cellgate_resource_{part}");
         page.family(&name, "gauge", "", help);
         for info in all {
-            let labels = [
+            let mut labels = vec![
                 ("resource", info.resource.name()),
                 ("interface", info.interface.as_deref().unwrap_or("")),
                 ("unit", info.resource.unit()),
             ];
+            labels.extend(info.adapter.as_deref().map(|name| ("adapter", name)));
             page.sample(&name, &labels, value(info));
         }
     }
@@ -409,7 +429,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use cellgate::{
-        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, ServerInfo,
+        Discard, InterfaceCounts, InterfaceSpec, InterfaceState, Link, Resource, RestInfo,
+        ServerInfo,
     };
 
     use super::*;
@@ -521,6 +542,7 @@ mod tests {
             cpu_reserved_ppm: 0,
             cpu_expected_ppm: 0,
             keeps_awake: false,
+            delay_ns: None,
             stats: Default::default(),
         };
         let mut connections = vec![connection(1, "lo.0.32"), connection(2, "lo.0.32")];
@@ -536,6 +558,7 @@ mod tests {
             interfaces: vec![InterfaceInfo {
                 spec: InterfaceSpec {
                     name: "lo".to_owned(),
+                    adapter: None,
                     link: Link::Memory {
                         peer: "lo".to_owned(),
                     },
@@ -551,17 +574,27 @@ mod tests {
             resources: vec![ResourceInfo {
                 resource: Resource::Memory,
                 interface: None,
+                adapter: Some("east".to_owned()),
                 capacity: 3,
                 reserved: 2,
                 expected: 1,
                 limit: None,
             }],
-            adapter: AdapterInfo {
-                seen_ns: Some(1),
-                gaps: 4,
-                rests: Some(RestInfo::default()),
-                ..AdapterInfo::default()
-            },
+            adapters: vec![
+                AdapterInfo {
+                    name: Some("east".to_owned()),
+                    seen_ns: Some(1),
+                    gaps: 4,
+                    rests: Some(RestInfo::default()),
+                    ..AdapterInfo::default()
+                },
+                AdapterInfo {
+                    name: Some("west".to_owned()),
+                    seen_ns: Some(1),
+                    ..AdapterInfo::default()
+                },
+                AdapterInfo::default(),
+            ],
         }
     }
 
@@ -571,13 +604,14 @@ mod tests {
         let of_connection = CONNECTION.len() + 2 * Discard::ALL.len();
         assert_eq!(
             check(&text),
-            Ok(1 + 10 + 3 + 3 + 3 + 2 * of_connection),
+            Ok(1 + 10 + 5 + 3 + 3 + 3 + 2 * of_connection),
             "{text}"
         );
         let line = "cellgate_connection_discarded_cells_total{number=\"2\",address=\"lo.0.32\",\
                     uid=\"1000\",reason=\"non_conforming\"} 9\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("cellgate_interface_dropped_cells_total{interface=\"lo\"} 3\n"));
+        assert!(text.contains("cellgate_adapter_gaps_total{adapter=\"east\"} 4\n"));
     }
 
     #[test]
