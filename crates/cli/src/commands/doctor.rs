@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// The configuration of a daemon that does not run (TOML), as `cellgate serve` takes it
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The adapter to look at, of several [default: the first]
+    #[arg(long, value_name = "NAME")]
+    adapter: Option<String>,
     #[command(flatten)]
     server: Server,
     /// Look at the adapter's CPU as an adapter would
@@ -46,11 +49,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         is_of_file.then(|| state_dir_default().join("control.sock"))
     });
     let socket = args.server.path_or(named);
-    let report = examine(&config, &socket, || {
+    let report = examine(&config, &socket, args.adapter.as_deref(), || {
         let mut program = Command::new("/proc/self/exe");
         program.args(["doctor", "--look"]);
         Ok(program)
-    });
+    })?;
     match args.server.json() {
         true => print_json_line(&report)?,
         false => print(&people(&report))?,

@@ -131,6 +131,13 @@ impl Terms {
         })
     }
 
+    /// Of a contract's CDVT, what a shaper makes good when a step is late. The last eighth is for
+    /// the way from the step to the line, on which a host takes now longer and now shorter: what
+    /// leaves it keeps the CDVT.
+    pub const fn made_good_ns(cdvt_ns: u64) -> u64 {
+        cdvt_ns - cdvt_ns / 8
+    }
+
     /// The request that opens a VC on these terms.
     pub const fn request(
         &self,
@@ -273,7 +280,7 @@ impl Context<'_> {
         let rate = descriptor.sustained(self.assumptions.line);
         let transmit = Transmit {
             rate: (!best_effort).then_some(rate),
-            cdvt_ns: self.cdvt_ns(descriptor),
+            cdvt_ns: Terms::made_good_ns(self.cdvt_ns(descriptor)),
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
             peak: self.peak(descriptor).filter(|_| best_effort),
             max_sdu,

@@ -101,10 +101,11 @@ impl ServerAdapter {
         self.late_ns.saturating_mul(4)
     }
 
-    /// Whether a VC that sends like this keeps the adapter from resting.
-    pub(super) fn is_kept_awake_by(&self, transmit: &Transmit) -> bool {
+    /// Whether a VC that sends like this under a contract of `cdvt_ns` keeps the adapter from
+    /// resting.
+    pub(super) fn is_kept_awake_by(&self, transmit: &Transmit, cdvt_ns: u64) -> bool {
         let paced = transmit.rate.is_some() || transmit.peak.is_some();
-        paced && self.idle.rests() && transmit.cdvt_ns < self.least_cdvt_ns()
+        paced && self.idle.rests() && cdvt_ns < self.least_cdvt_ns()
     }
 }
 

@@ -79,9 +79,13 @@ impl Circumstances<'_> {
         let unserved = |why: crate::adapter::Unserved| Refused::Unsupported(why.to_string());
         let mut terms = Terms::of(contract, &assumptions).map_err(unserved)?;
         states_its_rates(contract)?;
+        let mut keeps_awake = false;
         if let Some(transmit) = &mut terms.transmit {
-            if adapter.idle == Idle::Sleep && adapter.is_kept_awake_by(transmit) {
-                return Err(too_exact(transmit.cdvt_ns, adapter.least_cdvt_ns()));
+            let said = contract.transmit.and_then(|descriptor| descriptor.cdvt_ns);
+            let cdvt_ns = said.unwrap_or(assume.cdvt_ns);
+            keeps_awake = adapter.is_kept_awake_by(transmit, cdvt_ns);
+            if keeps_awake && adapter.idle == Idle::Sleep {
+                return Err(too_exact(cdvt_ns, adapter.least_cdvt_ns()));
             }
             transmit.interrupt_on_completion = self.open.completions;
         }
@@ -93,9 +97,7 @@ impl Circumstances<'_> {
             demand: Demand::default(),
             line: self.line,
             gap_max_ns: adapter.gap_max_ns,
-            keeps_awake: terms
-                .transmit
-                .is_some_and(|transmit| adapter.is_kept_awake_by(&transmit)),
+            keeps_awake,
             delay_ns: None,
         };
         plan.delay_ns = self.delay_ns(&plan);
@@ -103,8 +105,8 @@ impl Circumstances<'_> {
         Ok(plan)
     }
 
-    /// From a guaranteed PDU's last cell to its reader: the adapter's wake-up, if it rests, then the
-    /// events that stay silent, then the reader's own wake-up.
+    /// From a guaranteed PDU's last cell to its reader: the adapter's wake-up, if it rests, then
+    /// the events that stay silent, then the reader's own wake-up.
     fn delay_ns(&self, plan: &Plan) -> Option<u64> {
         let receive = plan.terms.receive.filter(|receive| receive.guaranteed)?;
         let rests = self.adapter.idle.rests() && !plan.keeps_awake;

@@ -5,6 +5,7 @@ mod admission;
 mod awaiting;
 mod connections;
 mod describe;
+mod interfaces;
 mod law;
 mod pages;
 mod quota;

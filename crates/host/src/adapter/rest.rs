@@ -41,7 +41,8 @@ pub(super) struct Rester {
     sources: Arc<Sources>,
     /// What a wake-up takes at most, where contracts rely on it.
     late_ns: u64,
-    /// The same, less an eighth: the core knows the least CDVT to an eighth, rounded down.
+    /// The same, less a quarter: a shaper makes good an eighth less than the CDVT, and the core
+    /// knows the least to an eighth, rounded down.
     allowed_ns: u64,
     gap_max_ns: u64,
     linger: Linger,
@@ -123,7 +124,7 @@ impl Rester {
             page,
             sources,
             late_ns: scheduling.late_ns,
-            allowed_ns: scheduling.late_ns - scheduling.late_ns / 8,
+            allowed_ns: scheduling.late_ns - scheduling.late_ns / 4,
             gap_max_ns,
             linger: match (scheduling.idle, linger_ns) {
                 // It rests whenever nothing waits.

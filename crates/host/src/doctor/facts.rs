@@ -6,9 +6,10 @@ mod place;
 
 use std::path::{Path, PathBuf};
 
-use cellgate_core::server::{AdapterIndex, Book, Bound, Resource};
+use cellgate_core::server::{AdapterIndex, AdapterSection, Book, Bound, Resource};
 use cellgate_simd::Level as CpuLevel;
 
+use super::UnknownAdapter;
 use super::ask::{self, Daemon, Left};
 use super::look::{self, Look, Looker};
 use crate::server::{
@@ -50,6 +51,8 @@ pub(crate) struct Facts {
     pub(crate) threads: Threads,
     /// The CPU that the adapter has or would have; none: any.
     pub(crate) cpu: Option<usize>,
+    /// The adapter that is looked at.
+    pub(crate) adapter: AdapterSection,
     /// The adapters of this machine.
     pub(crate) adapters: Adapters,
     /// What a limit of the machine leaves of the adapter's CPU to promise, in millionths.
@@ -72,8 +75,13 @@ pub(crate) struct Facts {
     pub(crate) places: Places,
 }
 
-/// Finds all of it out.
-pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
+/// Finds all of it out, of the adapter with this name.
+pub(crate) fn gather(
+    config: &Config,
+    socket: &Path,
+    name: Option<&str>,
+    program: Looker,
+) -> Result<Facts, UnknownAdapter> {
     let root = Path::new("/");
     let daemon = ask::daemon(socket);
     let config = with(config, &daemon);
@@ -83,8 +91,8 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
         false => config.server.state_dir.as_ref().map(PathBuf::from),
     };
     let directory = directory.unwrap_or_else(state_dir_default);
-    let name = config.first_adapter().name.as_deref();
-    let left = ask::left(&directory.join(adapter_socket(name)));
+    let adapter = looked_at(&config, name)?;
+    let left = ask::left(&directory.join(adapter_socket(adapter.name.as_deref())));
     let pid = daemon.said().map(|said| said.pid).filter(|pid| *pid > 0);
     let rights = Rights::of(root, pid).unwrap_or_default();
     let mut threads = Threads::of(root);
@@ -96,19 +104,17 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
     let cpu = match (&left, &daemon) {
         (Left::There(hello), _) => hello.scheduling.pinned,
         (_, Daemon::There(_)) if adapters.own().is_some() => adapters.own().and_then(|own| own.cpu),
-        _ if !config.first_adapter().pin => None,
-        _ => config
-            .first_adapter()
-            .cpu
-            .or_else(|| expected_cpu(&threads.allowed)),
+        _ if !adapter.pin => None,
+        _ => adapter.cpu.or_else(|| expected_cpu(&threads.allowed)),
     };
     let there = |cpu: &usize| threads.online.is_empty() || has_cpu(&threads.online, *cpu);
     let cpu = cpu.filter(there);
     threads.look_at(root, cpu);
-    let how = (cpu, config.first_adapter().nice);
+    let how = (cpu, adapter.nice);
     let look = look::look(root, socket, how, program, &mut adapters);
-    let (cpu_limit, memory_limit) = limits(&daemon);
-    Facts {
+    let (cpu_limit, memory_limit) = limits(&daemon, adapter.name.as_deref());
+    Ok(Facts {
+        adapter,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: machine::text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
         level: CpuLevel::chosen(),
@@ -130,7 +136,21 @@ pub(crate) fn gather(config: &Config, socket: &Path, program: Looker) -> Facts {
         memory_limit,
         look,
         config,
-    }
+    })
+}
+
+/// The adapter of this name; without a name the first.
+fn looked_at(config: &Config, name: Option<&str>) -> Result<AdapterSection, UnknownAdapter> {
+    let mut all = config.adapters.iter();
+    let found = all.find(|one| name.is_none_or(|name| one.name.as_deref() == Some(name)));
+    found.cloned().ok_or_else(|| UnknownAdapter {
+        name: name.unwrap_or_default().to_owned(),
+        known: config
+            .adapters
+            .iter()
+            .filter_map(|one| one.name.clone())
+            .collect(),
+    })
 }
 
 /// Whether the daemon does not tell this user where it has what.
@@ -156,8 +176,8 @@ pub(super) fn with(config: &Config, daemon: &Daemon) -> Config {
     }
 }
 
-/// The limits on the adapter's CPU time and on memory, as a daemon sees them, or would.
-fn limits(daemon: &Daemon) -> (Option<Bound>, Option<Bound>) {
+/// The limits on an adapter's CPU time and on memory, as a daemon sees them, or would.
+fn limits(daemon: &Daemon, name: Option<&str>) -> (Option<Bound>, Option<Bound>) {
     let Some(said) = daemon.said() else {
         let mut all = bounds_of_machine(1);
         let mut of = |resource| all.remove(&Book::of(resource, AdapterIndex::FIRST));
@@ -167,7 +187,7 @@ fn limits(daemon: &Daemon) -> (Option<Bound>, Option<Bound>) {
         let info = said
             .resources
             .iter()
-            .find(|info| info.resource == resource)?;
+            .find(|info| info.resource == resource && info.adapter.as_deref() == name)?;
         let by = info.limit.clone()?;
         Some(Bound {
             capacity: info.capacity,

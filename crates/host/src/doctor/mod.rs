@@ -99,6 +99,21 @@ impl Finding {
     }
 }
 
+/// No adapter has the name that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no adapter {name}, but {}", names(known))]
+pub struct UnknownAdapter {
+    name: String,
+    known: Vec<String>,
+}
+
+fn names(known: &[String]) -> String {
+    match known {
+        [] => "one without a name".to_owned(),
+        all => all.join(", "),
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -121,13 +136,19 @@ pub struct Report {
 }
 
 /// Examines this machine for a server with this configuration, or for the one that answers at
-/// `socket`, whose configuration counts then. It takes two seconds, about. `program` looks at the
-/// adapter's CPU as an adapter would.
-pub fn examine(config: &Config, socket: &Path, program: Looker) -> Report {
+/// `socket`, whose configuration counts then. Of several adapters it looks at the one with a name,
+/// or at the first. It takes two seconds, about. `program` looks at the adapter's CPU as an adapter
+/// would.
+pub fn examine(
+    config: &Config,
+    socket: &Path,
+    adapter: Option<&str>,
+    program: Looker,
+) -> Result<Report, UnknownAdapter> {
     let begun = Instant::now();
-    let facts = facts::gather(config, socket, program);
+    let facts = facts::gather(config, socket, adapter, program)?;
     let findings = judge::judge(&facts);
-    Report {
+    Ok(Report {
         worst: findings
             .iter()
             .map(|finding| finding.level)
@@ -140,5 +161,5 @@ pub fn examine(config: &Config, socket: &Path, program: Looker) -> Report {
         clock_look_ns: facts.look.clock_ns,
         steal_ppm: facts.look.steal_ppm,
         took_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }
+    })
 }

@@ -59,6 +59,7 @@ fn good() -> Facts {
         resources: Vec::new(),
     };
     Facts {
+        adapter: config.adapters[0].clone(),
         config,
         daemon: Daemon::There(Box::new(said)),
         left: Left::None,
@@ -126,6 +127,7 @@ fn pseudowire() -> Pseudowire {
         taken_by: None,
         reserved_below: None,
         needed: 841_000,
+        gap_max_ns: 30_000_000,
         granted: 8 << 20,
         state: Some(InterfaceState::Up),
     }
@@ -221,7 +223,7 @@ fn a_limit_does_instead_of_a_capability() {
     facts.rights.nice = 39;
     let of = |facts: &Facts| judge(facts).into_iter().find(|one| one.subject == "nice");
     assert_eq!(of(&facts).map(|one| one.level), Some(Level::Warn));
-    facts.config.adapters[0].nice = -19;
+    facts.adapter.nice = -19;
     assert_eq!(of(&facts).map(|one| one.level), Some(Level::Ok));
 }
 
@@ -425,9 +427,10 @@ fn an_adapter_is_left_behind_where_no_daemon_can_have_it() {
 fn this_machine_can_be_examined_whatever_it_is() {
     let before = Instant::now();
     let socket = Path::new("/nonexistent/control.sock");
-    let report = examine(&Config::default(), socket, || {
+    let report = examine(&Config::default(), socket, None, || {
         Err(std::io::ErrorKind::NotFound.into())
     });
+    let report = report.unwrap();
     assert!(before.elapsed().as_secs() < 60);
     let subjects: Vec<_> = report.findings.iter().map(|one| one.subject).collect();
     for subject in [
@@ -472,6 +475,25 @@ fn what_an_interface_of_a_daemon_is_counts_for_its_configuration() {
 }
 
 #[test]
+fn one_of_several_adapters_is_looked_at_by_its_name_and_an_unknown_one_is_named() {
+    let text = "[[adapter]]\nname = \"west\"\n[[adapter]]\nname = \"east\"\nvcs = 7\n";
+    let config = Config::parse(text).expect("a configuration");
+    let socket = Path::new("/nonexistent/control.sock");
+    let gather = |name| {
+        let program = || Err(std::io::ErrorKind::NotFound.into());
+        super::facts::gather(&config, socket, name, program)
+    };
+    let name = |name| gather(name).unwrap().adapter.name.unwrap();
+    assert_eq!((&*name(None), &*name(Some("east"))), ("west", "east"));
+    assert_eq!(gather(Some("east")).unwrap().adapter.vcs, 7);
+    let unknown = gather(Some("north")).err().unwrap();
+    assert_eq!(
+        unknown.to_string(),
+        "there is no adapter north, but west, east"
+    );
+}
+
+#[test]
 fn whoever_is_to_look_and_does_not_answer_is_not_waited_for() {
     let socket = Path::new("/nonexistent/control.sock");
     let programs: [Looker; 3] = [
@@ -484,7 +506,7 @@ fn whoever_is_to_look_and_does_not_answer_is_not_waited_for() {
         },
     ];
     for program in programs {
-        let report = examine(&Config::default(), socket, program);
+        let report = examine(&Config::default(), socket, None, program).unwrap();
         assert!(report.took_ms < 60_000, "{report:?}");
         assert!(report.findings.iter().any(|one| one.subject == "gaps"));
     }

@@ -402,7 +402,8 @@ mod tests {
 
     const SEVERAL: &str = "[[adapter]]\nname = \"west\"\nvcs = 64\n[[adapter]]\nname = \"east\"\n\
                            [[interface]]\nname = \"w\"\nlink.memory.peer = \"w\"\n\
-                           [[interface]]\nname = \"e\"\nadapter = \"east\"\nlink.memory.peer = \"e\"\n";
+                           [[interface]]\nname = \"e\"\nadapter = \"east\"\n\
+                           link.memory.peer = \"e\"\n";
 
     #[test]
     fn one_adapter_is_a_table_and_several_are_named() {

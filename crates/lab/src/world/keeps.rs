@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cellgate_core::adapter::Terms;
 use cellgate_core::contract::{CellRate, Peak, ServiceCategory, TrafficContract};
 
 use super::error::ScenarioError;
@@ -120,7 +121,7 @@ pub(super) fn is_shaped_at_once(
         Some(Peak::Rate(rate)) => Some(rate),
         Some(Peak::Max) | None => None,
     };
-    let cdvt = Ps::from_ns(descriptor.cdvt_ns.unwrap_or(0));
+    let cdvt = Ps::from_ns(Terms::made_good_ns(descriptor.cdvt_ns.unwrap_or(0)));
     let shaped = descriptor.scr.or(peak);
     shaped.is_none_or(|rate| bursts.early(rate) <= cdvt && step <= cdvt)
 }

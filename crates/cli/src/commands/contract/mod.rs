@@ -11,9 +11,9 @@ use mistake::Mistake;
 
 /// Print a traffic contract in canonical form, and what follows from it.
 ///
-/// Times are rounded up to a nanosecond; `-` stands where a direction has no such thing. The delay is
-/// what an adapter that rests and the reader add to a PDU that is complete: 250 us at most for the
-/// adapter, and what --wake-up says for the reader. Silent events and stalls come on top.
+/// Times are rounded up to a nanosecond; `-` stands where a direction has no such thing. The delay
+/// is what an adapter that rests and the reader add to a PDU that is complete: 250 us at most for
+/// the adapter, and what --wake-up says for the reader. Silent events and stalls come on top.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The contract, such as cbr,aal5:pcr=48Mbps,max_sdu=8192

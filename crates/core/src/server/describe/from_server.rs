@@ -82,6 +82,7 @@ macro_rules! connection {
                 "memory":131104,
                 "cpu_reserved_ppm":442,
                 "cpu_expected_ppm":219,
+                "delay_ns":10000000,
                 "stats":"#,
             stats!(),
             "}"

@@ -31,6 +31,8 @@ pub(crate) struct Pseudowire {
     pub(crate) reserved_below: Option<u16>,
     /// Octets that wait in the socket where the adapter stands still for as long as it may.
     pub(crate) needed: u64,
+    /// That of its adapter.
+    pub(crate) gap_max_ns: u64,
     /// Octets that can wait.
     pub(crate) granted: u64,
     /// As the daemon has it.
@@ -66,9 +68,10 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
             return None;
         };
         let rate = spec.line_rate.unwrap_or(CellRate::OC3);
-        let cells = u128::from(config.first_adapter().gap_max_ns) * u128::from(rate.cell_s());
+        let adapter = &config.adapters[config.adapter_of(spec)?.place()];
+        let cells = u128::from(adapter.gap_max_ns) * u128::from(rate.cell_s());
         let cells = u64::try_from(cells / 1_000_000_000).unwrap_or(u64::MAX);
-        let clump = u64::from(config.first_adapter().clump_cells).max(1);
+        let clump = u64::from(adapter.clump_cells).max(1);
         let state = state(&spec.name);
         let free = peer_source_port.is_some() || state.is_some();
         let reserved = u64::from(local.port()) < first;
@@ -78,6 +81,7 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
             is_here: is_here(local.ip()),
             taken_by: taken_by(&sockets, *local).filter(|_| !free),
             reserved_below: reserved.then(|| u16::try_from(first).unwrap_or(u16::MAX)),
+            gap_max_ns: adapter.gap_max_ns,
             needed: cells.div_ceil(clump).saturating_mul(DATAGRAM),
             granted,
             state,

@@ -11,7 +11,7 @@ const SUBJECT: &str = "pseudowire";
 
 pub(super) fn pseudowires(facts: &Facts) -> Vec<Finding> {
     let of = |wire: &Pseudowire| {
-        let found = [ways(wire), state(wire), buffer(facts, wire)];
+        let found = [ways(wire), state(wire), buffer(wire)];
         let found: Vec<_> = found.into_iter().flatten().collect();
         match found.is_empty() {
             true => vec![Finding::ok(
@@ -96,15 +96,16 @@ fn state(wire: &Pseudowire) -> Option<Finding> {
 }
 
 /// Whether what comes while the adapter stands still has room.
-fn buffer(facts: &Facts, wire: &Pseudowire) -> Option<Finding> {
+fn buffer(wire: &Pseudowire) -> Option<Finding> {
     let Pseudowire {
         name,
+        gap_max_ns,
         needed,
         granted,
         ..
     } = wire;
     (granted < needed).then(|| {
-        let gap = time(facts.config.first_adapter().gap_max_ns);
+        let gap = time(*gap_max_ns);
         let text = format!(
             "{name}: {} of {} that can come while the adapter stands still have room in its socket",
             size(*granted),

@@ -65,14 +65,14 @@ fn judged(
 
 /// Whether the adapter's nice value is to be had.
 fn may_nice(facts: &Facts) -> bool {
-    let nice = facts.config.first_adapter().nice;
+    let nice = facts.adapter.nice;
     let rights = &facts.rights;
     let needed = u64::try_from(20_i64.saturating_sub(nice.into())).unwrap_or(0);
     nice >= 0 || rights.sys_nice || rights.nice >= needed
 }
 
 pub(super) fn nice(facts: &Facts) -> Vec<Finding> {
-    let nice = facts.config.first_adapter().nice;
+    let nice = facts.adapter.nice;
     let limit = facts.rights.nice;
     let what = format!("no nice {nice}: no CAP_SYS_NICE, and RLIMIT_NICE is {limit}");
     let had = format!("nice {nice} for the adapter");
@@ -83,7 +83,7 @@ pub(super) fn autogroup(facts: &Facts) -> Vec<Finding> {
     if !facts.threads.autogroup {
         return Vec::new();
     }
-    let nice = facts.config.first_adapter().nice;
+    let nice = facts.adapter.nice;
     let what =
         format!("the kernel shares CPUs out by sessions, and the adapter's has no nice {nice}");
     let had = format!("CPUs are shared out by sessions, nice {nice} for the adapter's");
@@ -97,7 +97,7 @@ pub(super) fn real_time(facts: &Facts) -> Vec<Finding> {
         "no real-time threads: no CAP_SYS_NICE, RLIMIT_RTPRIO is {}, RLIMIT_NICE {}",
         rights.real_time, rights.nice
     );
-    if facts.daemon.said().is_none() && !facts.config.first_adapter().pin {
+    if facts.daemon.said().is_none() && !facts.adapter.pin {
         return vec![lacks(Lack::Unpinned, "the adapter is not pinned")];
     }
     judged(
@@ -110,7 +110,7 @@ pub(super) fn real_time(facts: &Facts) -> Vec<Finding> {
 }
 
 pub(super) fn memory_lock(facts: &Facts) -> Vec<Finding> {
-    let (adapter, rights) = (facts.config.first_adapter(), &facts.rights);
+    let (adapter, rights) = (&facts.adapter, &facts.rights);
     if !adapter.lock_memory {
         let text = "the configuration keeps no memory in place";
         let lost = Lack::Memory.lost();
@@ -141,7 +141,7 @@ pub(super) fn memory_lock(facts: &Facts) -> Vec<Finding> {
 
 pub(super) fn descriptors(facts: &Facts) -> Vec<Finding> {
     let (limit, connections) = (facts.rights.descriptors, facts.connections);
-    let wanted = u32::from(facts.config.first_adapter().vcs);
+    let wanted = u32::from(facts.adapter.vcs);
     let permanent = facts.config.connections.len();
     let text = format!("{limit} descriptors leave room for {connections} connections");
     let short = format!("{text}, and vcs in [adapter] is {wanted}");

@@ -1,6 +1,6 @@
 //! The adapter's CPU, and who else is there.
 
-use cellgate_core::server::Idle;
+use cellgate_core::server::{AdapterInfo, Idle};
 
 use crate::doctor::{Facts, Finding, Level};
 use crate::sys::{Lack, has_cpu};
@@ -16,7 +16,7 @@ const LATE: &str = "PDUs are late, and lost where the adapter stands still for t
 pub(super) fn real_time_throttling(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "real_time_throttling";
     const CURE: &str = "sysctl -w kernel.sched_rt_runtime_us=-1";
-    let adapter = facts.config.first_adapter();
+    let adapter = &facts.adapter;
     let text = |us: i64| format!("sched_rt_runtime_us is {us}");
     match facts.threads.rt_runtime_us {
         None => Vec::new(),
@@ -37,7 +37,7 @@ pub(super) fn real_time_throttling(facts: &Facts) -> Vec<Finding> {
 pub(super) fn adapter_cpu(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "adapter_cpu";
     let threads = &facts.threads;
-    let adapter = facts.config.first_adapter();
+    let adapter = &facts.adapter;
     if let Some(lacking) = told(facts, &[SUBJECT]).filter(|lacking| !lacking.is_empty()) {
         return lacking;
     }
@@ -218,7 +218,7 @@ fn wake_up(facts: &Facts) -> Option<Finding> {
 
 fn gap(facts: &Facts) -> Option<Finding> {
     const SUBJECT: &str = "gaps";
-    let allowed = facts.config.first_adapter().gap_max_ns;
+    let allowed = facts.adapter.gap_max_ns;
     let warn = |text: String| {
         let cure = format!(
             "end what is busy on its CPU (top), or allow for more than gap_max_ns = {allowed} \
@@ -227,17 +227,15 @@ fn gap(facts: &Facts) -> Option<Finding> {
         Finding::new(Level::Warn, SUBJECT, text, LATE, cure)
     };
     if let Some(said) = facts.daemon.said() {
-        let longest = said
-            .adapters
-            .iter()
-            .map(|one| one.gap_longest_ns)
-            .max()
-            .unwrap_or(0);
-        if longest > allowed {
+        let too_long = |one: &&AdapterInfo| one.gap_longest_ns > one.gap_admitted_ns;
+        let those = said.adapters.iter().filter(too_long);
+        if let Some(worst) = those.max_by_key(|one| one.gap_longest_ns) {
+            let name = worst.name.as_ref();
+            let name = name.map_or_else(String::new, |name| format!(" {name}"));
             return Some(warn(format!(
-                "the adapter stood still for {}, {} is allowed for",
-                time(longest),
-                time(allowed)
+                "the adapter{name} stood still for {}, {} is allowed for",
+                time(worst.gap_longest_ns),
+                time(worst.gap_admitted_ns)
             )));
         }
     }

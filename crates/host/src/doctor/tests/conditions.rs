@@ -102,7 +102,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapters[0].lock_memory = false,
+        |facts| facts.adapter.lock_memory = false,
         Level::Note,
         "memory_lock",
         "keeps no memory in place",
@@ -110,7 +110,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapters[0].pin = false,
+        |facts| facts.adapter.pin = false,
         Level::Note,
         "real_time",
         "not pinned",
@@ -150,7 +150,7 @@ pub(super) const CONDITIONS: &[Condition] = &[
     ),
     (
         idle,
-        |facts| facts.config.adapters[0].cpu = Some(99),
+        |facts| facts.adapter.cpu = Some(99),
         Level::Warn,
         "adapter_cpu",
         "CPU 99 of [adapter] is not there",
