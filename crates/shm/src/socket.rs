@@ -212,7 +212,28 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], wait: bool) -> Result<Recei
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::fstat;
+    use rustix::fs::{fstat, stat};
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "system calls")]
+    fn the_mask_of_a_process_takes_nothing_from_a_socket() {
+        // SAFETY: only the mask and the working directory become this thread's own.
+        let own = unsafe { unshare_unsafe(UnshareFlags::FS) };
+        if let Err(error) = own {
+            println!("skipped mask: {error}");
+            return;
+        }
+        umask(Mode::from_raw_mode(0o027));
+        let name = format!("cellgate-mask-{}.sock", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let made = listen(&path, 0o666);
+        let found = stat(&path).map(|found| found.st_mode & 0o777);
+        let _ = std::fs::remove_file(&path);
+        made.unwrap();
+        assert_eq!(found, Ok(0o666));
+        assert_eq!(umask(Mode::empty()), Mode::from_raw_mode(0o027));
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "system calls")]

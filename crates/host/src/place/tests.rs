@@ -2,7 +2,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use cellgate_core::server::{Disk, Former, Keeping};
@@ -12,7 +12,7 @@ use rustix::fs::{Mode, mkdirat};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
-use rustix::process::{geteuid, umask};
+use rustix::process::geteuid;
 
 use super::*;
 
@@ -27,7 +27,10 @@ impl Place {
     fn new(name: &str) -> Self {
         let name = format!("cellgate-place-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
+        // Other tests make sockets, for which the process has no mask for a moment: what others may
+        // write is no place for a directory of one's own.
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o755).create(&path).unwrap();
         Self(path)
     }
 
@@ -136,17 +139,6 @@ fn what_could_not_be_made_at_first_is_made_by_a_later_look() {
     assert_eq!(entrance.look().unwrap(), Look::Same);
     entrance.remove();
     assert!(!path.exists());
-}
-
-#[test]
-fn the_mask_of_a_process_takes_nothing_from_a_socket() {
-    let place = Place::new("mask");
-    let path = place.at("control.sock");
-    let before = umask(Mode::from_raw_mode(0o027));
-    let made = Entrance::make(&path, 0o666, (None, None));
-    umask(before);
-    drop(made.unwrap());
-    assert_eq!(fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o666);
 }
 
 #[test]
