@@ -436,3 +436,24 @@ fn without_the_device_of_devices_none_can_be_added() {
     );
     println!("ran {NAME}");
 }
+
+#[test]
+fn of_several_adapters_the_one_that_is_named_is_looked_at() {
+    let daemon = Daemon::start("[[adapter]]\nname = \"west\"\n[[adapter]]\nname = \"east\"\n");
+    let config = daemon.path("cellgate.toml").display().to_string();
+    let process = |arguments: &[&str]| {
+        let report = found(&[], &[&["-c", &config], arguments].concat());
+        let all = findings(&report).iter();
+        let texts = all.filter_map(|one| one["text"].as_str());
+        let mut processes = texts.filter_map(|text| text.split_once(", adapter "));
+        processes.next().map(|(_, process)| process.to_owned())
+    };
+    let west = process(&[]);
+    assert!(west.is_some());
+    assert_eq!(process(&["--adapter", "west"]), west);
+    let east = process(&["--adapter", "east"]);
+    assert!(east.is_some() && east != west, "{east:?} {west:?}");
+    let unknown = called(&[], &["-c", &config, "--adapter", "north"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("no adapter north, but west, east"));
+}

@@ -7,7 +7,7 @@ use super::{AdapterIndex, AdapterInfo, Bugs, ServerAdapter, SharedCpu};
 use crate::Time;
 use crate::adapter::AttachmentIndex;
 
-/// What the server knows of one.
+/// The server's record of one adapter.
 #[derive(Debug)]
 pub(super) struct Adapter {
     /// None: it is away.
@@ -16,7 +16,7 @@ pub(super) struct Adapter {
     pub(super) link_again: Time,
     /// How it has run.
     pub(super) health: AdapterInfo,
-    /// Who shares its CPU.
+    /// Other adapters on its CPU.
     pub(super) shared: Option<SharedCpu>,
     pub(super) reopening: Reopening,
 }

@@ -157,7 +157,7 @@ impl Book {
     }
 }
 
-/// What is taken of an adapter.
+/// Promises on one adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 struct Taken {
     lines: BTreeMap<PortIndex, Line>,
@@ -276,7 +276,7 @@ impl<B: Bugs> Admission<B> {
         self.adapters.get(&port.adapter)?.lines.get(&port.id)
     }
 
-    /// What is taken of a book.
+    /// The amount that is promised of a book.
     fn taken(&self, book: Book) -> u64 {
         self.sum(book, |total| amount(total, book.resource))
     }
@@ -293,7 +293,7 @@ impl<B: Bugs> Admission<B> {
         })
     }
 
-    /// A part of all that is taken where a book counts.
+    /// Sums one part of the promises of all adapters that share a book.
     fn sum(&self, book: Book, of: impl Fn(&Demand) -> u64) -> u64 {
         let adapters = self.adapters.iter();
         let those = adapters.filter(|(index, _)| book.adapter.is_none_or(|one| one == **index));

@@ -79,11 +79,9 @@ impl ServerConfig {
     pub fn adapter(&self, index: AdapterIndex) -> &ServerAdapter {
         &self.adapters[index.place()]
     }
-}
 
-impl ServerConfig {
-    /// What another configuration says of the same adapters: names and ports stay.
-    pub(super) fn adapters_on_ports_of(&self, others: Vec<ServerAdapter>) -> Vec<ServerAdapter> {
+    /// These adapters, as another configuration has them: names and ports stay.
+    pub(super) fn adapters_changed_to(&self, others: Vec<ServerAdapter>) -> Vec<ServerAdapter> {
         let pairs = self.adapters.iter().zip(others);
         let same = |(one, other): (&ServerAdapter, ServerAdapter)| ServerAdapter {
             name: one.name.clone(),

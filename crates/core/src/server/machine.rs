@@ -358,7 +358,7 @@ impl<B: Bugs> Server<B> {
         self.config = ServerConfig {
             pid: self.config.pid,
             uid: self.config.uid,
-            adapters: self.config.adapters_on_ports_of(config.adapters),
+            adapters: self.config.adapters_changed_to(config.adapters),
             attachment: self.config.attachment,
             counters_len: self.config.counters_len,
             ..config

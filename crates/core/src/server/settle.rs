@@ -359,13 +359,17 @@ impl<B: Bugs> Server<B> {
     }
 
     pub(super) fn assess(&mut self, adapter: AdapterIndex, health: &Health) {
-        let rests = health.rests.as_ref().map(|(rests, callers)| RestInfo {
-            callers: self.callers(adapter, callers),
-            ..rests.clone()
-        });
-        let Some(one) = self.adapters.get_mut(adapter.place()) else {
+        let Some(one) = self.adapters.get(adapter.place()) else {
             return;
         };
+        let before = one.health.rests.as_ref();
+        let late_before_ns = before.map_or(0, |rests| rests.late_longest_ns);
+        let rests = health.rests.as_ref().map(|(rests, callers)| RestInfo {
+            callers: self.callers(adapter, callers),
+            late_longest_ns: rests.late_longest_ns.max(late_before_ns),
+            ..rests.clone()
+        });
+        let one = &mut self.adapters[adapter.place()];
         one.health = AdapterInfo {
             seen_ns: Some(self.now.ns()),
             gaps: health.gaps,

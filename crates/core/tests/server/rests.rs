@@ -138,6 +138,37 @@ fn who_wakes_the_adapter_for_nothing_is_named() {
 }
 
 #[test]
+fn the_longest_lateness_is_that_of_all_looks_until_there_is_another_adapter() {
+    let mut world = world(Idle::Adaptive);
+    let client = world.hello(user(5));
+    let told = |world: &mut World, late_longest_ns| {
+        let rests = RestInfo {
+            late_longest_ns,
+            ..RestInfo::default()
+        };
+        let health = Health {
+            gap_ns: 0,
+            gaps: 0,
+            gaps_total_ns: 0,
+            rests: Some((rests, Vec::new())),
+            ports: Vec::new(),
+        };
+        world.server.handle_health(world.now, FIRST, &health);
+        world.drain();
+        let Ok(Confirm::Adapters(infos)) = world.done(client, Request::Adapters) else {
+            panic!("no answer");
+        };
+        infos[0].rests.as_ref().unwrap().late_longest_ns
+    };
+    assert_eq!(told(&mut world, 7), 7);
+    assert_eq!(told(&mut world, 0), 7);
+    assert_eq!(told(&mut world, 9), 9);
+    world.lose(FIRST);
+    world.find_adapter();
+    assert_eq!(told(&mut world, 1), 1);
+}
+
+#[test]
 fn who_has_the_counters_or_a_monitor_watches() {
     let mut world = world(Idle::Adaptive);
     let mut watched = vec![world.server.is_watched()];

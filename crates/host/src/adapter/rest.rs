@@ -27,7 +27,7 @@ const REST_MAX_NS: u64 = 1_000_000_000;
 const REST_MIN_NS: u64 = 10_000;
 /// The longest that the firmware goes on looking before it rests, unless it is told how long.
 const LINGER_MAX_NS: u64 = 200_000;
-/// Rests in a row that no looking on would have spared, after which it is given up.
+/// After so many rests in a row that looking on would not have spared the firmware gives it up.
 const IN_VAIN: u32 = 8;
 /// What half of all wake-ups take where that was not measured.
 const WAKE_UP_NS: u64 = 25_000;
@@ -93,7 +93,7 @@ impl Linger {
             self.in_vain = (self.in_vain + 1).min(IN_VAIN);
             self.ns = match self.in_vain {
                 IN_VAIN => REST_MIN_NS,
-                _ => (self.ns / 2).max(self.first_ns.min(self.ns)),
+                _ => (self.ns / 2).max(self.first_ns),
             };
         } else if by_somebody {
             self.in_vain = 0;

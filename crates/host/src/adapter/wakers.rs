@@ -281,7 +281,7 @@ const SHARE_PPM: u32 = 200_000;
 
 struct Precedence {
     cpus: Cpus,
-    pinned: Option<usize>,
+    adapters: AdapterCpus,
     usual_nice: i32,
     meter: Meter,
 }
@@ -290,10 +290,11 @@ impl Precedence {
     /// Gives the calling thread its precedence.
     fn new(cpus: Cpus, pinned: Option<usize>) -> Self {
         let usual_nice = getpriority_process(None).unwrap_or(0);
-        take_duty(Duty::Interrupt, &cpus, &AdapterCpus::of([pinned]));
+        let adapters = AdapterCpus::of([pinned]);
+        take_duty(Duty::Interrupt, &cpus, &adapters);
         Self {
             cpus,
-            pinned,
+            adapters,
             usual_nice,
             meter: Meter::new(SHARE_PPM, MonotonicClock.now(), thread_cpu_ns()),
         }
@@ -307,19 +308,11 @@ impl Precedence {
             self.meter.charge(MonotonicClock.now(), thread_cpu_ns()),
         ) {
             (true, false) => {
-                take_duty(
-                    Duty::BestEffort,
-                    &self.cpus,
-                    &AdapterCpus::of([self.pinned]),
-                );
+                take_duty(Duty::BestEffort, &self.cpus, &self.adapters);
                 // To come after others takes no privilege.
                 let _ = setpriority_process(None, self.usual_nice);
             }
-            (false, true) => drop(take_duty(
-                Duty::Interrupt,
-                &self.cpus,
-                &AdapterCpus::of([self.pinned]),
-            )),
+            (false, true) => drop(take_duty(Duty::Interrupt, &self.cpus, &self.adapters)),
             _ => {}
         }
     }

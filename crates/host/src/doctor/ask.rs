@@ -120,10 +120,11 @@ fn of_daemon(socket: &Path) -> Result<Said, Error> {
     })
 }
 
-/// How the adapter has run, asked again.
-pub(crate) fn adapter(socket: &Path) -> Option<AdapterInfo> {
+/// How the adapter of this name has run, asked again.
+pub(crate) fn adapter(socket: &Path, name: Option<&str>) -> Option<AdapterInfo> {
     let path = socket.to_owned();
-    in_time(PATIENCE, move || Admin::at(path)?.adapter_of(None))?.ok()
+    let all = in_time(PATIENCE, move || Admin::at(path)?.adapters())?.ok()?;
+    all.into_iter().find(|one| one.name.as_deref() == name)
 }
 
 /// Asks the adapter at `socket`.

@@ -110,8 +110,7 @@ pub(crate) fn gather(
     let there = |cpu: &usize| threads.online.is_empty() || has_cpu(&threads.online, *cpu);
     let cpu = cpu.filter(there);
     threads.look_at(root, cpu);
-    let how = (cpu, adapter.nice);
-    let look = look::look(root, socket, how, program, &mut adapters);
+    let look = look::look(root, socket, (cpu, &adapter), program, &mut adapters);
     let (cpu_limit, memory_limit) = limits(&daemon, adapter.name.as_deref());
     Ok(Facts {
         adapter,

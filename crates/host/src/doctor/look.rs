@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use cellgate_core::server::AdapterSection;
 use rustix::process::{Pid, setpriority_process};
 use serde::{Deserialize, Serialize};
 
@@ -119,14 +120,15 @@ fn see_aside(program: Looker, task: Task) -> io::Result<Seen> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Looks. How busy adapters are is put down with them.
+/// Looks at the CPU of one adapter. How busy each adapter is it puts down with it.
 pub(crate) fn look(
     root: &Path,
     socket: &Path,
-    (cpu, nice): (Option<usize>, i32),
+    (cpu, adapter): (Option<usize>, &AdapterSection),
     program: Looker,
     adapters: &mut Adapters,
 ) -> Look {
+    let (name, nice) = (adapter.name.as_deref(), adapter.nice);
     watch(adapters, || thread::sleep(GLANCE));
     let somebody = adapters
         .0
@@ -136,7 +138,7 @@ pub(crate) fn look(
     let before = text(root, "proc/stat").and_then(|stat| steal(&stat, cpu));
     let then = somebody
         .filter(|(_, own)| *own)
-        .and_then(|_| ask::adapter(socket));
+        .and_then(|_| ask::adapter(socket, name));
     let mut task = Task {
         cpu,
         nice,
@@ -150,7 +152,7 @@ pub(crate) fn look(
     };
     if let Some((pid, own)) = somebody {
         watch(adapters, || thread::sleep(SECOND));
-        let now = if own { ask::adapter(socket) } else { None };
+        let now = own.then(|| ask::adapter(socket, name)).flatten();
         seen.gap_ns = Some(match then.zip(now) {
             Some((then, now)) => Ok(now.gaps_total_ns.saturating_sub(then.gaps_total_ns)),
             None => Err(format!("adapter {pid} is there, and was not disturbed")),

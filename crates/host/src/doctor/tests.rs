@@ -464,10 +464,7 @@ fn what_an_interface_of_a_daemon_is_counts_for_its_configuration() {
     said(&mut facts).adapter_sections[0].vcs = 7;
     let config = super::facts::with(&Config::default(), &facts.daemon);
     assert_eq!(
-        (
-            config.interfaces[0].name.as_str(),
-            config.first_adapter().vcs
-        ),
+        (config.interfaces[0].name.as_str(), config.adapters[0].vcs),
         ("other", 7)
     );
     let config = super::facts::with(&Config::default(), &Daemon::None);

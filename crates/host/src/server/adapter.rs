@@ -41,7 +41,7 @@ pub(super) enum Purpose {
     Nobody,
 }
 
-/// What it says.
+/// A message of an adapter.
 pub(super) enum Said {
     /// It has begun, and has nothing yet.
     Ready(Box<Hello>),

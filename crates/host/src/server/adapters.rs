@@ -20,7 +20,7 @@ use crate::control::{ControlError, Hello};
 use crate::given::Given;
 use crate::sys::AdapterCpus;
 
-/// What an adapter has to tell.
+/// News of an adapter, its links included.
 #[expect(
     clippy::large_enum_variant,
     reason = "one at a time, off the data path"

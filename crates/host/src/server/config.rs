@@ -199,11 +199,6 @@ impl Config {
         Ok(())
     }
 
-    /// The first adapter: where nothing is said of others, it is the only one.
-    pub fn first_adapter(&self) -> &AdapterSection {
-        &self.adapters[0]
-    }
-
     /// The name of an adapter; none: it is the only one.
     pub fn adapter_name(&self, adapter: AdapterIndex) -> Option<&str> {
         self.adapters[adapter.place()].name.as_deref()
@@ -408,7 +403,7 @@ mod tests {
     #[test]
     fn one_adapter_is_a_table_and_several_are_named() {
         let one = Config::parse("[adapter]\nvcs = 64\n").unwrap();
-        assert_eq!((one.adapters.len(), one.first_adapter().vcs), (1, 64));
+        assert_eq!((one.adapters.len(), one.adapters[0].vcs), (1, 64));
         assert!(one.print().contains("[adapter]\n"), "{}", one.print());
         // An array of one is one.
         assert_eq!(Config::parse("[[adapter]]\nvcs = 64\n").unwrap(), one);

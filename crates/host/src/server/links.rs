@@ -47,7 +47,7 @@ impl Step {
 }
 
 impl Job {
-    /// Whether it cannot be done without an adapter.
+    /// Whether the job needs an adapter.
     fn concerns(&self, adapter: AdapterIndex) -> bool {
         let peer = self.peer.iter();
         peer.chain([&self.port]).any(|port| port.adapter == adapter)
@@ -327,7 +327,7 @@ impl Links {
         Some(Next::End(job.port, Err(Self::peer_away())))
     }
 
-    /// What is said of it.
+    /// The refusal of a link to an adapter that is being restarted.
     pub(super) fn peer_away() -> AdapterRefusal {
         AdapterRefusal::Link("the adapter of its peer is being restarted".to_owned())
     }

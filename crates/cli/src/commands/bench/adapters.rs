@@ -1,4 +1,4 @@
-//! `cellgate bench adapters`: what two adapters carry together, beside one.
+//! `cellgate bench adapters`: the throughput of two adapters together, beside that of one.
 //!
 //! ```text
 //! feeder thread -- memory link --> adapter's process, spinning --> the feeder's connection
@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use cellgate_core::adapter::{Aal, Excess, Notification, OpenRequest, PortIndex, Receive};
+use cellgate_core::adapter::{Notification, PortIndex};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
@@ -21,12 +21,12 @@ use super::Args;
 use super::cpus::be_prompt;
 use super::measure::Spread;
 use super::report::Report;
-use super::rig::one_vc;
+use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
 use crate::commands::demo::channel::program;
 use crate::output::Exit;
 
-/// The most that are beside each other.
+/// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;
 const SDU: u16 = 8_192;
 /// Cells that a feeder has ready: whole PDUs.
@@ -34,7 +34,7 @@ const CELLS: usize = 8_192;
 /// PDUs that may wait for the feeder to read them.
 const ROOM_PDUS: u32 = 256;
 
-/// What is fed.
+/// The load that a feeder offers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
     /// Cells of no VC.
@@ -93,7 +93,7 @@ struct Fed {
     train: Train,
 }
 
-/// What `count` adapters carry a second, together.
+/// The throughput of `count` adapters together, per second.
 fn carried(load: Load, count: usize, cpus: &[usize], window: Duration) -> anyhow::Result<f64> {
     let mut all = Vec::new();
     for place in 0..count {
@@ -138,24 +138,7 @@ impl Fed {
         let [address, nobodys] = *addresses(2) else {
             return Err(anyhow!("two addresses"));
         };
-        let request = OpenRequest {
-            address,
-            port: PortIndex(0),
-            aal: Aal::Aal5,
-            attachment: attached.index(),
-            receive: Some(Receive {
-                sustained: None,
-                rate: None,
-                cdvt_ns: 0,
-                max_sdu: SDU,
-                fixed_sdu: false,
-                excess: Excess::Discard,
-                notification: Notification::Polled,
-                queue_threshold: 0,
-                guaranteed: true,
-            }),
-            transmit: None,
-        };
+        let request = receive_request(address, attached.index(), SDU, Notification::Polled);
         let vc = control.open(request, memory_for(SDU, ROOM_PDUS, 0))?;
         let sender = control.cell_sender(PortIndex(0))?;
         let of = match load {

@@ -57,7 +57,7 @@ enum Bench {
     Queue(queue::Args),
     /// How late what is paced leaves, beside a thread that sleeps
     Pace(Args),
-    /// What two adapters carry together, beside one
+    /// Throughput of two adapters together, beside that of one
     Adapters(Args),
     Rest(rest::Args),
     Lab(lab::Args),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{Aal, Excess, Notification, OpenRequest, PortIndex, Receive};
+use cellgate_core::adapter::{Notification, PortIndex};
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::ring::AttachmentSizes;
 use cellgate_core::wire::CELL_LEN_NO_HEC;
@@ -23,7 +23,7 @@ use cellgate_host::sys::avoid_cpu;
 use super::Args;
 use super::measure::calibration;
 use super::report::Report;
-use super::rig::one_vc;
+use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
 use crate::output::Exit;
 
@@ -116,24 +116,7 @@ impl Window {
             doorbell_slots: 64,
         };
         let mut attached = control.attach(sizes, false)?;
-        let request = OpenRequest {
-            address: addresses(1)[0],
-            port: PortIndex(0),
-            aal: Aal::Aal5,
-            attachment: attached.index(),
-            receive: Some(Receive {
-                sustained: None,
-                rate: None,
-                cdvt_ns: 0,
-                max_sdu: sdu,
-                fixed_sdu: false,
-                excess: Excess::Discard,
-                notification,
-                queue_threshold: 0,
-                guaranteed: true,
-            }),
-            transmit: None,
-        };
+        let request = receive_request(addresses(1)[0], attached.index(), sdu, notification);
         let mut vc = control.open(request, memory_for(sdu, ROOM_PDUS, 0))?;
         let sender = control.cell_sender(PortIndex(0))?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -155,6 +155,33 @@ impl Contract {
     }
 }
 
+/// A request for a VC that receives whatever comes for it.
+pub(super) fn receive_request(
+    address: VpiVci,
+    attachment: AttachmentIndex,
+    max_sdu: u16,
+    notification: Notification,
+) -> OpenRequest {
+    OpenRequest {
+        address,
+        port: PortIndex(0),
+        aal: Aal::Aal5,
+        attachment,
+        receive: Some(Receive {
+            sustained: None,
+            rate: None,
+            cdvt_ns: 0,
+            max_sdu,
+            fixed_sdu: false,
+            excess: Excess::Discard,
+            notification,
+            queue_threshold: 0,
+            guaranteed: true,
+        }),
+        transmit: None,
+    }
+}
+
 /// A request for a VC that transmits.
 pub(super) fn transmit_request(address: VpiVci, transmit: Transmit) -> OpenRequest {
     OpenRequest {

@@ -71,12 +71,7 @@ pub(super) fn limits(facts: &Facts) -> Vec<Finding> {
         let cure = "raise CPUQuota= and AllowedCPUs= of the unit, or the container's --cpus";
         found.push(Finding::new(Level::Warn, "cpu_limit", text, promise, cure));
     }
-    let wanted = facts
-        .config
-        .adapters
-        .iter()
-        .map(|one| one.memory_max)
-        .sum::<u64>();
+    let wanted = memory_max(facts);
     let memory = facts.memory_limit.as_ref();
     if let Some(bound) = memory.filter(|bound| bound.capacity < wanted) {
         let left = size(bound.capacity);
@@ -119,17 +114,18 @@ pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
     vec![Finding::new(Level::Warn, SUBJECT, text, promise, cure)]
 }
 
+/// Octets that all adapters together may have.
+fn memory_max(facts: &Facts) -> u64 {
+    let adapters = facts.config.adapters.iter();
+    adapters.map(|one| one.memory_max).sum()
+}
+
 pub(super) fn memory(facts: &Facts) -> Vec<Finding> {
     const SUBJECT: &str = "memory";
     let Some(available) = facts.memory_available else {
         return Vec::new();
     };
-    let wanted = facts
-        .config
-        .adapters
-        .iter()
-        .map(|one| one.memory_max)
-        .sum::<u64>();
+    let wanted = memory_max(facts);
     // What connections have already is not available any more.
     let had = facts.daemon.said().map_or(0, |said| {
         let memory = |info: &&cellgate_core::server::ResourceInfo| {

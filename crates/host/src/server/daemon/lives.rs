@@ -18,7 +18,7 @@ const LIFE_NS: u64 = 10_000 * NS_PER_MS;
 /// The wait between adapters that die early doubles from the first to the second of these.
 const RESPAWN_NS: [u64; 2] = [100 * NS_PER_MS, 5_000 * NS_PER_MS];
 
-/// Of one adapter.
+/// The daemon's record of one adapter's process.
 pub(super) struct Life {
     pub(super) neighbours: Neighbours,
     /// What it said of itself when it was taken up.
