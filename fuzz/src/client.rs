@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use cellgate_core::adapter::Event;
-use cellgate_core::ring::layout::{SLOTS, attachment, connection};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{SLOTS, attachment, connection};
+use cellgate_core::queue::{
     Doorbell, EventQueue, ReceiveDescriptor, ReceiveQueue, ReceivedPdu, SduOptions, Sleep, Space,
     TransmitDescriptor, TransmitQueue, Wake, Words,
 };

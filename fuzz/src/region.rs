@@ -6,8 +6,8 @@ use cellgate_core::adapter::{
     Outcome, PortConfig, PortIndex, Receive, Region, Transmit, VcId,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::layout::{SLOTS, attachment, connection};
-use cellgate_core::ring::{Doorbell, EventQueue, ReceiveQueue, SduOptions, TransmitQueue, Words};
+use cellgate_core::queue::layout::{SLOTS, attachment, connection};
+use cellgate_core::queue::{Doorbell, EventQueue, ReceiveQueue, SduOptions, TransmitQueue, Words};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, Pti, VpiVci};
 use cellgate_lab::memory::{LabAttachment, LabRegion, LabWords, RegionSizes, TRANSMIT_BUFFER_AT};
 use cellgate_lab::{LabBoard, LabCommand, Trace};

@@ -115,7 +115,7 @@ pub(crate) fn timed<T>(
     Ok(done?)
 }
 
-/// Copies an SDU into the transmit ring and sends it.
+/// Copies an SDU into the transmit buffer and sends it.
 ///
 /// # Safety
 /// `connection` is NULL or a handle that no other thread uses; `sdu` is NULL or `len` octets can be
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn cg_flush(connection: *mut cg_connection, timeout_ms: c_
     })
 }
 
-/// Borrows room of the transmit ring for an SDU.
+/// Borrows room of the transmit buffer for an SDU.
 ///
 /// # Safety
 /// `connection` is NULL or a handle that no other thread uses; `octets` is NULL or can be written.

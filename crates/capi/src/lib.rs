@@ -4,6 +4,7 @@
 //! its connection and whatever the caller has borrowed from it, so that nothing borrowed outlives
 //! what it lies in.
 #![deny(unsafe_op_in_unsafe_fn)]
+#![warn(missing_docs)]
 #![expect(non_camel_case_types, reason = "C's names")]
 
 // As the tests of crate `cellgate` name it.

@@ -35,7 +35,6 @@ pub(crate) struct Decoded {
 pub(crate) const SDU_LEN_MAX: usize = 65_535;
 
 impl Link {
-    /// Ethernet.
     pub const ETHERNET: Self = Self::Frames(Framing::Ethernet);
 
     /// By the number in a pcap or pcapng file.

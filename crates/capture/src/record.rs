@@ -74,7 +74,6 @@ impl SduKind {
     pub const LANE: Self = Self(1);
     /// LLC (RFC 2684).
     pub const LLC: Self = Self(2);
-    /// ILMI.
     pub const ILMI: Self = Self(5);
     /// Signalling: SSCOP and Q.2931.
     pub const SIGNALLING: Self = Self(6);
@@ -110,7 +109,6 @@ pub enum Content {
     Cell([u8; CELL_LEN_NO_HEC]),
     /// A cell of which the end was not kept.
     PartOfCell {
-        /// Its header.
         header: Header,
         /// The front of its payload: at most 47 octets.
         payload: Vec<u8>,
@@ -126,7 +124,6 @@ pub enum Content {
     Aal2Packet {
         /// Header of its cell.
         header: Header,
-        /// Channel identifier.
         cid: u8,
         /// The packet with its own header; at least one octet.
         packet: Vec<u8>,

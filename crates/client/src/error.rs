@@ -102,7 +102,7 @@ pub enum Error {
 pub enum Wait {
     /// The next PDU.
     Pdu,
-    /// Room in the transmit ring.
+    /// Room in the transmit buffer.
     Room,
     /// The next credit interval, which begins so much later.
     Credit(Duration),
@@ -112,7 +112,7 @@ impl core::fmt::Display for Wait {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Pdu => f.write_str("no PDU has arrived"),
-            Self::Room => f.write_str("the transmit ring is full"),
+            Self::Room => f.write_str("the transmit buffer is full"),
             Self::Credit(after) => write!(f, "the next credit comes in {after:?}"),
         }
     }

@@ -6,12 +6,12 @@
 //!                 open, set_contract: JSON + descriptors
 //!  Connection ------------------------------------------> admission
 //!       |         send, recv, reserve, next_pdu: shared memory
-//!       +---------------------------------------------------------------> rings -> cells
+//!       +---------------------------------------------------------------> queues -> cells
 //! ```
 //!
 //! - [`Connection`]: one virtual channel with its contract. [`Connection::send`] and
 //!   [`Connection::recv`] copy once; [`Connection::reserve`] and [`Connection::next_pdu`] lend the
-//!   rings' memory and copy nothing; [`StreamReader`] reads what is released by time.
+//!   queues' memory and copy nothing; [`StreamReader`] reads what is released by time.
 //! - [`Admin`]: what concerns the daemon: lists, permanent connections, interfaces, loopback.
 //!
 //! ```no_run
@@ -30,6 +30,7 @@
 //! **Not here:** encryption, retransmission, or flow control over the network. An SDU of 0 octets
 //! cannot be sent.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod admin;
 mod builder;
@@ -54,7 +55,7 @@ pub use cellgate_core::contract::{
     Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
     TrafficDescriptor,
 };
-pub use cellgate_core::ring::SduOptions;
+pub use cellgate_core::queue::SduOptions;
 pub use cellgate_core::server::{
     AdapterInfo, AdapterSection, Address, AddressError, AdmissionSection, Caller, Change,
     ConnectionInfo, CounterRecord, CounterSnapshot, Crowd, DatagramCounts, Description,

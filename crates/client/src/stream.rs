@@ -16,7 +16,7 @@ use crate::{Connection, Error, Interest, Wait};
 ///
 /// Nothing runs behind the application's back: time passes in the calls of this reader. The
 /// adapter never writes over what is not released, so a copy is whole. A reader that does not call
-/// for longer than its ring has room loses what arrives then, at the adapter (`buffer_full`).
+/// for longer than its buffer has room loses what arrives then, at the adapter (`buffer_full`).
 #[derive(Debug)]
 pub struct StreamReader<'c> {
     connection: &'c Connection,

@@ -718,7 +718,7 @@ fn who_never_waits_loses_no_event() {
 fn the_space_of_a_dropped_pdu_is_used_again() {
     let fake = Fake::start();
     let (a, b) = fake.pair("cbr,aal5:pcr=2000,max_sdu=40");
-    // Many times what the ring has room for.
+    // Many times what the buffer has room for.
     for i in 0..500 {
         a.send(&sdu(i, 40)).unwrap();
         let pdu = b.next_pdu_timeout(PATIENCE).unwrap();

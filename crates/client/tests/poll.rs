@@ -192,7 +192,7 @@ fn what_was_told_before_is_no_reason_to_wait() {
     assert!(!a.arm(Interest::INDICATION).unwrap());
     assert!(a.arm(Interest::INDICATION).unwrap());
 
-    // The ring that is full was another adapter's, whom nobody hears any more.
+    // The buffer that is full was another adapter's, whom nobody hears any more.
     loop {
         match a.try_send(&[7; 1_000]) {
             Ok(()) => {}

@@ -1,5 +1,6 @@
 //! Faults of a line: a list of what happens to which cell, applied to the cells in order. Who draws
 //! the list is the caller's affair; the same list does the same to the same cells.
+#![warn(missing_docs)]
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,6 @@ pub enum Effect {
     Lose,
 }
 
-/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Which cell of the line, counted from 0.

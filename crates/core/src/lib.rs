@@ -1,4 +1,4 @@
-//! The ATM stack and the ring protocol: no I/O, no clock, no threads, no `unsafe`.
+//! The ATM stack and the queue protocol: no I/O, no clock, no threads, no `unsafe`.
 //!
 //! ```text
 //!            cells                          PDUs                           octets
@@ -17,7 +17,7 @@
 //! - [`contract`]: what was promised, and the arithmetic that checks it. Does not know cells'
 //!   contents.
 //! - [`aal`]: cells to PDUs and back. Does not police.
-//! - [`ring`]: queues between two parties that do not trust each other. Does not know what is in
+//! - [`queue`]: queues between two parties that do not trust each other. Does not know what is in
 //!   them.
 //! - [`adapter`]: the firmware: receive, police, reassemble; segment, shape, transmit.
 //! - [`server`]: connections for applications: admission, shares. Does not see cells.
@@ -32,7 +32,7 @@ pub mod adapter;
 pub mod contract;
 mod fault;
 mod planted;
-pub mod ring;
+pub mod queue;
 pub mod server;
 mod time;
 pub mod upper;

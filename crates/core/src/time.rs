@@ -1,3 +1,5 @@
+#![warn(missing_docs)]
+
 use serde::{Deserialize, Serialize};
 
 /// An instant: nanoseconds since the start of some monotonic clock (584 years fit).

@@ -8,7 +8,7 @@ use cellgate_core::adapter::{
     PortIndex, Receive, Sustained, Terms, Transmit, Unserved,
 };
 use cellgate_core::contract::{CellRate, FrameGcra, TrafficContract, aal5_cells};
-use cellgate_core::ring::{ConnectionGeometry, ConnectionSizes};
+use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

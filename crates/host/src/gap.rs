@@ -39,7 +39,6 @@ pub struct Gaps {
 pub struct GapReport {
     /// Distances between consecutive clock reads from here on count as gaps.
     pub threshold_ns: u64,
-    /// Gaps.
     pub count: u64,
     /// The longest gap.
     pub max_ns: u64,
@@ -47,7 +46,6 @@ pub struct GapReport {
     pub total_ns: u64,
     /// Gaps by the base-2 logarithm of their nanoseconds.
     pub histogram: Vec<u64>,
-    /// Steps made.
     pub steps: u64,
     /// Steps whose duration was measured: those that handled many cells, and one in 64.
     pub steps_timed: u64,

@@ -10,8 +10,8 @@
 //! - [`clock`]: the one clock of everything live.
 //! - [`gap`]: how long the adapter was not running, and how long its steps take.
 //! - `aside`: what is told to somebody who may not listen.
-//! - `given`: descriptors of others, closed by threads of their own.
-//! - `on_way`: descriptors that others have not received yet.
+//! - `closer`: descriptors of others, closed by threads of their own.
+//! - `inflight`: descriptors that others have not received yet.
 //! - [`rests`]: how often and how long the adapter rested.
 //! - `place`: directories, sockets and files, found once and used by descriptor.
 //! - [`link`]: the `memory` link, cells in memory shared between processes; the `udp` link, cells
@@ -28,13 +28,13 @@ pub mod adapter;
 mod aside;
 pub mod client;
 pub mod clock;
+mod closer;
 pub mod control;
 pub mod doctor;
 pub mod gap;
-mod given;
+mod inflight;
 pub mod link;
 mod meter;
-mod on_way;
 mod place;
 pub mod rests;
 pub mod server;

@@ -31,7 +31,6 @@ pub struct Rests {
 /// A reading of [`Rests`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestReport {
-    /// Rests.
     pub rests: u64,
     /// Nanoseconds of all of them.
     pub rested_ns: u64,
@@ -81,7 +80,6 @@ impl RestReport {
 pub enum EndedBy {
     /// Nobody: its time was over.
     Time,
-    /// A client.
     Client,
     /// Cells.
     Link,

@@ -11,7 +11,7 @@ use cellgate_core::adapter::{
     Aal, Discard, Interleaving, OpenRequest, PortIndex, Receive, Refusal, VcStats,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::{ConnectionSizes, SduOptions};
+use cellgate_core::queue::{ConnectionSizes, SduOptions};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{ClientError, Control, OpenVc, memory_for_aal34};
 use cellgate_host::control::ControlError;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use cellgate_core::adapter::{Discard, EventKind, OpenRequest, PortIndex, Refusal};
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{ClientError, Control, memory_for};

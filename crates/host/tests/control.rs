@@ -6,7 +6,7 @@ mod common;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use cellgate_core::adapter::{AttachmentIndex, PortIndex, VcId, VcIndex};
-use cellgate_core::ring::{AttachmentSizes, PortSizes};
+use cellgate_core::queue::{AttachmentSizes, PortSizes};
 use cellgate_core::wire::CellFormat;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{ClientError, Control, memory_for};

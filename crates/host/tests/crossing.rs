@@ -4,7 +4,7 @@ mod common;
 
 use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{Control, memory_for};
 use cellgate_host::link::fault::FaultRates;

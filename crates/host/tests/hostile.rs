@@ -6,7 +6,7 @@ mod common;
 use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate_core::adapter::{OpenRequest, PortIndex, VcIndex};
-use cellgate_core::ring::{SduOptions, Words};
+use cellgate_core::queue::{SduOptions, Words};
 use cellgate_host::adapter::AdapterProcess;
 use cellgate_host::client::{Attached, ClientError, Control, OpenVc, memory_for};
 use cellgate_host::control::{
@@ -213,7 +213,7 @@ fn a_wake_up_cannot_be_made_to_wait() {
     let deadline = std::time::Instant::now() + PATIENCE;
     for sleep in 1..20 {
         let asleep = attached.memory().from_client();
-        asleep.store(cellgate_core::ring::layout::attachment::ASLEEP, sleep);
+        asleep.store(cellgate_core::queue::layout::attachment::ASLEEP, sleep);
         send_all(&mut sender, &cells(address(0, 520), &[1; 100]));
         let pdu = loop {
             if let Some(pdu) = vc.next_pdu() {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cellgate_core::adapter::{Interleaving, PortIndex, Refusal};
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess, run_as_child};
 use cellgate_host::client::{ClientError, Control, memory_for, memory_for_aal34};
 use cellgate_host::control::ControlError;

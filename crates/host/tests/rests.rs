@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{OpenRequest, PortIndex};
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterProcess, run_as_child};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};

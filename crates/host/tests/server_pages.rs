@@ -5,7 +5,7 @@ mod common;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use cellgate_core::ring::layout::PAGE_LEN;
+use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::server::{Confirm, EndReason, FromServer, Indication, Refused, Request};
 use common::application::*;
 use common::raw::RawVc;

@@ -5,7 +5,7 @@ mod common;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cellgate_core::adapter::{PortIndex, VcId};
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{CellFormat, MPLS_UDP_PORT, VpiVci};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{ClientError, Control, memory_for};

@@ -22,7 +22,6 @@ pub type LabCompletion = Completion<LabRegion, LabAttachment>;
 pub enum Trace {
     /// It asked a port for cells and got these.
     Received {
-        /// The port.
         port: PortIndex,
         /// Cells it had room for.
         asked: usize,
@@ -43,7 +42,6 @@ pub enum Trace {
     Completed(Box<LabCompletion>),
     /// It sent these cells.
     Transmitted {
-        /// The port.
         port: PortIndex,
         /// The cells' form.
         format: CellFormat,

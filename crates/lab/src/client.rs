@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::adapter::{Aal, Attachment, AttachmentIndex, EVENT_LEN, Region, VcId};
-use cellgate_core::ring::Words;
-use cellgate_core::ring::layout::{self, attachment, connection};
+use cellgate_core::queue::Words;
+use cellgate_core::queue::layout::{self, attachment, connection};
 
 use crate::memory::{
     Journal, LabAttachment, LabRegion, LabView, LabWords, RegionSizes, TRANSMIT_BUFFER_AT,

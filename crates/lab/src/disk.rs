@@ -11,13 +11,10 @@ use cellgate_core::server::Disk;
 /// What somebody may have at a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
-    /// A file.
     File(Vec<u8>),
-    /// A directory.
     Directory,
     /// A link to a file of somebody else.
     Link,
-    /// A socket.
     Socket,
 }
 
@@ -48,7 +45,6 @@ impl fmt::Display for DiskError {
     }
 }
 
-/// The disk.
 #[derive(Clone, Debug)]
 pub struct SimulatedDisk {
     /// What is where.

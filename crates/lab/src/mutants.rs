@@ -83,7 +83,6 @@ pub fn run_adapter(plan: &Plan, planted: Option<Planted>) -> Result<Report, Box<
 /// A bug, and the first seed that found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// The bug.
     pub bug: String,
     /// None: it survived all seeds.
     pub seed: Option<u64>,

@@ -14,7 +14,6 @@ use crate::memory::RegionSizes;
 pub struct Plan {
     /// Where it came from; says nothing to the run.
     pub seed: u64,
-    /// The adapter.
     pub config: Config,
     /// In the order of time.
     pub cells: Vec<Arrival>,
@@ -38,9 +37,7 @@ pub struct Step {
 /// A cell that reaches a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// When.
     pub at_ns: u64,
-    /// Where.
     pub port: PortIndex,
     /// Header (52 octets a cell: without HEC) and payload.
     #[serde(with = "hex")]
@@ -52,7 +49,6 @@ pub struct Arrival {
 pub struct Planned {
     /// When; it is done before the first poll that is not earlier.
     pub at_ns: u64,
-    /// What.
     pub action: Action,
 }
 
@@ -85,7 +81,6 @@ pub enum Action {
     Take {
         /// Ticket of the command that brought the memory.
         memory: u64,
-        /// At most.
         pdus: u32,
     },
     /// The client writes a receive tail so far off the right one.
@@ -99,17 +94,14 @@ pub enum Action {
     TakeEvents {
         /// Ticket of the attach command.
         client: u64,
-        /// At most.
         events: u32,
     },
     /// The client hands an SDU over for transmission, and rings the doorbell of whoever owns the
     /// VC.
     Submit {
-        /// The VC.
         vc: VcName,
         /// Ticket of the command that brought the memory.
         memory: u64,
-        /// The SDU.
         #[serde(with = "hex")]
         sdu: Vec<u8>,
         /// What the descriptor says instead of the SDU's place and length.
@@ -125,7 +117,6 @@ pub enum Action {
     Ring {
         /// Ticket of the attach command.
         client: u64,
-        /// The VC.
         vc: VcName,
     },
 }
@@ -167,7 +158,6 @@ pub struct Echo {
 /// What differs in an echo from what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Twist {
-    /// Nothing.
     None,
     /// Added to the correlation tag, wrapping.
     Tag(u32),

@@ -35,7 +35,6 @@ impl<T: Copy> Row<T> {
         self.all.len() - self.gone
     }
 
-    /// The first.
     #[inline]
     pub(crate) fn first(&self) -> Option<T> {
         self.all.get(self.gone).copied()
@@ -49,7 +48,6 @@ impl<T: Copy> Row<T> {
         &mut self.all[last]
     }
 
-    /// Some more.
     #[inline]
     pub(crate) fn extend(&mut self, more: &[T]) {
         self.all.extend_from_slice(more);

@@ -12,8 +12,8 @@ use cellgate_core::adapter::{
     Region, Sustained, Transmit, VcId, VcIndex, VcInfo,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::layout::{self, attachment, connection};
-use cellgate_core::ring::{Doorbell, ReceiveDescriptor, SduOptions, TransmitQueue, Words};
+use cellgate_core::queue::layout::{self, attachment, connection};
+use cellgate_core::queue::{Doorbell, ReceiveDescriptor, SduOptions, TransmitQueue, Words};
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
 use cellgate_lab::memory::{LabAttachment, LabRegion, RegionSizes, TRANSMIT_BUFFER_AT};
 use cellgate_lab::{LabBoard, LabCommand, Trace};

@@ -131,8 +131,8 @@ fn many<T: Clone>(one: &[T], count: usize) -> Vec<T> {
 #[test]
 fn scenarios_beyond_their_bounds_are_told() {
     assert!(check(&sane(), Options::default()).is_ok());
-    type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 88] = [
+    type Sabotage = fn(&mut Scenario);
+    let cases: [(&str, Sabotage); 88] = [
         ("70000 connections: at most 16384", |s| {
             s.connections = many(&s.connections, 70_000);
         }),
@@ -412,9 +412,9 @@ fn scenarios_beyond_their_bounds_are_told() {
             }];
         }),
     ];
-    for (n, (expected, spoil)) in cases.into_iter().enumerate() {
+    for (n, (expected, sabotage)) in cases.into_iter().enumerate() {
         let mut scenario = sane();
-        spoil(&mut scenario);
+        sabotage(&mut scenario);
         match check(&scenario, Options::default()) {
             Err(Failure::Scenario(error)) => {
                 let told = error.to_string();

@@ -7,8 +7,8 @@ use cellgate_core::adapter::{
     Transmit, VcId, VcIndex,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::layout::{SLOTS, attachment, connection};
-use cellgate_core::ring::{Doorbell, TransmitDescriptor, Words};
+use cellgate_core::queue::layout::{SLOTS, attachment, connection};
+use cellgate_core::queue::{Doorbell, TransmitDescriptor, Words};
 use cellgate_core::wire::{CellFormat, Header, HeaderForm, Pti, VpiVci};
 use cellgate_lab::memory::{LabAttachment, LabRegion, RegionSizes};
 use cellgate_lab::{LabBoard, LabCommand, Trace};
@@ -117,7 +117,7 @@ impl World {
         (vc, region)
     }
 
-    /// Rings, if the ring has room.
+    /// Rings, if the queue has room.
     fn ring(&mut self, client: u16, vc: VcId) {
         let client = &self.clients[usize::from(client)];
         let words = client.from_client();

@@ -6,8 +6,8 @@ use cellgate_core::adapter::{
     OpenRequest, Outcome, PortConfig, PortIndex, Receive, Refusal, Region, Transmit, VcId,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::layout::{RECEIVE_DESCRIPTOR_LEN, SLOTS, attachment, connection};
-use cellgate_core::ring::{Doorbell, ReceiveDescriptor, TransmitDescriptor, Words};
+use cellgate_core::queue::layout::{RECEIVE_DESCRIPTOR_LEN, SLOTS, attachment, connection};
+use cellgate_core::queue::{Doorbell, ReceiveDescriptor, TransmitDescriptor, Words};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, HeaderForm, VpiVci};
 use cellgate_lab::memory::{LabAttachment, LabRegion, RegionSizes, TRANSMIT_BUFFER_AT};
 use cellgate_lab::{LabAdapter, LabBoard, LabCommand, Trace};

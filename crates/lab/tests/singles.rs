@@ -12,8 +12,8 @@ use cellgate_core::adapter::{
     Sustained, VcIndex, VcInfo,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::Words;
-use cellgate_core::ring::layout::{attachment, connection};
+use cellgate_core::queue::Words;
+use cellgate_core::queue::layout::{attachment, connection};
 use cellgate_core::wire::{CellFormat, Header, HeaderForm, Pti, VpiVci, hec};
 use cellgate_lab::memory::{LabAttachment, LabRegion, RegionSizes};
 use cellgate_lab::{LabBoard, LabCommand, Trace};

@@ -9,9 +9,9 @@ use cellgate_lab::world::scenario::{
     ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
 };
 use cellgate_lab::world::{
-    Canary, Failure, Flying, GENERATOR, Options, Outcome, Ps, QueueDiscard, Tape, WITH_SERVERS,
-    World, check, check_determinism, check_isolation, check_recorded, scenario_of, with_bug,
-    within_reach, world_kill,
+    Canary, CellTrace, Failure, Flying, GENERATOR, Options, Outcome, Ps, QueueDiscard,
+    WITH_SERVERS, World, check, check_determinism, check_isolation, check_recorded, scenario_of,
+    with_bug, within_reach, world_kill,
 };
 use cellgate_lab::{Progress, Silent};
 use cellgate_lab::{print_table, shrink};
@@ -232,7 +232,7 @@ struct Told<'a> {
     last: (Ps, usize),
 }
 
-impl Tape for Told<'_> {
+impl CellTrace for Told<'_> {
     fn arrives(&mut self, line: usize, flying: &Flying) {
         assert!(self.last <= (flying.at, line), "{line}: {flying:?}");
         self.last = (flying.at, line);
@@ -258,7 +258,7 @@ fn what_lines_carry_is_told_in_order_as_the_run_goes() {
     for seed in (0..seeds().div_ceil(2)).chain(WITH_SERVERS..WITH_SERVERS + 5) {
         let cells = Cell::new(0);
         let last = (Ps::ZERO, 0);
-        let mut tape = Told {
+        let mut trace = Told {
             cells: &cells,
             last,
         };
@@ -267,7 +267,7 @@ fn what_lines_carry_is_told_in_order_as_the_run_goes() {
             most: 0,
         };
         let scenario = scenario_of(seed);
-        let outcome = check_recorded(&scenario, Options::default(), &mut progress, &mut tape);
+        let outcome = check_recorded(&scenario, Options::default(), &mut progress, &mut trace);
         let outcome = outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
         let arrived = outcome.lines.iter().map(|line| line.arrived_cells);
         assert_eq!(cells.get(), arrived.sum::<u64>(), "seed {seed}");
@@ -372,7 +372,6 @@ enum Judge {
     Run,
     /// Beside the same without hazards.
     Isolation,
-    /// Three times.
     Determinism,
 }
 
@@ -591,8 +590,8 @@ fn what_makes_no_world_is_told() {
             )],
         )
     };
-    type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 8] = [
+    type Sabotage = fn(&mut Scenario);
+    let cases: [(&str, Sabotage); 8] = [
         ("two of the name", |s| s.hosts[1].name = "a".into()),
         ("nothing has the name", |s| s.connections[0].to = "x".into()),
         ("no path", |s| s.links.truncate(2)),
@@ -604,9 +603,9 @@ fn what_makes_no_world_is_told() {
         ("two sources", |s| s.sources.push(s.sources[0].clone())),
         ("bit_s is 424", |s| s.links[0].bit_s = 0),
     ];
-    for (expected, spoil) in cases {
+    for (expected, sabotage) in cases {
         let mut scenario = sane();
-        spoil(&mut scenario);
+        sabotage(&mut scenario);
         match World::new(&scenario, Options::default()) {
             Ok(_) => panic!("{expected}: it made a world"),
             Err(error) => assert!(error.to_string().contains(expected), "{error}"),

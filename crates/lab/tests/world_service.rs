@@ -276,8 +276,8 @@ fn a_failing_scenario_with_servers_is_made_small() {
 
 #[test]
 fn servers_and_applications_that_cannot_be_are_told() {
-    type Spoil = fn(&mut Scenario);
-    let cases: [(&str, Spoil); 6] = [
+    type Sabotage = fn(&mut Scenario);
+    let cases: [(&str, Sabotage); 6] = [
         ("two of the name", |s| s.servers.push(ServerSpec::on("a"))),
         ("nothing has the name", |s| s.servers[0].host = "x".into()),
         ("no server", |s| s.servers.truncate(1)),
@@ -295,9 +295,9 @@ fn servers_and_applications_that_cannot_be_are_told() {
             }];
         }),
     ];
-    for (expected, spoil) in cases {
+    for (expected, sabotage) in cases {
         let mut scenario = pair();
-        spoil(&mut scenario);
+        sabotage(&mut scenario);
         let told = check(&scenario, Options::default()).expect_err(expected);
         assert!(told.to_string().contains(expected), "{told}");
     }

@@ -3,7 +3,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use cellgate_core::adapter::{AttachmentIndex, Event, VcId};
-use cellgate_core::ring::{AttachmentGeometry, Doorbell};
+use cellgate_core::queue::{AttachmentGeometry, Doorbell};
 use serde::{Deserialize, Serialize};
 
 use crate::{ClientAttachment, Files, RouseFiles, Rouser, ShmError, Sleeper, Woken};
@@ -19,7 +19,6 @@ pub struct ClientCounters {
     pub sleeps: u64,
     /// Times that the adapter ended that.
     pub wakeups: u64,
-    /// Doorbells rung.
     pub doorbells: u64,
     /// Events that were lost because the queue was full.
     pub lost: u64,
@@ -27,7 +26,7 @@ pub struct ClientCounters {
     pub malformed: u64,
 }
 
-/// A client of the adapter: its event queue, its doorbell ring, its sleep.
+/// A client of the adapter: its event queue, its doorbell queue, its sleep.
 #[derive(Debug)]
 pub struct Attached {
     index: AttachmentIndex,
@@ -191,7 +190,7 @@ impl Attached {
     /// How soon doorbells that found no room are tried again.
     pub const RETRY: Duration = Duration::from_micros(100);
 
-    /// Tells the adapter that SDUs were submitted on `vc`. A doorbell that finds the ring full is
+    /// Tells the adapter that SDUs were submitted on `vc`. A doorbell that finds the queue full is
     /// rung by the next call of this or [`Attached::wait`].
     pub fn ring(&mut self, vc: VcId) {
         let doorbell = Doorbell {

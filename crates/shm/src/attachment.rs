@@ -2,8 +2,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use cellgate_core::adapter::Attachment;
-use cellgate_core::ring::layout::{EVENT_SLOT_LEN, attachment};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{EVENT_SLOT_LEN, attachment};
+use cellgate_core::queue::{
     AttachmentGeometry, Doorbell, EventQueue, FileKind, Producer, Sleep, queue,
 };
 
@@ -12,7 +12,7 @@ use crate::map::{Map, SharedWords};
 use crate::memfd::{self, FROM_ADAPTER, Files};
 use crate::wake::{Sleeper, Woken};
 
-/// The adapter's side of a client's event queue and doorbell ring.
+/// The adapter's side of a client's event queue and doorbell queue.
 #[derive(Debug)]
 pub struct AttachmentMemory {
     from_adapter: Map,
@@ -69,7 +69,6 @@ impl AttachmentMemory {
         (adapter, ClientAttachment::over(geometry, theirs, yours))
     }
 
-    /// The sizes.
     pub fn geometry(&self) -> &AttachmentGeometry {
         &self.geometry
     }
@@ -97,7 +96,7 @@ impl Attachment for AttachmentMemory {
     }
 }
 
-/// The client's side of its event queue and doorbell ring.
+/// The client's side of its event queue and doorbell queue.
 #[derive(Debug)]
 pub struct ClientAttachment {
     from_adapter: Map,
@@ -151,7 +150,7 @@ impl ClientAttachment {
         self.events.lost(self.from_adapter.words())
     }
 
-    /// Tells the adapter of a new transmit head. `false` if the ring is full: try again later.
+    /// Tells the adapter of a new transmit head. `false` if the queue is full: try again later.
     #[must_use = "the adapter looks at no transmit queue without a doorbell"]
     pub fn ring(&mut self, doorbell: Doorbell) -> bool {
         let (mine, peer) = (self.from_client.words(), self.from_adapter.words());

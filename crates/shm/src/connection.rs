@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{REGION_HANDLE_MAX, Region};
-use cellgate_core::ring::layout::PDU_ALIGN;
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::PDU_ALIGN;
+use cellgate_core::queue::{
     ConnectionGeometry, FileKind, ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue,
     Words,
 };
@@ -118,7 +118,6 @@ impl ConnectionMemory {
         self
     }
 
-    /// The sizes.
     pub fn geometry(&self) -> &ConnectionGeometry {
         &self.cold.geometry
     }

@@ -1,7 +1,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use cellgate_core::Time;
-use cellgate_core::ring::layout::PAGE_LEN;
+use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::server::{
     ConnectionInfo, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };

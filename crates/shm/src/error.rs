@@ -1,4 +1,4 @@
-use cellgate_core::ring::{FileKind, HeaderError};
+use cellgate_core::queue::{FileKind, HeaderError};
 use rustix::io::Errno;
 
 /// Why shared memory could not be made or was refused.
@@ -40,7 +40,6 @@ pub enum ShmError {
     WrongFile {
         /// Which it is.
         has: FileKind,
-        /// Its generation.
         generation: u32,
     },
     /// The receive buffer named does not go with the geometry.

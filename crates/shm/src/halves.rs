@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use cellgate_core::aal::Memory;
-use cellgate_core::ring::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue, Words};
+use cellgate_core::queue::{ReceiveQueue, ReceivedPdu, SduOptions, Space, TransmitQueue, Words};
 
 use crate::map::{Map, SharedWords};
 use crate::receive::ReceiveMemory;
@@ -315,7 +315,7 @@ mod tests {
     use cellgate_core::Time;
     use cellgate_core::aal::Memory;
     use cellgate_core::adapter::Region;
-    use cellgate_core::ring::{
+    use cellgate_core::queue::{
         ConnectionGeometry, ConnectionSizes, Producer, ReceiveDescriptor, SduOptions, queue,
     };
 

@@ -1,6 +1,6 @@
 //! Memory shared between cellgate's processes: maps, seals, wake-ups.
 //!
-//! The byte maps and the queue protocol are `cellgate_core::ring`'s; this crate puts them into
+//! The byte maps and the queue protocol are `cellgate_core::queue`'s; this crate puts them into
 //! memory files and does nothing else.
 //!
 //! ```text

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use cellgate_core::ring::Words;
-use cellgate_core::ring::layout::PAGE_LEN;
+use cellgate_core::queue::Words;
+use cellgate_core::queue::layout::PAGE_LEN;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::ShmError;
@@ -16,7 +16,6 @@ use crate::ShmError;
 pub enum Access {
     /// Nobody: the memory is mapped read-only.
     ReadOnly,
-    /// The holder.
     ReadWrite,
 }
 
@@ -85,7 +84,6 @@ impl SharedWords {
         assert!(self.writable, "the memory is mapped read-only");
     }
 
-    /// No memory.
     pub(crate) fn none() -> Self {
         Self {
             base: NonNull::dangling(),
@@ -240,7 +238,6 @@ impl Map {
         (handle(Access::ReadWrite), handle(Access::ReadOnly))
     }
 
-    /// The memory.
     #[inline(always)]
     pub fn words(&self) -> &SharedWords {
         &self.words
@@ -301,5 +298,5 @@ impl Drop for Heap {
 }
 
 const _: () = assert!(size_of::<SharedWords>() == 16);
-const _: () = assert!(2 * (cellgate_core::ring::layout::BUFFER_LEN_MAX as u64) <= u32::MAX as u64);
-const _: () = assert!(cellgate_core::ring::layout::FILE_LEN_MAX as u64 <= u32::MAX as u64);
+const _: () = assert!(2 * (cellgate_core::queue::layout::BUFFER_LEN_MAX as u64) <= u32::MAX as u64);
+const _: () = assert!(cellgate_core::queue::layout::FILE_LEN_MAX as u64 <= u32::MAX as u64);

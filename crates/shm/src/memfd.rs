@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use cellgate_core::ring::{FileKind, Header};
+use cellgate_core::queue::{FileKind, Header};
 use rustix::fs::{
     FallocateFlags, FileType, FsWord, MemfdFlags, Mode, SealFlags, fallocate, fchmod,
     fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
@@ -153,7 +153,7 @@ pub(crate) fn create_yours(
     let file = create(name, len)?;
     let first = Map::file(
         file.as_fd(),
-        cellgate_core::ring::layout::PAGE_LEN,
+        cellgate_core::queue::layout::PAGE_LEN,
         Access::ReadWrite,
     )?;
     header.write(first.words());

@@ -1,6 +1,6 @@
 use std::os::fd::AsFd;
 
-use cellgate_core::ring::{CellReceiver, CellSender, FileKind, PortGeometry};
+use cellgate_core::queue::{CellReceiver, CellSender, FileKind, PortGeometry};
 use rustix::fs::fstat;
 
 use crate::ShmError;
@@ -136,7 +136,6 @@ impl PortSender {
         self.cells.count_dropped(self.from_sender.words(), cells);
     }
 
-    /// The counters.
     pub fn cells(&self) -> &CellSender {
         &self.cells
     }
@@ -184,10 +183,9 @@ impl PortReceiver {
 
     /// Cells that the sender says it has dropped.
     pub fn cells_dropped(&self) -> u64 {
-        cellgate_core::ring::cells_dropped(self.from_sender.words())
+        cellgate_core::queue::cells_dropped(self.from_sender.words())
     }
 
-    /// The counters.
     pub fn cells(&self) -> &CellReceiver {
         &self.cells
     }

@@ -1,7 +1,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use cellgate_core::aal::Memory;
-use cellgate_core::ring::{ConnectionGeometry, Words};
+use cellgate_core::queue::{ConnectionGeometry, Words};
 use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
 
 use crate::ShmError;

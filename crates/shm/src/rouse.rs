@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use cellgate_core::ring::layout::{PAGE_LEN, adapter::FIRMWARE_ASLEEP};
-use cellgate_core::ring::{FileKind, Sleep};
+use cellgate_core::queue::layout::{PAGE_LEN, adapter::FIRMWARE_ASLEEP};
+use cellgate_core::queue::{FileKind, Sleep};
 
 use crate::map::Map;
 use crate::memfd::{self, FROM_ADAPTER};

@@ -5,8 +5,8 @@ use std::thread;
 use cellgate_core::Time;
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, Region};
-use cellgate_core::ring::layout::{self, connection};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{self, connection};
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, Consumer, Doorbell,
     PortGeometry, PortSizes, Producer, ReceiveDescriptor, SduOptions, TransmitDescriptor, Words,
     queue,

@@ -2,8 +2,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use cellgate_core::ring::layout::{PAGE_LEN, adapter, attachment};
-use cellgate_core::ring::{AttachmentGeometry, FileKind, Header, Wake};
+use cellgate_core::queue::layout::{PAGE_LEN, adapter, attachment};
+use cellgate_core::queue::{AttachmentGeometry, FileKind, Header, Wake};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{Attachment, Region};
-use cellgate_core::ring::layout::{DOORBELL_LEN, EVENT_SLOT_LEN, PAGE_LEN, connection};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{DOORBELL_LEN, EVENT_SLOT_LEN, PAGE_LEN, connection};
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, Consumer, Doorbell,
     PortGeometry, PortSizes, Producer, SduOptions, Words, queue,
 };

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use cellgate_core::aal::Memory;
 use cellgate_core::adapter::Region;
-use cellgate_core::ring::layout::PAGE_LEN;
-use cellgate_core::ring::{ConnectionGeometry, ConnectionSizes, FileKind, HeaderError, Words};
+use cellgate_core::queue::layout::PAGE_LEN;
+use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes, FileKind, HeaderError, Words};
 use cellgate_shm::{
     ClientMemory, ConnectionMemory, Files, ReceiveBuffer, ShmError, is_same_file, name_of,
 };

@@ -77,6 +77,5 @@ pub trait Fold: Copy {
 pub trait Kernel {
     /// What the loop returns.
     type Output;
-    /// The loop.
     fn run<F: Fold>(self, fold: F) -> Self::Output;
 }

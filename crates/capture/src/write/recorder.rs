@@ -26,7 +26,6 @@ pub enum Item<'a> {
     },
     /// An SDU of AAL5.
     Sdu {
-        /// The VC.
         address: VpiVci,
         /// What it is; [`SduKind::guess`] where nobody knows.
         kind: SduKind,

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use cellgate_core::contract::TrafficContract;
-use cellgate_core::ring::{AttachmentGeometry, ConnectionGeometry};
+use cellgate_core::queue::{AttachmentGeometry, ConnectionGeometry};
 use cellgate_core::server::Opened;
 use cellgate_shm::{
     Attached, ClientMemory, ClientReceive, ClientTransmit, Files, ReceiveBuffer, RouseFiles,

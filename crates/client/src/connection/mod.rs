@@ -36,7 +36,7 @@ pub use receive::{Pdu, Received};
 pub use transmit::Space;
 pub use wait::Interest;
 
-/// A virtual channel with its contract, and the rings that carry its PDUs.
+/// A virtual channel with its contract, and the queues that carry its PDUs.
 ///
 /// Blocking calls have siblings with a time limit (`_timeout`) and without waiting (`try_`, which
 /// fail with [`Error::WouldBlock`]). A signal interrupts none of them. [`Connection::arm`] says how
@@ -108,14 +108,14 @@ impl From<End> for Error {
 pub struct ConnectionCounters {
     /// SDUs handed to the adapter.
     pub sent: u64,
-    /// Of these, copied into the transmit ring: one copy each. The adapter stages each SDU, those
+    /// Of these, copied into the transmit buffer: one copy each. The adapter stages each SDU, those
     /// that were written in place too, by one copy of its own.
     pub send_copies: u64,
     /// Times that a writer was suspended for want of credit.
     pub suspended: u64,
     /// PDUs handed to the application.
     pub received: u64,
-    /// Copies out of the receive ring: one for each of these that was not held, and one for each
+    /// Copies out of the receive buffer: one for each of these that was not held, and one for each
     /// read of a stream.
     pub receive_copies: u64,
     /// PDUs beyond credit and tolerance.
@@ -343,7 +343,7 @@ impl Connection {
     }
 
     /// Waits until the adapter has sent what was handed to it, and closes the connection: its last
-    /// counters. A connection that is dropped closes at once; what waits in its ring is not sent.
+    /// counters. A connection that is dropped closes at once; what waits in its queue is not sent.
     ///
     /// # Errors
     /// What was sent does not leave within `linger`; the server is gone.

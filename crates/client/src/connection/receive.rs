@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cellgate_core::Time;
 use cellgate_core::contract::{Excess, Police, ServiceCategory, TrafficContract};
-use cellgate_core::ring::ReceivedPdu;
+use cellgate_core::queue::ReceivedPdu;
 use cellgate_core::server::Opened;
 use cellgate_core::wire::PAYLOAD_LEN;
 use cellgate_shm::{ClientReceive, HeldPdu};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
 use cellgate_core::contract::{Aal, Credit, Remainder, UsageControl, UsageDecision};
-use cellgate_core::ring::{self, SduOptions};
+use cellgate_core::queue::{self, SduOptions};
 use cellgate_core::server::Opened;
 use cellgate_core::wire::CELL_LEN_NO_HEC;
 use cellgate_shm::ClientTransmit;
@@ -85,7 +85,7 @@ impl Transmitter {
         now: Time,
         len: usize,
         counters: &SendCounters,
-    ) -> Result<ring::Space, Error> {
+    ) -> Result<queue::Space, Error> {
         let max = self.max_sdu.ok_or(Error::DoesNotSend)?;
         let len = match u16::try_from(len) {
             Ok(0) => return Err(Error::Empty),
@@ -151,7 +151,7 @@ fn paced(now: Time, credit: Credit) -> UsageControl {
     UsageControl::new(now, credit, Remainder::Carried).catching_up(LATE_NS)
 }
 
-/// Octets of the transmit ring, borrowed for one SDU; written in place, then [submitted]. What is
+/// Octets of the transmit buffer, borrowed for one SDU; written in place, then [submitted]. What is
 /// dropped is not sent.
 ///
 /// [submitted]: Space::submit
@@ -160,7 +160,7 @@ fn paced(now: Time, credit: Credit) -> UsageControl {
 pub struct Space<'c> {
     connection: &'c Connection,
     transmit: RefMut<'c, Transmitter>,
-    space: ring::Space,
+    space: queue::Space,
 }
 
 impl Deref for Space<'_> {
@@ -230,7 +230,7 @@ impl Space<'_> {
 }
 
 impl Connection {
-    /// Sends an SDU: copies it into the transmit ring, suspended until there is credit and room.
+    /// Sends an SDU: copies it into the transmit buffer, suspended until there is credit and room.
     /// When the call returns, `sdu` may be used again; the adapter sends it in its time
     /// ([`Connection::flush`]).
     ///

@@ -9,7 +9,7 @@ use cellgate::{
 };
 use cellgate_core::adapter::{Assumptions, Interleaving, Notification, PortIndex, Terms};
 use cellgate_core::contract::{CellRate, PduStream, ServiceCategory, TrafficContract, aal5_cells};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     Confirm, FromClient, FromServer, InterfaceCounts, InterfaceState, Open, Opened, Request,
     Response, VERSION, descriptions,

@@ -8,7 +8,7 @@ use super::timeouts::Timeouts;
 use super::vc::{Standing, Tell};
 use super::{Board, CellOutcome, Discard, Planted, Region, Work};
 use crate::aal::aal34::{Discard as Reason, Failed, Outcome, Received, Verdict};
-use crate::ring::{ReceiveDescriptor, Words};
+use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{Checked, Header, PAYLOAD_LEN, SarPdu};
 
 /// A cell of the VC.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::{AttachmentIndex, CellOutcome, Command, Completion, Event, Planted};
 use crate::Time;
 use crate::aal::{Memory, aal34};
-use crate::ring::Words;
+use crate::queue::Words;
 use crate::wire::CellFormat;
 
 /// A receive or transmit port of the adapter's link, in the order of configuration.
@@ -68,11 +68,11 @@ pub trait Attachment {
     type Words: Words;
     /// Written by the adapter: the event queue.
     fn from_adapter(&self) -> &Self::Words;
-    /// Written by the client: the doorbell ring, tails, whether it sleeps.
+    /// Written by the client: the doorbell queue, tails, whether it sleeps.
     fn from_client(&self) -> &Self::Words;
     /// Events that the event queue holds (a power of two).
     fn event_slots(&self) -> u32;
-    /// Entries that the doorbell ring holds (a power of two).
+    /// Entries that the doorbell queue holds (a power of two).
     fn doorbell_slots(&self) -> u32;
 }
 

@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdapterStats, Attachment, AttachmentIndex, Board, Event, Planted, Refusal, Work};
 use crate::Time;
-use crate::ring::layout::attachment::EVENTS_LOST;
-use crate::ring::{Consumer, Doorbell, Producer, Words, queue};
+use crate::queue::layout::attachment::EVENTS_LOST;
+use crate::queue::{Consumer, Doorbell, Producer, Words, queue};
 
 /// Doorbells answered in one step.
 const DOORBELLS_PER_STEP: u32 = 16;
@@ -42,7 +42,6 @@ struct Client<A> {
     vcs: u32,
 }
 
-/// All clients.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Clients<A> {
     slots: Vec<Option<Client<A>>>,
@@ -305,7 +304,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::ring::layout::SLOTS;
+    use crate::queue::layout::SLOTS;
 
     const SLOTS_OF_A_RING: u32 = 32;
 

@@ -84,12 +84,10 @@ pub enum Notification {
     FirstCell,
     /// At the last cell of a PDU: the PDU is complete.
     LastCell,
-    /// At both.
     FirstAndLastCell,
     /// At the last cell, silently: the interrupt comes when `threshold` silent events wait in the
     /// event queue, or one has waited `longest_delay_ns`.
     Silent {
-        /// Silent events.
         threshold: u32,
         /// Nanoseconds.
         longest_delay_ns: u64,
@@ -114,7 +112,6 @@ impl Notification {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Excess {
-    /// Discarded.
     #[default]
     Discard,
     /// Delivered with low priority (CLP 1) while the buffer has room beyond the reserve: what TM
@@ -169,9 +166,7 @@ pub struct Receive {
     pub max_sdu: u16,
     /// Every SDU has `max_sdu` octets: a PDU is refused at its first cell if it cannot fit whole.
     pub fixed_sdu: bool,
-    /// Excess traffic.
     pub excess: Excess,
-    /// Events.
     pub notification: Notification,
     /// Fill of the receive queue at which its client is told.
     pub queue_threshold: u32,
@@ -234,7 +229,6 @@ impl OpenRequest {
 /// What the adapter knows of a VC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VcInfo {
-    /// Its name.
     pub vc: VcId,
     /// How it was opened, or modified since.
     pub request: OpenRequest,
@@ -249,7 +243,6 @@ pub struct Room {
     pub vcs: usize,
     /// Blocks of 16,384 addresses in which VCs can be open.
     pub blocks: usize,
-    /// Virtual paths.
     pub paths: usize,
 }
 
@@ -303,7 +296,6 @@ pub struct AdapterStats {
     pub cells_held: u64,
     /// Cells sent.
     pub cells_transmitted: u64,
-    /// Events written.
     pub events: u64,
     /// Events that found their queue full; the client is told to look at all its queues.
     pub events_lost: u64,
@@ -410,41 +402,24 @@ pub enum Refusal {
 pub enum Command<R, A> {
     /// Changes a port's budget, line rate, or whether it is read.
     Configure {
-        /// The ticket.
         ticket: u64,
-        /// Which port.
         port: PortIndex,
         /// The new configuration; the format stays.
         config: PortConfig,
     },
     /// Adds a client.
-    Attach {
-        /// The ticket.
-        ticket: u64,
-        /// Its memory.
-        attachment: A,
-    },
+    Attach { ticket: u64, attachment: A },
     /// Removes a client without VCs.
-    Detach {
-        /// The ticket.
-        ticket: u64,
-        /// Which.
-        index: AttachmentIndex,
-    },
+    Detach { ticket: u64, index: AttachmentIndex },
     /// Opens a VC.
     Open {
-        /// The ticket.
         ticket: u64,
-        /// What.
         request: OpenRequest,
-        /// Its memory.
         region: R,
     },
     /// Changes the contract of a VC at the next PDU boundary, and its region if one comes along.
     Modify {
-        /// The ticket.
         ticket: u64,
-        /// Which.
         vc: VcId,
         /// The new contract; address, port and AAL stay. What an AAL3/4 VC may hold changes only
         /// with its region.
@@ -453,16 +428,10 @@ pub enum Command<R, A> {
         region: Option<R>,
     },
     /// Closes a VC.
-    Close {
-        /// The ticket.
-        ticket: u64,
-        /// Which.
-        vc: VcId,
-    },
+    Close { ticket: u64, vc: VcId },
     /// Lists VCs and counters, as many as `into` has capacity for: the list that comes back says
     /// where to go on.
     Enumerate {
-        /// The ticket.
         ticket: u64,
         /// First slot to look at.
         from: VcIndex,
@@ -471,18 +440,13 @@ pub enum Command<R, A> {
     },
     /// Hands a VC to another client.
     Reattach {
-        /// The ticket.
         ticket: u64,
-        /// Which.
         vc: VcId,
-        /// To whom.
         attachment: AttachmentIndex,
     },
     /// Lends `pdus` PDUs of host time to a VC opened with [`Excess::WhenIdle`].
     Lease {
-        /// The ticket.
         ticket: u64,
-        /// Which.
         vc: VcId,
         /// How many PDUs.
         pdus: u32,
@@ -492,14 +456,12 @@ pub enum Command<R, A> {
     /// Sends one OAM loopback cell to the far end point of a flow (I.610), ahead of all PDUs, and
     /// ends when it returns, or at the timeout. At most 16 are out.
     Loopback {
-        /// The ticket.
         ticket: u64,
         /// On which port.
         port: PortIndex,
         /// The VC. In F5 it is open on this port and not of AAL0; in F4 only its VPI counts, and
         /// the flow's own VCI is not open there as a VC that receives.
         address: VpiVci,
-        /// The flow.
         flow: OamFlow,
         /// From now on, at most [`Command::LOOPBACK_MAX_NS`].
         timeout_ns: u64,
@@ -516,7 +478,6 @@ impl<R, A> Command<R, A> {
 /// What became of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Completion<R, A> {
-    /// The command's.
     pub ticket: u64,
     /// What it brought.
     pub result: Result<Outcome, Refusal>,
@@ -555,7 +516,6 @@ pub enum Outcome {
 /// What `Enumerate` tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterState {
-    /// When.
     pub time: Time,
     /// Of the adapter.
     pub stats: AdapterStats,

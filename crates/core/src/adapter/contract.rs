@@ -11,8 +11,8 @@ use crate::contract::{
     self, CellRate, Increment, Lateness, PduStream, Peak, Police, ServiceCategory, TrafficContract,
     TrafficDescriptor,
 };
-use crate::ring::ConnectionSizes;
-use crate::ring::layout::{BUFFER_LEN_MAX, PAGE_LEN, QUEUE_SLOTS_MAX};
+use crate::queue::ConnectionSizes;
+use crate::queue::layout::{BUFFER_LEN_MAX, PAGE_LEN, QUEUE_SLOTS_MAX};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
 
 /// What a contract leaves open and a VC depends on.

@@ -21,7 +21,7 @@ use super::vc::Framing;
 use super::{Aal, Attachment, Board, CellOutcome, PortIndex, Region, VcIndex, Work};
 use crate::aal::Memory;
 use crate::contract::aal5_cells;
-use crate::ring::TransmitDescriptor;
+use crate::queue::TransmitDescriptor;
 use crate::wire::{Header, HeaderForm, PAYLOAD_LEN};
 
 /// The way from the port in hand to another of the same board.

@@ -343,7 +343,6 @@ impl<R: Region, A: Attachment> Adapter<R, A> {
         self.ports.get(usize::from(port.0)).map(|port| port.stats)
     }
 
-    /// The counters.
     pub fn stats(&self) -> &AdapterStats {
         &self.stats
     }

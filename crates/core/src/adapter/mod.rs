@@ -33,10 +33,10 @@ mod receive;
 mod rest;
 mod schedule;
 mod singles;
-mod strays;
 mod table;
 mod timeouts;
 mod transmit;
+mod unreceived;
 mod vc;
 
 pub use aal::{Aal, Interleaving};

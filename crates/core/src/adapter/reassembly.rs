@@ -11,7 +11,7 @@ use super::{
 };
 use crate::Time;
 use crate::aal::{Memory, aal0, aal5};
-use crate::ring::{ReceiveDescriptor, Words};
+use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{CellFormat, Header, PAYLOAD_LEN, Trailer};
 
 /// When the cells in hand arrived: not before `earliest`, not after `now`; and whether more come

@@ -20,7 +20,6 @@ use crate::contract::{CellRate, Shaper};
 pub enum Class {
     /// A cell every 1 / `rate`, before all best effort.
     Guaranteed {
-        /// The rate.
         rate: CellRate,
         /// How much lateness the VC makes good. To keep the rate on a crowded line it takes at
         /// least [`Schedule::contention_ns`] and the caller's own delay between two grants.
@@ -39,7 +38,6 @@ pub enum Class {
 /// `cdvt_ns`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PeakRate {
-    /// The rate.
     pub rate: CellRate,
     /// How much lateness the VC makes good.
     pub cdvt_ns: u64,
@@ -48,7 +46,6 @@ pub struct PeakRate {
 /// Who may send now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
-    /// The VC.
     pub vc: VcIndex,
     /// How many cells, 1 at least. More than one only if no other VC could have had a slot between
     /// them.

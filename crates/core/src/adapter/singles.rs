@@ -6,7 +6,7 @@ use super::reassembly::{Reception, known};
 use super::vc::PDU_ALIGN;
 use super::{Board, CellOutcome, Notification, Planted, Region, Work};
 use crate::aal::{Memory, aal5};
-use crate::ring::{ReceiveDescriptor, Words};
+use crate::queue::{ReceiveDescriptor, Words};
 use crate::wire::{Header, PAYLOAD_LEN};
 
 /// Attempts at a row that take nothing, one after the other, before the rest goes cell by cell. The

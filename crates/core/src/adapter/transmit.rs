@@ -14,15 +14,15 @@ use super::{
 };
 use crate::Time;
 use crate::aal::{aal0, aal5, aal34};
-use crate::ring::layout::PDU_ALIGN;
-use crate::ring::{Queue, TransmitDescriptor, Words, queue};
+use crate::queue::layout::PDU_ALIGN;
+use crate::queue::{Queue, TransmitDescriptor, Words, queue};
 use crate::wire::{CellFormat, Header, Pti, VpiVci};
 
 /// PDUs begun on one port in one step: each costs a copy and a CRC of up to 65,535 octets.
 pub const PDUS_PER_STEP: u32 = 8;
 
 /// Transmit queues found empty on one port in one step: more than doorbells and finished PDUs can
-/// bring about, so that idle rings hold nobody up for long.
+/// bring about, so that idle queues hold nobody up for long.
 const EMPTY_PER_STEP: u32 = 32;
 
 impl<R: Region, A: Attachment> Adapter<R, A> {

@@ -10,7 +10,7 @@ use super::{
 use crate::Time;
 use crate::aal::{aal5, aal34};
 use crate::contract::{CellRate, FrameGcra, Gcra, aal5_cells};
-use crate::ring::{Consumer, Producer, queue};
+use crate::queue::{Consumer, Producer, queue};
 use crate::wire::PAYLOAD_LEN;
 
 /// Where PDUs start in a receive buffer: on a cache line.

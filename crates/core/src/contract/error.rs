@@ -4,7 +4,6 @@
 pub struct ContractError {
     /// Octets of the text before the mistake.
     pub at: usize,
-    /// The mistake.
     pub kind: ContractErrorKind,
 }
 

@@ -223,7 +223,6 @@ impl Excess {
 /// Its text form is libatm's and, beyond that, ours: see [`parse`](Self::parse).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TrafficContract {
-    /// The category.
     pub category: ServiceCategory,
     /// The AAL; none: nothing is said (AAL5 then).
     pub aal: Option<Aal>,

@@ -24,10 +24,8 @@ pub enum AddressError {
     /// No name of an interface.
     #[error("an interface's name has 1 to 15 of the characters a-z A-Z 0-9 _ -")]
     Interface,
-    /// No VPI.
     #[error("the VPI is not a number of 0 to 4095")]
     Vpi,
-    /// No VCI.
     #[error("the VCI is not a number of 0 to 65535")]
     Vci,
     /// No VC (I.361).

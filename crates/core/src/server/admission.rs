@@ -20,9 +20,7 @@ use crate::adapter::PortIndex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
-    /// Out.
     pub transmit: Bandwidth,
-    /// In.
     pub receive: Bandwidth,
     /// Of its adapter's core, in millionths.
     pub adapter_ppm: u64,
@@ -104,7 +102,6 @@ impl Grant {
     }
 }
 
-/// One interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Line {
     /// Cells/s each way.
@@ -140,7 +137,6 @@ const OF_MACHINE: [Resource; 4] = [
 /// A resource that is no interface's, and who has it to promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Book {
-    /// Which.
     pub resource: Resource,
     /// Whose; none: the workers of all adapters have it together.
     pub adapter: Option<AdapterIndex>,
@@ -164,7 +160,6 @@ struct Taken {
     total: Demand,
 }
 
-/// Both directions.
 const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
 /// What is promised of each resource, and to whom.

@@ -4,14 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdapterIndex, CpuLaw, Idle, Reserve};
 use crate::adapter::{Interleaving, Transmit};
-use crate::ring::AttachmentSizes;
+use crate::queue::AttachmentSizes;
 
 /// What a server is built with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its program's name and version.
     pub server: String,
-    /// Its process.
     pub pid: u32,
     /// Its user, who may do what root may.
     pub uid: u32,
@@ -140,7 +139,6 @@ pub struct AdapterBooks {
     pub cpu_ppm: u32,
     /// Octets of memory.
     pub memory: u64,
-    /// Connections.
     pub connections: u32,
 }
 
@@ -157,7 +155,6 @@ pub struct Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
-    /// Connections.
     pub connections: u32,
     /// Octets of memory.
     pub memory: u64,
@@ -181,7 +178,6 @@ impl Quota {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Control sockets.
     pub clients: u32,
     /// Of these, of one user.
     pub clients_per_user: u32,
@@ -189,7 +185,6 @@ pub struct Limits {
     pub waiting: u32,
     /// Sockets that monitor; of one user a quarter.
     pub monitors: u32,
-    /// Interfaces.
     pub interfaces: u32,
     /// Nanoseconds that a socket has for its first request.
     pub hello_ns: u64,

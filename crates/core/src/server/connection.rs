@@ -7,7 +7,7 @@ use super::{
 };
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcStats};
 use crate::contract::{CellRate, TrafficContract};
-use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::queue::{AttachmentSizes, ConnectionSizes};
 
 /// Who waits for a Confirm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,6 @@ pub(super) enum Stage {
     Resting,
     /// An attachment for the application that opens it.
     Attaching,
-    /// Its VC.
     Opening,
     /// A change of contract.
     Modifying(Box<Change>),
@@ -111,7 +110,6 @@ pub(super) enum Step {
     Return(VcId),
     /// Detach the application it had.
     Detach(AttachmentIndex),
-    /// Forget it.
     Remove,
     /// Make an attachment for its application.
     Attach,
@@ -152,7 +150,6 @@ pub(super) enum OwedConfirm {
     Done,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) number: u32,

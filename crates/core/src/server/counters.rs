@@ -5,9 +5,9 @@
 
 use super::ConnectionInfo;
 use crate::Time;
-use crate::ring::layout::counters::{RECORD_LEN, RECORDS, SEQUENCE, TIME};
-use crate::ring::layout::{PAGE_LEN, SLOTS};
-use crate::ring::{FileKind, Header, Words};
+use crate::queue::layout::counters::{RECORD_LEN, RECORDS, SEQUENCE, TIME};
+use crate::queue::layout::{PAGE_LEN, SLOTS};
+use crate::queue::{FileKind, Header, Words};
 
 /// Words of a record.
 const WORDS: usize = RECORD_LEN / 8;
@@ -17,10 +17,8 @@ const ADDRESS_LEN: usize = 32;
 const GUARANTEED: u64 = 1;
 const PERMANENT: u64 = 2;
 
-/// One connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct CounterRecord {
-    /// Where.
     pub address: String,
     /// Its number, never used twice.
     pub number: u32,
@@ -57,7 +55,6 @@ pub struct CounterRecord {
 pub struct CounterSnapshot {
     /// When it was written, `CLOCK_MONOTONIC`.
     pub time: Time,
-    /// By number.
     pub records: Vec<CounterRecord>,
 }
 

@@ -234,7 +234,6 @@ pub struct DatagramCounts {
     pub missing: u64,
     /// That found the socket's queue full.
     pub overflows: u64,
-    /// Sent.
     pub sent: u64,
     /// Refused by the kernel on their way out, by its error number (`errno`).
     pub refused: BTreeMap<i32, u64>,
@@ -251,7 +250,6 @@ pub struct Loss {
     pub reason: &'static str,
     /// Cells or datagrams.
     pub unit: &'static str,
-    /// How many.
     pub count: u64,
     /// The last one's address, or the errors that there were.
     pub detail: Option<String>,

@@ -9,7 +9,6 @@ use super::{
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
 
-/// An interface.
 #[derive(Debug)]
 pub(super) struct Interface {
     pub(super) spec: InterfaceSpec,
@@ -33,7 +32,6 @@ pub(super) enum LinkStage {
     Relinking,
     /// The same; it is removed when that is answered.
     Leaving(Asker),
-    /// Nothing.
     There,
     /// The end of its link.
     Removing(Asker),

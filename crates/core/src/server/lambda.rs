@@ -10,12 +10,10 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Nothing.
     pub const ZERO: Self = Self {
         numerator: 0,
         denominator: 1,
     };
-    /// The whole.
     pub const ONE: Self = Self {
         numerator: 1,
         denominator: 1,

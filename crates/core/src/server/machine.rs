@@ -70,7 +70,6 @@ pub(super) enum Pending {
     Orphan(AttachmentIndex),
     /// The link of an interface, or its end.
     Interface(String),
-    /// A lease.
     Request(Asker),
     /// A loopback cell of this user, who may have hung up.
     Loopback(Asker, u32),

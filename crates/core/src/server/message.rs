@@ -10,7 +10,7 @@ use super::{
 };
 use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
-use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
 /// The version of the protocol.
@@ -31,16 +31,10 @@ pub enum FromClient {
         /// again under the same number: the new server leaves unread what was said before, and
         /// carries out nothing that the server before it has.
         id: u64,
-        /// What.
         request: Request,
     },
     /// Answers an Indication.
-    Response {
-        /// The Indication's.
-        id: u64,
-        /// How.
-        response: Response,
-    },
+    Response { id: u64, response: Response },
 }
 
 /// From the server to an application.
@@ -58,7 +52,6 @@ pub enum FromServer {
     Indication {
         /// For a Response; 0 if there is none to this one.
         id: u64,
-        /// What.
         indication: Indication,
     },
 }
@@ -79,16 +72,10 @@ pub enum Request {
     Open(Open),
     /// Takes the use of a permanent connection ([`Request::Add`]) that nobody uses. Confirmed by
     /// [`Confirm::Opened`].
-    Take {
-        /// Its address.
-        address: Address,
-    },
+    Take { address: Address },
     /// Takes this user's connection over from another socket; its capability comes along: the
     /// descriptor of the file that its client writes. Confirmed by [`Confirm::Opened`].
-    Reattach {
-        /// Its address.
-        address: Address,
-    },
+    Reattach { address: Address },
     /// Changes the contract of this socket's connection. Confirmed by [`Confirm::Modified`], with
     /// descriptors if it got new memory.
     Modify {
@@ -111,16 +98,12 @@ pub enum Request {
     Add(Open),
     /// Changes a permanent connection that nobody uses. Confirmed by [`Confirm::Done`].
     Set {
-        /// Its address.
         address: Address,
         /// The new contract.
         contract: String,
     },
     /// Closes a permanent connection, whoever uses it. Confirmed by [`Confirm::Done`].
-    Delete {
-        /// Its address.
-        address: Address,
-    },
+    Delete { address: Address },
     /// Connections, those of all users. Confirmed by [`Confirm::Connections`].
     List {
         /// The first to list, by number.
@@ -136,15 +119,11 @@ pub enum Request {
     AddInterface(InterfaceSpec),
     /// Removes an interface without connections; for the server's own user and root. Confirmed by
     /// [`Confirm::Done`].
-    RemoveInterface {
-        /// Its name.
-        name: String,
-    },
+    RemoveInterface { name: String },
     /// Sends one OAM loopback cell and waits for its return. Confirmed by [`Confirm::Returned`].
     Ping {
         /// The user VC of an F5 flow, which must be open; of an F4 flow the VPI counts.
         address: Address,
-        /// Which flow.
         flow: OamFlow,
         /// Nanoseconds, at most 10^10.
         timeout_ns: u64,
@@ -181,7 +160,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Open {
-    /// Where.
     pub address: Address,
     /// The traffic contract, as text.
     pub contract: String,
@@ -210,7 +188,6 @@ pub enum Confirm {
         version: u32,
         /// Its program's name and version.
         server: String,
-        /// Its process.
         pid: u32,
         /// What it could not have (real-time classes, a CPU of its own, ...), for people.
         notes: Vec<String>,
@@ -242,7 +219,6 @@ pub enum Confirm {
     },
     /// A part of the list.
     Connections {
-        /// By number.
         connections: Vec<ConnectionInfo>,
         /// Where the next part begins, if there is one.
         next: Option<u32>,
@@ -251,7 +227,6 @@ pub enum Confirm {
     Resources(Vec<ResourceInfo>),
     /// How each has run, in the order of the configuration.
     Adapters(Vec<AdapterInfo>),
-    /// All interfaces.
     Interfaces(Vec<InterfaceInfo>),
     /// A loopback cell came back.
     Returned {
@@ -268,7 +243,6 @@ pub enum Confirm {
     Device(DeviceInfo),
     /// A part of the list.
     Devices {
-        /// By number.
         devices: Vec<DeviceInfo>,
         /// Where the next part begins, if there is one.
         next: Option<u32>,
@@ -315,13 +289,11 @@ pub enum MessageKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {
-    /// Where.
     pub address: Address,
     /// The contract in canonical form.
     pub contract: String,
     /// Its name at the adapter.
     pub vc: VcId,
-    /// Its memory.
     pub sizes: ConnectionSizes,
     /// That its files' headers carry.
     pub files_generation: u32,
@@ -412,7 +384,6 @@ pub enum Indication {
     Interface {
         /// Which of the two.
         change: Change,
-        /// The interface.
         info: InterfaceInfo,
     },
 }
@@ -436,7 +407,6 @@ pub enum Response {
     /// Yes: the contract is changed to what [`Indication::CanGrow`] offered, as by
     /// [`Request::Modify`]; the Confirm has the Indication's number.
     Accept,
-    /// No.
     Decline,
     /// It has heard [`Indication::Restarted`].
     Heard,
@@ -448,17 +418,13 @@ pub enum Response {
 pub struct ConnectionInfo {
     /// Its number, never used twice.
     pub number: u32,
-    /// Where.
     pub address: Address,
     /// The contract in canonical form.
     pub contract: String,
     /// As it was asked for ([`Open`]).
     pub notification: Option<Notification>,
-    /// Likewise.
     pub transmit_pdus: Option<u32>,
-    /// Likewise.
     pub receive_pdus: Option<u32>,
-    /// Likewise.
     pub completions: bool,
     /// Whether its rate is guaranteed.
     pub guaranteed: bool,
@@ -530,7 +496,6 @@ pub struct RestInfo {
     pub late_longest_ns: u64,
     /// How long it looks on before it rests, in nanoseconds.
     pub linger_ns: u64,
-    /// Rests.
     pub rests: u64,
     /// All of them, in nanoseconds.
     pub rests_total_ns: u64,
@@ -545,11 +510,9 @@ pub struct RestInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caller {
-    /// Its address.
     pub address: Address,
     /// The user it belongs to.
     pub uid: u32,
-    /// How often.
     pub for_nothing: u64,
 }
 
@@ -557,7 +520,6 @@ pub struct Caller {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedCpu {
-    /// Which.
     pub cpu: u32,
     /// How many others are there. The server promises of the CPU its adapter's part alone, as if
     /// all had the same.
@@ -608,7 +570,6 @@ impl fmt::Display for SharedCpu {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceInfo {
-    /// Which.
     pub resource: super::Resource,
     /// Of which interface; none: of an adapter, or of the machine.
     pub interface: Option<String>,

@@ -10,6 +10,7 @@
 //! The server knows no socket and no descriptor: its messages name what goes along with them
 //! ([`Enclosed`]). Data does not pass it.
 
+mod adapter_port;
 mod adapters;
 mod address;
 mod admission;
@@ -18,15 +19,16 @@ mod awaiting;
 mod config;
 mod connection;
 mod counters;
+mod cpu_cost;
 mod describe;
 mod device;
 mod interface;
 mod interfaces;
 mod keeping;
 pub mod lambda;
-mod law;
 mod machine;
 mod message;
+mod next_step;
 mod pages;
 mod plan;
 mod planted;
@@ -35,14 +37,16 @@ mod refused;
 mod reopening;
 mod requests;
 mod reserve;
-mod seam;
 mod settings;
-mod settle;
 mod share;
 mod state;
 mod take_up;
 
 pub use crate::wire::OamFlow as PingFlow;
+pub use adapter_port::{
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,
+    Ticket,
+};
 pub use address::{Address, AddressError};
 pub use admission::{Admission, Bandwidth, Book, Demand, Grant};
 pub use config::{
@@ -52,13 +56,13 @@ pub use config::{
 pub use counters::{
     CounterRecord, CounterSnapshot, counters_header, counters_len, read_counters, write_counters,
 };
+pub use cpu_cost::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
     DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss,
 };
 pub use keeping::{Disk, Former, Keeping};
-pub use law::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use machine::Server;
 pub use message::{
     AdapterInfo, Caller, Change, Confirm, ConnectionInfo, Description, EndReason, FromClient,
@@ -71,10 +75,6 @@ pub use possible::Possible;
 pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
-pub use seam::{
-    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,
-    Ticket,
-};
 pub use settings::{
     AdapterSection, AdmissionSection, Idle, ServerSection, Settings, UserQuota, UserSettings,
 };

@@ -12,7 +12,7 @@ use crate::contract::{
     CellRate, Credit, PduStream, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
     aal5_cells,
 };
-use crate::ring::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
+use crate::queue::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
 
 /// What the rest of an interface gives a best-effort connection, in cells/s; none: the direction
@@ -286,7 +286,7 @@ fn acceptable(contract: &TrafficContract, line: CellRate) -> bool {
 /// Octets of a connection's memory: its files, those of an attachment, and what the adapter keeps
 /// to itself.
 fn memory(plan: &Plan, attachment: AttachmentSizes) -> Result<u64, Refused> {
-    let unsupported = |error: crate::ring::GeometryError| Refused::Unsupported(error.to_string());
+    let unsupported = |error: crate::queue::GeometryError| Refused::Unsupported(error.to_string());
     let attachment = AttachmentGeometry::new(attachment).map_err(unsupported)?;
     let connection = ConnectionGeometry::new(plan.sizes).map_err(unsupported)?;
     let files = [

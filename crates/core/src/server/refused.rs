@@ -21,7 +21,6 @@ pub enum Resource {
     WorkerCpu,
     /// Octets of memory.
     Memory,
-    /// Connections.
     Connections,
 }
 
@@ -106,7 +105,6 @@ fn offered(offer: Option<&str>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refused {
-    /// Admission.
     #[error(transparent)]
     Admission(#[from] Shortage),
     /// The text is no contract.
@@ -114,7 +112,6 @@ pub enum Refused {
     Contract {
         /// Octets before the mistake.
         at: u32,
-        /// The mistake.
         reason: String,
     },
     /// The contract asks for what there is not.
@@ -128,10 +125,7 @@ pub enum Refused {
     HelloFirst,
     /// The server speaks another version.
     #[error("the server speaks version {speaks} of the protocol")]
-    Version {
-        /// Its version.
-        speaks: u32,
-    },
+    Version { speaks: u32 },
     /// The descriptors that came are not those that belong to the request.
     #[error("descriptors: {0}")]
     Descriptors(String),
@@ -174,10 +168,7 @@ pub enum Refused {
     Interface(String),
     /// Connections are open on the interface that is to be removed.
     #[error("the interface has connections, {connections}: delete them first")]
-    InterfaceInUse {
-        /// How many.
-        connections: u32,
-    },
+    InterfaceInUse { connections: u32 },
     /// The address is in use.
     #[error("the address is in use")]
     AddressInUse,
@@ -198,10 +189,7 @@ pub enum Refused {
         "this user has connections in {most} blocks of 16,384 addresses (VPI and the upper 2 bits \
          of VCI), a quarter of what there is: take an address in one of them"
     )]
-    AddressBlocks {
-        /// How many.
-        most: u32,
-    },
+    AddressBlocks { most: u32 },
     /// The adapter said no.
     #[error("refused by the adapter: {0}")]
     Adapter(#[from] Refusal),
@@ -210,10 +198,7 @@ pub enum Refused {
         "{deaths} adapters in a row died when it was opened again; open it anew, or have the \
          configuration read again"
     )]
-    LeftOut {
-        /// How many.
-        deaths: u32,
-    },
+    LeftOut { deaths: u32 },
     /// Its user's programs took pages of their connections' memory away.
     #[error(
         "this user's programs took pages of their connections' memory away, which stops the \
@@ -235,9 +220,7 @@ pub enum Refused {
     /// There are as many as there may be at once.
     #[error("{}", full(*of, *most, *quota, *holder))]
     Full {
-        /// Of what.
         of: Crowd,
-        /// How many.
         most: u32,
         /// The user whose part is the bound; none: the whole is.
         quota: Option<u32>,
@@ -253,7 +236,6 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Crowd {
-    /// Control sockets.
     ControlSockets,
     /// Requests of one control socket without a confirm.
     Requests,
@@ -261,7 +243,6 @@ pub enum Crowd {
     Monitors,
     /// Loopback cells on their way.
     LoopbackCells,
-    /// Network devices.
     NetworkDevices,
     /// Requests for the end of one network device.
     Removals,

@@ -40,9 +40,7 @@ impl Reserve {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SpanWord", into = "String")]
 pub struct Span {
-    /// The first.
     pub first: u16,
-    /// The last.
     pub last: u16,
 }
 

@@ -33,7 +33,6 @@ pub struct Settings {
 pub struct UserSettings {
     /// As the configuration names it.
     pub name: String,
-    /// Its number.
     pub uid: u32,
     /// What it may have.
     pub quota: UserQuota,
@@ -43,7 +42,6 @@ pub struct UserSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserQuota {
-    /// Connections.
     pub connections: Option<u32>,
     /// Octets of memory.
     pub memory: Option<u64>,
@@ -53,7 +51,6 @@ pub struct UserQuota {
     pub adapter_ppm: Option<u32>,
 }
 
-/// The daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSection {

@@ -6,7 +6,7 @@ use super::{
     Address, ClientId, Demand, InterfaceCounts, InterfaceSpec, InterfaceState, Open, Peer, RestInfo,
 };
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, VcId};
-use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::queue::{AttachmentSizes, ConnectionSizes};
 
 /// What the adapter keeps with a VC for a server that takes it up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,6 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Done {
-    /// Its number.
     pub id: u64,
     /// It was a change of the contract, which brought new memory or not; none: the connection
     /// was opened or taken.
@@ -57,24 +56,19 @@ pub struct TakenUp {
     /// The socket was kept while its connection was being opened again: without a VC, that was in
     /// vain.
     pub reopens: bool,
-    /// The attachment.
     pub attachment: AttachmentIndex,
-    /// Its memory.
     pub attachment_sizes: AttachmentSizes,
     /// That its files' headers carry.
     pub attachment_generation: u32,
-    /// The VC.
     pub vc: Option<TakenVc>,
 }
 
 /// A VC that outlived the server that opened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenVc {
-    /// Its name.
     pub vc: VcId,
     /// How it was opened, or modified since.
     pub request: OpenRequest,
-    /// Its memory.
     pub sizes: ConnectionSizes,
     /// That its files' headers carry.
     pub files_generation: u32,
@@ -111,7 +105,6 @@ pub struct Health {
 /// How a port has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortHealth {
-    /// Which.
     pub port: PortIndex,
     /// Whether its link is there.
     pub up: bool,

@@ -42,7 +42,6 @@ impl Encapsulation {
         Self::BridgedVcmux,
     ];
 
-    /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::IpoaLlcsnap => "ipoa-llcsnap",

@@ -50,9 +50,7 @@ pub enum InAtmArpError {
 /// What the packet does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Asks.
     Request,
-    /// Answers.
     Reply,
 }
 
@@ -66,7 +64,6 @@ pub struct AtmNumber {
 }
 
 impl AtmNumber {
-    /// No number.
     pub const NONE: Self = Self {
         octets: [0; NUMBER_LEN_MAX],
         len: 0,
@@ -124,7 +121,6 @@ pub struct InAtmArp {
     pub operation: Operation,
     /// Who says it.
     pub sender: Station,
-    /// Whom.
     pub target: Station,
 }
 

@@ -60,7 +60,6 @@ pub enum Carrier {
     Udp {
         /// The sender's port.
         source_port: u16,
-        /// The receiver's.
         destination_port: u16,
     },
     /// GRE (RFC 4023).
@@ -120,7 +119,6 @@ pub enum MplsFrameError {
     Port {
         /// The sender's port.
         source_port: u16,
-        /// The receiver's.
         destination_port: u16,
     },
     /// Another protocol over IP.

@@ -79,7 +79,6 @@ pub enum HecMode {
 /// What the receiver says of one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HecVerdict {
-    /// No error.
     Valid,
     /// The error in bit `bit` (0 = first on the wire, 39 = last of the HEC) was corrected.
     Corrected {

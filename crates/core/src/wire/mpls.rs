@@ -24,7 +24,6 @@ impl Label {
         Some(Self(value))
     }
 
-    /// The number.
     pub const fn value(self) -> u32 {
         self.0
     }
@@ -86,7 +85,6 @@ impl LabelEntry {
         self.word.to_be_bytes()
     }
 
-    /// The label.
     pub const fn label(self) -> Label {
         Label(self.word >> 12)
     }

@@ -41,18 +41,12 @@ impl IpVersion {
 /// Source and destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// Over IPv4.
     V4 {
-        /// Who sends.
         source: Ipv4Addr,
-        /// Who receives.
         destination: Ipv4Addr,
     },
-    /// Over IPv6.
     V6 {
-        /// Who sends.
         source: Ipv6Addr,
-        /// Who receives.
         destination: Ipv6Addr,
     },
 }
@@ -64,7 +58,6 @@ pub struct MplsInUdp {
     pub ethernet_source: [u8; 6],
     /// Hardware address of the next hop.
     pub ethernet_destination: [u8; 6],
-    /// IP addresses.
     pub addresses: Addresses,
     /// Identification of the IPv4 packet; IPv6 has none.
     pub identification: u16,

@@ -7,7 +7,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Interleaving, OpenRequest, PortIndex, Refusal, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdapterRefusal, Address,
     AdmissionConfig, ClientId, Confirm, ConnectionInfo, Cost, Costs, CpuLaw, Enclosed, FromClient,
@@ -549,7 +549,6 @@ impl World {
         self.drain();
     }
 
-    /// Answers everything.
     pub(crate) fn finish(&mut self) {
         while !self.asks.is_empty() {
             self.answer(0);

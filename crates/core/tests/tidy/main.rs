@@ -41,15 +41,15 @@ fn rooms_use_only_earlier_rooms() {
     });
     assert_complains(later_rooms("wire", &split("use crate::contract::Gcra;")), 1);
     assert_complains(
-        later_rooms("aal", &split("use crate::{Time, ring::Words, wire};")),
+        later_rooms("aal", &split("use crate::{Time, queue::Words, wire};")),
         1,
     );
     assert_complains(
-        later_rooms("wire", &split("fn f() { super::super::ring::f() }")),
+        later_rooms("wire", &split("fn f() { super::super::queue::f() }")),
         1,
     );
     assert_complains(
-        later_rooms("ring", &split("use crate::{wire, aal::Memory, Time};")),
+        later_rooms("queue", &split("use crate::{wire, aal::Memory, Time};")),
         0,
     );
     assert_complains(
@@ -122,6 +122,20 @@ fn crates_without_unsafe_forbid_it() {
 }
 
 #[test]
+fn whatever_users_see_is_documented() {
+    for file in [
+        "crates/client/src/lib.rs",
+        "crates/capi/src/lib.rs",
+        "crates/core/src/time.rs",
+        "crates/core/src/fault.rs",
+    ] {
+        let text = fs::read_to_string(root().join(file)).expect(file);
+        let on = text.lines().any(|line| line == "#![warn(missing_docs)]");
+        assert!(on, "{file}: no #![warn(missing_docs)]");
+    }
+}
+
+#[test]
 fn every_crate_takes_the_workspace_lints() {
     for (path, toml) in manifests() {
         let lints = section(&toml, "lints");
@@ -131,15 +145,11 @@ fn every_crate_takes_the_workspace_lints() {
         );
     }
     let top = fs::read_to_string(root().join("Cargo.toml")).expect("a workspace");
-    for (table, lint) in [
-        ("workspace.lints.rust", "missing_docs"),
-        ("workspace.lints.clippy", "undocumented_unsafe_blocks"),
-    ] {
-        let on = section(&top, table)
-            .iter()
-            .any(|line| line.starts_with(lint) && !line.contains("allow"));
-        assert!(on, "{lint} is not on in [{table}]");
-    }
+    let (table, lint) = ("workspace.lints.clippy", "undocumented_unsafe_blocks");
+    let on = section(&top, table)
+        .iter()
+        .any(|line| line.starts_with(lint) && !line.contains("allow"));
+    assert!(on, "{lint} is not on in [{table}]");
     assert!(section("[a]\nx = 1\n[lints]\n[b]\nworkspace = true", "lints").is_empty());
 }
 
@@ -178,7 +188,7 @@ fn files_and_lines_are_short() {
 
 #[test]
 fn guides_are_short() {
-    for (file, lines_max) in [("README.md", 150), ("STYLE.md", 60)] {
+    for (file, lines_max) in [("README.md", 150), ("STYLE.md", 70)] {
         let lines = fs::read_to_string(root().join(file))
             .expect(file)
             .lines()

@@ -8,7 +8,7 @@ use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
 pub(crate) const ROOMS: [&str; 7] = [
-    "wire", "contract", "aal", "ring", "adapter", "server", "upper",
+    "wire", "contract", "aal", "queue", "adapter", "server", "upper",
 ];
 
 /// What of the standard library is I/O, a clock or a thread.

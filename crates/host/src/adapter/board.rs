@@ -21,7 +21,6 @@ pub(super) enum HostCommand {
     Adapter(Command<HostRegion, HostAttachment>),
     /// A new client, and how it is woken.
     Attach {
-        /// The ticket.
         ticket: u64,
         /// The client's memory.
         attachment: HostAttachment,
@@ -30,20 +29,15 @@ pub(super) enum HostCommand {
     },
     /// A port receives from, or transmits into, something else from now on.
     Port {
-        /// The ticket.
         ticket: u64,
-        /// Which port.
         port: PortIndex,
         /// Its new ends.
         ends: [Option<PortEnd>; 2],
     },
     /// A port receives with these faults from now on, or without.
     Faults {
-        /// The ticket.
         ticket: u64,
-        /// Which port.
         port: PortIndex,
-        /// The faults.
         faults: Option<Box<PortFaults>>,
     },
 }
@@ -78,18 +72,15 @@ impl PortEnd {
     reason = "a box would be an allocation of the firmware thread"
 )]
 pub(super) enum HostCompletion {
-    /// The adapter's.
     Adapter(Completion<HostRegion, HostAttachment>, Option<Call>),
     /// Of a port's new ends: those used before.
     Port {
-        /// The command's.
         ticket: u64,
         /// The former ends, or the new ones if there is no such port.
         former: [Option<PortEnd>; 2],
     },
     /// Of a port's new faults: those before.
     Faults {
-        /// The command's.
         ticket: u64,
         /// The former faults, or the new ones if there is no such port.
         former: Option<Box<PortFaults>>,
@@ -237,7 +228,6 @@ pub(super) struct HostBoard {
 
 /// The firmware's ends of the channels to the service thread.
 pub(super) struct BoardChannels {
-    /// Commands.
     pub(super) commands: Receiver<HostCommand>,
     /// How many were ever sent: looking at this costs less than looking into the channel.
     pub(super) posted: Arc<AtomicU64>,
@@ -668,7 +658,7 @@ mod tests {
 
     use cellgate_core::adapter::PortConfig;
     use cellgate_core::contract::CellRate;
-    use cellgate_core::ring::{PortGeometry, PortSizes};
+    use cellgate_core::queue::{PortGeometry, PortSizes};
     use cellgate_core::wire::{CELL_LEN_NO_HEC, HeaderForm};
     use cellgate_shm::{Files, wake_descriptor};
 

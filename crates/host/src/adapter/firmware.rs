@@ -64,7 +64,7 @@ mod tests {
         PortIndex, Receive, Transmit,
     };
     use cellgate_core::contract::CellRate;
-    use cellgate_core::ring::{AttachmentSizes, SduOptions};
+    use cellgate_core::queue::{AttachmentSizes, SduOptions};
     use cellgate_core::wire::{CELL_LEN, CellFormat, Header, HeaderForm, Pti, VpiVci};
 
     use crate::adapter::{AdapterOptions, AdapterThread};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{Aal, OpenRequest};
-use cellgate_core::ring::{AttachmentGeometry, ConnectionGeometry, PortGeometry};
+use cellgate_core::queue::{AttachmentGeometry, ConnectionGeometry, PortGeometry};
 use cellgate_shm::{
     AttachmentMemory, ConnectionMemory, Files, PortReceiver, PortSender, ReceiveBuffer, ShmError,
     Waker, wake_descriptors,

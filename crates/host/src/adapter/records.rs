@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, PortStats, VcId, VcIndex};
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_shm::{Files, RouseFiles};
 use rustix::io::Errno;
 
 use super::sources::RestBell;
+use crate::closer::Closer;
 use crate::control::{Answer, ControlError, PortReport, ReceiveInto, send};
-use crate::given::Given;
+use crate::inflight::InFlight;
 use crate::link::udp::UdpReport;
 use crate::link::{QueueCounters, Shown};
-use crate::on_way::OnWay;
 
 /// A control connection, never used twice.
 pub(super) type ConnectionId = u64;
@@ -121,7 +121,7 @@ pub(super) struct KeptAttachment {
     pub(super) watch: Arc<OwnedFd>,
     pub(super) rouse: Arc<RouseFiles>,
     /// Its owner's end of a socket, or whatever else it wants kept.
-    pub(super) descriptors: Vec<Arc<Given>>,
+    pub(super) descriptors: Vec<Arc<Closer>>,
     /// Its owner's own words about them.
     pub(super) record: Option<String>,
 }
@@ -307,9 +307,7 @@ pub(super) enum Chore {
 /// Descriptors that go along with a message.
 #[derive(Clone, Debug)]
 pub(super) enum Enclosed {
-    /// None.
     Nothing,
-    /// One.
     One(Arc<OwnedFd>),
     /// The two files of somebody's memory: written by the adapter, written by the client.
     Two(Arc<Files>),
@@ -317,7 +315,7 @@ pub(super) enum Enclosed {
     Port(Arc<Files>, Arc<RouseFiles>),
     /// The two files, what becomes readable when the adapter wakes the client, what wakes the
     /// adapter, and what was kept with them.
-    Attachment(Arc<Files>, Arc<OwnedFd>, Arc<RouseFiles>, Vec<Arc<Given>>),
+    Attachment(Arc<Files>, Arc<OwnedFd>, Arc<RouseFiles>, Vec<Arc<Closer>>),
 }
 
 impl Enclosed {
@@ -347,7 +345,7 @@ pub(super) struct Outgoing {
 
 /// A control connection.
 pub(super) struct Connection {
-    pub(super) socket: Given,
+    pub(super) socket: Closer,
     pub(super) greeted: bool,
     /// Whether it may do what concerns everybody: configure ports, end the adapter.
     pub(super) governs: bool,
@@ -356,7 +354,7 @@ pub(super) struct Connection {
     /// Requests that wait for the firmware thread.
     pub(super) in_flight: usize,
     pub(super) replies: VecDeque<Outgoing>,
-    on_way: OnWay,
+    on_way: InFlight,
     /// Of the replies, those at the front whose descriptors cannot be sent for now.
     held: usize,
     /// The socket took no more.
@@ -367,9 +365,9 @@ impl Connection {
     /// Requests and replies that one client may have waiting; further ones stay in its socket.
     const WAITING_MAX: usize = 16;
 
-    pub(super) fn new(socket: Given, governs: bool) -> Self {
+    pub(super) fn new(socket: Closer, governs: bool) -> Self {
         Self {
-            on_way: OnWay::of(&socket),
+            on_way: InFlight::of(&socket),
             socket,
             greeted: false,
             governs,

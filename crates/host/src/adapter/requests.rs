@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cellgate_core::adapter::{
     AttachmentIndex, Command, OpenRequest, PortConfig, PortIndex, Refusal, VcId, VcIndex,
 };
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, PortGeometry,
     PortSizes,
 };
@@ -22,12 +22,12 @@ use super::records::{
 };
 use super::service::{CONNECTIONS_MAX, Service};
 use super::sources::Source;
+use crate::closer::Closer;
 use crate::control::{
     Answer, Ask, ControlError, ENUMERATE_MAX, Hello, KEPT_MAX, PORTS_MAX, RECORD_MAX, ReceiveInto,
     VERSION, pair,
 };
 use crate::gap::GapReport;
-use crate::given::Given;
 use crate::link::{CellSender, ReceiveEnd, Rousing, TransmitEnd};
 
 /// Loopback cells that one connection may await: its other requests go on meanwhile.
@@ -39,7 +39,7 @@ type Handled = Result<(), ControlError>;
 
 impl Service {
     /// Handles one request: answers it, or sends a command whose completion will.
-    pub(super) fn handle(&mut self, asker: Asker, ask: Ask, fds: Vec<Given>) -> Handled {
+    pub(super) fn handle(&mut self, asker: Asker, ask: Ask, fds: Vec<Closer>) -> Handled {
         let expected = descriptors_of(&ask);
         if !expected.contains(&fds.len()) {
             return Err(ControlError::Descriptors {
@@ -257,7 +257,7 @@ impl Service {
         asker: Asker,
         request: OpenRequest,
         (sizes, into): (ConnectionSizes, ReceiveInto),
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
         record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, request.attachment)?;
@@ -284,7 +284,7 @@ impl Service {
         vc: VcId,
         request: OpenRequest,
         region: Option<(ConnectionSizes, ReceiveInto)>,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
         record: Option<String>,
     ) -> Handled {
         let attachment = self.own_vc(asker.connection, vc)?.attachment;
@@ -337,7 +337,7 @@ impl Service {
         asker: Asker,
         vc: VcId,
         attachment: AttachmentIndex,
-        capability: Option<&Given>,
+        capability: Option<&Closer>,
         record: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, attachment)?;
@@ -508,7 +508,7 @@ impl Service {
         port: PortIndex,
         sizes: PortSizes,
         generation: u32,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) -> Handled {
         if sizes.format != self.port_geometry(port, true)?.sizes().format {
             return Err(ControlError::BadGeometry(
@@ -517,9 +517,9 @@ impl Service {
         }
         let geometry = PortGeometry::new(sizes)
             .map_err(|error| ControlError::BadGeometry(error.to_string()))?;
-        let [from_adapter, from_client, page, bell] = <[Given; 4]>::try_from(fds)
+        let [from_adapter, from_client, page, bell] = <[Closer; 4]>::try_from(fds)
             .map_err(|_| ControlError::BadDescriptor("four are needed".to_owned()))?
-            .map(Given::into_inner);
+            .map(Closer::into_inner);
         let files = Files {
             from_adapter,
             from_client,
@@ -528,8 +528,8 @@ impl Service {
         let is_own = self.channels.sources.is_page(&page);
         let asleep = Waker::of_adapter(&page);
         // They may have been no memory files at all.
-        drop([files.from_adapter, files.from_client, page].map(Given::from));
-        let bell = Given::from(bell);
+        drop([files.from_adapter, files.from_client, page].map(Closer::from));
+        let bell = Closer::from(bell);
         let bad = |error: ShmError| ControlError::BadDescriptor(error.to_string());
         let (sender, asleep) = (sender.map_err(bad)?, asleep.map_err(bad)?);
         // A write to what somebody has given may take its time: a thread for that user does it.
@@ -593,7 +593,7 @@ impl Service {
         request: &OpenRequest,
         mut sizes: ConnectionSizes,
         into: ReceiveInto,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) -> Result<(HostRegion, VcMemory), ControlError> {
         sizes.receive_elsewhere = into != ReceiveInto::Own;
         let geometry = ConnectionGeometry::new(sizes)

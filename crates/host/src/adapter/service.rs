@@ -22,10 +22,10 @@ use super::sources::{RestBell, Sources};
 use super::wake::silence;
 use super::wakers::Wakers;
 use crate::clock::MonotonicClock;
+use crate::closer::{Closer, given};
 use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive};
 use crate::gap::Gaps;
-use crate::given::{Given, given};
-use crate::on_way::RETRY_NS;
+use crate::inflight::RETRY_NS;
 use crate::place::Entrance;
 use crate::sys::Scheduling;
 
@@ -45,11 +45,9 @@ const REQUESTS_PER_TURN: usize = 4;
 
 /// The service thread's ends of the channels to the firmware thread.
 pub(super) struct ServiceChannels {
-    /// Commands.
     pub(super) commands: SyncSender<HostCommand>,
     /// How many were ever sent.
     pub(super) posted: Arc<AtomicU64>,
-    /// Completions.
     pub(super) completions: Receiver<HostCompletion>,
     /// Rings when a completion was sent or the firmware thread has ended.
     pub(super) wake: Arc<OwnedFd>,
@@ -132,7 +130,7 @@ impl Service {
 
     /// Takes a control connection on, with or without a say in what concerns everybody; gives it
     /// back if there are too many.
-    pub(super) fn adopt(&mut self, socket: Given, governs: bool) -> Result<ConnectionId, Given> {
+    pub(super) fn adopt(&mut self, socket: Closer, governs: bool) -> Result<ConnectionId, Closer> {
         if self.connections.len() >= CONNECTIONS_MAX {
             return Err(socket);
         }
@@ -289,7 +287,7 @@ impl Service {
     }
 
     /// Reads a request and has it handled.
-    fn request(&mut self, connection: ConnectionId, octets: &[u8], fds: Vec<Given>) {
+    fn request(&mut self, connection: ConnectionId, octets: &[u8], fds: Vec<Closer>) {
         let request: Request = match serde_json::from_slice(octets) {
             Ok(request) => request,
             Err(error) => {

@@ -6,8 +6,8 @@ use cellgate_core::adapter::{AttachmentIndex, PortIndex, Refusal};
 
 use super::records::{Asker, AttachmentRecord, ConnectionId, Enclosed, Pending, VcRecord};
 use super::service::Service;
+use crate::closer::{Closer, is_hung_up};
 use crate::control::{Answer, ControlError, TakenUp};
-use crate::given::{Given, is_hung_up};
 use crate::sys::{is_tun, peer_credentials};
 
 type Handled = Result<(), ControlError>;
@@ -18,7 +18,7 @@ impl Service {
         &mut self,
         asker: Asker,
         index: AttachmentIndex,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
         words: Option<String>,
     ) -> Handled {
         self.own_attachment(asker.connection, index)?;

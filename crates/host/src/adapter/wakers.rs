@@ -26,7 +26,7 @@ use rustix::thread::sched_getcpu;
 use super::records::ConnectionId;
 use super::wake::ring;
 use crate::clock::{MonotonicClock, thread_cpu_ns};
-use crate::given::Given;
+use crate::closer::Closer;
 use crate::meter::Meter;
 use crate::sys::{AdapterCpus, Cpus, Duty, name_thread, take_duty};
 
@@ -63,7 +63,7 @@ impl FirmwareCpu {
 struct Sleeper {
     /// What it waits on. Of a client no other process has this end of it; who joins a port has
     /// given another adapter's.
-    eventfd: Given,
+    eventfd: Closer,
     /// It is to be woken.
     due: AtomicBool,
     /// It has gone.
@@ -173,13 +173,13 @@ impl Wakers {
     pub(super) fn adapter(
         &mut self,
         asker: ConnectionId,
-        bell: Given,
+        bell: Closer,
         asleep: Waker,
     ) -> io::Result<Call> {
         self.call(Whose::Joined(asker), bell, asleep)
     }
 
-    fn call(&mut self, whose: Whose, eventfd: Given, asleep: Waker) -> io::Result<Call> {
+    fn call(&mut self, whose: Whose, eventfd: Closer, asleep: Waker) -> io::Result<Call> {
         self.forget_absent();
         if !self.users.contains_key(&whose) {
             let started = self.start()?;
@@ -322,7 +322,7 @@ impl Precedence {
 mod tests {
     use std::time::Duration;
 
-    use cellgate_core::ring::{AttachmentGeometry, AttachmentSizes};
+    use cellgate_core::queue::{AttachmentGeometry, AttachmentSizes};
     use cellgate_shm::{AttachmentMemory, ClientAttachment, Sleeper as Watch, Woken};
     use cellgate_shm::{wake_descriptor, wake_descriptors};
 

@@ -7,7 +7,7 @@ use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{
     AdapterState, AdapterStats, OpenRequest, PortConfig, PortIndex, VcId, VcIndex, VcInfo,
 };
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, GeometryError,
     PortGeometry, PortSizes,
 };
@@ -109,7 +109,7 @@ impl Control {
         Ok(fd)
     }
 
-    /// Makes an event queue and a doorbell ring. With `keep`, VCs of it outlive this connection.
+    /// Makes an event queue and a doorbell queue. With `keep`, VCs of it outlive this connection.
     ///
     /// # Errors
     /// As [`Control::ask`].

@@ -3,8 +3,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use cellgate_core::aal::aal34;
 use cellgate_core::adapter::{Interleaving, VcId};
 use cellgate_core::contract::aal5_cells;
-use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
-use cellgate_core::ring::{ConnectionGeometry, ConnectionSizes, ReceivedPdu, SduOptions, Space};
+use cellgate_core::queue::layout::{PAGE_LEN, PDU_ALIGN};
+use cellgate_core::queue::{ConnectionGeometry, ConnectionSizes, ReceivedPdu, SduOptions, Space};
 use cellgate_core::wire::PAYLOAD_LEN;
 use cellgate_shm::{ClientMemory, Files, ReceiveBuffer};
 

@@ -5,7 +5,7 @@ use cellgate_core::adapter::{
     AdapterState, AttachmentIndex, Config, OpenRequest, PortConfig, PortIndex, PortStats, Refusal,
     VcId, VcIndex, VcInfo,
 };
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes, PortSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 use cellgate_core::wire::{OamFlow, VpiVci};
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,6 @@ pub const ENUMERATE_MAX: usize = 24;
 pub struct Request {
     /// Repeated by the reply; replies may come in another order than the requests.
     pub id: u64,
-    /// What.
     pub ask: Ask,
 }
 
@@ -57,7 +56,6 @@ pub enum Ask {
     /// readable when the adapter wakes the client, the adapter's page, and an eventfd by which the
     /// client wakes an adapter that rests.
     Attach {
-        /// Its memory.
         sizes: AttachmentSizes,
         /// Whose it is: clients of one user are woken by one thread.
         user: u32,
@@ -109,7 +107,6 @@ pub enum Ask {
     /// descriptor of the file that its client writes. Answered by [`Answer::Opened`] with the
     /// region's descriptors.
     Reattach {
-        /// Which.
         vc: VcId,
         /// To which of this connection's attachments.
         attachment: AttachmentIndex,
@@ -136,16 +133,12 @@ pub enum Ask {
     /// Keeps its owner's words with a port, in place of those before, or none; not for connections
     /// that [`Ask::Connect`] made. Answered by [`Answer::Done`].
     KeepPort {
-        /// Which.
         port: PortIndex,
         /// What whoever takes the adapter up needs to know of it; [`RECORD_MAX`].
         record: Option<String>,
     },
     /// What was kept with a port. Answered by [`Answer::PortRecord`].
-    PortRecord {
-        /// Which.
-        port: PortIndex,
-    },
+    PortRecord { port: PortIndex },
     /// Lends host time to a VC. Answered by [`Answer::Done`].
     Lease {
         /// Which; one of this connection's.
@@ -170,31 +163,19 @@ pub enum Ask {
     },
     /// Changes a port; not for connections that [`Ask::Connect`] made. Answered by
     /// [`Answer::Done`].
-    Configure {
-        /// Which.
-        port: PortIndex,
-        /// How.
-        config: PortConfig,
-    },
+    Configure { port: PortIndex, config: PortConfig },
     /// The sender's end of a port that the adapter receives from, a fresh queue. Answered by
     /// [`Answer::Port`] with four descriptors: the file the receiver writes, the file the sender
     /// writes, the adapter's page, and an eventfd by which the sender wakes an adapter that rests.
     /// It is this connection's until the connection ends.
-    ReceivePort {
-        /// Which.
-        port: PortIndex,
-    },
+    ReceivePort { port: PortIndex },
     /// The receiver's end of a port that the adapter transmits into. Answered like
     /// [`Ask::ReceivePort`], with the two files alone. Until somebody asks, what the port transmits
     /// is dropped.
-    TransmitPort {
-        /// Which.
-        port: PortIndex,
-    },
+    TransmitPort { port: PortIndex },
     /// Has a port transmit into the receive port of another adapter; the four descriptors of
     /// [`Ask::ReceivePort`] come along. Answered by [`Answer::Done`].
     Join {
-        /// Which.
         port: PortIndex,
         /// As the other adapter answered.
         sizes: PortSizes,
@@ -205,41 +186,26 @@ pub enum Ask {
     /// [`Ask::Connect`] made. Its cells must be of 52 octets. It stays, also when the connection
     /// ends, until the port gets something else. Answered by [`Answer::Pseudowire`].
     Pseudowire {
-        /// Which.
         port: PortIndex,
-        /// The pseudowire.
         options: UdpOptions,
     },
     /// Takes off a port whatever its cells travel over; not for connections that [`Ask::Connect`]
     /// made. Answered by [`Answer::Done`].
-    Unlink {
-        /// Which.
-        port: PortIndex,
-    },
+    Unlink { port: PortIndex },
     /// What the pseudowire of a port counted. Answered by [`Answer::PseudowireReport`].
-    PseudowireReport {
-        /// Which.
-        port: PortIndex,
-    },
+    PseudowireReport { port: PortIndex },
     /// Has what a port receives be lost, damaged and so on from its next cell on, or has an end of
     /// that; not for connections that [`Ask::Connect`] made. Answered by [`Answer::Done`].
     Faults {
-        /// Which.
         port: PortIndex,
         /// How often what happens.
         rates: Option<FaultRates>,
     },
     /// What the faults of a port did. Answered by [`Answer::FaultReport`].
-    FaultReport {
-        /// Which.
-        port: PortIndex,
-    },
+    FaultReport { port: PortIndex },
     /// What ports have counted, from one on: of [`PORTS_MAX`] at most. Answered by
     /// [`Answer::Ports`].
-    Ports {
-        /// The first.
-        from: PortIndex,
-    },
+    Ports { from: PortIndex },
     /// What the gap detector saw. Answered by [`Answer::Gaps`].
     Gaps {
         /// Begin the maxima anew after reading them.
@@ -293,9 +259,7 @@ pub enum Answer {
     Done,
     /// To [`Ask::Attach`].
     Attached {
-        /// The attachment.
         attachment: AttachmentIndex,
-        /// Its memory.
         sizes: AttachmentSizes,
         /// That the files' headers carry.
         files_generation: u32,
@@ -326,7 +290,6 @@ pub enum Answer {
     },
     /// To [`Ask::ReceivePort`] and [`Ask::TransmitPort`].
     Port {
-        /// Its memory.
         sizes: PortSizes,
         /// That the files' headers carry.
         files_generation: u32,
@@ -355,9 +318,7 @@ pub enum TakenUp {
     /// An attachment. The five descriptors of [`Answer::Attached`] come along, and those that
     /// were kept with it.
     Attachment {
-        /// Which.
         attachment: AttachmentIndex,
-        /// Its memory.
         sizes: AttachmentSizes,
         /// That the files' headers carry.
         files_generation: u32,
@@ -368,11 +329,8 @@ pub enum TakenUp {
     /// A VC, of an attachment that this connection has. The two descriptors of
     /// [`Answer::Opened`] come along.
     Vc {
-        /// Which.
         vc: VcId,
-        /// Its attachment.
         attachment: AttachmentIndex,
-        /// Its memory.
         sizes: ConnectionSizes,
         /// Where its PDUs go.
         receive_into: ReceiveInto,
@@ -385,12 +343,10 @@ pub enum TakenUp {
     Nothing,
 }
 
-/// Who answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`] of the adapter.
     pub version: u32,
-    /// Its process.
     pub pid: u32,
     /// What it was built for.
     pub config: Config,
@@ -449,10 +405,7 @@ pub enum ControlError {
     HelloFirst,
     /// The adapter speaks another version.
     #[error("the adapter speaks version {speaks} of the control protocol")]
-    Version {
-        /// Its version.
-        speaks: u32,
-    },
+    Version { speaks: u32 },
     /// Not one of this connection's.
     #[error("no such VC, attachment or port belongs to this control connection")]
     NotYours,

@@ -28,7 +28,6 @@ pub(crate) enum Daemon {
     Closed,
     /// It speaks another version of the protocol.
     Version(u32),
-    /// It answers.
     There(Box<Said>),
 }
 
@@ -43,7 +42,6 @@ pub(crate) struct Said {
     pub(crate) notes: Vec<String>,
     /// Its section; none: it is not for this user.
     pub(crate) section: Option<ServerSection>,
-    /// The adapters'.
     pub(crate) adapter_sections: Vec<AdapterSection>,
     /// What there is to promise.
     pub(crate) admission: AdmissionSection,
@@ -72,7 +70,6 @@ pub(crate) enum Left {
     None,
     /// It speaks another version of the protocol.
     Version(u32),
-    /// It answers.
     There(Box<Hello>),
 }
 

@@ -39,7 +39,6 @@ const RULES: [Rule; 25] = [
     network::devices,
 ];
 
-/// All findings.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     RULES.iter().flat_map(|rule| rule(facts)).collect()
 }

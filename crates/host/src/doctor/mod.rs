@@ -43,7 +43,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -44,7 +44,6 @@ impl<T: Copy> Shown<T> {
         }
     }
 
-    /// A reading.
     pub(crate) fn read(&self) -> T {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

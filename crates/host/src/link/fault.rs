@@ -40,7 +40,6 @@ pub struct FaultRates {
 }
 
 impl FaultRates {
-    /// No faults.
     pub const fn none(seed: u64, cells: u64) -> Self {
         Self {
             seed,

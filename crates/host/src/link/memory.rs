@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use cellgate_core::ring::PortGeometry;
+use cellgate_core::queue::PortGeometry;
 use cellgate_shm::{Files, PortReceiver, PortSender, RouseFiles, Rouser, ShmError};
 
 use crate::control::QueueReport;
@@ -238,7 +238,6 @@ impl QueueCounters {
         self.dropped.store(dropped, Relaxed);
     }
 
-    /// A reading.
     pub fn report(&self) -> QueueReport {
         QueueReport {
             sent: self.sent.load(Relaxed),
@@ -253,7 +252,7 @@ impl QueueCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cellgate_core::ring::PortSizes;
+    use cellgate_core::queue::PortSizes;
     use cellgate_core::wire::CellFormat;
 
     fn port(cells: u32, format: CellFormat) -> (CellSender, CellReceiver) {

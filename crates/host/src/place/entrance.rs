@@ -105,7 +105,6 @@ impl Entrance {
         self.identity == Some(Identity::from(found))
     }
 
-    /// Where.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -11,11 +11,11 @@ use super::files::Files;
 use super::link::{AdapterLink, Answered, Gone};
 use super::take_up::{Left, TakeUp};
 use crate::adapter::AdapterProcess;
+use crate::closer::Closer;
 use crate::control::{
     Answer, Ask, ControlError, Hello, NewRegion, PORTS_MAX, PortReport, ReceiveInto, TakenUp,
     VERSION,
 };
-use crate::given::Given;
 use crate::rests::RestReport;
 
 /// What is asked of the adapter, and for what.
@@ -51,7 +51,7 @@ pub(super) enum Said {
     /// To the server's question.
     Answer(Ticket, Result<AdapterAnswer, AdapterRefusal>),
     /// To what a link that comes or goes needs.
-    Link(Ticket, Answered, Vec<Given>),
+    Link(Ticket, Answered, Vec<Closer>),
     /// A page of its state.
     State(Box<AdapterState>),
     /// How it does, but for its links; what it reports of its ports.
@@ -129,7 +129,7 @@ impl AdapterSide {
     }
 
     /// Asks for what a link needs.
-    pub(super) fn link(&mut self, ticket: Ticket, ask: Ask, fds: Vec<Arc<Given>>) {
+    pub(super) fn link(&mut self, ticket: Ticket, ask: Ask, fds: Vec<Arc<Closer>>) {
         self.send(Purpose::Link(ticket), ask, fds);
     }
 
@@ -142,7 +142,7 @@ impl AdapterSide {
     pub(super) fn keep(
         &mut self,
         attachment: AttachmentIndex,
-        fds: Vec<Arc<Given>>,
+        fds: Vec<Arc<Closer>>,
         record: Option<String>,
     ) {
         let ask = Ask::Keep { attachment, record };
@@ -214,7 +214,7 @@ impl AdapterSide {
         &self.files
     }
 
-    fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<Given>>) {
+    fn send(&mut self, purpose: Purpose, ask: Ask, fds: Vec<Arc<Closer>>) {
         match (&mut self.link, purpose) {
             (Some(link), purpose) => {
                 if let Err(purpose) = link.ask(purpose, ask, fds) {
@@ -268,7 +268,7 @@ impl AdapterSide {
         self.said.push_back(Said::Lost(why));
     }
 
-    fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<Given>) {
+    fn hear(&mut self, purpose: Purpose, answer: Answered, fds: Vec<Closer>) {
         match (purpose, answer) {
             (Purpose::LetGo(worker), _) => self.said.push_back(Said::LetGo(worker)),
             (Purpose::Hello, Ok(Answer::Hello(hello))) => self.greeted(Box::new(hello)),
@@ -360,7 +360,7 @@ impl AdapterSide {
         }
     }
 
-    fn taken_up(&mut self, answer: Answered, mut fds: Vec<Given>) {
+    fn taken_up(&mut self, answer: Answered, mut fds: Vec<Closer>) {
         let Some(taking_up) = &mut self.taking_up else {
             return;
         };
@@ -453,7 +453,7 @@ impl AdapterSide {
     fn server_answer(
         &mut self,
         answer: Answer,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) -> Result<AdapterAnswer, AdapterRefusal> {
         Ok(match (answer, &memory(fds)[..]) {
             (
@@ -504,8 +504,8 @@ impl AdapterSide {
 }
 
 /// What the adapter itself has made: it closes at once.
-fn memory(fds: Vec<Given>) -> Vec<Arc<OwnedFd>> {
-    let fds = fds.into_iter().map(Given::into_inner);
+fn memory(fds: Vec<Closer>) -> Vec<Arc<OwnedFd>> {
+    let fds = fds.into_iter().map(Closer::into_inner);
     fds.map(Arc::new).collect()
 }
 

@@ -16,8 +16,8 @@ use super::files::Files;
 use super::links::{Links, Next, Parted};
 use super::take_up::Left;
 use crate::clock::MonotonicClock;
+use crate::closer::Closer;
 use crate::control::{ControlError, Hello};
-use crate::given::Given;
 use crate::sys::AdapterCpus;
 
 /// News of an adapter, its links included.
@@ -62,7 +62,6 @@ impl Adapters {
         }
     }
 
-    /// Their places.
     pub(super) fn indices(&self) -> impl Iterator<Item = AdapterIndex> + use<> {
         (0..).map(AdapterIndex).take(self.sides.len())
     }
@@ -156,7 +155,7 @@ impl Adapters {
     }
 
     /// The VC whose client writes the file `fd`.
-    pub(super) fn capability(&self, fd: &Given) -> Option<On<VcId>> {
+    pub(super) fn capability(&self, fd: &Closer) -> Option<On<VcId>> {
         let found = |(adapter, side): (AdapterIndex, &AdapterSide)| {
             Some(adapter.on(side.files().capability(fd)?))
         };

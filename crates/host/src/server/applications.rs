@@ -10,9 +10,9 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, getrlimit};
 
+use crate::closer::{self, Closer, given, is_hung_up};
 use crate::control::{FDS_MAX, MESSAGE_MAX, Received, receive, send};
-use crate::given::{self, Given, given, is_hung_up};
-use crate::on_way::{OnWay, RETRY_NS};
+use crate::inflight::{InFlight, RETRY_NS};
 use crate::sys::{peer_credentials, peer_groups};
 
 /// Messages that wait for an application which does not read, beside those in its socket. They are
@@ -34,7 +34,7 @@ const TEXT_MAX: usize = 200;
 /// What came from an application.
 pub(super) enum Heard {
     /// A request or response with its descriptors.
-    Message(Box<FromClient>, Vec<Given>),
+    Message(Box<FromClient>, Vec<Closer>),
     /// Something else; what is wrong with it.
     Nonsense(String),
     /// Nothing more for now.
@@ -46,10 +46,10 @@ pub(super) enum Heard {
 /// An application's control socket.
 struct Application {
     /// Shared with whoever keeps it. What lies unread in it is closed with it.
-    socket: Arc<Given>,
+    socket: Arc<Closer>,
     uid: u32,
     outgoing: VecDeque<Outgoing>,
-    on_way: OnWay,
+    on_way: InFlight,
     /// Too many descriptors are on their way: not before then.
     held_until: Option<Time>,
     /// The kernel has taken nothing more for it since.
@@ -90,7 +90,7 @@ pub(super) struct Applications {
     sockets: BTreeMap<ClientId, Application>,
     /// Users and sockets of those that were hung up on with descriptors unread: these are on their
     /// way for as long as the other end is kept.
-    unread: Vec<(u32, Arc<Given>, OnWay)>,
+    unread: Vec<(u32, Arc<Closer>, InFlight)>,
     next: u32,
     buffer: Vec<u8>,
     /// The most descriptors that one user leaves unread.
@@ -114,12 +114,12 @@ impl Applications {
     }
 
     /// Takes a socket on, and says who is there.
-    pub(super) fn adopt(&mut self, socket: Given) -> io::Result<(ClientId, Peer)> {
+    pub(super) fn adopt(&mut self, socket: Closer) -> io::Result<(ClientId, Peer)> {
         let (uid, pid) = peer_credentials(&socket)?;
         let peer = Peer { uid, pid };
         let client = self.number();
         let application = Application {
-            on_way: OnWay::of(&socket),
+            on_way: InFlight::of(&socket),
             socket: Arc::new(socket),
             uid,
             outgoing: VecDeque::new(),
@@ -151,7 +151,7 @@ impl Applications {
         }
     }
 
-    pub(super) fn socket(&self, client: ClientId) -> Option<Arc<Given>> {
+    pub(super) fn socket(&self, client: ClientId) -> Option<Arc<Closer>> {
         let application = self.sockets.get(&client)?;
         Some(Arc::clone(&application.socket))
     }
@@ -203,7 +203,7 @@ impl Applications {
             }
             Err(_) => return Heard::End,
         };
-        if !fds.is_empty() && given::is_behind() {
+        if !fds.is_empty() && closer::is_behind() {
             return Heard::End;
         }
         let Some(len) = len else {
@@ -298,7 +298,7 @@ impl Applications {
         let gone = self.unread.iter().filter(|(of, ..)| *of == uid);
         let on_way = of_user.map(|of| &of.on_way);
         let on_way = on_way.chain(gone.map(|(.., on_way)| on_way));
-        let at_most: usize = on_way.map(OnWay::at_most).sum();
+        let at_most: usize = on_way.map(InFlight::at_most).sum();
         if at_most + FDS_MAX <= self.on_way_max {
             return self.on_way_max - at_most;
         }
@@ -342,7 +342,7 @@ impl Applications {
             } = application;
             if on_way.count(&socket) > 0 {
                 // However few they are: it takes a descriptor of this process, too.
-                self.unread.push((uid, socket, OnWay::ALL));
+                self.unread.push((uid, socket, InFlight::ALL));
             }
         }
     }

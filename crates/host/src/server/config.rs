@@ -11,7 +11,7 @@ use std::path::Path;
 
 use cellgate_core::adapter::{Config as AdapterConfig, Interleaving, PortConfig};
 use cellgate_core::contract::{CellRate, TrafficContract};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     AdapterBooks, AdapterIndex, AdapterSection, AdmissionConfig, AdmissionSection, CpuLaw, Idle,
     InterfaceSpec, Limits, Link, Open, Reserve, ServerAdapter, ServerAssumptions, ServerConfig,
@@ -46,7 +46,6 @@ const ATTACHMENT: AttachmentSizes = AttachmentSizes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The daemon.
     pub server: ServerSection,
     /// The adapters' processes: one, or several with names.
     #[serde(
@@ -62,10 +61,8 @@ pub struct Config {
     /// Addresses that not everybody may open.
     #[serde(rename = "reserve", deserialize_with = "reserve::sections")]
     pub reserves: Vec<Reserve>,
-    /// Interfaces.
     #[serde(rename = "interface")]
     pub interfaces: Vec<InterfaceSpec>,
-    /// Permanent connections.
     #[serde(rename = "connection")]
     pub connections: Vec<Open>,
 }

@@ -38,8 +38,8 @@ use super::voice::{Notice, Voice};
 use super::workers::Workers;
 use super::{Config, ServeError, ServerOptions};
 use crate::clock::{MonotonicClock, thread_cpu_ns};
-use crate::given::{self, is_hung_up};
-use crate::on_way::RETRY_NS;
+use crate::closer::{self, is_hung_up};
+use crate::inflight::RETRY_NS;
 use crate::sys::{Duty, Heard, Signals};
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -234,7 +234,7 @@ impl Daemon {
         let waits = |uid| self.turns.waits(self.now, uid);
         let (clients, mut fds) = self.applications.poll_fds(self.now, waits);
         // Each that hangs up leaves a descriptor to close.
-        let accepts = self.open && self.now >= self.accept_from && !given::is_behind();
+        let accepts = self.open && self.now >= self.accept_from && !closer::is_behind();
         fds.push(PollFd::new(&self.signals, PollFlags::IN));
         fds.push(PollFd::new(
             &self.listener,
@@ -584,7 +584,7 @@ impl Daemon {
             let since_ns = self.now.since_ns(self.looked);
             self.looked = self.now;
             self.next_look = self.now.plus_ns(look_ns);
-            given::hasten();
+            closer::hasten();
             self.turns.forget(self.now);
             self.voice.look();
             self.look_after_places();

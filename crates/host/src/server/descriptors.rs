@@ -63,7 +63,6 @@ impl Descriptors {
         }
     }
 
-    /// Network devices.
     pub(super) const fn devices(&self) -> usize {
         self.devices
     }

@@ -9,7 +9,7 @@ use cellgate_core::server::{Enclosed, PagesOf};
 use cellgate_shm::name_of;
 
 use super::pages::{FileName, PageWatch};
-use crate::given::Given;
+use crate::closer::Closer;
 use crate::sys::AdapterCpus;
 
 /// The files of an attachment, and what wakes its client.
@@ -165,7 +165,7 @@ impl Files {
     }
 
     /// The VC whose client writes the file `fd`.
-    pub(super) fn capability(&self, fd: &Given) -> Option<VcId> {
+    pub(super) fn capability(&self, fd: &Closer) -> Option<VcId> {
         let name = name_of(fd)?;
         let found = self.vcs.values().find(|vc| vc.capability == name)?;
         Some(found.vc)

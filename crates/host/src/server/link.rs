@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::closer::{Closer, given};
 use crate::control::{
     Answer, Ask, ControlError, MESSAGE_MAX, Received, Reply, Request, receive, send,
 };
-use crate::given::{Given, given};
 use crate::sys::send_many;
 
 /// The adapter has closed the connection, or says what makes no sense; why it did not start, if
@@ -24,9 +24,9 @@ pub(super) type Answered = Result<Answer, ControlError>;
 pub(super) struct AdapterLink<P> {
     /// What lies unread in it is closed with it: sockets of applications, where it was to be taken
     /// up.
-    socket: Given,
+    socket: Closer,
     last_id: u64,
-    outgoing: VecDeque<(Vec<u8>, Vec<Arc<Given>>)>,
+    outgoing: VecDeque<(Vec<u8>, Vec<Arc<Closer>>)>,
     /// The kernel does not take the next one's descriptors for now.
     held: bool,
     waiting: BTreeMap<u64, P>,
@@ -46,7 +46,7 @@ impl<P> AdapterLink<P> {
     }
 
     /// Asks, as soon as the socket takes it; the purpose of what is too long for a message.
-    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<Given>>) -> Result<(), P> {
+    pub(super) fn ask(&mut self, purpose: P, ask: Ask, fds: Vec<Arc<Closer>>) -> Result<(), P> {
         let request = Request {
             id: self.last_id + 1,
             ask,
@@ -120,7 +120,7 @@ impl<P> AdapterLink<P> {
     }
 
     /// The next answer, if one has come.
-    pub(super) fn next_answer(&mut self) -> Result<Option<(P, Answered, Vec<Given>)>, Gone> {
+    pub(super) fn next_answer(&mut self) -> Result<Option<(P, Answered, Vec<Closer>)>, Gone> {
         loop {
             let (len, fds) = match receive(&self.socket, &mut self.buffer, false) {
                 Ok(Received::Message(len, fds)) => (len, given(fds)),

@@ -9,8 +9,8 @@ use cellgate_core::server::{
     InterfaceState, Link, On, PortHealth, TakenInterface, Ticket,
 };
 
+use crate::closer::Closer;
 use crate::control::{Answer, Ask, ControlError, PortReport};
-use crate::given::Given;
 use crate::link::udp::UdpOptions;
 
 /// The link on a port.
@@ -79,7 +79,7 @@ pub(super) struct Parted {
 )]
 pub(super) enum Next {
     /// This, of an adapter.
-    Ask(AdapterIndex, Ask, Vec<Arc<Given>>),
+    Ask(AdapterIndex, Ask, Vec<Arc<Closer>>),
     /// Nothing: this came of it, for the interface on a port.
     End(On<PortIndex>, Result<AdapterAnswer, AdapterRefusal>),
 }
@@ -290,7 +290,7 @@ impl Links {
         &mut self,
         ticket: Ticket,
         answer: Result<Answer, ControlError>,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) -> Option<Next> {
         let (_, job) = self.job.as_mut().filter(|(asker, _)| *asker == ticket)?;
         Some(match (answer, job.steps.front()) {
@@ -496,7 +496,7 @@ mod tests {
                         Answer::Done
                     }
                     Ask::ReceivePort { .. } => Answer::Port {
-                        sizes: cellgate_core::ring::PortSizes {
+                        sizes: cellgate_core::queue::PortSizes {
                             cells: 8,
                             format: cellgate_core::wire::CellFormat::NoHec,
                         },

@@ -58,7 +58,6 @@ pub(crate) use privileges::{group as group_named, user as user_named};
 /// What a server is started with.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Its configuration.
     pub config: Config,
     /// Where to read it again; none: it is not read again.
     pub path: Option<PathBuf>,
@@ -76,12 +75,7 @@ pub enum ServeError {
     Config(#[from] ConfigError),
     /// The kernel refused something.
     #[error("{what}: {error}")]
-    Kernel {
-        /// What.
-        what: String,
-        /// Why.
-        error: io::Error,
-    },
+    Kernel { what: String, error: io::Error },
     /// The calibration failed.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),

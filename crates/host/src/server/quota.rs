@@ -13,7 +13,6 @@ use super::privileges;
 /// What users may have; the server's own and root as much as there is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QuotaSection {
-    /// Connections.
     pub connections: u32,
     /// Octets of memory.
     pub memory: u64,

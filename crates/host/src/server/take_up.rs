@@ -2,16 +2,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cellgate_core::adapter::{AttachmentIndex, PortIndex, VcId, VcInfo};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{InterfaceSpec, Record, TakenVc};
 
+use crate::closer::Closer;
 use crate::control::TakenUp;
-use crate::given::Given;
 
 /// What another server has left with the adapter: an attachment, its application's socket or what
 /// its worker carries, and a VC of it.
 pub(super) struct Left {
-    pub(super) kept: Vec<Arc<Given>>,
+    pub(super) kept: Vec<Arc<Closer>>,
     /// What these are, if they are no socket; of a socket, whether its connection was to be open
     /// again.
     pub(super) record: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Left {
 pub(super) struct TakeUp {
     /// Requests that have found nothing left.
     ended: usize,
-    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<Given>>)>,
+    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<Closer>>)>,
     vcs: Vec<TakenUp>,
     listed: BTreeMap<VcId, VcInfo>,
     /// What was kept with each port.
@@ -37,7 +37,7 @@ impl TakeUp {
     /// Requests that are on their way at once.
     pub(super) const AT_ONCE: usize = 8;
 
-    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<Given>>) {
+    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<Closer>>) {
         if let TakenUp::Attachment { attachment, .. } = taken {
             self.attachments.insert(attachment, (taken, kept));
         }

@@ -37,7 +37,6 @@ impl Voice {
         })
     }
 
-    /// Tells people.
     pub(super) fn say(&mut self, text: &str) {
         self.log.tell(text.to_owned());
     }

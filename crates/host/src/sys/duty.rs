@@ -109,7 +109,6 @@ impl Cpus {
         self.0.as_ref().map_or(0, |set| set.count() as usize)
     }
 
-    /// The highest.
     pub fn last(&self) -> Option<usize> {
         let set = self.0.as_ref()?;
         (0..CpuSet::MAX_CPU).rev().find(|&cpu| set.is_set(cpu))
@@ -129,7 +128,6 @@ impl Cpus {
         (set.count() > 0).then_some(Self(Some(set)))
     }
 
-    /// In order.
     pub fn list(&self) -> Vec<usize> {
         let set = self.0.as_ref();
         let is_set = |cpu: &usize| set.is_some_and(|set| set.is_set(*cpu));

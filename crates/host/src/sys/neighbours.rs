@@ -41,9 +41,7 @@ const WAIT: Duration = Duration::from_millis(1);
 /// A firmware thread that is pinned to one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirmwareThread {
-    /// Its process.
     pub pid: u32,
-    /// Its CPU.
     pub cpu: usize,
     /// When it began, in the kernel's ticks since the machine was started, and its number: who has
     /// less is older.

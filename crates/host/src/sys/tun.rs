@@ -11,7 +11,7 @@ use rustix::net::sockopt::{socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::socket::namespace_of;
-use crate::given::Given;
+use crate::closer::Closer;
 
 /// `preadv2` and `pwritev2` as `readv` and `writev`.
 const NO_PLACE: u64 = u64::MAX;
@@ -71,7 +71,7 @@ impl Tun {
     ///
     /// # Errors
     /// The first is no network device's, or has none yet; the second is no such socket.
-    pub(crate) fn adopt(device: Given, namespace: Given) -> io::Result<Self> {
+    pub(crate) fn adopt(device: Closer, namespace: Closer) -> io::Result<Self> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         if !is_tun(&device)? {
             return Err(wrong("it is no descriptor of /dev/net/tun"));
@@ -80,7 +80,7 @@ impl Tun {
             let what = "the network namespace's is no datagram socket of IPv4 or IPv6";
             return Err(wrong(what));
         }
-        let [device, namespace] = [device, namespace].map(Given::into_inner);
+        let [device, namespace] = [device, namespace].map(Closer::into_inner);
         let mut request = empty_request();
         ioctl(&device, libc::TUNGETIFF, &mut request)?;
         fcntl_setfl(&device, OFlags::NONBLOCK)?;
@@ -130,7 +130,6 @@ impl Tun {
         }
     }
 
-    /// Its name.
     pub fn name(&self) -> String {
         let octets = self.name.iter().map(|octet| octet.cast_unsigned());
         let octets: Vec<u8> = octets.take_while(|octet| *octet != 0).collect();
@@ -271,7 +270,7 @@ impl AsFd for Tun {
 
 /// Whether a descriptor is of `/dev/net/tun`. No file system is asked that may answer when it
 /// likes.
-pub(crate) fn is_tun(fd: &Given) -> io::Result<bool> {
+pub(crate) fn is_tun(fd: &Closer) -> io::Result<bool> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = statx(fd, c"", flags, StatxFlags::TYPE)?;
     let file = FileType::from_raw_mode(found.stx_mode.into());
@@ -283,7 +282,7 @@ pub(crate) fn is_tun(fd: &Given) -> io::Result<bool> {
 
 /// Others may do anything when they are closed: a TCP socket lingers, a Unix socket closes what
 /// lies in it.
-fn is_datagram_socket_of_ip(fd: &Given) -> bool {
+fn is_datagram_socket_of_ip(fd: &Closer) -> bool {
     let ip = [AddressFamily::INET, AddressFamily::INET6];
     socket_type(fd) == Ok(SocketType::DGRAM) && socket_domain(fd).is_ok_and(|of| ip.contains(&of))
 }

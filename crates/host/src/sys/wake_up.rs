@@ -34,7 +34,6 @@ pub struct WakeUp {
     pub p99_ns: u64,
     /// 999 of 1,000.
     pub p999_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 

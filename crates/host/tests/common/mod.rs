@@ -16,7 +16,7 @@ use cellgate_core::adapter::{
     Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::wire::{CellFormat, Header, HeaderForm, Pti, VpiVci};
 use cellgate_host::adapter::AdapterOptions;
 use cellgate_host::client::{Attached, OpenVc};

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{AttachmentIndex, VcId};
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, SduOptions,
 };
 use cellgate_host::client::Attached;

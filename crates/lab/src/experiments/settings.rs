@@ -9,7 +9,6 @@ pub struct Parameter {
     pub key: &'static str,
     /// What it is, and its unit.
     pub what: &'static str,
-    /// Its values.
     pub kind: Kind,
 }
 
@@ -20,9 +19,7 @@ pub enum Kind {
     Number {
         /// If nothing is set.
         default: Rational,
-        /// The smallest.
         min: Rational,
-        /// The largest.
         max: Rational,
     },
     /// One of some words.
@@ -49,7 +46,6 @@ impl Parameter {
         Self::number(key, what, Rational::whole(default), (min, max))
     }
 
-    /// A number.
     pub const fn number(
         key: &'static str,
         what: &'static str,
@@ -60,7 +56,6 @@ impl Parameter {
         Self { key, what, kind }
     }
 
-    /// A word.
     pub const fn choice(
         key: &'static str,
         what: &'static str,
@@ -221,7 +216,6 @@ pub enum SettingError {
     },
     /// The value is none of its values.
     Range {
-        /// The parameter.
         key: &'static str,
         /// What was asked for.
         text: String,

@@ -2,7 +2,7 @@
 //! the same memory. Where both write a word, they write the same.
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId};
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 
 use super::{Judge, none_or};
 use crate::memory::{LabAttachment, LabRegion, RegionSizes};

@@ -1,7 +1,7 @@
 //! What the host and its clients do in a run.
 
 use cellgate_core::adapter::{Event, Region, VcId};
-use cellgate_core::ring::layout::{self, connection};
+use cellgate_core::queue::layout::{self, connection};
 
 use super::{Judge, Ordered, none_or};
 use crate::board::{LabBoard, LabCommand};

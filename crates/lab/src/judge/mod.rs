@@ -29,7 +29,6 @@ pub(crate) const MODIFY_PATIENCE_NS: u64 = 100_000_000;
 
 /// What is run: an adapter, or something around one.
 pub trait Firmware {
-    /// One step.
     fn step(&mut self, now: Time, board: &mut LabBoard);
 
     /// Whether it rests after a step, and until when. None: it cannot say.
@@ -50,7 +49,6 @@ pub struct Report {
     pub cells: u64,
     /// PDUs compared octet by octet.
     pub pdus: u64,
-    /// Events compared.
     pub events: u64,
     /// Commands whose end was compared.
     pub commands: u64,
@@ -77,7 +75,6 @@ pub struct Failure {
     pub step: usize,
     /// The adapter's clock.
     pub now: Time,
-    /// What differs.
     pub text: String,
 }
 

@@ -8,7 +8,6 @@ use crate::world::Ps;
 pub struct Cycles(u64);
 
 impl Cycles {
-    /// So many.
     pub const fn whole(cycles: u64) -> Self {
         Self(cycles * 1_000)
     }
@@ -33,7 +32,6 @@ impl Cycles {
         Self(self.0 * n)
     }
 
-    /// Adds some.
     pub const fn add(&mut self, other: Self) {
         self.0 += other.0;
     }

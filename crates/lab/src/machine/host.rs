@@ -1,12 +1,12 @@
 use std::collections::VecDeque;
 
 use cellgate_core::adapter::{Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, Words,
     queue,
 };
 
-use super::station::ALIGN;
+use super::workstation::ALIGN;
 use crate::memory::{LabAttachment, LabRegion, TRANSMIT_BUFFER_AT};
 use crate::world::Ps;
 
@@ -180,7 +180,6 @@ impl Host {
         self.connections[index].received
     }
 
-    /// Interrupts taken.
     pub fn interrupts(&self) -> u64 {
         self.interrupts
     }

@@ -12,14 +12,14 @@ mod esp;
 mod host;
 pub mod p90;
 mod pca200e;
-mod station;
 mod stream;
 mod transmitter;
+mod workstation;
 
 pub use cost::{BURST_CYCLES, Costs, Cycles, FIFOS, I960_CYCLE_S};
 pub use esp::Esp;
 pub use host::{Host, HostCosts};
 pub use pca200e::{BoardCommand, BoardCompletion, BoardConfig, BoardCounts, Pca200e};
-pub use station::{Arrivals, Quiet, ReceiveSpec, SendSpec, Station};
 pub use stream::{Stream, pdu_cells};
 pub use transmitter::{Departed, Transmitter};
+pub use workstation::{Arrivals, Quiet, ReceiveSpec, SendSpec, Workstation};

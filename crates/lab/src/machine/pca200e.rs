@@ -129,7 +129,6 @@ impl Pca200e {
         std::mem::take(&mut self.departed)
     }
 
-    /// The counters.
     pub fn counts(&self) -> BoardCounts {
         self.counts
     }

@@ -3,13 +3,13 @@ use cellgate_core::wire::VpiVci;
 
 use super::host::HostCosts;
 use super::pca200e::BoardConfig;
-use super::station::{Arrivals, Quiet, SendSpec, Station};
+use super::workstation::{Arrivals, Quiet, SendSpec, Workstation};
 use crate::experiments::Error;
 use crate::world::{Flying, Interval, Octets, Pace, Ps};
 
-/// The cells of one AAL5 PDU, as a station sends them.
+/// The cells of one AAL5 PDU, as a workstation sends them.
 pub fn pdu_cells(address: VpiVci, sdu: u16) -> Result<Vec<Octets>, Error> {
-    let mut sender = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+    let mut sender = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
     sender.board().keep_departed();
     sender.send(&SendSpec {
         address,

@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 
 use cellgate_core::aal::Memory;
-use cellgate_core::ring::layout::PDU_ALIGN;
+use cellgate_core::queue::layout::PDU_ALIGN;
 use cellgate_core::wire::{CELL_LEN, CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
 use serde::{Deserialize, Serialize};
 

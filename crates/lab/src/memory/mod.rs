@@ -10,7 +10,7 @@ mod words;
 
 use cellgate_core::aal::{Memory, aal34};
 use cellgate_core::adapter::{Attachment, OpenRequest, Region};
-use cellgate_core::ring::{Words, layout};
+use cellgate_core::queue::{Words, layout};
 use serde::{Deserialize, Serialize};
 
 pub use buffer::{LabBuffer, LabView};
@@ -81,7 +81,6 @@ impl LabRegion {
         }
     }
 
-    /// Its sizes.
     pub fn sizes(&self) -> RegionSizes {
         self.sizes
     }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use cellgate_core::ring::{Planted, Words};
+use cellgate_core::queue::{Planted, Words};
 use serde::{Deserialize, Serialize};
 
 use super::held::{Growing, Held};
@@ -61,7 +61,7 @@ thread_local! {
     static RING_BUG: Cell<Option<Planted>> = const { Cell::new(None) };
 }
 
-/// As long as this is there, the rings in all memory of the thread have a bug, if it is given one.
+/// As long as this is there, the queues in all memory of the thread have a bug, if it is given one.
 pub(crate) struct RingBug(());
 
 impl RingBug {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::adapter::{Aal, Event, OpenRequest, PortIndex, VcId, VcStats};
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{CellFormat, HeaderForm};
 
 use super::aal34::{cells_of_sdu, payloads};

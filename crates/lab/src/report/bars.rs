@@ -8,7 +8,6 @@ use super::table::csv_line;
 /// Numbers of one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BarGroup {
-    /// What thing.
     pub name: String,
     /// From top to bottom: the paper's first.
     pub bars: Vec<Bar>,
@@ -19,7 +18,6 @@ pub struct BarGroup {
 pub struct Bar {
     /// Whose it is.
     pub name: String,
-    /// Its length.
     pub value: f64,
     /// The same as people read it.
     pub text: String,

@@ -23,7 +23,6 @@ pub struct ClaimRow {
 pub struct Place {
     /// The least that is accepted; none: there is no bound.
     pub least: Option<f64>,
-    /// The most.
     pub most: Option<f64>,
     /// Whether 100 is the paper's number.
     pub is_printed: bool,

@@ -3,7 +3,6 @@ use serde::Serialize;
 use super::table::csv_line;
 use super::{BarGroup, Check, ClaimRow, bars};
 
-/// A drawing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// Its name in file names: letters, digits and hyphens.
@@ -19,7 +18,6 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// Curves.
     Panels(Vec<Panel>),
     /// The paper's numbers beside ours.
     Bars(Vec<BarGroup>),
@@ -113,7 +111,6 @@ pub enum Look {
     Dotted,
     /// Ours: a dashed line.
     Dashed,
-    /// Ours: dots.
     Dots,
     /// What is expected: a wide grey line behind the others.
     Expected,
@@ -121,7 +118,6 @@ pub enum Look {
     Printed,
 }
 
-/// One curve.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
     /// Its name in the legend; empty: it is not in the legend.
@@ -133,7 +129,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// A curve.
     pub fn new(name: &str, look: Look, points: Vec<(f64, f64)>) -> Self {
         Self {
             name: name.to_owned(),
@@ -146,7 +141,6 @@ impl Series {
 /// A line across a panel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
-    /// Where.
     pub at: At,
     /// A word beside it.
     pub label: String,

@@ -26,9 +26,7 @@ pub use table::{Column, Entry, Table, Value};
 /// What came out of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Numbers.
     pub tables: Vec<Table>,
-    /// Drawings.
     pub figures: Vec<Figure>,
     /// The paper's claims against ours.
     pub checks: Vec<Check>,

@@ -35,9 +35,7 @@ const fn common_factor(a: i128, b: i128) -> i128 {
 }
 
 impl Rational {
-    /// 0.
     pub const ZERO: Self = Self::whole(0);
-    /// 1.
     pub const ONE: Self = Self::whole(1);
     /// Decimals that a number may be written with.
     const DECIMALS_MAX: u32 = 18;

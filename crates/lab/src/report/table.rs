@@ -9,7 +9,6 @@ use super::Rational;
 pub struct Value {
     /// Exact; none where what was run has none.
     pub number: Option<Rational>,
-    /// Decimals shown.
     pub decimals: u32,
     /// Unit shown behind it; empty: none.
     pub unit: String,
@@ -93,7 +92,6 @@ impl Serialize for Entry {
     }
 }
 
-/// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
     /// Its key in CSV and JSON: snake_case, the unit last.
@@ -109,7 +107,6 @@ pub struct Table {
     pub name: String,
     /// What it shows.
     pub title: String,
-    /// The columns.
     pub columns: Vec<Column>,
     /// Each row has an entry per column.
     pub rows: Vec<Vec<Entry>>,

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::host::Host;
 use super::source::Source;
-use super::station::Station;
 use super::switch::Switch;
 use super::topology::Place;
 use super::turns::Turns;
@@ -38,7 +38,7 @@ pub(crate) struct Parts<'a> {
     /// Lines to and from each host.
     pub(crate) ports: &'a [Vec<(usize, usize)>],
     pub(crate) switches: &'a [Switch],
-    pub(crate) stations: &'a [Station],
+    pub(crate) hosts: &'a [Host],
     pub(crate) sources: &'a [Source],
     /// Applications open and send when a server lets them.
     pub(crate) is_served: bool,
@@ -50,7 +50,7 @@ impl Ahead {
         Self {
             turns: parts.places.iter().map(|_| None).collect(),
             passes: vec![false; parts.places.len()],
-            ways: vec![None; parts.stations.len()],
+            ways: vec![None; parts.hosts.len()],
             incidents: VecDeque::new(),
         }
     }
@@ -142,7 +142,7 @@ impl Parts<'_> {
     /// Whether an adapter puts cells on a line: if anything is open there.
     fn is_fed_by_adapter(&self, line: usize) -> bool {
         match self.places[line ^ 1] {
-            Place::Host { host } => self.stations[host].has_openings(),
+            Place::Host { host } => self.hosts[host].has_openings(),
             Place::Switch { .. } => false,
         }
     }

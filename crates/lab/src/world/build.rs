@@ -7,15 +7,15 @@ use cellgate_core::adapter::{
     Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms, Unserved,
 };
 use cellgate_core::contract::{Aal, CellRate, TrafficContract};
-use cellgate_core::ring;
+use cellgate_core::queue;
 use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::ahead::{Ahead, Parts};
 use super::canary::Canary;
 use super::content::Content;
 use super::error::ScenarioError;
+use super::host::{Host, Opening, Wires};
 use super::incident::Change;
-use super::keeps;
 use super::limits::{self, Memory};
 use super::names::Names;
 use super::refusals;
@@ -23,7 +23,7 @@ use super::run::{Connection, World};
 use super::scenario::{Call, ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
 use super::source::Source;
-use super::station::{Opening, Station, Wires};
+use super::source_conforms;
 use super::topology::{Place, Topology};
 use super::{EventQueue, Line, Ps};
 use crate::memory::RegionSizes;
@@ -45,8 +45,8 @@ pub struct Options {
     pub canary: Option<Canary>,
     /// A bug in every server.
     pub server_bug: Option<ServerBug>,
-    /// A bug in the rings of all memory.
-    pub ring_bug: Option<ring::Planted>,
+    /// A bug in the queues of all memory.
+    pub ring_bug: Option<queue::Planted>,
     /// Cells move one by one even where nothing can tell the difference.
     pub one_by_one: bool,
 }
@@ -57,7 +57,7 @@ struct Builder<'a> {
     options: Options,
     topology: Topology,
     lines: Vec<Line>,
-    stations: Vec<Station>,
+    hosts: Vec<Host>,
     connections: Vec<Connection>,
     services: Services,
     names: Names<'a>,
@@ -96,7 +96,7 @@ impl World {
             options,
             topology,
             lines,
-            stations: Vec::new(),
+            hosts: Vec::new(),
             connections: Vec::new(),
             services: Services::of(scenario)?,
             names: Names::of(scenario),
@@ -108,13 +108,13 @@ impl World {
         builder.connections()?;
         builder.attacked()?;
         builder.memory.take_rest(scenario)?;
-        builder.stations()?;
+        builder.hosts()?;
         builder.open()?;
-        let steps = |station: &Station| (station.orders() as u64 + 4) * station.spec.step_ns;
-        let opened_ns = builder.stations.iter().map(steps).max().unwrap_or(0);
+        let steps = |node: &Host| (node.orders() as u64 + 4) * node.spec.step_ns;
+        let opened_ns = builder.hosts.iter().map(steps).max().unwrap_or(0);
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
         let changes = builder.changes()?;
-        refusals::check(scenario, &builder.connections, &builder.stations, &changes)?;
+        refusals::check(scenario, &builder.connections, &builder.hosts, &changes)?;
         builder.applications()?;
         let events_max = builder.events_max()?;
         let service = builder.service();
@@ -124,7 +124,7 @@ impl World {
             outputs: &builder.topology.outputs,
             ports: &builder.topology.ports,
             switches: &builder.topology.switches,
-            stations: &builder.stations,
+            hosts: &builder.hosts,
             sources: &sources,
             is_served: !service.is_empty(),
         };
@@ -135,7 +135,7 @@ impl World {
         let Builder {
             topology,
             lines,
-            stations,
+            hosts,
             connections,
             ..
         } = builder;
@@ -148,7 +148,7 @@ impl World {
             places: topology.places,
             ports: topology.ports,
             switches: topology.switches,
-            stations,
+            hosts,
             connections,
             changes,
             sources,
@@ -204,13 +204,13 @@ impl Builder<'_> {
                 is_open: spec.open && !self.services.serves(to, n),
                 sender: None,
                 discarded: 0,
-                tally: super::tally::Tally::default(),
+                pdus: super::pdu_counts::PduCounts::default(),
             });
         }
         Ok(())
     }
 
-    fn stations(&mut self) -> Result<(), ScenarioError> {
+    fn hosts(&mut self) -> Result<(), ScenarioError> {
         for (host, spec) in self.scenario.hosts.iter().enumerate() {
             let at = |connection: &&ConnectionSpec| connection.to == spec.name;
             let readers = self.scenario.connections.iter().filter(at);
@@ -238,9 +238,9 @@ impl Builder<'_> {
             let all = all.saturating_add(served.unwrap_or(0));
             self.memory.take_adapter(spec, all)?;
             let room = (clients, vcs, self.blocks(host));
-            let station = Station::new(spec.clone(), ports, room, served, self.options);
+            let node = Host::new(spec.clone(), ports, room, served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
-            self.stations.push(station.map_err(refused)?);
+            self.hosts.push(node.map_err(refused)?);
         }
         Ok(())
     }
@@ -277,15 +277,15 @@ impl Builder<'_> {
             let contract = self.connections[n].contract;
             if self.connections[n].is_open {
                 let opening = self.opening(n, &contract, true)?;
-                self.stations[to].open(opening);
+                self.hosts[to].open(opening);
             }
             if by_adapter.contains(&spec.name) && !self.services.serves(from, n) {
                 let opening = self.opening(n, &contract, false)?;
-                self.stations[from].open(opening);
+                self.hosts[from].open(opening);
             }
         }
         for host in &self.attacked.hosts {
-            self.stations[*host].let_go();
+            self.hosts[*host].let_go();
         }
         for (n, sends) in &self.attacked.applications {
             let connection = &self.connections[*n];
@@ -294,7 +294,7 @@ impl Builder<'_> {
                 false => (connection.to, connection.path.last()),
             };
             let port = self.port_of(host, line.copied().unwrap_or(0));
-            self.stations[host].is_lied_to_at((port, connection.address), *n as u32);
+            self.hosts[host].is_lied_to_at((port, connection.address), *n as u32);
         }
         // Each time that a reader comes again it brings new memory.
         for fault in &self.scenario.faults {
@@ -497,7 +497,7 @@ impl Builder<'_> {
     }
 
     fn service(&self) -> super::service::Service {
-        let rates = self.stations.iter().map(Station::rates);
+        let rates = self.hosts.iter().map(Host::rates);
         let rates: Vec<Vec<CellRate>> = rates.collect();
         let (ports, bug) = (&self.topology.ports, self.options.server_bug);
         self.services
@@ -541,7 +541,7 @@ impl Builder<'_> {
         let cell_s = |line: usize| 1_000_000_000_000 / self.lines[line].cell().ps().max(1);
         self.work = limits::check_offered(self.scenario, &paths, cell_s)?;
         let of_sources = connections.iter().map(|n| &self.connections[*n]);
-        keeps::check(self.scenario, of_sources, &self.lines)?;
+        source_conforms::check(self.scenario, of_sources, &self.lines)?;
         let mut sources = Vec::new();
         let mut sending = BTreeSet::new();
         let mut sdus: Rc<[u16]> = Rc::default();

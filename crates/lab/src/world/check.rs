@@ -6,7 +6,7 @@ use cellgate_core::contract::{ServiceCategory, TrafficContract};
 
 use super::oracle::Fate;
 use super::scenario::{Call, FaultSpec, Scenario};
-use super::tape::{Tape, Watch};
+use super::trace::{CellTrace, Watch};
 use super::{Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
 use crate::shrink::Shrink;
 use crate::{Progress, Silent};
@@ -81,15 +81,15 @@ pub fn check_recorded(
     scenario: &Scenario,
     options: Options,
     progress: &mut dyn Progress,
-    tape: &mut dyn Tape,
+    trace: &mut dyn CellTrace,
 ) -> Result<Outcome, Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
         world.lines.iter_mut().for_each(Line::record);
         let mut watch = Watch::of(progress);
-        watch.tape = Some(tape);
+        watch.trace = Some(trace);
         let judged = world.judge(scenario, &mut watch);
-        world.play(Ps::MAX, tape);
+        world.play(Ps::MAX, trace);
         judged?;
         Ok(world.outcome(scenario.duration_ns))
     })

@@ -1,13 +1,13 @@
-//! Applications of a host: they read and write the adapter's memory with the rings that programs
+//! Applications of a host: they read and write the adapter's memory with the queues that programs
 //! use, and check every octet that they find.
 
 use std::collections::VecDeque;
 
 use cellgate_core::adapter::{Aal, Attachment, AttachmentIndex, Event, EventKind, Region, VcId};
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     Doorbell, EventQueue, Producer, ReceiveQueue, ReceivedPdu, SduOptions, TransmitQueue, queue,
 };
-use cellgate_core::ring::{Words, layout};
+use cellgate_core::queue::{Words, layout};
 use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::content::Content;
@@ -17,7 +17,7 @@ use crate::memory::{LabAttachment, LabRegion, LabView, LabWords, TRANSMIT_BUFFER
 /// Octets of a cell's header in an AAL0 SDU.
 pub(crate) const HEADER: usize = 4;
 
-/// Entries of a doorbell ring.
+/// Entries of a doorbell queue.
 pub(crate) const DOORBELL_SLOTS: u32 = 256;
 
 /// A program: one event queue and one doorbell, whatever VCs it has.
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     pub(crate) index: Option<AttachmentIndex>,
     events: EventQueue,
     doorbells: Producer<queue::Doorbells>,
-    /// Doorbells that found the ring full.
+    /// Doorbells that found the queue full.
     unrung: VecDeque<VcId>,
     /// It has been woken and has not run yet.
     pub(crate) is_woken: bool,

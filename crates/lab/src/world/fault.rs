@@ -36,41 +36,33 @@ pub enum FaultSpec {
     AdapterStall {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
-        /// How long.
         for_ns: u64,
     },
     /// A host's clients are not run.
     HostStall {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
-        /// How long.
         for_ns: u64,
     },
     /// Interrupts of a host are lost; when that ends its clients look by themselves.
     InterruptsLost {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
-        /// How long.
         for_ns: u64,
     },
     /// A host's clients run though nothing has woken them.
     SpuriousWakeUp {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
     },
     /// A host's clock goes forward at once.
     ClockStep {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
         /// By so much.
         by_ns: u64,
@@ -79,7 +71,6 @@ pub enum FaultSpec {
     ReaderCrash {
         /// Name of the connection.
         connection: String,
-        /// When.
         at_ns: u64,
         /// How long nobody reads.
         for_ns: u64,
@@ -88,7 +79,6 @@ pub enum FaultSpec {
     AdapterCrash {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
         /// How long there is none.
         for_ns: u64,
@@ -97,9 +87,7 @@ pub enum FaultSpec {
     CommandQueueFull {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
-        /// How long.
         for_ns: u64,
     },
     /// A host's timers fire before their time: its adapter and its server look what is due, and
@@ -107,14 +95,12 @@ pub enum FaultSpec {
     EarlyTimers {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
     },
     /// Somebody opens VCs at a host, as many as there is room for, and closes them again.
     Guests {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
         /// How long they stay open.
         for_ns: u64,
@@ -125,7 +111,6 @@ pub enum FaultSpec {
     Modify {
         /// Name of the connection.
         connection: String,
-        /// When.
         at_ns: u64,
         /// The new contract.
         contract: String,
@@ -140,7 +125,6 @@ pub enum FaultSpec {
     Lend {
         /// Name of the connection.
         connection: String,
-        /// When.
         at_ns: u64,
         /// How long, at most 10 s.
         for_ns: u64,
@@ -167,9 +151,7 @@ pub enum FaultSpec {
     MemoryLimit {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
-        /// How long.
         for_ns: u64,
         /// Octets.
         octets: u64,
@@ -178,19 +160,16 @@ pub enum FaultSpec {
     StateDirectory {
         /// Name of the host.
         host: String,
-        /// When.
         at_ns: u64,
         /// How long a disk is full, what is planted lies there, or whoever writes is killed.
         #[serde(default)]
         for_ns: u64,
-        /// What.
         harm: Harm,
     },
     /// A client of a connection writes a word where it may, and should not.
     Write {
         /// Name of the connection.
         connection: String,
-        /// When.
         at_ns: u64,
         /// In which memory.
         #[serde(default)]
@@ -238,25 +217,18 @@ pub enum Harm {
     /// The server that writes there next is killed at this operation, the first being 1, and has
     /// written so many octets of a file then. The next begins when the fault ends.
     Killed {
-        /// Which operation.
         operation: u32,
         /// How many octets.
         octets: u32,
     },
     /// Somebody has put something there, and takes it away again.
-    Planted {
-        /// Where.
-        at: Spot,
-        /// What.
-        plant: Plant,
-    },
+    Planted { at: Spot, plant: Plant },
 }
 
 /// A name in a state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spot {
-    /// The lock.
     Lock,
     /// What the server keeps.
     Kept,
@@ -272,7 +244,6 @@ pub enum Spot {
 pub enum Plant {
     /// A file of somebody's.
     File,
-    /// A directory.
     Directory,
     /// A link to a file elsewhere.
     Link,

@@ -1,15 +1,15 @@
 //! What happens at a time: stalls, crashes, changes, hostile writes; and the healing.
 
 use cellgate_core::adapter::Attachment;
-use cellgate_core::ring::Words;
+use cellgate_core::queue::Words;
 
 use super::canary::Canary;
 use super::error::ScenarioError;
 use super::fault::{FaultSpec, Whose};
+use super::host::Opening;
 use super::names::Names;
 use super::run::{Connection, Event, World};
 use super::scenario::Scenario;
-use super::station::Opening;
 use super::{Ps, Violation};
 
 /// So long after the healing everything that conforms arrives.
@@ -37,7 +37,6 @@ pub(crate) enum Incident {
     ReaderOpens(u32),
     /// A host's adapter dies.
     AdapterDies(u32),
-    /// Another begins.
     AdapterBegins(u32),
     /// The command queue of a host's adapter is full for so long.
     QueueFills(u32, Ps),
@@ -123,9 +122,9 @@ impl World {
         self.ahead.has_come();
         match incident {
             Incident::AdapterStall(host, span) => {
-                let station = &mut self.stations[host as usize];
-                let in_all = station.stall(self.now, span);
-                let is_covered = in_all <= Ps::from_ns(station.spec.gap_max_ns);
+                let node = &mut self.hosts[host as usize];
+                let in_all = node.stall(self.now, span);
+                let is_covered = in_all <= Ps::from_ns(node.spec.gap_max_ns);
                 self.adapter_is_stalled(host as usize, span, is_covered);
             }
             Incident::HostStall(host, span) => {
@@ -139,20 +138,20 @@ impl World {
             }
             Incident::InterruptsLost(host, span) => {
                 let until = self.now.plus(span);
-                self.stations[host as usize].deafen(until);
+                self.hosts[host as usize].deafen(until);
                 self.host_is_deaf(host as usize, until);
             }
             Incident::Awake(host) => self.awake(host as usize),
             Incident::ClockStep(host, by) => self.step_clock(host as usize, by),
             Incident::ReaderDies(connection) => {
                 let host = self.connections[connection as usize].to;
-                self.stations[host].close(connection);
-                self.wake_station(host, self.now);
+                self.hosts[host].close(connection);
+                self.wake_host(host, self.now);
             }
             Incident::ReaderOpens(connection) => {
                 let host = self.connections[connection as usize].to;
-                self.stations[host].reopen(connection);
-                self.wake_station(host, self.now);
+                self.hosts[host].reopen(connection);
+                self.wake_host(host, self.now);
             }
             Incident::AdapterDies(host) => {
                 self.adapter_dies_of_something_else(host as usize);
@@ -160,20 +159,20 @@ impl World {
             }
             Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
             Incident::QueueFills(host, span) => {
-                self.stations[host as usize].fill_queue(self.now.plus(span));
+                self.hosts[host as usize].fill_queue(self.now.plus(span));
             }
             Incident::QueueEmpties(host) => {
-                self.stations[host as usize].empty_queue(self.now);
-                self.wake_station(host as usize, self.now);
+                self.hosts[host as usize].empty_queue(self.now);
+                self.wake_host(host as usize, self.now);
             }
             Incident::EarlyTimers(host) => self.timers_fire(host as usize),
             Incident::GuestsCome(host, vcs) => {
-                self.stations[host as usize].invite(vcs);
-                self.wake_station(host as usize, self.now);
+                self.hosts[host as usize].invite(vcs);
+                self.wake_host(host as usize, self.now);
             }
             Incident::GuestsGo(host) => {
-                self.stations[host as usize].show_out();
-                self.wake_station(host as usize, self.now);
+                self.hosts[host as usize].show_out();
+                self.wake_host(host as usize, self.now);
             }
             Incident::Modify(fault) => {
                 if let Some(Change {
@@ -182,14 +181,14 @@ impl World {
                     memory,
                 }) = self.changes.get(&fault).copied()
                 {
-                    self.stations[host].modify(self.now, opening, memory);
-                    self.wake_station(host, self.now);
+                    self.hosts[host].modify(self.now, opening, memory);
+                    self.wake_host(host, self.now);
                 }
             }
             Incident::Lend(connection, pdus, span) => {
                 let host = self.connections[connection as usize].to;
-                self.stations[host].lend(connection, pdus, span.ns());
-                self.wake_station(host, self.now);
+                self.hosts[host].lend(connection, pdus, span.ns());
+                self.wake_host(host, self.now);
             }
             Incident::MemoryShrinks(host, fault, octets) => {
                 self.memory_shrinks(host as usize, fault, octets);
@@ -215,42 +214,42 @@ impl World {
             let sender = self.connections[n].sender;
             let begun = sender.map_or(0, |sender| self.sources[sender].begun);
             let no_room = self.found_no_room(&self.connections[n]);
-            self.connections[n].tally.settle(begun, no_room);
+            self.connections[n].pdus.settle(begun, no_room);
         }
     }
 
     pub(super) fn adapter_dies(&mut self, host: usize) {
-        if !self.stations[host].is_down {
-            self.stations[host].crash();
+        if !self.hosts[host].is_down {
+            self.hosts[host].crash();
             self.service_loses_adapter(host);
         }
     }
 
     /// Another begins, if there is none.
     pub(super) fn adapter_begins(&mut self, host: usize) {
-        if !self.stations[host].is_down {
+        if !self.hosts[host].is_down {
             return;
         }
-        if let Err(refusal) = self.stations[host].restart(self.now, &mut self.lines) {
+        if let Err(refusal) = self.hosts[host].restart(self.now, &mut self.lines) {
             let text = format!("an adapter does not begin again: {refusal}");
             self.violate(Violation::new("I19", self.now, text));
         }
-        self.stations[host].due = None;
-        self.wake_station(host, self.now.plus(Ps::new(1)));
+        self.hosts[host].due = None;
+        self.wake_host(host, self.now.plus(Ps::new(1)));
         self.service_finds_adapter(host);
     }
 
     /// All clients of a host run, for no reason.
     fn awake(&mut self, host: usize) {
-        for client in 0..self.stations[host].clients.len() {
-            self.stations[host].unasked += 1;
+        for client in 0..self.hosts[host].clients.len() {
+            self.hosts[host].unasked += 1;
             self.wake_client(host, client, self.now);
         }
     }
 
     /// Timers of a host fire, and nothing is due: whoever waits looks, and waits on.
     fn timers_fire(&mut self, host: usize) {
-        self.wake_station(host, self.now);
+        self.wake_host(host, self.now);
         self.server_timer_fires(host);
         for n in 0..self.sources.len() {
             let from = self.connections[self.sources[n].connection as usize].from;
@@ -268,37 +267,37 @@ impl World {
     /// A host's clock goes forward; what its adapter did until then it did by the old one.
     fn step_clock(&mut self, host: usize, by: Ps) {
         self.catch_up(host);
-        self.stations[host].step_clock(by.ns());
+        self.hosts[host].step_clock(by.ns());
         self.clock_has_stepped(host);
         self.after_step(host);
-        self.wake_station(host, self.now);
+        self.wake_host(host, self.now);
     }
 
     fn write(&mut self, connection: u32, whose: Whose, word: u64, value: u64) {
         let Connection { from, to, .. } = self.connections[connection as usize];
         let host = if whose.sends() { from } else { to };
-        let station = &mut self.stations[host];
-        let vc = station.by_connection.get(&connection);
-        let Some(endpoint) = vc.and_then(|vc| station.endpoints.get(vc)) else {
+        let node = &mut self.hosts[host];
+        let vc = node.by_connection.get(&connection);
+        let Some(endpoint) = vc.and_then(|vc| node.endpoints.get(vc)) else {
             return;
         };
         let memory = if whose.is_clients() {
-            station.clients[endpoint.client].is_lawless = true;
-            station.clients[endpoint.client].memory.from_client()
+            node.clients[endpoint.client].is_lawless = true;
+            node.clients[endpoint.client].memory.from_client()
         } else {
             &endpoint.from_client
         };
         let words = (memory.len() / 8) as u64;
         memory.store((word % words.max(1)) as usize * 8, value);
         if self.options.canary == Some(Canary::WriteSpills) {
-            let mut others = station.endpoints.values();
+            let mut others = node.endpoints.values();
             if let Some(other) = others.find(|other| !other.is_lawless) {
                 let words = (other.from_client.len() / 8) as u64;
                 let at = (word % words.max(1)) as usize * 8;
                 other.from_client.store(at, value);
             }
         }
-        self.wake_station(host, self.now);
+        self.wake_host(host, self.now);
     }
 }
 

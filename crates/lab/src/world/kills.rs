@@ -1,7 +1,7 @@
 //! Are the oracle's eyes open? Bugs in the adapter, and bugs in the world itself.
 
 use cellgate_core::adapter::Planted;
-use cellgate_core::ring;
+use cellgate_core::queue;
 
 use super::{
     Canary, Failure, Options, ServerBug, WITH_RESTS, WITH_SERVERS, check, check_determinism,
@@ -45,7 +45,7 @@ pub const OUT_OF_REACH: &[Planted] = &[
 ];
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
-/// adapter's, of the rings' (`ring: HeadLate`), of the world's (`world: LineLoses`), or of servers
+/// adapter's, of the queues', of the world's (`world: LineLoses`), or of servers
 /// (`server: ConfirmLost`). The reference is off with those of the latter three, for it would find
 /// some of them first.
 pub fn with_bug(name: &str) -> Option<Options> {
@@ -62,7 +62,7 @@ pub fn with_bug(name: &str) -> Option<Options> {
             canary: Some(bug),
             ..options
         }),
-        "ring" => named(ring::Planted::ALL, name).map(|bug| Options {
+        "queue" => named(queue::Planted::ALL, name).map(|bug| Options {
             ring_bug: Some(bug),
             ..options
         }),
@@ -88,18 +88,18 @@ pub fn within_reach() -> Vec<String> {
     let planted = planted.filter(|bug| !OUT_OF_REACH.contains(bug));
     let planted = planted.map(|bug| format!("{bug:?}"));
     let canaries = Canary::ALL.iter().map(|bug| format!("world: {bug:?}"));
-    let rings = ring::Planted::ALL.iter();
-    let rings = rings.map(|bug| format!("ring: {bug:?}"));
+    let queues = queue::Planted::ALL.iter();
+    let queues = queues.map(|bug| format!("queue: {bug:?}"));
     let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
     planted
-        .chain(rings)
+        .chain(queues)
         .chain(canaries)
         .chain(servers)
         .collect()
 }
 
 /// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
-/// the first one on, drawn one by one. For a bug of servers all have servers, for one of the rings
+/// the first one on, drawn one by one. For a bug of servers all have servers, for one of the queues
 /// every second; for one of rests adapters rest in all. None: there is no such bug.
 pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
     let options = with_bug(bug)?;

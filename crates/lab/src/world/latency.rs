@@ -82,7 +82,7 @@ impl World {
     /// step begins and sends as much as it may, and while the adapter rests.
     pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
         let Connection { from, path, .. } = &self.connections[n];
-        let (cells, full) = self.stations[*from].before(path[0]);
+        let (cells, full) = self.hosts[*from].before(path[0]);
         let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS + full);
         let shaped = Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells));
         shaped.plus(self.rest_bound(n))
@@ -98,7 +98,7 @@ impl World {
         } = &self.connections[n];
         let cdvt_ns = contract.transmit.and_then(|transmit| transmit.cdvt_ns);
         let cdvt = Ps::from_ns(cdvt_ns.unwrap_or(0));
-        self.stations[*from].shaped_late(&self.lines[path[0]], Some(cdvt))
+        self.hosts[*from].shaped_late(&self.lines[path[0]], Some(cdvt))
     }
 
     /// The most cells that have waited at the output of a switch before this line.
@@ -125,7 +125,7 @@ impl World {
             crowd.is_over = crowd.in_all > line;
             if source.is_by_adapter() {
                 let host = self.connections[source.connection as usize].from;
-                crowd.by_adapter = self.stations[host].transmit_fifo();
+                crowd.by_adapter = self.hosts[host].transmit_fifo();
             } else {
                 crowd.by_line += 1;
                 crowd.cell_s += cell_s.unwrap_or(line);

@@ -12,7 +12,6 @@ use super::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Switc
 
 /// Hosts, and switches, at most.
 pub const NODES_MAX: usize = 1_024;
-/// Links.
 pub const LINKS_MAX: usize = 4_096;
 /// Connections, and sources: as many as one adapter has VCs.
 pub const CONNECTIONS_MAX: usize = 16_384;
@@ -20,7 +19,6 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub const APPLICATIONS_MAX: usize = 4_096;
 /// Faults; calls of applications and crashes of servers, too.
 pub const FAULTS_MAX: usize = 1 << 16;
-/// A day.
 pub const DURATION_MAX_NS: u64 = 86_400_000_000_000;
 /// Octets of memory of connections, clients and switches, in all.
 pub const MEMORY_MAX: u64 = 1 << 30;

@@ -47,7 +47,7 @@ pub struct Line {
     sent: u64,
     arrived: u64,
     /// What has arrived, if somebody wants to know.
-    tape: Option<VecDeque<Flying>>,
+    trace: Option<VecDeque<Flying>>,
     /// Names of the nodes where it begins and ends.
     ends: Box<[String; 2]>,
 }
@@ -80,7 +80,7 @@ impl Line {
             flying: Row::default(),
             sent: 0,
             arrived: 0,
-            tape: None,
+            trace: None,
             ends: Box::default(),
         }
     }
@@ -100,12 +100,12 @@ impl Line {
 
     /// Keeps all that arrives from here on.
     pub(crate) fn record(&mut self) {
-        self.tape = Some(VecDeque::new());
+        self.trace = Some(VecDeque::new());
     }
 
     /// The first that has arrived since and was not taken here, if that was before a time.
     pub(crate) fn take_recorded(&mut self, before: Ps) -> Option<Flying> {
-        self.tape
+        self.trace
             .as_mut()?
             .pop_front_if(|flying| flying.at < before)
     }
@@ -192,7 +192,7 @@ impl Line {
     /// arrives before `limit`: when it arrives.
     #[inline]
     pub(crate) fn carry(&mut self, ready: Ps, limit: Ps) -> Option<Ps> {
-        if self.faulty.is_some() || self.tape.is_some() || self.in_flight() > 0 {
+        if self.faulty.is_some() || self.trace.is_some() || self.in_flight() > 0 {
             return None;
         }
         let mut free = self.free;
@@ -295,17 +295,16 @@ impl Line {
     /// The next `n` cells have arrived.
     #[inline]
     fn remove(&mut self, n: usize) {
-        if let Some(tape) = &mut self.tape {
+        if let Some(trace) = &mut self.trace {
             let (arrivals, flying) = (self.arrivals.as_slice(), self.flying.as_slice());
             let cells = arrivals.iter().zip(flying).take(n);
-            tape.extend(cells.map(|(&at, &octets)| Flying { at, octets }));
+            trace.extend(cells.map(|(&at, &octets)| Flying { at, octets }));
         }
         self.arrivals.remove(n);
         self.flying.remove(n);
         self.arrived += n as u64;
     }
 
-    /// The counters.
     pub fn counts(&self) -> LineCounts {
         let faulty = self.faulty.as_ref();
         LineCounts {

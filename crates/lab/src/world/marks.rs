@@ -5,22 +5,21 @@ use cellgate_core::adapter::{
     AdapterStats, Attachment, Discard, EventKind, Excess, Notification, VcStats,
 };
 use cellgate_core::contract::{Aal, Excess as Beyond, Police, TrafficContract};
-use cellgate_core::ring::{Words, layout::attachment};
+use cellgate_core::queue::{Words, layout::attachment};
 use serde::Serialize;
 
 use super::LineCounts;
 use super::endpoint::DOORBELL_SLOTS;
 use super::fault::{FaultSpec, Whose};
+use super::host::{Host, HostCounts, RestCounts};
 use super::run::{Connection, World};
 use super::scenario::Scenario;
-use super::station::{RestCounts, Station, StationCounts};
 
 /// One thing that a run may reach, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// What kind of thing.
     pub group: &'static str,
-    /// Its name.
     pub name: &'static str,
     /// How often it was reached.
     pub count: u64,
@@ -91,7 +90,7 @@ impl Marks {
 
     /// Where adapters rest, how often, and what has ended that.
     fn rests(&mut self, world: &World) {
-        if !world.stations.iter().any(|station| station.spec.rests) {
+        if !world.hosts.iter().any(|node| node.spec.rests) {
             return;
         }
         let kinds: [Count<RestCounts>; 7] = [
@@ -104,8 +103,8 @@ impl Marks {
             ("looked_while_held", |counts| counts.held),
         ];
         for (name, count) in kinds {
-            let stations = world.stations.iter();
-            let reached = stations.map(|station| count(&station.rests())).sum();
+            let hosts = world.hosts.iter();
+            let reached = hosts.map(|node| count(&node.rests())).sum();
             self.push("rest", name, reached);
         }
     }
@@ -115,7 +114,7 @@ impl Marks {
             let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
             self.push("discarded", reason.name(), adapters(world, count));
         }
-        let overflowed = stations(world, |counts| counts.overflowed);
+        let overflowed = hosts(world, |counts| counts.overflowed);
         self.push("discarded", "receive_fifo", overflowed);
         let switches = world.switches.iter();
         let full = switches.clone().flat_map(super::Switch::counts);
@@ -180,12 +179,12 @@ impl Marks {
             self.push("fault", name, lines(world, count));
         }
         self.strangers("fault", world);
-        let of_hosts: [Count<StationCounts>; 2] = [
+        let of_hosts: [Count<HostCounts>; 2] = [
             ("died_while_changing", |counts| counts.put_off),
             ("command_waited", |counts| counts.waited),
         ];
         for (name, count) in of_hosts {
-            self.push("fault", name, stations(world, count));
+            self.push("fault", name, hosts(world, count));
         }
         self.planned("fault", scenario, |_| true);
     }
@@ -200,13 +199,13 @@ impl Marks {
         for (name, count) in of_lines {
             self.push(group, name, lines(world, count));
         }
-        let of_hosts: [Count<StationCounts>; 3] = [
+        let of_hosts: [Count<HostCounts>; 3] = [
             ("interrupt_lost", |counts| counts.unheard),
             ("guest", |counts| counts.guests),
             ("no_room_for_guest", |counts| counts.turned_away),
         ];
         for (name, count) in of_hosts {
-            self.push(group, name, stations(world, count));
+            self.push(group, name, hosts(world, count));
         }
         let doorbells = adapters(world, |stats| stats.doorbell_faults);
         self.push(group, "bad_doorbell", doorbells);
@@ -230,15 +229,11 @@ impl Marks {
             "answered",
             adapters(world, |stats| stats.cells_answered),
         );
-        self.push(
-            "state",
-            "modified",
-            stations(world, |counts| counts.modified),
-        );
+        self.push("state", "modified", hosts(world, |counts| counts.modified));
         self.push(
             "state",
             "memory_replaced",
-            stations(world, |counts| counts.replaced),
+            hosts(world, |counts| counts.replaced),
         );
         let lost = adapters(world, |stats| stats.events_lost);
         self.push("event", "queue_full", lost);
@@ -247,7 +242,7 @@ impl Marks {
             ("receive_queue_full", EventKind::ReceiveQueueFull),
             ("transmit_completed", EventKind::TransmitCompleted),
         ] {
-            let clients = world.stations.iter().flat_map(|station| &station.clients);
+            let clients = world.hosts.iter().flat_map(|node| &node.clients);
             let seen = clients.map(|client| client.seen[kind as usize]).sum();
             self.push("event", name, seen);
         }
@@ -257,21 +252,21 @@ impl Marks {
         self.push(
             "wrap",
             "receive_queue",
-            stations(world, |counts| counts.receive_wraps),
+            hosts(world, |counts| counts.receive_wraps),
         );
         self.push(
             "wrap",
             "receive_buffer",
-            stations(world, |counts| counts.across),
+            hosts(world, |counts| counts.across),
         );
         self.push(
             "wrap",
             "transmit_queue",
-            stations(world, |counts| counts.transmit_wraps),
+            hosts(world, |counts| counts.transmit_wraps),
         );
-        let clients = world.stations.iter().flat_map(|station| {
-            let slots = station.spec.event_slots;
-            station.clients.iter().map(move |client| (client, slots))
+        let clients = world.hosts.iter().flat_map(|node| {
+            let slots = node.spec.event_slots;
+            node.clients.iter().map(move |client| (client, slots))
         });
         let (mut events, mut doorbells) = (0, 0);
         for (client, slots) in clients {
@@ -282,10 +277,10 @@ impl Marks {
         self.push("wrap", "event_queue", events);
         self.push("wrap", "doorbells", doorbells);
         for (name, bits) in [("clock_2_32", 32), ("clock_2_48", 48)] {
-            let hosts = scenario.hosts.iter().zip(&world.stations);
-            let passed = hosts.filter(|(spec, station)| {
+            let hosts = scenario.hosts.iter().zip(&world.hosts);
+            let passed = hosts.filter(|(spec, node)| {
                 let at = 1_u64 << bits;
-                spec.clock_ns < at && station.time(world.now).ns() >= at
+                spec.clock_ns < at && node.time(world.now).ns() >= at
             });
             self.push("wrap", name, passed.count() as u64);
         }
@@ -299,17 +294,17 @@ impl Marks {
         ] {
             let of_aal = world.connections.iter();
             let of_aal = of_aal.filter(|connection| connection.contract.aal == Some(aal));
-            let read = of_aal.map(|connection| connection.tally.delivered).sum();
+            let read = of_aal.map(|connection| connection.pdus.delivered).sum();
             self.push("read", name, read);
         }
         for (name, is) in NOTIFICATIONS {
             let pairs = scenario.connections.iter().zip(&world.connections);
             let told = pairs.filter(|(spec, _)| is(&spec.notification));
-            let read = told.map(|(_, connection)| connection.tally.delivered).sum();
+            let read = told.map(|(_, connection)| connection.pdus.delivered).sum();
             self.push("told_by", name, read);
         }
         for (name, is) in EXCESSES {
-            let openings = world.stations.iter().flat_map(Station::openings);
+            let openings = world.hosts.iter().flat_map(Host::openings);
             let count = openings.filter(|opening| {
                 let excess = opening.request.receive.map(|receive| receive.excess);
                 excess.is_some_and(|excess| is(&excess))
@@ -381,7 +376,7 @@ const EXCESSES: [Is<Excess>; 3] = [
 ];
 
 fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
-    let stats = world.stations.iter().flat_map(Station::stats);
+    let stats = world.hosts.iter().flat_map(Host::stats);
     stats.map(count).sum()
 }
 
@@ -389,13 +384,13 @@ fn lines(world: &World, count: fn(&LineCounts) -> u64) -> u64 {
     world.lines.iter().map(|line| count(&line.counts())).sum()
 }
 
-fn stations(world: &World, count: fn(&StationCounts) -> u64) -> u64 {
-    let stations = world.stations.iter();
-    stations.map(|station| count(&station.counts)).sum()
+fn hosts(world: &World, count: fn(&HostCounts) -> u64) -> u64 {
+    let hosts = world.hosts.iter();
+    hosts.map(|node| count(&node.counts)).sum()
 }
 
 /// Of VCs that were closed: at the end all are.
 fn vcs(world: &World, count: fn(&VcStats) -> u64) -> u64 {
-    let closed = world.stations.iter().flat_map(|station| &station.closed);
+    let closed = world.hosts.iter().flat_map(|node| &node.closed);
     closed.map(|(_, info)| count(&info.stats)).sum()
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Scenario (pure data) -> World -> run -> Outcome
 //!
-//!  source -> line -> switch -> line -> FIFO | adapter | rings | client: checks every octet
+//!  source -> line -> switch -> line -> FIFO | adapter | queues | client: checks every octet
 //!            rate,   output                   the core's own
 //!            delay,  queues
 //!            faults
@@ -24,8 +24,8 @@ mod draw;
 mod endpoint;
 mod error;
 mod fault;
+mod host;
 mod incident;
-mod keeps;
 mod kills;
 mod latency;
 pub mod limits;
@@ -34,18 +34,18 @@ mod marks;
 mod names;
 mod oracle;
 mod outcome;
+mod pdu_counts;
 mod queue;
 mod refusals;
 mod run;
 pub mod scenario;
 mod service;
 mod source;
-mod station;
+mod source_conforms;
 mod switch;
-mod tally;
-mod tape;
 mod time;
 mod topology;
+mod trace;
 mod turns;
 mod verdict;
 
@@ -66,6 +66,6 @@ pub use queue::EventQueue;
 pub use run::World;
 pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
-pub use tape::{Tape, Watch};
 pub use time::{Interval, Pace, Ps};
+pub use trace::{CellTrace, Watch};
 pub use verdict::{Kind, Violation};

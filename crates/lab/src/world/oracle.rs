@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{AdapterStats, Discard, PDUS_PER_STEP, VcInfo, VcStats};
 use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
+use super::host::{Host, tells_of_all};
 use super::incident::{Change, SETTLED};
-use super::keeps::is_shaped_at_once;
 use super::latency::{Crowds, stood_idle};
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::source::Source;
-use super::station::{Station, tells_of_all};
-use super::tape::Watch;
+use super::source_conforms::is_shaped_at_once;
 use super::topology::Place;
+use super::trace::Watch;
 use super::{Interval, Ps, Violation};
 
 /// What a scenario says of a connection, beside what happened to it.
@@ -105,9 +105,9 @@ impl World {
         self.close();
         self.run();
         self.first_violation()?;
-        self.stations
+        self.hosts
             .iter()
-            .try_for_each(|station| self.is_left_clean(station))?;
+            .try_for_each(|node| self.is_left_clean(node))?;
         self.service_is_left_clean()
     }
 
@@ -125,7 +125,7 @@ impl World {
     /// Cells of a connection's address that switches have discarded, or that found a FIFO full, or
     /// no adapter, at its end.
     pub(super) fn found_no_room(&self, connection: &Connection) -> u64 {
-        let overflowed = &self.stations[connection.to].overflowed;
+        let overflowed = &self.hosts[connection.to].overflowed;
         connection.discarded + overflowed.get(&connection.address).copied().unwrap_or(0)
     }
 
@@ -134,7 +134,7 @@ impl World {
         let connections = self.connections.iter().zip(0..);
         let own = connections.filter(|(connection, n)| {
             let mut ends = [connection.from, connection.to].into_iter();
-            ends.any(|host| self.stations[host].is_lawless(*n))
+            ends.any(|host| self.hosts[host].is_lawless(*n))
         });
         own.map(|(connection, _)| connection.name.clone()).collect()
     }
@@ -155,7 +155,7 @@ impl World {
             .map_or(0, |sender| self.sources[sender].sent);
         let late = |info: &VcInfo| info.stats.cells_discarded.of(Discard::ReassemblyTimeout);
         self.ends_of(n).any(|info| late(info) > 0)
-            || self.is_served(n) && connection.tally.missing(sent) > 0
+            || self.is_served(n) && connection.pdus.missing(sent) > 0
     }
 
     /// What became of each connection of which no switch has discarded a cell.
@@ -163,14 +163,14 @@ impl World {
         let connections = (0..).zip(&self.connections);
         let passed = connections.filter(|(_, connection)| connection.discarded == 0);
         let seen = |(n, connection): (u32, &Connection)| {
-            let tally = &connection.tally;
+            let pdus = &connection.pdus;
             let counts = [
-                tally.delivered,
-                tally.cells,
-                tally.octets,
-                tally.lost,
-                tally.repeated,
-                tally.strangers + tally.misfits,
+                pdus.delivered,
+                pdus.cells,
+                pdus.octets,
+                pdus.lost,
+                pdus.repeated,
+                pdus.strangers + pdus.misfits,
                 self.ends_of(n).map(|info| info.stats.client_faults).sum(),
             ];
             let is_chancy = self.is_chancy(n);
@@ -181,7 +181,7 @@ impl World {
 
     /// What adapters have said of a connection's ends when these were closed.
     fn ends_of(&self, n: u32) -> impl Iterator<Item = &VcInfo> {
-        let closed = self.stations.iter().flat_map(|station| &station.closed);
+        let closed = self.hosts.iter().flat_map(|node| &node.closed);
         closed
             .filter(move |(whose, _)| *whose == n)
             .map(|(_, info)| info)
@@ -198,8 +198,8 @@ impl World {
             let is_kept = connection.is_open && is_told && !self.is_served(*n as u32);
             let due = connection.sender.filter(|_| is_kept);
             let goodput = Goodput {
-                pdus: connection.tally.delivered,
-                cells: connection.tally.cells,
+                pdus: connection.pdus.delivered,
+                cells: connection.pdus.cells,
                 due: due.map_or(0, |sender| self.due(scenario, *n, sender)),
                 no_room: self.found_no_room(connection),
                 is_chancy: self.is_chancy(*n as u32),
@@ -213,7 +213,7 @@ impl World {
     /// Cells of a connection's contract while its sender sends them, but for PDUs at each end.
     fn due(&self, scenario: &Scenario, n: usize, sender: usize) -> u64 {
         let spec = &scenario.sources[sender];
-        let policed = self.stations[self.connections[n].to].policed_rate(n as u32);
+        let policed = self.hosts[self.connections[n].to].policed_rate(n as u32);
         let said = match spec.traffic {
             Traffic::Paced { cell_s } => CellRate::new(cell_s),
             _ => None,
@@ -233,7 +233,7 @@ impl World {
     fn is_told_too_seldom(&self, sender: usize) -> bool {
         let sender = &self.sources[sender];
         let host = self.host_before(sender.line);
-        let step = host.map_or(0, |host| self.stations[host].spec.step_ns);
+        let step = host.map_or(0, |host| self.hosts[host].spec.step_ns);
         let same = |source: &&Source| source.is_by_adapter() && source.line == sender.line;
         let given = self.sources.iter().filter(same);
         let given = given.map(|source| source.begins_in(Ps::from_ns(step)));
@@ -245,8 +245,8 @@ impl World {
     }
 
     fn first_violation(&self) -> Result<(), Violation> {
-        let stations = self.stations.iter();
-        let found = stations.filter_map(|station| station.violation.as_ref());
+        let hosts = self.hosts.iter();
+        let found = hosts.filter_map(|node| node.violation.as_ref());
         let first = self
             .violation
             .iter()
@@ -263,9 +263,9 @@ impl World {
                 return Err(self.wrong("I18", text));
             }
         }
-        for station in &self.stations {
-            if station.waiting() > 0 {
-                let text = format!("host {}: cells wait in its FIFOs", station.spec.name);
+        for node in &self.hosts {
+            if node.waiting() > 0 {
+                let text = format!("host {}: cells wait in its FIFOs", node.spec.name);
                 return Err(self.wrong("I18", text));
             }
         }
@@ -282,8 +282,8 @@ impl World {
             Err(self.wrong(invariant, text))
         };
         let mut into_switch = vec![0; self.switches.len()];
-        let mut into_host = vec![0; self.stations.len()];
-        let mut out_of_host = vec![0; self.stations.len()];
+        let mut into_host = vec![0; self.hosts.len()];
+        let mut out_of_host = vec![0; self.hosts.len()];
         for (n, line) in self.lines.iter().enumerate() {
             let counts = line.counts();
             let gained = counts.faults.duplicated + counts.faults.inserted;
@@ -305,14 +305,14 @@ impl World {
             same("I1", format!("switch {n}"), into_switch[n], gone)?;
             self.outputs_are_conserved(n)?;
         }
-        for (n, station) in self.stations.iter().enumerate() {
-            let name = &station.spec.name;
-            let counts = station.counts;
+        for (n, node) in self.hosts.iter().enumerate() {
+            let name = &node.spec.name;
+            let counts = node.counts;
             let gone = counts.arrived + counts.overflowed;
             same("I1", format!("ports of host {name}"), into_host[n], gone)?;
-            let stats = station.stats();
+            let stats = node.stats();
             let sum = |count: fn(&AdapterStats) -> u64| stats.clone().map(count).sum::<u64>();
-            let gone = sum(|stats| stats.cells_received) + counts.buried + station.waiting();
+            let gone = sum(|stats| stats.cells_received) + counts.buried + node.waiting();
             same(
                 "I2",
                 format!("adapter of host {name}"),
@@ -340,8 +340,8 @@ impl World {
         let by_adapter = sender.is_some_and(|sender| self.sources[sender].is_by_adapter());
         let full = self.lines[path[0]]
             .cell()
-            .times(self.stations[*from].transmit_fifo());
-        by_adapter && Ps::from_ns(self.stations[*from].spec.step_ns) > full
+            .times(self.hosts[*from].transmit_fifo());
+        by_adapter && Ps::from_ns(self.hosts[*from].spec.step_ns) > full
     }
 
     /// Cells per second of a line.
@@ -419,18 +419,18 @@ impl World {
             ..Standing::default()
         };
         let mut best_effort = connection.contract.category == ServiceCategory::Ubr;
-        let station = &self.stations[connection.to];
+        let node = &self.hosts[connection.to];
         // What a source puts on its line itself no fault of its host can touch.
         let of_host = |sender: usize| self.sources[sender].is_by_adapter();
         let is_sent = connection.sender.is_none_or(of_host);
         let touched = |host: &String| host == to || host == from && is_sent;
         // The buffer has room for what comes while the adapter or its client stands still, as long
         // as that is no more than the longest gap.
-        let stood_still = station.stood_still().plus(stood_idle(scenario, to));
-        standing.disturbed = stood_still > Ps::from_ns(station.spec.gap_max_ns);
-        let lawless = |station: &Station| station.is_lawless(n as u32);
-        standing.cut = station.cut.contains(&(n as u32));
-        standing.lawless = lawless(station) || lawless(&self.stations[connection.from]);
+        let stood_still = node.stood_still().plus(stood_idle(scenario, to));
+        standing.disturbed = stood_still > Ps::from_ns(node.spec.gap_max_ns);
+        let lawless = |node: &Host| node.is_lawless(n as u32);
+        standing.cut = node.cut.contains(&(n as u32));
+        standing.lawless = lawless(node) || lawless(&self.hosts[connection.from]);
         for (n, fault) in (0..).zip(&scenario.faults) {
             match fault {
                 // At the receiver it matters how long it stood still in all.
@@ -471,8 +471,8 @@ impl World {
         }
         let aal34 = connection.contract.aal == Some(Aal::Aal34);
         let gives_way = best_effort || self.service.is_best_effort(n as u32);
-        standing.gave_way = gives_way && station.has_discarded(Discard::Overload)
-            || aal34 && station.has_discarded(Discard::ReassemblyTimeout);
+        standing.gave_way = gives_way && node.has_discarded(Discard::Overload)
+            || aal34 && node.has_discarded(Discard::ReassemblyTimeout);
         standing
     }
 
@@ -491,7 +491,7 @@ impl World {
     /// I3: a PDU that is delivered is one that was sent. I4: in order, and once. Both but for
     /// single-cell PDUs that a fault has put there, which AAL5 cannot tell.
     fn pdus_are_right(&self, connection: &Connection, standing: Standing) -> Result<(), Violation> {
-        let tally = &connection.tally;
+        let pdus = &connection.pdus;
         // A cell of AAL0 has no CRC: neither damage shows, nor that somebody has made it up.
         let blind = connection.contract.aal == Some(Aal::Aal0);
         let known = !(standing.lawless || blind && standing.mixed);
@@ -510,18 +510,18 @@ impl World {
         });
         // What a fault has put there can be doubled further on.
         let doubled = if inserted > 0 { duplicated } else { 0 };
-        if tally.strangers + tally.misfits > inserted + doubled {
-            let strange = tally.strangers + tally.misfits;
+        if pdus.strangers + pdus.misfits > inserted + doubled {
+            let strange = pdus.strangers + pdus.misfits;
             let text = format!("connection {name}: {strange} PDUs that nobody sent");
             return Err(self.wrong("I3", text));
         }
-        if tally.repeated > duplicated + inserted {
-            let text = format!("connection {name}: {} PDUs came again", tally.repeated);
+        if pdus.repeated > duplicated + inserted {
+            let text = format!("connection {name}: {} PDUs came again", pdus.repeated);
             return Err(self.wrong("I4", text));
         }
         let sent = self.sources[sender].begun;
-        if tally.delivered > sent + duplicated + inserted {
-            let text = format!("connection {name}: {} of {sent} PDUs came", tally.delivered);
+        if pdus.delivered > sent + duplicated + inserted {
+            let text = format!("connection {name}: {} of {sent} PDUs came", pdus.delivered);
             return Err(self.wrong("I3", text));
         }
         Ok(())
@@ -542,7 +542,7 @@ impl World {
         let Some(sender) = connection.sender.filter(|_| is_ours) else {
             return Ok(());
         };
-        let (name, tally) = (&connection.name, &connection.tally);
+        let (name, pdus) = (&connection.name, &connection.pdus);
         let sent = self.sources[sender].sent;
         let no_room = self.found_no_room(connection);
         let passed = no_room == 0;
@@ -554,7 +554,7 @@ impl World {
             || standing.untold);
         let sound = passed && !met && !standing.disturbed && quiet;
         if standing.conforms && sound {
-            let missing = tally.missing(sent);
+            let missing = pdus.missing(sent);
             if missing > 0 {
                 let text = format!("connection {name}: {missing} of {sent} PDUs did not arrive");
                 return Err(self.wrong("I6", text));
@@ -577,7 +577,7 @@ impl World {
         let mut path = connection.path.iter();
         let held = path.any(|line| self.lines[*line].held_until() > healed);
         let settles = standing.conforms && quiet && !held;
-        let Some(settled) = tally.settled.filter(|_| settles) else {
+        let Some(settled) = pdus.settled.filter(|_| settles) else {
             return Ok(());
         };
         let due = sent.saturating_sub(settled.from);
@@ -600,7 +600,7 @@ impl World {
         n: usize,
         sender: usize,
     ) -> Result<(), Violation> {
-        let Connection { name, tally, .. } = &self.connections[n];
+        let Connection { name, pdus, .. } = &self.connections[n];
         let source = &self.sources[sender];
         let bound = self.delay_bound(scenario, crowds, n);
         let mut bound = bound.plus(stood_idle(scenario, &scenario.connections[n].to));
@@ -611,8 +611,8 @@ impl World {
             let shaped = source.shaping().plus(self.shaping_bound(scenario, n));
             bound = bound.plus(shaped);
         }
-        if tally.latency.most > bound.ps() {
-            let (most, bound) = (Ps::new(tally.latency.most).ns(), bound.ns());
+        if pdus.latency.most > bound.ps() {
+            let (most, bound) = (Ps::new(pdus.latency.most).ns(), bound.ns());
             let text = format!("connection {name}: a PDU took {most} ns, bound {bound} ns");
             return Err(self.wrong("I7", text));
         }
@@ -625,7 +625,7 @@ impl World {
         let Connection { from, contract, .. } = &self.connections[n];
         let spec = &scenario.sources[sender];
         let line = &self.lines[self.sources[sender].line];
-        let step = Ps::from_ns(self.stations[*from].spec.step_ns);
+        let step = Ps::from_ns(self.hosts[*from].spec.step_ns);
         let step = step.plus(self.rest_bound(n));
         is_shaped_at_once(spec, contract, line, (scenario.duration_ns, step))
     }
@@ -641,7 +641,7 @@ impl World {
         sender: usize,
     ) -> Result<(), Violation> {
         let (connection, number) = (&self.connections[n], n as u32);
-        let (source, reader) = (&self.sources[sender], &self.stations[connection.to]);
+        let (source, reader) = (&self.sources[sender], &self.hosts[connection.to]);
         let policed = reader.policed_rate(number).map(Interval::of_rate);
         let Some((due, gap)) = policed.zip(source.steady()) else {
             return Ok(());
@@ -659,7 +659,7 @@ impl World {
         let late = between.plus(self.wait_bound(crowds, n)).since(tolerated);
         let each = due.times(shortest).plus(late).ps().max(1);
         let due = span.ps() / each * shortest;
-        let got = connection.tally.cells;
+        let got = connection.pdus.cells;
         if source.cells_sent >= due && got + 3 * longest < due {
             let name = &connection.name;
             let text = format!("connection {name}: {got} cells of a contract for {due} came");
@@ -671,8 +671,8 @@ impl World {
     /// I16: a reader that sleeps has an empty queue, where events tell it.
     fn readers_sleep_only_on_empty_queues(&mut self) -> Result<(), Violation> {
         let now = self.now;
-        for station in &mut self.stations {
-            for endpoint in station.endpoints.values_mut() {
+        for node in &mut self.hosts {
+            for endpoint in node.endpoints.values_mut() {
                 if endpoint.faults() > 0 && !endpoint.is_lawless {
                     let name = &self.connections[endpoint.connection as usize].name;
                     let text = format!("connection {name}: descriptors that cannot be");
@@ -690,24 +690,21 @@ impl World {
 
     /// I12: nothing is open, nothing held, the adapter has as much to give as at first, and its
     /// counters are the sums of its VCs'. I10: no client has run that nobody had woken.
-    fn is_left_clean(&self, station: &Station) -> Result<(), Violation> {
-        let name = &station.spec.name;
-        let open = station.by_connection.len() + station.orders();
-        if open > 0 || !station.refusals.is_empty() {
-            let text = format!(
-                "host {name}: {open} VCs left, refused {:?}",
-                station.refusals
-            );
+    fn is_left_clean(&self, node: &Host) -> Result<(), Violation> {
+        let name = &node.spec.name;
+        let open = node.by_connection.len() + node.orders();
+        if open > 0 || !node.refusals.is_empty() {
+            let text = format!("host {name}: {open} VCs left, refused {:?}", node.refusals);
             return Err(self.wrong("I12", text));
         }
-        let [first, room] = station.room();
+        let [first, room] = node.room();
         if room != first {
             let text = format!("host {name}: {room:?} is left to give, at first {first:?}");
             return Err(self.wrong("I12", text));
         }
-        let stats = station.adapter.stats();
+        let stats = node.adapter.stats();
         let sum = |count: fn(&VcStats) -> u64| {
-            let closed = station.closed.iter();
+            let closed = node.closed.iter();
             closed.map(|(_, info)| count(&info.stats)).sum::<u64>()
         };
         let pairs = [
@@ -729,10 +726,10 @@ impl World {
                 return Err(self.wrong("I2", text));
             }
         }
-        let counts = station.counts;
-        let told = counts.interrupts + station.unasked;
-        if station.runs > told {
-            let runs = station.runs;
+        let counts = node.counts;
+        let told = counts.interrupts + node.unasked;
+        if node.runs > told {
+            let runs = node.runs;
             let text = format!("host {name}: clients ran {runs} times, {told} interrupts");
             return Err(self.wrong("I10", text));
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::AdapterStats;
 use serde::{Deserialize, Serialize};
 
+use super::host::Host;
 use super::run::{Connection, World};
-use super::station::Station;
 use super::{Line, OutputCounts, Ps, ServerOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
@@ -14,7 +14,6 @@ use super::{Line, OutputCounts, Ps, ServerOutcome};
 pub struct Outcome {
     /// When the last event happened.
     pub ended_ns: u64,
-    /// Events.
     pub events: u64,
     /// Cells that left a source.
     pub cells: u64,
@@ -22,7 +21,6 @@ pub struct Outcome {
     pub judged_cells: u64,
     /// Of all that was done, and when: equal runs have equal ones.
     pub trace_hash: u64,
-    /// By name.
     pub connections: BTreeMap<String, ConnectionOutcome>,
     /// In the scenario's order.
     pub hosts: Vec<HostOutcome>,
@@ -65,14 +63,12 @@ pub struct ConnectionOutcome {
     pub latency_min_ns: Option<u64>,
     /// The mean, rounded down.
     pub latency_mean_ns: Option<u64>,
-    /// The longest.
     pub latency_max_ns: Option<u64>,
 }
 
 /// What a host's adapter counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOutcome {
-    /// Its name.
     pub name: String,
     /// Cells that found the receive FIFO full.
     pub fifo_overflow_cells: u64,
@@ -84,11 +80,9 @@ pub struct HostOutcome {
     pub delivered_cells: u64,
     /// Cells sent.
     pub transmitted_cells: u64,
-    /// Events written.
     pub events: u64,
     /// Events that found their queue full.
     pub events_lost: u64,
-    /// Interrupts.
     pub interrupts: u64,
     /// Cells discarded, by reason; those that are not zero.
     pub discarded_cells: BTreeMap<String, u64>,
@@ -97,11 +91,9 @@ pub struct HostOutcome {
 /// What a switch counted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchOutcome {
-    /// Its name.
     pub name: String,
     /// Cells of addresses without a route.
     pub unrouted_cells: u64,
-    /// Each output.
     pub outputs: Vec<OutputCounts>,
 }
 
@@ -144,7 +136,7 @@ impl World {
     /// The run so far in numbers, of a scenario that lasts `duration_ns`.
     pub fn outcome(&self, duration_ns: u64) -> Outcome {
         let connections = self.connections.iter();
-        let hosts = self.stations.iter().map(HostOutcome::from);
+        let hosts = self.hosts.iter().map(HostOutcome::from);
         let switches = self.switches.iter().map(|switch| SwitchOutcome {
             name: switch.name().to_owned(),
             unrouted_cells: switch.unrouted(),
@@ -154,7 +146,7 @@ impl World {
             ended_ns: self.now.since(self.opened).ns(),
             events: self.events,
             cells: self.sources.iter().map(|source| source.cells_sent).sum(),
-            judged_cells: self.stations.iter().map(Station::judged_cells).sum(),
+            judged_cells: self.hosts.iter().map(Host::judged_cells).sum(),
             trace_hash: self.hash,
             connections: connections
                 .map(|connection| (connection.name.clone(), self.of(connection, duration_ns)))
@@ -167,32 +159,32 @@ impl World {
     }
 
     fn of(&self, connection: &Connection, duration_ns: u64) -> ConnectionOutcome {
-        let tally = &connection.tally;
+        let pdus = &connection.pdus;
         let sender = connection.sender.map(|sender| &self.sources[sender]);
-        let bits = u128::from(tally.octets) * 8 * 1_000_000_000;
-        let latency = |ps: u64| (tally.latency.count > 0).then(|| Ps::new(ps).ns());
+        let bits = u128::from(pdus.octets) * 8 * 1_000_000_000;
+        let latency = |ps: u64| (pdus.latency.count > 0).then(|| Ps::new(ps).ns());
         ConnectionOutcome {
             sent_pdus: sender.map_or(0, |source| source.sent),
             sent_cells: sender.map_or(0, |source| source.cells_sent),
-            delivered_pdus: tally.delivered,
-            delivered_cells: tally.cells,
-            delivered_octets: tally.octets,
+            delivered_pdus: pdus.delivered,
+            delivered_cells: pdus.cells,
+            delivered_octets: pdus.octets,
             sdu_bit_s: bits.checked_div(duration_ns.into()).unwrap_or(0) as u64,
-            lost_pdus: tally.missing(sender.map_or(0, |source| source.sent)),
-            repeated_pdus: tally.repeated,
-            strange_pdus: tally.strangers + tally.misfits,
-            tagged_pdus: tally.tagged,
+            lost_pdus: pdus.missing(sender.map_or(0, |source| source.sent)),
+            repeated_pdus: pdus.repeated,
+            strange_pdus: pdus.strangers + pdus.misfits,
+            tagged_pdus: pdus.tagged,
             discarded_cells: connection.discarded,
-            latency_min_ns: latency(tally.latency.least),
-            latency_mean_ns: latency(tally.latency.mean_ps()),
-            latency_max_ns: latency(tally.latency.most),
+            latency_min_ns: latency(pdus.latency.least),
+            latency_mean_ns: latency(pdus.latency.mean_ps()),
+            latency_max_ns: latency(pdus.latency.most),
         }
     }
 }
 
-impl From<&Station> for HostOutcome {
-    fn from(station: &Station) -> Self {
-        let all = station.stats();
+impl From<&Host> for HostOutcome {
+    fn from(node: &Host) -> Self {
+        let all = node.stats();
         let sum = |count: fn(&AdapterStats) -> u64| all.clone().map(count).sum();
         let mut discarded_cells = BTreeMap::new();
         for (reason, cells) in all.clone().flat_map(|stats| stats.cells_discarded.iter()) {
@@ -203,10 +195,10 @@ impl From<&Station> for HostOutcome {
             }
         }
         Self {
-            name: station.spec.name.clone(),
-            fifo_overflow_cells: station.counts.overflowed,
-            steps: station.counts.steps,
-            interrupts: station.counts.interrupts,
+            name: node.spec.name.clone(),
+            fifo_overflow_cells: node.counts.overflowed,
+            steps: node.counts.steps,
+            interrupts: node.counts.interrupts,
             received_cells: sum(|stats| stats.cells_received),
             delivered_cells: sum(|stats| stats.cells_delivered),
             transmitted_cells: sum(|stats| stats.cells_transmitted),

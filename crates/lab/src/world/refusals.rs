@@ -7,10 +7,10 @@ use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::content::cells_of;
 use super::error::ScenarioError;
+use super::host::{GUESTS_VPI, Host, Opening};
 use super::incident::Change;
 use super::run::Connection;
 use super::scenario::{FaultSpec, Scenario};
-use super::station::{GUESTS_VPI, Opening, Station};
 
 /// The largest VPI of a UNI.
 const VPI_MAX: u16 = 255;
@@ -22,13 +22,13 @@ type Lens = (u32, u32);
 pub(super) fn check(
     scenario: &Scenario,
     connections: &[Connection],
-    stations: &[Station],
+    hosts: &[Host],
     changes: &BTreeMap<u32, Change>,
 ) -> Result<(), ScenarioError> {
     addresses(scenario)?;
     sdus(scenario, connections, changes)?;
-    memory(connections, stations, changes)?;
-    lines(connections, stations, changes)
+    memory(connections, hosts, changes)?;
+    lines(connections, hosts, changes)
 }
 
 fn addresses(scenario: &Scenario) -> Result<(), ScenarioError> {
@@ -76,13 +76,13 @@ fn sdus(
 /// Whether what is changed without new memory fits whichever its connection has then.
 fn memory(
     connections: &[Connection],
-    stations: &[Station],
+    hosts: &[Host],
     changes: &BTreeMap<u32, Change>,
 ) -> Result<(), ScenarioError> {
     let mut least: BTreeMap<(usize, u32), Lens> = BTreeMap::new();
     let brought = changes.values().filter(|change| change.memory);
     let brought = brought.map(|change| (change.host, &change.opening));
-    for (host, opening) in opened(stations).chain(brought) {
+    for (host, opening) in opened(hosts).chain(brought) {
         let lens = (opening.sizes.receive_buffer, opening.sizes.transmit_len);
         let least = least.entry((host, opening.connection)).or_insert(lens);
         *least = (least.0.min(lens.0), least.1.min(lens.1));
@@ -111,12 +111,12 @@ fn memory(
 /// Whether a line carries what an adapter guarantees there, whichever change comes first.
 fn lines(
     connections: &[Connection],
-    stations: &[Station],
+    hosts: &[Host],
     changes: &BTreeMap<u32, Change>,
 ) -> Result<(), ScenarioError> {
     let mut most: BTreeMap<(usize, u32), u64> = BTreeMap::new();
     let mut sums: BTreeMap<(usize, u8), u64> = BTreeMap::new();
-    let opened: Vec<(usize, &Opening)> = opened(stations).collect();
+    let opened: Vec<(usize, &Opening)> = opened(hosts).collect();
     let whose = opened.iter().map(|(host, one)| (*host, one.connection));
     let whose: BTreeSet<(usize, u32)> = whose.collect();
     let changed = changes
@@ -131,7 +131,7 @@ fn lines(
         let sum = sums.entry((host, port)).or_default();
         *sum += cell_s.saturating_sub(*most);
         *most = cell_s.max(*most);
-        let rates = stations[host].rates();
+        let rates = hosts[host].rates();
         let line = rates.get(usize::from(port)).map_or(0, |rate| rate.cell_s());
         if *sum > line.into() {
             let name = connections[opening.connection as usize].name.clone();
@@ -143,7 +143,7 @@ fn lines(
 }
 
 /// What is opened at the beginning, and where.
-fn opened(stations: &[Station]) -> impl Iterator<Item = (usize, &Opening)> {
-    let stations = stations.iter().enumerate();
-    stations.flat_map(|(host, station)| station.openings().map(move |one| (host, one)))
+fn opened(hosts: &[Host]) -> impl Iterator<Item = (usize, &Opening)> {
+    let hosts = hosts.iter().enumerate();
+    hosts.flat_map(|(host, node)| node.openings().map(move |one| (host, one)))
 }

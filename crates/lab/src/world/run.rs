@@ -12,15 +12,15 @@ use super::canary::Canary;
 use super::content::Content;
 use super::endpoint::tells_of_pdus;
 use super::error::ScenarioError;
+use super::host::Host;
 use super::incident::{Change, Incident};
+use super::pdu_counts::PduCounts;
 use super::scenario::Scenario;
 use super::service::{Gate, Service, ServiceEvent};
 use super::source::{Alike, Source};
-use super::station::Station;
 use super::switch::{Output, Switch};
-use super::tally::Tally;
-use super::tape::Watch;
 use super::topology::Place;
+use super::trace::Watch;
 use super::turns::{Turn, Turns};
 use super::{CellRef, EventQueue, Line, Ps, Violation};
 use crate::Silent;
@@ -91,7 +91,7 @@ fn take(source: &mut Source, at: Ps, content: &mut Content, of: &mut [Connection
     if source.take_cell(content) {
         let connection = &mut of[source.connection as usize];
         if connection.is_open {
-            connection.tally.sent(source.sent - 1, at);
+            connection.pdus.sent(source.sent - 1, at);
         }
     }
 }
@@ -158,7 +158,7 @@ pub(crate) struct Connection {
     pub(crate) sender: Option<usize>,
     /// Cells that switches have discarded.
     pub(crate) discarded: u64,
-    pub(crate) tally: Tally,
+    pub(crate) pdus: PduCounts,
 }
 
 /// A scenario that runs.
@@ -174,7 +174,7 @@ pub struct World {
     /// Lines to switches whose next arrival is in the queue.
     pub(super) scheduled: Vec<bool>,
     pub(super) switches: Vec<Switch>,
-    pub(super) stations: Vec<Station>,
+    pub(super) hosts: Vec<Host>,
     pub(super) connections: Vec<Connection>,
     /// What connections are changed to, by the number of the fault.
     pub(super) changes: BTreeMap<u32, Change>,
@@ -204,8 +204,8 @@ pub struct World {
 impl World {
     /// Puts the first events in.
     pub(super) fn begin(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
-        for host in 0..self.stations.len() {
-            self.wake_station(host, Ps::ZERO);
+        for host in 0..self.hosts.len() {
+            self.wake_host(host, Ps::ZERO);
         }
         for n in 0..self.sources.len() {
             let line = self.sources[n].line;
@@ -244,8 +244,8 @@ impl World {
                 let past_ns = at.since(self.opened).ns().min(duration_ns);
                 let progress = &mut watch.progress;
                 progress.step(past_ns / 1_000_000, duration_ns / 1_000_000);
-                if let Some(tape) = &mut watch.tape {
-                    self.play(self.has_all_before(at), &mut **tape);
+                if let Some(trace) = &mut watch.trace {
+                    self.play(self.has_all_before(at), &mut **trace);
                 }
             }
             if self.events > self.events_max {
@@ -276,17 +276,17 @@ impl World {
 
     /// Closes whatever is open.
     pub(super) fn close(&mut self) {
-        for host in 0..self.stations.len() {
-            let here = self.stations[host].by_connection.keys().copied();
+        for host in 0..self.hosts.len() {
+            let here = self.hosts[host].by_connection.keys().copied();
             let own = here.filter(|connection| !self.service.serves(host, *connection));
             let mut open: Vec<u32> = own.collect();
             if self.options.canary == Some(Canary::CloseForgotten) {
                 open.pop();
             }
             for connection in open {
-                self.stations[host].close(connection);
+                self.hosts[host].close(connection);
             }
-            self.wake_station(host, self.now);
+            self.wake_host(host, self.now);
         }
         self.close_service();
     }
@@ -438,7 +438,7 @@ impl World {
                 self.queue.push(at, Event::Arrival(line as u32));
             }
             Place::Host { .. } if self.is_lost(Canary::StepLost) => {}
-            Place::Host { host } => self.wake_station(host, at),
+            Place::Host { host } => self.wake_host(host, at),
         }
     }
 
@@ -452,23 +452,23 @@ impl World {
     }
 
     /// A host's adapter has something to do at `at`.
-    pub(super) fn wake_station(&mut self, host: usize, at: Ps) {
-        let station = &mut self.stations[host];
+    pub(super) fn wake_host(&mut self, host: usize, at: Ps) {
+        let node = &mut self.hosts[host];
         // Steps lie on a grid: less than one later it is the same.
-        let step = Ps::from_ns(station.spec.step_ns);
-        if station.due.is_some_and(|due| due < at.plus(step)) {
+        let step = Ps::from_ns(node.spec.step_ns);
+        if node.due.is_some_and(|due| due < at.plus(step)) {
             return;
         }
         // Steps that were made up for lie in the past, and so can what they sent.
-        let at = station.step_at(at.max(self.now));
+        let at = node.step_at(at.max(self.now));
         self.step_at(host, at);
     }
 
     /// A host's adapter takes a step at `at`, if it takes none before.
     fn step_at(&mut self, host: usize, at: Ps) {
-        let station = &mut self.stations[host];
-        if station.due.is_none_or(|due| at < due) {
-            station.due = Some(at);
+        let node = &mut self.hosts[host];
+        if node.due.is_none_or(|due| at < due) {
+            node.due = Some(at);
             if self.train != Some(host) {
                 self.queue.push(at, Event::Step(host as u32));
             }
@@ -535,9 +535,9 @@ impl World {
         self.train = Some(host);
         self.step(host);
         for _ in 0..TRAIN {
-            let station = &self.stations[host];
-            let due = station.due.unwrap_or(Ps::MAX);
-            let woken = station.waking.iter().copied().min();
+            let node = &self.hosts[host];
+            let due = node.due.unwrap_or(Ps::MAX);
+            let woken = node.waking.iter().copied().min();
             match woken.filter(|(at, _)| *at <= due) {
                 Some((at, client)) if at < horizon => {
                     self.now = at;
@@ -552,11 +552,11 @@ impl World {
             self.events += 1;
         }
         self.train = None;
-        let station = &self.stations[host];
-        if let Some(due) = station.due {
+        let node = &self.hosts[host];
+        if let Some(due) = node.due {
             self.queue.push(due, Event::Step(host as u32));
         }
-        for (at, client) in &station.waking {
+        for (at, client) in &node.waking {
             self.queue.push(*at, Event::Client(host as u32, *client));
         }
     }
@@ -564,40 +564,40 @@ impl World {
     /// A step of a host's adapter, if it is due.
     fn step(&mut self, host: usize) {
         let now = self.now;
-        let station = &mut self.stations[host];
-        if station.due != Some(now) {
+        let node = &mut self.hosts[host];
+        if node.due != Some(now) {
             // It was put forward.
             return;
         }
-        station.due = None;
+        node.due = None;
         self.reached = self.reached.max(now);
-        if station.is_down {
+        if node.is_down {
             return;
         }
-        let at = station.step_at(now);
+        let at = node.step_at(now);
         if at > now {
-            return self.wake_station(host, at);
+            return self.wake_host(host, at);
         }
-        if !station.keeps_up(now) {
-            station.catch_up(now, &mut self.lines, &mut self.woken);
+        if !node.keeps_up(now) {
+            node.catch_up(now, &mut self.lines, &mut self.woken);
         }
-        station.step(now, &mut self.lines, &mut self.woken);
+        node.step(now, &mut self.lines, &mut self.woken);
         self.after_step(host);
     }
 
     /// The steps of a host that were left out and made a difference.
     pub(super) fn catch_up(&mut self, host: usize) {
-        self.stations[host].catch_up(self.now, &mut self.lines, &mut self.woken);
+        self.hosts[host].catch_up(self.now, &mut self.lines, &mut self.woken);
     }
 
     /// What follows from steps of a host: cells on its lines, clients to be run, the next step.
     pub(super) fn after_step(&mut self, host: usize) {
-        if !self.stations[host].answered.is_empty() {
+        if !self.hosts[host].answered.is_empty() {
             self.adapter_has_answered(host);
         }
-        let next = self.stations[host].next_step(self.now, &self.lines);
-        let station = &self.stations[host];
-        let stats = station.adapter.stats();
+        let next = self.hosts[host].next_step(self.now, &self.lines);
+        let node = &self.hosts[host];
+        let stats = node.adapter.stats();
         let seen = stats.cells_received ^ stats.events << 24 ^ stats.cells_transmitted << 44;
         let discarded = stats.cells_discarded.total();
         let who = (host as u64) << 56;
@@ -614,7 +614,7 @@ impl World {
         if !self.woken.is_empty() {
             self.wake_clients(host);
         }
-        if !self.stations[host].left.is_empty() {
+        if !self.hosts[host].left.is_empty() {
             self.read_left(host);
         }
         for port in 0..self.ports[host].len() {
@@ -632,7 +632,7 @@ impl World {
             Some(Canary::WakeUpLate) => WAKE_UP_LATE_NS,
             _ => 0,
         };
-        let wake_up = Ps::from_ns(self.stations[host].spec.wake_up_ns + late_ns);
+        let wake_up = Ps::from_ns(self.hosts[host].spec.wake_up_ns + late_ns);
         let mut woken = std::mem::take(&mut self.woken);
         for client in woken.drain(..) {
             if !self.is_lost(Canary::WakeUpLost) {
@@ -644,23 +644,23 @@ impl World {
 
     /// What is in memory that was replaced is read for the last time.
     fn read_left(&mut self, host: usize) {
-        for vc in std::mem::take(&mut self.stations[host].left) {
+        for vc in std::mem::take(&mut self.hosts[host].left) {
             self.read(host, vc);
-            self.stations[host].endpoints.remove(&vc);
+            self.hosts[host].endpoints.remove(&vc);
         }
     }
 
     /// A client runs at `at`, or when its host lets it.
     pub(super) fn wake_client(&mut self, host: usize, client: usize, at: Ps) {
         let at = at.max(self.host_stalls[host]);
-        let woken = &mut self.stations[host].clients[client];
+        let woken = &mut self.hosts[host].clients[client];
         if !std::mem::replace(&mut woken.is_woken, true) {
             self.wake_at(host, client as u32, at);
         }
     }
 
     fn wake_at(&mut self, host: usize, client: u32, at: Ps) {
-        self.stations[host].waking.push((at, client));
+        self.hosts[host].waking.push((at, client));
         if self.train != Some(host) {
             self.queue.push(at, Event::Client(host as u32, client));
         }
@@ -668,7 +668,7 @@ impl World {
 
     /// A client that was woken runs, unless it has run already.
     fn woken(&mut self, host: usize, client: u32) {
-        let waking = &mut self.stations[host].waking;
+        let waking = &mut self.hosts[host].waking;
         if let Some(n) = waking.iter().position(|one| *one == (self.now, client)) {
             waking.swap_remove(n);
             self.reached = self.reached.max(self.now);
@@ -681,15 +681,15 @@ impl World {
         if self.now < self.host_stalls[host] {
             return self.wake_at(host, client as u32, self.host_stalls[host]);
         }
-        let station = &mut self.stations[host];
-        if station.clients[client].index.is_none() {
+        let node = &mut self.hosts[host];
+        if node.clients[client].index.is_none() {
             // It has gone, or has died with its adapter.
-            station.clients[client].is_woken = false;
+            node.clients[client].is_woken = false;
             return;
         }
-        station.runs += 1;
-        station.takes_events(self.now, client);
-        let reader = &mut station.clients[client];
+        node.runs += 1;
+        node.takes_events(self.now, client);
+        let reader = &mut node.clients[client];
         reader.is_woken = false;
         let lost = reader.has_lost();
         let mut told: Vec<VcId> = Vec::new();
@@ -699,7 +699,7 @@ impl World {
             }
         }
         if lost {
-            let own = station.endpoints.values();
+            let own = node.endpoints.values();
             let own = own.filter(|endpoint| endpoint.client == client);
             told = own.map(|endpoint| endpoint.vc).collect();
         }
@@ -712,7 +712,7 @@ impl World {
 
     /// Whether a source sends PDUs on a VC.
     fn is_of_source(&self, host: usize, vc: VcId) -> bool {
-        let endpoint = self.stations[host].endpoints.get(&vc);
+        let endpoint = self.hosts[host].endpoints.get(&vc);
         let connection = endpoint.map(|endpoint| endpoint.connection as usize);
         connection.is_some_and(|connection| self.connections[connection].sender.is_some())
     }
@@ -720,41 +720,41 @@ impl World {
     /// Reads all that one VC has.
     pub(super) fn read(&mut self, host: usize, vc: VcId) {
         let now = self.now;
-        let station = &mut self.stations[host];
-        let Some(endpoint) = station.endpoints.get_mut(&vc) else {
+        let node = &mut self.hosts[host];
+        let Some(endpoint) = node.endpoints.get_mut(&vc) else {
             return;
         };
         let number = endpoint.connection;
-        let Connection { sender, tally, .. } = &mut self.connections[number as usize];
+        let Connection { sender, pdus, .. } = &mut self.connections[number as usize];
         let sender = sender.map(|sender| &self.sources[sender]);
         let mut has_given_back = false;
         while let Some(found) = endpoint.next(&self.content) {
-            station.counts.across += u64::from(found.across);
-            station.counts.receive_wraps += u64::from(endpoint.came_round());
-            tally.cells += u64::from(found.cells);
-            tally.octets += found.len as u64;
-            tally.tagged += u64::from(found.tagged);
+            node.counts.across += u64::from(found.across);
+            node.counts.receive_wraps += u64::from(endpoint.came_round());
+            pdus.cells += u64::from(found.cells);
+            pdus.octets += found.len as u64;
+            pdus.tagged += u64::from(found.tagged);
             if let Some(pdu) = found.number {
                 self.service.has_read(now, number, pdu);
                 let len = sender.map(|sender| usize::from(sender.sdu_len(pdu)));
-                tally.misfits += u64::from(len != Some(found.len));
-                tally.found(pdu, now);
+                pdus.misfits += u64::from(len != Some(found.len));
+                pdus.found(pdu, now);
                 self.hash = mixed(self.hash, now, u64::from(number) << 40 ^ pdu);
             } else {
-                tally.strangers += 1;
+                pdus.strangers += 1;
             }
             if self.options.canary == Some(Canary::ReaderKeeps) {
                 continue;
             }
-            let taken = endpoint.is_judged_by(&mut station.judge);
-            if let (Err(text), None) = (taken, &station.violation) {
-                station.violation = Some(Violation::new("I5", now, text));
+            let taken = endpoint.is_judged_by(&mut node.judge);
+            if let (Err(text), None) = (taken, &node.violation) {
+                node.violation = Some(Violation::new("I5", now, text));
             }
             endpoint.release(found);
             has_given_back = true;
         }
         if has_given_back {
-            station.gives_back(vc);
+            node.gives_back(vc);
         }
     }
 
@@ -771,16 +771,16 @@ impl World {
         let len = self.sources[n].sdu_len(number);
         let gate = self.gate(n);
         if let Gate::SuspendedUntil(until) = gate {
-            self.sources[n].suspend(self.stations[host].instant(until));
+            self.sources[n].suspend(self.hosts[host].instant(until));
         } else if gate == Gate::Open
-            && self.stations[host].submit(&self.content, connection, number, len)
+            && self.hosts[host].submit(&self.content, connection, number, len)
         {
             self.has_sent(n, number);
             self.sources[n].submitted();
             let is_served = self.service.serves(host, connection);
             let to = &mut self.connections[connection as usize];
             if to.is_open || is_served {
-                to.tally.sent(number, self.now);
+                to.pdus.sent(number, self.now);
             }
         } else {
             self.sources[n].postpone();

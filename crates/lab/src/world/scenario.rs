@@ -23,7 +23,6 @@ pub struct Scenario {
     pub heal_ns: u64,
     /// Hosts with an adapter.
     pub hosts: Vec<HostSpec>,
-    /// Switches.
     #[serde(default)]
     pub switches: Vec<SwitchSpec>,
     /// Links between them.
@@ -59,7 +58,6 @@ impl Scenario {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
-    /// Its name.
     pub name: String,
     /// From one step of the adapter to the next.
     #[serde(default = "step_ns")]
@@ -160,7 +158,6 @@ impl HostSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchSpec {
-    /// Its name.
     pub name: String,
     /// Cells that wait at one output.
     #[serde(default = "queue_cells")]
@@ -222,7 +219,6 @@ impl LinkSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionSpec {
-    /// Its name.
     pub name: String,
     /// Name of the host that sends.
     pub from: String,

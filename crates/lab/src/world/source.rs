@@ -375,7 +375,6 @@ impl Gaps {
         }
     }
 
-    /// The shortest.
     fn shortest(&self) -> Option<Interval> {
         match self {
             Self::Even(gap) => Some(*gap),

@@ -57,7 +57,6 @@ struct Flow {
 enum Rest {
     /// All but the last cell, which keeps the PDUs apart.
     ButLast,
-    /// All.
     All,
 }
 
@@ -153,7 +152,6 @@ impl Output {
         }
     }
 
-    /// The counters.
     pub fn counts(&self) -> OutputCounts {
         self.counts
     }
@@ -242,7 +240,6 @@ impl Switch {
         }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -277,7 +274,6 @@ impl Switch {
         route
     }
 
-    /// An output.
     #[inline]
     pub fn output(&mut self, output: u32) -> &mut Output {
         &mut self.outputs[output as usize]

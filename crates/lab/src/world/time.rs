@@ -17,9 +17,7 @@ const CELL_BITS: u64 = 424;
 pub struct Ps(u64);
 
 impl Ps {
-    /// The beginning.
     pub const ZERO: Self = Self(0);
-    /// Never.
     pub const MAX: Self = Self(u64::MAX);
 
     /// So many picoseconds.

@@ -10,7 +10,6 @@ use super::Ps;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Something panicked.
     Crash,
     /// Something that must happen did not.
     Liveness,

@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use cellgate_core::Time;
 use cellgate_core::aal::Memory;
 use cellgate_core::adapter::Region;
-use cellgate_core::ring::layout::TRANSMIT_DESCRIPTOR_LEN;
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::TRANSMIT_DESCRIPTOR_LEN;
+use cellgate_core::queue::{
     ConnectionGeometry, ConnectionSizes, Consumer, Producer, ReceiveDescriptor, TransmitDescriptor,
     Words, queue,
 };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cellgate_core::adapter::{Notification, PortIndex};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};

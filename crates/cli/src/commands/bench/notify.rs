@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, ensure};
 use cellgate_core::adapter::{Notification, PortIndex};
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::wire::CELL_LEN_NO_HEC;
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{Attached, ClientCounters, Control, OpenVc, memory_for};

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::ensure;
 use cellgate_core::adapter::Region;
-use cellgate_core::ring::layout::TRANSMIT_DESCRIPTOR_LEN;
-use cellgate_core::ring::{ConnectionGeometry, Consumer, Producer, queue};
+use cellgate_core::queue::layout::TRANSMIT_DESCRIPTOR_LEN;
+use cellgate_core::queue::{ConnectionGeometry, Consumer, Producer, queue};
 use cellgate_host::client::memory_for;
 use cellgate_host::sys::pin_thread;
 use cellgate_shm::{ClientMemory, ConnectionMemory, ReceiveBuffer};

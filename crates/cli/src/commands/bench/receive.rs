@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::ensure;
 use cellgate_core::adapter::Notification;
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::layout::PAGE_LEN;
+use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
 
 use super::Args;
@@ -22,7 +22,6 @@ use crate::output::Exit;
 
 /// SDUs measured: the largest of one and of two cells, and what networks use.
 const SDUS: [u16; 6] = [40, 48, 512, 1500, 8192, 65_535];
-/// VCs measured.
 const VCS: [usize; 4] = [1, 16, 256, 1024];
 /// Cells of a train: 10 MB, more than the second-level cache holds.
 const CELLS: usize = 196_608;

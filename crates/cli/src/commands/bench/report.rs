@@ -87,7 +87,6 @@ enum Kind {
     Cycles,
     /// A rate against the clock: so does this.
     Rate,
-    /// Counted.
     Count,
 }
 

@@ -19,7 +19,7 @@ use cellgate_core::adapter::{
     Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, Doorbell, SduOptions,
 };
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, PAYLOAD_LEN, VpiVci};
@@ -38,18 +38,16 @@ const DUAL_FROM_SDU: u16 = 8_192;
 
 /// Cells of one step.
 const BUDGET: u16 = Config::BUDGET_MAX;
-/// Cells of the port that transmitted cells are copied to: the memory link's usual ring.
+/// Cells of the port that transmitted cells are copied to: the memory link's usual queue.
 const SINK_CELLS: usize = 16_384;
 
 type BenchAdapter = Adapter<ConnectionMemory, AttachmentMemory>;
 
 /// How the adapter's receive loop is run.
 pub(super) trait Run {
-    /// Runs it.
     fn run<K: Kernel>(batch: K) -> K::Output;
 }
 
-/// As everywhere.
 pub(super) struct AsIs;
 
 impl Run for AsIs {
@@ -513,7 +511,7 @@ impl<L: Run> Rig<L> {
             count += 1;
         }
         if count > 0 {
-            //  The ring has room for every VC twice, and is emptied with every look.
+            //  The queue has room for every VC twice, and is emptied with every look.
             let _rung = self.attachment.ring(Doorbell {
                 vc: vc.id.index.0.into(),
                 generation: vc.id.generation,

@@ -18,7 +18,6 @@ const SDU_MAX: u32 = 65_535;
 /// What a contract does not say and its consequences depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Assumptions {
-    /// The link.
     pub(super) line: CellRate,
     /// How late a reader may run.
     pub(super) wake_up_ns: u64,

@@ -36,7 +36,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Nothing known.
     pub(super) const UNKNOWN: Self = Self {
         vpi: None,
         vci: None,
@@ -93,7 +92,6 @@ impl Line {
         self.say(format!("{what} {word}"));
     }
 
-    /// When.
     pub(super) const fn time_ns(&self) -> Option<u64> {
         self.stamp.time_ns
     }

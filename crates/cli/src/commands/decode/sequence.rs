@@ -40,7 +40,6 @@ impl Place {
         }
     }
 
-    /// Says it.
     pub(super) fn describe(self, line: &mut Line) {
         let (word, missing) = match self {
             Self::Unnumbered => return,

@@ -33,7 +33,6 @@ fn conversation(socket: UnixStream) -> anyhow::Result<(Mouth, Ear)> {
 }
 
 impl Mouth {
-    /// Says something.
     pub(in crate::commands) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');

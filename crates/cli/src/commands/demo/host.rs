@@ -82,9 +82,7 @@ pub(super) struct ReaderReport {
     pub(super) repeated: u64,
     /// From the release at the source to the check at the host.
     pub(super) latency_p50_ns: u64,
-    /// The same.
     pub(super) latency_p99_ns: u64,
-    /// The same.
     pub(super) latency_max_ns: u64,
 }
 

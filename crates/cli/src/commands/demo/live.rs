@@ -18,13 +18,10 @@ use crate::output;
 
 /// Somebody who looks while a phase runs.
 pub(super) trait Watch {
-    /// How often.
     fn every(&self) -> Duration;
-    /// Looks.
     fn look(&mut self, stage: &mut Stage, phase: &Phase, task: &Task) -> anyhow::Result<()>;
 }
 
-/// Nobody.
 pub(super) struct Nobody;
 
 impl Watch for Nobody {

@@ -5,7 +5,7 @@ use cellgate_core::adapter::{
     Aal, AttachmentIndex, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive,
 };
 use cellgate_core::contract::{CellRate, Lateness, PduStream, aal5_cells};
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
 use cellgate_host::client::memory_for;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,6 @@ pub(super) fn connections(shared_port: bool) -> Vec<Connection> {
 }
 
 impl Connection {
-    /// Its address.
     pub(super) fn address(&self) -> VpiVci {
         VpiVci::from_bits(u32::from(FIRST_VCI) + self.index as u32)
     }
@@ -206,7 +205,6 @@ pub(super) enum Hazard {
 /// What the stranger sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Strange {
-    /// Nothing.
     Nothing,
     /// Cells of VCs that nobody opened.
     Scan,
@@ -222,7 +220,6 @@ pub(super) struct Phase {
     pub(super) name: String,
     /// The third sender.
     pub(super) hazard: Hazard,
-    /// The stranger.
     pub(super) strange: Strange,
 }
 

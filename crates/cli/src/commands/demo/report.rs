@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use cellgate_core::adapter::DiscardCounts;
 use serde::Serialize;
 
-/// Everything.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     /// In order. A phase whose tries were all void has a reason.
@@ -25,13 +24,10 @@ pub(super) struct PhaseReport {
     pub(super) void_reason: Option<String>,
     /// Tries, this one included.
     pub(super) tries: u32,
-    /// In order.
     pub(super) connections: Vec<ConnectionReport>,
     /// The host's process.
     pub(super) host: HostUse,
-    /// The adapter.
     pub(super) adapter: AdapterUse,
-    /// The ports.
     pub(super) link: LinkUse,
     /// When the adapter was not running.
     pub(super) gaps: GapUse,
@@ -68,11 +64,8 @@ pub(super) struct ConnectionReport {
 /// Nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Latency {
-    /// Median.
     pub(super) p50: u64,
-    /// 99th percentile.
     pub(super) p99: u64,
-    /// The longest.
     pub(super) max: u64,
 }
 

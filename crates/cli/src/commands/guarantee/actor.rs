@@ -89,7 +89,6 @@ pub(super) struct Begin {
 pub(super) enum Opening {
     /// It is open since.
     Opened { at: Time, contract: String },
-    /// Admission refused.
     Refused {
         text: String,
         resource: Resource,

@@ -30,7 +30,6 @@ pub(super) struct Cast {
     pub(super) open_at: Time,
 }
 
-/// Both processes.
 pub(super) struct Pair {
     pub(super) cast: Cast,
     writer: Actor,

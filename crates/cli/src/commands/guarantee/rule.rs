@@ -15,7 +15,6 @@ use super::stalls::Stalls;
 const GAP_MAX_NS: u64 = 30_000_000;
 /// The share of stalled time, in percent, from which on a run says nothing.
 const STALLED_MAX_PERCENT: f64 = 2.0;
-/// A window.
 pub(super) const WINDOW_NS: u64 = 1_000_000_000;
 /// How long after a stall what was missed can come.
 const CATCH_UP_NS: u64 = 100_000_000;

@@ -9,8 +9,8 @@ use cellgate_core::adapter::{
     VcIndex,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::layout::{PAGE_LEN, PDU_ALIGN};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{PAGE_LEN, PDU_ALIGN};
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes,
 };
 use cellgate_core::wire::{CELL_LEN, CellFormat, PAYLOAD_LEN, VpiVci};

@@ -42,7 +42,6 @@ pub(super) struct Outcome {
     conserved: bool,
 }
 
-/// One VC.
 #[derive(Debug, Serialize)]
 struct VcOutcome {
     vpi: u16,

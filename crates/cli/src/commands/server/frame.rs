@@ -112,7 +112,6 @@ pub(super) enum Taken<'p> {
     Payload(&'p [u8]),
     /// Damaged, late, twice, or not of the transfer: counted.
     Nothing,
-    /// The end.
     End,
 }
 

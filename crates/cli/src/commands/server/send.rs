@@ -96,8 +96,8 @@ fn transfer_number() -> u32 {
 }
 
 enum Input {
-    /// Its octets are read into the transmit ring until there are no more: its size may be that of
-    /// a moment ago, or 0 as in /proc.
+    /// Its octets are read into the transmit buffer until there are no more: its size may be that
+    /// of a moment ago, or 0 as in /proc.
     File(File),
     /// What comes, when it comes.
     Stream(Box<dyn BufRead>),
@@ -132,7 +132,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends an SDU of the octets that `fill` writes into the transmit ring, at most `len`, and
+    /// Sends an SDU of the octets that `fill` writes into the transmit buffer, at most `len`, and
     /// says how many there were. None is sent of none.
     fn send(
         &mut self,

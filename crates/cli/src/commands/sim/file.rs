@@ -9,7 +9,7 @@ use cellgate_capture::{Content, InterfaceId, Recorder};
 use cellgate_core::wire::{Cell, HeaderForm};
 use cellgate_host::server::at_place;
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
-use cellgate_lab::world::{Flying, ScenarioError, Tape, scenario_of};
+use cellgate_lab::world::{CellTrace, Flying, ScenarioError, scenario_of};
 use serde_json::{Value, json};
 
 use crate::commands::decode::pseudowire::Labels;
@@ -268,7 +268,7 @@ impl<'a> TapeFile<'a> {
     }
 }
 
-impl Tape for TapeFile<'_> {
+impl CellTrace for TapeFile<'_> {
     fn arrives(&mut self, line: usize, flying: &Flying) {
         if self.failed.is_some() {
             return;

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Sweep(sweep::Args),
     /// Make the failing scenario of a seed as small as it goes, and write it to a file
     Shrink(shrink::Args),
-    /// Plant bugs in adapter, rings, server and world, and see that they are found
+    /// Plant bugs in adapter, queues, server and world, and see that they are found
     Mutants(mutants::Args),
     /// Run the scenarios of many seeds three times each, in trains and cell by cell
     Det(det::Args),

@@ -83,9 +83,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut shown = Shown::new("sim run, virtual ms");
     let result = match &args.trace {
         Some(path) => {
-            let mut tape = TapeFile::create(path, &scenario)?;
-            let result = check_recorded(&scenario, options, &mut shown, &mut tape);
-            tape.finish()?;
+            let mut trace = TapeFile::create(path, &scenario)?;
+            let result = check_recorded(&scenario, options, &mut shown, &mut trace);
+            trace.finish()?;
             result
         }
         None => args.compared.check(&scenario, options, &mut shown),

@@ -31,7 +31,6 @@ pub(super) struct Pdu {
     pub(super) cells: u16,
     pub(super) btag: u8,
     pub(super) next_sn: u8,
-    /// The caller's.
     pub(super) mark: u8,
     pub(super) clp: bool,
 }

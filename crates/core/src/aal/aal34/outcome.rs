@@ -47,7 +47,6 @@ pub struct InProgress {
 pub struct Failed {
     /// Multiplexing identification.
     pub mid: u16,
-    /// Why.
     pub reason: Discard,
     /// Cells that were held: they are discarded for this reason.
     pub cells: u16,

@@ -1,7 +1,7 @@
 //! What the server says.
 
 use super::{Example, examples};
-use crate::server::seam::{CONNECTION, COUNTERS, MEMORY};
+use crate::server::adapter_port::{CONNECTION, COUNTERS, MEMORY};
 use crate::server::{Confirm, Description, Indication, MessageKind, Refused};
 
 macro_rules! opened {

@@ -2,7 +2,7 @@
 
 mod from_server;
 
-use super::seam::FROM_CLIENT;
+use super::adapter_port::FROM_CLIENT;
 use super::{Description, MessageKind, Request, Response};
 
 /// What a message is called, an example of it, and the descriptors that go along.

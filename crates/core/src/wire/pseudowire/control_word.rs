@@ -21,7 +21,6 @@ impl Sequence {
         Self(bits)
     }
 
-    /// The field.
     pub const fn bits(self) -> u16 {
         self.0
     }

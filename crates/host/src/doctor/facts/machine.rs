@@ -23,7 +23,6 @@ pub(crate) fn text(root: &Path, path: &str) -> Option<String> {
 /// What a process may.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// Its user.
     pub(crate) uid: u32,
     /// It has CAP_SYS_NICE.
     pub(crate) sys_nice: bool,
@@ -133,7 +132,6 @@ pub(crate) fn list(text: &str) -> Vec<usize> {
 /// An adapter of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherAdapter {
-    /// Its process.
     pub(crate) pid: u32,
     /// The CPU that it is pinned to.
     pub(crate) cpu: Option<usize>,

@@ -19,7 +19,6 @@ const DATAGRAM: u64 = 2_304;
 /// An interface that is a pseudowire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pseudowire {
-    /// The interface.
     pub(crate) name: String,
     /// Where its datagrams arrive.
     pub(crate) local: SocketAddr,
@@ -166,7 +165,6 @@ impl Offloads {
 /// Whether network devices can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tun {
-    /// They can.
     There,
     /// There is no /dev/net/tun.
     Missing,

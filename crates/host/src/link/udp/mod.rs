@@ -106,18 +106,12 @@ pub enum UdpError {
     Timer(u64),
     /// Its ends are of different versions of IP.
     #[error("{local} and {peer} are of different versions of IP")]
-    Versions {
-        /// This end.
-        local: SocketAddr,
-        /// The other.
-        peer: SocketAddr,
-    },
+    Versions { local: SocketAddr, peer: SocketAddr },
     /// The kernel refused the socket.
     #[error("the kernel refused {what}: {error}")]
     Kernel {
         /// What was asked of it.
         what: &'static str,
-        /// Why.
         error: std::io::Error,
     },
 }

@@ -7,7 +7,7 @@ use cellgate_core::adapter::{
     Aal, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive, Transmit,
 };
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::{AttachmentSizes, SduOptions};
+use cellgate_core::queue::{AttachmentSizes, SduOptions};
 use cellgate_core::wire::{CellFormat, CellMode, HeaderForm, VpiVci};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;

@@ -13,7 +13,7 @@ use cellgate_core::adapter::{
     OpenRequest, Outcome, PortConfig, PortIndex, Receive, Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, Doorbell, SduOptions,
 };
 use cellgate_core::server::{CpuLaw, Direction, Sample};
@@ -85,7 +85,6 @@ impl Machine {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// Where.
     pub machine: Machine,
     /// What the adapter costs.
     pub samples: Vec<Sample>,
@@ -290,7 +289,7 @@ impl Rig {
             vc: self.vc.index.0.into(),
             generation: self.vc.generation,
         };
-        // The ring is empty: the adapter has seen the last one.
+        // The queue is empty: the adapter has seen the last one.
         let _rung = self.attachment.ring(doorbell);
         let len = self.wire.cells.capacity();
         self.run(Direction::Transmit, |wire| wire.cells.len() >= len)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::{Config as AdapterConfig, PortIndex};
 use cellgate_core::contract::{CellRate, TrafficContract};
-use cellgate_core::ring::AttachmentGeometry;
+use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
     AdapterIndex, AdapterSection, Address, CpuLaw, Idle, InterfaceSpec, Link, Open, Possible,
     Refused, Span,

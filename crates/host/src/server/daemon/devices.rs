@@ -13,8 +13,8 @@ use super::super::ServeError;
 use super::super::adapter::AdapterSide;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
+use crate::closer::Closer;
 use crate::control::pair;
-use crate::given::Given;
 
 /// A connection, who asked for its end, and what they are told.
 pub(super) type Parting = (Option<u32>, (ClientId, u64), Result<Confirm, Refused>);
@@ -36,7 +36,7 @@ impl Daemon {
         asking: (ClientId, u64),
         peer: Peer,
         request: Request,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) {
         let governs = self.server.is_governor(peer.uid);
         let outcome = match request {
@@ -182,7 +182,7 @@ impl Daemon {
         &mut self,
         adapter: AdapterIndex,
         taken: &TakenVc,
-        kept: Vec<Arc<Given>>,
+        kept: Vec<Arc<Closer>>,
         record: Option<&str>,
     ) -> Option<(ClientId, Peer)> {
         let kept = kept.into_iter().filter_map(Arc::into_inner).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cellgate_core::Time;
-use cellgate_core::ring::AttachmentGeometry;
+use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{AdapterIndex, ServerConfig};
 
 use super::super::descriptors::Descriptors;

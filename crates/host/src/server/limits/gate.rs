@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cellgate_core::Time;
-use cellgate_core::ring::AttachmentGeometry;
+use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
     AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, Resource, ResourceInfo, Ticket,
 };

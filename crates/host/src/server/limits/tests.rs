@@ -2,7 +2,7 @@ use std::fs;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{AdapterAsk, AdapterRefusal, ResourceInfo, Ticket};
 
 use super::*;

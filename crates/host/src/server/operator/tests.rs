@@ -55,7 +55,6 @@ fn loops(names: &[&str], slow: &[&str]) -> Config {
     Config::parse(&format!("[adapter]\nports = 64\n{text}")).expect("a configuration")
 }
 
-/// These interfaces.
 fn interfaces(there: &Config) -> Confirm {
     let info = |spec: &InterfaceSpec| InterfaceInfo {
         spec: spec.clone(),

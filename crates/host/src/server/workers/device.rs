@@ -1,7 +1,7 @@
 //! Packets from the device to the connection and back (paper 003's network device).
 //!
 //! ```text
-//!  kernel -- read() --> transmit ring, behind its header -- adapter --> cells
+//!  kernel -- read() --> transmit buffer, behind its header -- adapter --> cells
 //!  kernel <- write() -- receive buffer, where it lies  <-- adapter --- cells
 //! ```
 //!
@@ -42,7 +42,7 @@ enum Paused {
     Turn,
     /// The kernel sends nothing.
     NoPacket,
-    /// The transmit ring is full, or there is no credit. Packets wait in the device's queue.
+    /// The transmit buffer is full, or there is no credit. Packets wait in the device's queue.
     NoRoom,
 }
 

@@ -61,7 +61,6 @@ impl Bell {
 pub(super) struct Interrupts {
     epoll: Arc<OwnedFd>,
     bells: Arc<[Bell; WORKERS_MAX]>,
-    /// Its thread.
     thread: Option<Pid>,
 }
 

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ServeError;
 use crate::adapter::wake::{ring, silence};
-use crate::given::Given;
+use crate::closer::Closer;
 use crate::link::Shown;
 use crate::sys::{AdapterCpus, Cpus, ThreadScheduling, Tun, TunKind};
 use counts::Counts;
@@ -67,7 +67,6 @@ pub(super) struct Start {
     pub(super) how: How,
 }
 
-/// A worker.
 struct Worker {
     spec: DeviceSpec,
     encapsulation: Encapsulation,
@@ -91,7 +90,6 @@ struct Worker {
     stands_in: Option<OwnedFd>,
 }
 
-/// All workers.
 pub(super) struct Workers {
     workers: BTreeMap<u32, Worker>,
     /// At once, at most [`WORKERS_MAX`]; of one user a quarter.
@@ -99,7 +97,6 @@ pub(super) struct Workers {
     last: u32,
     interrupts: Interrupts,
     cpus: Cpus,
-    /// The adapters'.
     adapters: AdapterCpus,
     events: Receiver<Event>,
     to_events: Sender<Event>,
@@ -179,7 +176,7 @@ impl Workers {
         asking: Asking,
         (uid, governs): (u32, bool),
         mut spec: DeviceSpec,
-        fds: Vec<Given>,
+        fds: Vec<Closer>,
     ) -> Result<Outcome, Refused> {
         let mine = self.workers.values().filter(|worker| worker.uid == uid);
         let of_user = self.most.div_ceil(4);
@@ -194,7 +191,7 @@ impl Workers {
         if let Some(text) = &mut spec.contract {
             *text = text.parse::<TrafficContract>()?.to_string();
         }
-        let [device, namespace] = <[Given; 2]>::try_from(fds)
+        let [device, namespace] = <[Closer; 2]>::try_from(fds)
             .map_err(|_| Refused::Descriptors("a device's are two".to_owned()))?;
         let how = match &spec.contract {
             Some(contract) => How::Open(spec.address.clone(), contract.clone()),
@@ -211,7 +208,7 @@ impl Workers {
     fn adopt(
         &mut self,
         (spec, uid): (DeviceSpec, u32),
-        [device, namespace]: [Given; 2],
+        [device, namespace]: [Closer; 2],
     ) -> Result<u32, Refused> {
         let wrong = |why: String| Refused::Descriptors(why);
         let encapsulation: Encapsulation = spec
@@ -301,12 +298,12 @@ impl Workers {
     pub(super) fn take_up(
         &mut self,
         record: Option<&str>,
-        kept: Vec<Given>,
+        kept: Vec<Closer>,
         (address, vc): (&Address, On<VcId>),
         stands_in: OwnedFd,
     ) -> Option<()> {
         let Kept { spec, uid } = serde_json::from_str(record?).ok()?;
-        let kept = <[Given; 2]>::try_from(kept).ok()?;
+        let kept = <[Closer; 2]>::try_from(kept).ok()?;
         let number = self.adopt((spec, uid), kept).ok()?;
         self.workers.get_mut(&number)?.stands_in = Some(stands_in);
         self.left.push_back((number, address.clone(), vc));
@@ -331,7 +328,7 @@ impl Workers {
         &mut self,
         client: ClientId,
         attachment: On<AttachmentIndex>,
-    ) -> Option<(Vec<Arc<Given>>, Option<String>)> {
+    ) -> Option<(Vec<Arc<Closer>>, Option<String>)> {
         let worker = self.workers.values_mut();
         let worker = { worker }.find(|worker| worker.client == Some(client))?;
         worker.attachment = Some(attachment);
@@ -344,7 +341,7 @@ impl Workers {
             .descriptors()
             .map(|fd| fd.try_clone_to_owned());
         // Without, the device ends with this server.
-        let fds = fds.into_iter().flatten().map(Given::from);
+        let fds = fds.into_iter().flatten().map(Closer::from);
         let fds = fds.map(Arc::new).collect();
         Some((fds, serde_json::to_string(&kept).ok()))
     }
@@ -486,7 +483,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::*;
-    use crate::given::given;
+    use crate::closer::given;
     use crate::sys::own_network_namespace;
 
     type Added = Result<u32, Refused>;

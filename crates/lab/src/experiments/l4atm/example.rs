@@ -5,7 +5,7 @@ use cellgate_core::contract::{CellRate, Lateness, PduStream, aal5_cells};
 
 use super::units::{BINARY, DECIMAL, READINGS};
 use crate::experiments::{Error, Experiment, Progress, Settings};
-use crate::machine::p90::{P90, Terminal};
+use crate::machine::p90::{Application, P90};
 use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 
 /// `l4atm-example`.
@@ -220,8 +220,8 @@ fn buffers() -> Result<Buffers, Error> {
     let law = P90::PAPER
         .law(0)
         .map_err(|error| Error::new(error.to_string()))?;
-    let mut terminal = Terminal::new(Time::ZERO, CellRate::OC3, law)?;
-    let mut open = |vci, contract: &str| terminal.open(Time::ZERO, vci, contract);
+    let mut application = Application::new(Time::ZERO, CellRate::OC3, law)?;
+    let mut open = |vci, contract: &str| application.open(Time::ZERO, vci, contract);
     let transmit = format!("cbr:tx:pcr=100,max_sdu={SDU},rx:none");
     let (_, transmit) = open(32, &transmit)?;
     let binary = stream(BINARY)?;

@@ -6,7 +6,7 @@ use cellgate_core::server::{ClientId, Refused};
 use super::units::{BINARY, DECIMAL, after_seconds, mbps, paced, percent, rate_between, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{
-    Cpu, Host, HostThread, Level, Meter, P90, Terminal, TerminalError, ThreadId,
+    Application, ApplicationError, Cpu, Host, HostThread, Level, Meter, P90, ThreadId,
 };
 use crate::report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
@@ -100,7 +100,7 @@ fn schedule(seconds: u64) -> Vec<(u32, Ps)> {
 /// The host with its server, and who is connected.
 struct Bench {
     cpu: Cpu<HostThread>,
-    terminal: Terminal,
+    application: Application,
     line: CellRate,
     writers: [Option<Connected>; WRITERS.len()],
     best_effort: (ThreadId, CellRate),
@@ -145,14 +145,14 @@ impl Bench {
         let mut cpu = Cpu::new(Host::new(Host::CLOCK_STEP_NS));
         let now = cpu.now().time();
         let line = cells(line_bit_s, 8_192)?;
-        let mut terminal = Terminal::new(now, line, law)?;
-        let (_, opened) = terminal.open(now, 32, BEST_EFFORT)?;
+        let mut application = Application::new(now, line, law)?;
+        let (_, opened) = application.open(now, 32, BEST_EFFORT)?;
         let credit = paces(opened.transmit_credit)?;
         let thread = HostThread::Writer(paced(now, 8_192, credit));
         let thread = cpu.start(Level::BestEffort, thread);
         Ok(Self {
             cpu,
-            terminal,
+            application,
             line,
             writers: [None; WRITERS.len()],
             best_effort: (thread, line),
@@ -199,7 +199,7 @@ impl Bench {
     fn come(&mut self, index: usize) -> Result<(), Error> {
         let now = self.cpu.now().time();
         let vci = 100 + index as u16;
-        let (client, opened) = self.terminal.open(now, vci, &contract(index)?)?;
+        let (client, opened) = self.application.open(now, vci, &contract(index)?)?;
         let credit = paces(opened.transmit_credit)?;
         let sdu = WRITERS[index].1.into();
         let now = self.cpu.machine.clock.read(self.cpu.now());
@@ -210,7 +210,8 @@ impl Bench {
     }
 
     fn leave(&mut self, index: usize, connected: Connected) {
-        self.terminal.close(self.cpu.now().time(), connected.client);
+        self.application
+            .close(self.cpu.now().time(), connected.client);
         if let HostThread::Writer(writer) = self.cpu.activity_mut(connected.thread) {
             writer.stop();
         }
@@ -222,17 +223,17 @@ impl Bench {
         let pcr = cells(TOO_MUCH * BINARY, 8_192)?.cell_s();
         let contract = format!("cbr:tx:pcr={pcr},max_sdu=8192,rx:none");
         let now = self.cpu.now().time();
-        match self.terminal.open(now, 200, &contract) {
-            Err(TerminalError::Refused(refused)) => self.refused = Some(refused),
+        match self.application.open(now, 200, &contract) {
+            Err(ApplicationError::Refused(refused)) => self.refused = Some(refused),
             Err(error) => return Err(error.into()),
-            Ok((client, _)) => self.terminal.close(now, client),
+            Ok((client, _)) => self.application.close(now, client),
         }
         Ok(())
     }
 
     /// Best effort adapts to its share.
     fn heed_shares(&mut self) {
-        for (_, share, credit) in self.terminal.shares() {
+        for (_, share, credit) in self.application.shares() {
             self.best_effort.1 = share;
             if let HostThread::Writer(writer) = self.cpu.activity_mut(self.best_effort.0) {
                 writer.modify(credit);

@@ -8,7 +8,7 @@ use super::units::{
     writer,
 };
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
-use crate::machine::p90::{Cpu, Host, HostThread, Level, P90, Terminal, User};
+use crate::machine::p90::{Application, Cpu, Host, HostThread, Level, P90, User};
 use crate::report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
     Tolerance, Value, dec,
@@ -110,12 +110,12 @@ impl Bench {
         let p90 = P90::PAPER;
         let law = p90.law(0).map_err(|error| Error::new(error.to_string()))?;
         let now = cellgate_core::Time::ZERO;
-        let mut terminal = Terminal::new(now, CellRate::OC3, law)?;
+        let mut application = Application::new(now, CellRate::OC3, law)?;
         let pcr = CellRate::for_sdu_rate(bit_s, SDU.into()).map_or(0, CellRate::cell_s);
         let contract = format!("cbr:tx:pcr={pcr},max_sdu={SDU},rx:none");
-        let (_, opened) = terminal.open(now, 100, &contract)?;
+        let (_, opened) = application.open(now, 100, &contract)?;
         let granted = opened.transmit_credit;
-        let cpu = terminal.cpu(now)?;
+        let cpu = application.cpu(now)?;
         let of_cpu = |ppm: u64| Rational::new(ppm.into(), cpu.capacity.into());
         let flow = [Flow {
             bit_s,

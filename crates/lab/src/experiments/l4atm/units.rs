@@ -4,7 +4,7 @@ use cellgate_core::Time;
 use cellgate_core::contract::{Credit, UsageControl};
 use cellgate_core::server::lambda::Ratio;
 
-use crate::machine::p90::{HostThread, Meter, TerminalError, Waking, Writer};
+use crate::machine::p90::{ApplicationError, HostThread, Meter, Waking, Writer};
 use crate::report::{Check, Claim, Rational, Tolerance, Value, dec};
 use crate::world::Ps;
 
@@ -90,8 +90,8 @@ pub(super) fn writer(thread: &HostThread) -> &Writer {
     }
 }
 
-impl From<TerminalError> for Error {
-    fn from(error: TerminalError) -> Self {
+impl From<ApplicationError> for Error {
+    fn from(error: ApplicationError) -> Self {
         Self::new(error.to_string())
     }
 }

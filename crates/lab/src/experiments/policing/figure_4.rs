@@ -1,5 +1,5 @@
 use super::{BoardConfig, Error, Experiment, HostCosts, Progress, Ps, Settings, address, cells};
-use crate::machine::{Esp, Quiet, SendSpec, Station};
+use crate::machine::{Esp, Quiet, SendSpec, Workstation};
 use crate::report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
     Tolerance, Value, dec,
@@ -40,9 +40,9 @@ impl Point {
 
 /// The cells of a PDU, as they leave the board.
 fn sent(sdu: u16) -> Result<Vec<crate::world::Octets>, Error> {
-    let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
-    station.board().keep_departed();
-    station.send(&SendSpec {
+    let mut workstation = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
+    workstation.board().keep_departed();
+    workstation.send(&SendSpec {
         address: address(32)?,
         fifo: 0,
         sdu,
@@ -52,9 +52,9 @@ fn sent(sdu: u16) -> Result<Vec<crate::world::Octets>, Error> {
     let mut sent = Vec::new();
     // 192 cells are on the line after 1 ms.
     for _ in 0..100 {
-        station.run(station.now().plus(Ps::from_ns(50_000)), &mut Quiet);
+        workstation.run(workstation.now().plus(Ps::from_ns(50_000)), &mut Quiet);
         sent.extend(
-            station
+            workstation
                 .board()
                 .take_departed()
                 .iter()

@@ -2,7 +2,7 @@ use super::{
     BoardConfig, C_CELL, C_PDU, Costs, Error, Experiment, HostCosts, Parameter, Progress, Ps,
     Settings, address, board, cells, line_cell_s, millions, per_s, rate,
 };
-use crate::machine::{I960_CYCLE_S, Quiet, SendSpec, Station};
+use crate::machine::{I960_CYCLE_S, Quiet, SendSpec, Workstation};
 use crate::report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
     Tolerance, Value, dec,
@@ -59,22 +59,22 @@ fn measured(
     cell_s: Option<u64>,
     span: Ps,
 ) -> Result<Rational, Error> {
-    let mut station = Station::new(config, HostCosts::NONE)?;
+    let mut workstation = Workstation::new(config, HostCosts::NONE)?;
     if let Some(cell_s) = cell_s {
         let rate = rate(cell_s)?;
-        station.board().transmitter().set_rate(0, rate);
+        workstation.board().transmitter().set_rate(0, rate);
     }
-    station.send(&SendSpec {
+    workstation.send(&SendSpec {
         address: address(32)?,
         fifo: 0,
         sdu,
         scheduled: None,
     })?;
-    station.run(station.now().plus(WARM), &mut Quiet);
-    let (begin, before) = (station.now(), station.board().counts().departed[0]);
-    station.run(begin.plus(span), &mut Quiet);
-    let departed = station.board().counts().departed[0] - before;
-    Ok(per_s(departed, station.now().since(begin)))
+    workstation.run(workstation.now().plus(WARM), &mut Quiet);
+    let (begin, before) = (workstation.now(), workstation.board().counts().departed[0]);
+    workstation.run(begin.plus(span), &mut Quiet);
+    let departed = workstation.board().counts().departed[0] - before;
+    Ok(per_s(departed, workstation.now().since(begin)))
 }
 
 impl Experiment for Figure5 {

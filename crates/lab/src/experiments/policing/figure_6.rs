@@ -6,7 +6,7 @@ use super::{
     C_CELL, C_PDU, Error, Experiment, HostCosts, Parameter, Progress, Ps, Settings, address, board,
     cells, line_cell_s, per_s, rate,
 };
-use crate::machine::{BoardConfig, FIFOS, Quiet, SendSpec, Station};
+use crate::machine::{BoardConfig, FIFOS, Quiet, SendSpec, Workstation};
 use crate::report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
     Value, dec,
@@ -101,9 +101,9 @@ fn exclusive(
     span: Ps,
     progress: &mut dyn Progress,
 ) -> Result<(Vec<Step>, Curves), Error> {
-    let mut station = Station::new(config, HostCosts::NONE)?;
+    let mut workstation = Workstation::new(config, HostCosts::NONE)?;
     for fifo in 0..FIFOS {
-        station.send(&SendSpec {
+        workstation.send(&SendSpec {
             address: address(32 + fifo as u16)?,
             fifo,
             sdu: SDU,
@@ -112,21 +112,21 @@ fn exclusive(
     }
     for (i, cell_s) in FIXED_CELL_S.into_iter().enumerate() {
         let rate = rate(cell_s)?;
-        station.board().transmitter().set_rate(i + 1, rate);
+        workstation.board().transmitter().set_rate(i + 1, rate);
     }
     let bin = Ps::new(span.ps() / BINS);
     let (mut steps, mut curves) = (Vec::new(), Curves::default());
     for (i, cell_s) in STEPS_CELL_S.into_iter().enumerate() {
         let rate = rate(cell_s)?;
-        station.board().transmitter().set_rate(0, rate);
+        workstation.board().transmitter().set_rate(0, rate);
         let mut settled = None;
         for n in 0..BINS as usize {
             if n == SETTLES {
-                settled = Some((station.now(), station.board().counts().departed));
+                settled = Some((workstation.now(), workstation.board().counts().departed));
             }
-            let (begin, before) = (station.now(), station.board().counts().departed);
-            station.run(begin.plus(bin), &mut Quiet);
-            let rates = rates(&mut station, begin, before);
+            let (begin, before) = (workstation.now(), workstation.board().counts().departed);
+            workstation.run(begin.plus(bin), &mut Quiet);
+            let rates = rates(&mut workstation, begin, before);
             let at = begin.ps() as f64 / 1e12;
             let sum = rates
                 .into_iter()
@@ -136,7 +136,7 @@ fn exclusive(
             }
         }
         let (begin, before) = settled.unwrap_or_default();
-        let settled = rates(&mut station, begin, before);
+        let settled = rates(&mut workstation, begin, before);
         steps.push(Step { cell_s, settled });
         progress.step(i as u64 + 1, STEPS_CELL_S.len() as u64 + 1);
     }
@@ -144,9 +144,9 @@ fn exclusive(
 }
 
 /// Cells per second of each FIFO from `begin` on.
-fn rates(station: &mut Station, begin: Ps, before: [u64; FIFOS]) -> [Rational; FIFOS] {
-    let span = station.now().since(begin);
-    let departed = station.board().counts().departed;
+fn rates(workstation: &mut Workstation, begin: Ps, before: [u64; FIFOS]) -> [Rational; FIFOS] {
+    let span = workstation.now().since(begin);
+    let departed = workstation.board().counts().departed;
     std::array::from_fn(|fifo| per_s(departed[fifo] - before[fifo], span))
 }
 
@@ -253,14 +253,14 @@ const FIRST_VCI: u16 = 40;
 
 impl Scheduled {
     fn measured(config: BoardConfig, span: Ps) -> Result<Self, Error> {
-        let mut station = Station::new(config, HostCosts::NONE)?;
+        let mut workstation = Workstation::new(config, HostCosts::NONE)?;
         for (i, (fifo, cell_s)) in SCHEDULED_CELL_S.into_iter().enumerate() {
             let rate = rate(cell_s)?;
             let shared = fifo == SHARED;
             if !shared {
-                station.board().transmitter().set_rate(fifo, rate);
+                workstation.board().transmitter().set_rate(fifo, rate);
             }
-            station.send(&SendSpec {
+            workstation.send(&SendSpec {
                 address: address(FIRST_VCI + i as u16)?,
                 fifo,
                 sdu: SDU,
@@ -268,25 +268,25 @@ impl Scheduled {
             })?;
         }
         let best_effort = FIRST_VCI + SCHEDULED_CELL_S.len() as u16;
-        station.send(&SendSpec {
+        workstation.send(&SendSpec {
             address: address(best_effort)?,
             fifo: 3,
             sdu: SDU,
             scheduled: None,
         })?;
-        station.run(station.now().plus(Ps::from_ns(20_000_000)), &mut Quiet);
-        station.board().keep_departed();
-        let begin = station.now();
+        workstation.run(workstation.now().plus(Ps::from_ns(20_000_000)), &mut Quiet);
+        workstation.board().keep_departed();
+        let begin = workstation.now();
         let end = begin.plus(span).plus(span);
         let one_cell_s = per_s(1, end.since(begin));
         let mut taken = Taken::default();
-        while station.now() < end {
-            station.run(station.now().plus(Ps::from_ns(1_000_000)), &mut Quiet);
-            for cell in station.board().take_departed() {
+        while workstation.now() < end {
+            workstation.run(workstation.now().plus(Ps::from_ns(1_000_000)), &mut Quiet);
+            for cell in workstation.board().take_departed() {
                 taken.add(cell.octets);
             }
         }
-        let span = station.now().since(begin);
+        let span = workstation.now().since(begin);
         let rates = taken.cells.iter().map(|(vci, n)| (*vci, per_s(*n, span)));
         Ok(Self {
             rates: rates.collect(),

@@ -5,7 +5,7 @@ use super::{
     Settings, address, board, cells, host, line_sdu_bit_s, per_s, whole_pdus,
 };
 use crate::machine::{
-    BoardConfig, Host, HostCosts, Quiet, ReceiveSpec, Station, Stream, pdu_cells,
+    BoardConfig, Host, HostCosts, Quiet, ReceiveSpec, Stream, Workstation, pdu_cells,
 };
 use crate::report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
@@ -48,7 +48,6 @@ struct Load {
     damaged_percent: Rational,
 }
 
-/// One size.
 struct Point {
     sdu: u16,
     line: Load,
@@ -63,27 +62,33 @@ fn measured(
     interval: Interval,
     (span, open): (Ps, bool),
 ) -> Result<Load, Error> {
-    let mut station = Station::new(config, costs)?;
+    let mut workstation = Workstation::new(config, costs)?;
     if open {
-        station.receive(&ReceiveSpec {
+        workstation.receive(&ReceiveSpec {
             address: address(VCI)?,
             sdu,
             buffer_pdus: BUFFER_PDUS,
             drain: Ps::ZERO,
         })?;
     }
-    station.run(station.now().plus(Ps::from_ns(100_000)), &mut Quiet);
-    let mut stream = Stream::new(pdu_cells(address(VCI)?, sdu)?, interval, station.now());
-    station.run(station.now().plus(WARM), &mut stream);
-    let received = |station: &Station| if open { station.host().received(0) } else { 0 };
+    workstation.run(workstation.now().plus(Ps::from_ns(100_000)), &mut Quiet);
+    let mut stream = Stream::new(pdu_cells(address(VCI)?, sdu)?, interval, workstation.now());
+    workstation.run(workstation.now().plus(WARM), &mut stream);
+    let received = |workstation: &Workstation| {
+        if open {
+            workstation.host().received(0)
+        } else {
+            0
+        }
+    };
     let span = whole_pdus(interval, sdu, span);
-    let (begin, busy) = (station.now(), station.host().busy());
-    let (pdus, arrived) = (received(&station), station.board().counts().arrived);
-    station.run(begin.plus(span), &mut stream);
-    let span = station.now().since(begin);
-    let pdus = received(&station) - pdus;
-    let arrived = Rational::from(station.board().counts().arrived - arrived) / cells(sdu);
-    let loops = Host::idler_loops(span, station.host().busy().since(busy));
+    let (begin, busy) = (workstation.now(), workstation.host().busy());
+    let (pdus, arrived) = (received(&workstation), workstation.board().counts().arrived);
+    workstation.run(begin.plus(span), &mut stream);
+    let span = workstation.now().since(begin);
+    let pdus = received(&workstation) - pdus;
+    let arrived = Rational::from(workstation.board().counts().arrived - arrived) / cells(sdu);
+    let loops = Host::idler_loops(span, workstation.host().busy().since(busy));
     let reference = Host::idler_loops(span, Ps::ZERO);
     let share = |part: Rational, of: Rational| {
         let part = part.over(of).unwrap_or(Rational::ZERO);

@@ -6,7 +6,7 @@ use cellgate_core::contract::CellRate;
 
 use super::{Error, HostCosts, LINE_BIT_S, Ps, address};
 use crate::machine::{
-    Arrivals, BoardConfig, I960_CYCLE_S, Quiet, ReceiveSpec, Station, Stream, pdu_cells,
+    Arrivals, BoardConfig, I960_CYCLE_S, Quiet, ReceiveSpec, Stream, Workstation, pdu_cells,
 };
 use crate::report::Rational;
 use crate::world::{Flying, Interval, Octets};
@@ -38,10 +38,10 @@ impl Addresses {
     const ALL: u16 = 1_024;
 
     pub(super) fn run() -> Result<Self, Error> {
-        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        let mut workstation = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
         let sample = pdu_cells(address(Self::FIRST)?, 40)?;
         for vci in Self::FIRST..Self::FIRST + Self::ALL {
-            station.receive(&ReceiveSpec {
+            workstation.receive(&ReceiveSpec {
                 address: address(vci)?,
                 sdu: 40,
                 buffer_pdus: 4,
@@ -62,15 +62,18 @@ impl Addresses {
             octets[2] = (vci >> 4) as u8;
             octets[3] = (vci << 4) as u8 | octets[3] & 0xf;
             octets[4] = cellgate_core::wire::hec([octets[0], octets[1], octets[2], octets[3]]);
-            let (lookups, delivered) = (station.board().work(Work::Lookup), station.stats().events);
-            let before = station.cycles().number();
+            let (lookups, delivered) = (
+                workstation.board().work(Work::Lookup),
+                workstation.stats().events,
+            );
+            let before = workstation.cycles().number();
             // One turn of the firmware.
-            station.run(station.now().plus(Ps::new(1)), &mut Now(Some(octets)));
-            let cycles = station.cycles().number() - before;
-            let lookups = station.board().work(Work::Lookup) - lookups;
+            workstation.run(workstation.now().plus(Ps::new(1)), &mut Now(Some(octets)));
+            let cycles = workstation.cycles().number() - before;
+            let lookups = workstation.board().work(Work::Lookup) - lookups;
             seen.lookups_most = seen.lookups_most.max(lookups);
             let looked_up = u64::from(lookups > 0);
-            if station.stats().events > delivered {
+            if workstation.stats().events > delivered {
                 seen.hits += looked_up;
                 seen.hit_least = seen.hit_least.min(cycles);
                 seen.hit_most = seen.hit_most.max(cycles);
@@ -94,18 +97,21 @@ pub(super) struct Discarding {
 
 impl Discarding {
     pub(super) fn run() -> Result<Self, Error> {
-        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        let mut workstation = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
         let cells = pdu_cells(address(32)?, 8_192)?;
-        let begin = station.now();
+        let begin = workstation.now();
         let mut strangers = Stream::new(cells, Interval::of_line(LINE_BIT_S), begin);
-        station.run(begin.plus(Ps::from_ns(50_000_000)), &mut strangers);
-        let discarded = station.stats().cells_discarded.total();
-        let cycles = station.board().cycles(Work::DiscardCells).number();
-        let span = Rational::new(station.now().since(begin).ps().into(), 1_000_000_000_000);
+        workstation.run(begin.plus(Ps::from_ns(50_000_000)), &mut strangers);
+        let discarded = workstation.stats().cells_discarded.total();
+        let cycles = workstation.board().cycles(Work::DiscardCells).number();
+        let span = Rational::new(
+            workstation.now().since(begin).ps().into(),
+            1_000_000_000_000,
+        );
         Ok(Self {
             ceiling: Rational::from(discarded * I960_CYCLE_S).over(cycles),
             share: cycles / (span * Rational::from(I960_CYCLE_S)),
-            overflowed: station.board().counts().overflowed,
+            overflowed: workstation.board().counts().overflowed,
         })
     }
 }
@@ -165,8 +171,8 @@ pub(super) struct Latency {
 
 impl Latency {
     pub(super) fn run() -> Result<Self, Error> {
-        let mut station = Station::new(BoardConfig::PAPER, HostCosts::NONE)?;
-        station.receive(&ReceiveSpec {
+        let mut workstation = Workstation::new(BoardConfig::PAPER, HostCosts::NONE)?;
+        workstation.receive(&ReceiveSpec {
             address: address(32)?,
             sdu: 8_192,
             buffer_pdus: 8,
@@ -174,18 +180,18 @@ impl Latency {
         })?;
         let cells = pdu_cells(address(32)?, 8_192)?;
         let (line, n) = (Interval::of_line(LINE_BIT_S), cells.len() as u64);
-        let begin = station.now();
+        let begin = workstation.now();
         let last = begin.plus(line.times(n - 1));
         let mut stream = Stream::new(cells, line, begin);
         let turn = Ps::new(1);
-        while station.host().interrupts() == 0 && station.now() < last.plus(last) {
+        while workstation.host().interrupts() == 0 && workstation.now() < last.plus(last) {
             match stream.due() <= last {
-                true => station.run(station.now().plus(turn), &mut stream),
-                false => station.run(station.now().plus(turn), &mut Quiet),
+                true => workstation.run(workstation.now().plus(turn), &mut stream),
+                false => workstation.run(workstation.now().plus(turn), &mut Quiet),
             }
         }
         Ok(Self {
-            delay: station.now().since(last),
+            delay: workstation.now().since(last),
         })
     }
 }

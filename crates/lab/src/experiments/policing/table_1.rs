@@ -4,7 +4,7 @@ use super::{
     C_CELL, C_PDU, Error, Experiment, LINE_BIT_S, Parameter, Progress, Ps, Settings, address,
     board, cells,
 };
-use crate::machine::{HostCosts, Quiet, ReceiveSpec, SendSpec, Station, Stream, pdu_cells};
+use crate::machine::{HostCosts, Quiet, ReceiveSpec, SendSpec, Stream, Workstation, pdu_cells};
 use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 use crate::world::Interval;
 
@@ -50,17 +50,17 @@ const TASKS: [Task; 5] = [
     },
 ];
 
-/// Cycles that a station's work took, task by task, and in all.
+/// Cycles that a workstation's work took, task by task, and in all.
 struct Spent {
     tasks: [Rational; TASKS.len()],
     all: Rational,
 }
 
 impl Spent {
-    fn by(station: &mut Station) -> Self {
+    fn by(workstation: &mut Workstation) -> Self {
         Self {
-            tasks: TASKS.map(|task| station.board().cycles(task.work).number()),
-            all: station.cycles().number(),
+            tasks: TASKS.map(|task| workstation.board().cycles(task.work).number()),
+            all: workstation.cycles().number(),
         }
     }
 
@@ -80,13 +80,13 @@ impl Spent {
 
 /// A turn of the firmware that finds nothing to do.
 fn idle_turn(settings: &Settings) -> Result<Spent, Error> {
-    let mut station = Station::new(board(settings), HostCosts::NONE)?;
+    let mut workstation = Workstation::new(board(settings), HostCosts::NONE)?;
     let turns = 100;
-    let before = Spent::by(&mut station);
+    let before = Spent::by(&mut workstation);
     for _ in 0..turns {
-        station.run(station.now().plus(Ps::new(1)), &mut Quiet);
+        workstation.run(workstation.now().plus(Ps::new(1)), &mut Quiet);
     }
-    Ok(Spent::by(&mut station).each(&before, turns))
+    Ok(Spent::by(&mut workstation).each(&before, turns))
 }
 
 /// A PDU of a connection that sends without end.
@@ -99,24 +99,24 @@ struct Sent {
 impl Sent {
     fn measured(settings: &Settings) -> Result<Self, Error> {
         let config = board(settings);
-        let mut station = Station::new(config, HostCosts::NONE)?;
-        station.send(&SendSpec {
+        let mut workstation = Workstation::new(config, HostCosts::NONE)?;
+        workstation.send(&SendSpec {
             address: address(32)?,
             fifo: 0,
             sdu: SDU,
             scheduled: None,
         })?;
-        let pdus = |station: &Station| {
-            let cells = Rational::from(station.stats().cells_transmitted) / cells(SDU);
+        let pdus = |workstation: &Workstation| {
+            let cells = Rational::from(workstation.stats().cells_transmitted) / cells(SDU);
             u64::try_from(cells.floor()).unwrap_or(0)
         };
-        station.run(station.now().plus(SPAN), &mut Quiet);
-        let before = Spent::by(&mut station);
-        let (sent, began) = (pdus(&station), station.stats().cells_transmitted);
-        station.run(station.now().plus(SPAN), &mut Quiet);
-        let sent = pdus(&station) - sent;
-        let spent = Spent::by(&mut station).each(&before, sent);
-        let in_cells = Rational::from(station.stats().cells_transmitted - began);
+        workstation.run(workstation.now().plus(SPAN), &mut Quiet);
+        let before = Spent::by(&mut workstation);
+        let (sent, began) = (pdus(&workstation), workstation.stats().cells_transmitted);
+        workstation.run(workstation.now().plus(SPAN), &mut Quiet);
+        let sent = pdus(&workstation) - sent;
+        let spent = Spent::by(&mut workstation).each(&before, sent);
+        let in_cells = Rational::from(workstation.stats().cells_transmitted - began);
         let in_cells = config.costs.cell.number() * in_cells / Rational::from(sent.max(1));
         Ok(Self {
             beside_cells: spent.all - in_cells,
@@ -127,18 +127,18 @@ impl Sent {
 
 /// Cycles of the tasks of a PDU that is received.
 fn received(settings: &Settings) -> Result<Rational, Error> {
-    let mut station = Station::new(board(settings), HostCosts::NONE)?;
-    station.receive(&ReceiveSpec {
+    let mut workstation = Workstation::new(board(settings), HostCosts::NONE)?;
+    workstation.receive(&ReceiveSpec {
         address: address(32)?,
         sdu: SDU,
         buffer_pdus: 8,
         drain: Ps::ZERO,
     })?;
     let cells = pdu_cells(address(32)?, SDU)?;
-    let mut stream = Stream::new(cells, Interval::of_line(LINE_BIT_S / 4), station.now());
-    station.run(station.now().plus(SPAN), &mut stream);
-    let cycles = station.board().cycles(Work::ReceivePdu).number();
-    Ok(cycles / Rational::from(station.host().received(0).max(1)))
+    let mut stream = Stream::new(cells, Interval::of_line(LINE_BIT_S / 4), workstation.now());
+    workstation.run(workstation.now().plus(SPAN), &mut stream);
+    let cycles = workstation.board().cycles(Work::ReceivePdu).number();
+    Ok(cycles / Rational::from(workstation.host().received(0).max(1)))
 }
 
 impl Experiment for Table1 {

@@ -11,7 +11,6 @@ pub enum Step {
     Run(Ps),
     /// Sleeps until then.
     Sleep(Ps),
-    /// Has ended.
     End,
 }
 
@@ -67,7 +66,6 @@ pub struct Cpu<A: Activity> {
 }
 
 impl<A: Activity> Cpu<A> {
-    /// Without threads.
     pub fn new(machine: A::Machine) -> Self {
         Self {
             machine,
@@ -81,7 +79,6 @@ impl<A: Activity> Cpu<A> {
         }
     }
 
-    /// The time.
     pub const fn now(&self) -> Ps {
         self.now
     }

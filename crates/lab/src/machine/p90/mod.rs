@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Open, Close   +------------------+  credit   +------------------+
-//! -------------> | Terminal: core's | --------> | Writer: worker   |  packets   +------+
+//! -------------> | Application: core's | --------> | Writer: worker   |  packets   +------+
 //!                | Server decides   |           | and application  | ---------> | Wire | --> peer
 //!                +------------------+           +------------------+            +------+
 //!                                                | Step: run, sleep
@@ -27,5 +27,5 @@ pub use cost::{KernelClock, P90, Wire};
 pub use cpu::{Activity, Cpu, Level, Step, ThreadId};
 pub use host::{Host, HostThread};
 pub use receive::{Order, ReceiveHost, Received};
-pub use server::{Terminal, TerminalError};
+pub use server::{Application, ApplicationError};
 pub use writer::{Meter, Waking, Writer};

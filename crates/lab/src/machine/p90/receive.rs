@@ -37,7 +37,6 @@ pub struct ReceiveHost {
 /// What became of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// That arrived.
     pub arrived: u64,
     /// That were read.
     pub delivered: u64,

@@ -7,7 +7,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Interleaving, OpenRequest, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::{CellRate, Credit};
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdmissionConfig, ClientId, Confirm,
     CpuLaw, FromClient, FromServer, Idle, Indication, InterfaceSpec, Limits, Link, Open, Opened,
@@ -23,14 +23,13 @@ const ATTACHMENT: AttachmentSizes = AttachmentSizes {
 
 /// Why the server did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TerminalError {
-    /// It refused.
+pub enum ApplicationError {
     Refused(Refused),
     /// It answered something else, or nothing.
     Unexpected(&'static str),
 }
 
-impl std::fmt::Display for TerminalError {
+impl std::fmt::Display for ApplicationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused(refused) => refused.fmt(f),
@@ -39,11 +38,11 @@ impl std::fmt::Display for TerminalError {
     }
 }
 
-impl std::error::Error for TerminalError {}
+impl std::error::Error for ApplicationError {}
 
 /// The server of one host with one line, and permanent connections on it. Each connection is
 /// served by a worker, which takes CPU time of the host.
-pub struct Terminal {
+pub struct Application {
     server: Server,
     adapter: Book,
     asks: VecDeque<(Ticket, AdapterAsk)>,
@@ -59,10 +58,10 @@ struct Book {
     open: BTreeMap<VcId, (OpenRequest, ConnectionSizes)>,
 }
 
-impl Terminal {
+impl Application {
     /// A host that can send `line` cells/s, whose packets cost what `law` says.
-    pub fn new(now: Time, line: CellRate, law: CpuLaw) -> Result<Self, TerminalError> {
-        let mut terminal = Self {
+    pub fn new(now: Time, line: CellRate, law: CpuLaw) -> Result<Self, ApplicationError> {
+        let mut application = Self {
             server: Server::new(config(law)),
             adapter: Book::default(),
             asks: VecDeque::new(),
@@ -70,11 +69,11 @@ impl Terminal {
             clients: 0,
             requests: 0,
         };
-        terminal
+        application
             .server
             .handle_adapter_ready(now, AdapterIndex::FIRST);
-        terminal.settle(now);
-        let root = terminal.hello(now)?;
+        application.settle(now);
+        let root = application.hello(now)?;
         let spec = InterfaceSpec {
             adapter: None,
             name: INTERFACE.to_owned(),
@@ -83,8 +82,8 @@ impl Terminal {
             },
             line_rate: Some(line),
         };
-        terminal.confirmed(now, root, Request::AddInterface(spec))?;
-        Ok(terminal)
+        application.confirmed(now, root, Request::AddInterface(spec))?;
+        Ok(application)
     }
 
     /// Opens the connection 0.`vci` for a new application.
@@ -93,11 +92,11 @@ impl Terminal {
         now: Time,
         vci: u16,
         contract: &str,
-    ) -> Result<(ClientId, Opened), TerminalError> {
+    ) -> Result<(ClientId, Opened), ApplicationError> {
         let client = self.hello(now)?;
         let address = format!("{INTERFACE}.0.{vci}").parse();
         let open = Open {
-            address: address.map_err(|_| TerminalError::Unexpected("to an address"))?,
+            address: address.map_err(|_| ApplicationError::Unexpected("to an address"))?,
             contract: contract.to_owned(),
             notification: None,
             transmit_pdus: None,
@@ -106,7 +105,7 @@ impl Terminal {
         };
         match self.confirmed(now, client, Request::Open(open)) {
             Ok(Confirm::Opened(opened)) => Ok((client, opened)),
-            Ok(_) => Err(TerminalError::Unexpected("an Open with Opened")),
+            Ok(_) => Err(ApplicationError::Unexpected("an Open with Opened")),
             Err(error) => {
                 self.close(now, client);
                 Err(error)
@@ -139,19 +138,19 @@ impl Terminal {
     }
 
     /// What is promised of the workers' CPU time.
-    pub fn cpu(&mut self, now: Time) -> Result<ResourceInfo, TerminalError> {
+    pub fn cpu(&mut self, now: Time) -> Result<ResourceInfo, ApplicationError> {
         let client = self.hello(now)?;
         let confirm = self.confirmed(now, client, Request::Resources);
         self.close(now, client);
         let Confirm::Resources(resources) = confirm? else {
-            return Err(TerminalError::Unexpected("Resources with them"));
+            return Err(ApplicationError::Unexpected("Resources with them"));
         };
         let mut resources = resources.into_iter();
         let cpu = resources.find(|info| info.resource == Resource::WorkerCpu);
-        cpu.ok_or(TerminalError::Unexpected("with the workers' CPU"))
+        cpu.ok_or(ApplicationError::Unexpected("with the workers' CPU"))
     }
 
-    fn hello(&mut self, now: Time) -> Result<ClientId, TerminalError> {
+    fn hello(&mut self, now: Time) -> Result<ClientId, ApplicationError> {
         self.clients += 1;
         let client = ClientId(self.clients);
         let peer = Peer { uid: 0, pid: 1 };
@@ -165,7 +164,7 @@ impl Terminal {
         now: Time,
         client: ClientId,
         request: Request,
-    ) -> Result<Confirm, TerminalError> {
+    ) -> Result<Confirm, ApplicationError> {
         self.requests += 1;
         let asked = self.requests;
         let message = FromClient::Request { id: asked, request };
@@ -177,8 +176,10 @@ impl Terminal {
         };
         let at = self.heard.iter().position(is_it);
         match at.and_then(|at| self.heard.remove(at)) {
-            Some((_, FromServer::Confirm { result, .. })) => result.map_err(TerminalError::Refused),
-            _ => Err(TerminalError::Unexpected("a Request with a Confirm")),
+            Some((_, FromServer::Confirm { result, .. })) => {
+                result.map_err(ApplicationError::Refused)
+            }
+            _ => Err(ApplicationError::Unexpected("a Request with a Confirm")),
         }
     }
 
@@ -314,51 +315,51 @@ mod tests {
     use super::*;
     use crate::machine::p90::P90;
 
-    fn terminal() -> Terminal {
+    fn application() -> Application {
         let law = P90::PAPER.law(0).expect("a law");
         let line = CellRate::for_sdu_rate(130_600_000, 8_192).expect("a rate");
-        Terminal::new(Time::ZERO, line, law).expect("a server")
+        Application::new(Time::ZERO, line, law).expect("a server")
     }
 
     #[test]
     fn best_effort_is_told_the_rest_whenever_a_guarantee_comes_or_goes() {
-        let mut terminal = terminal();
+        let mut application = application();
         let rate = |credit: Credit| credit.octets() * 1_000_000_000 / credit.interval_ns();
         let ubr = "ubr:tx:max_sdu=8192,rx:none";
-        let (ubr, opened) = terminal.open(Time::ZERO, 32, ubr).expect("room");
-        let told = |terminal: &mut Terminal| {
-            let shares = terminal.shares();
+        let (ubr, opened) = application.open(Time::ZERO, 32, ubr).expect("room");
+        let told = |application: &mut Application| {
+            let shares = application.shares();
             assert!(shares.iter().all(|(client, ..)| *client == ubr));
             shares.last().map(|(.., credit)| rate(*credit) * 8)
         };
         let all = rate(opened.transmit_credit.expect("a share")) * 8;
         assert!(all.abs_diff(130_600_000) < 1_000, "{all}");
         let cbr = "cbr:tx:pcr=109440,max_sdu=8192,rx:none";
-        let (cbr, opened) = terminal.open(Time::ZERO, 33, cbr).expect("room");
+        let (cbr, opened) = application.open(Time::ZERO, 33, cbr).expect("room");
         let credit = opened.transmit_credit.expect("it sends");
         assert_eq!(
             (credit.octets(), credit.interval_ns()),
             (81_920, 15_625_000)
         );
-        let rest = told(&mut terminal).expect("a share");
+        let rest = told(&mut application).expect("a share");
         assert!(rest.abs_diff(130_600_000 - (40 << 20)) < 1_000, "{rest}");
-        terminal.close(Time::ZERO, cbr);
-        assert_eq!(told(&mut terminal), Some(all));
+        application.close(Time::ZERO, cbr);
+        assert_eq!(told(&mut application), Some(all));
     }
 
     #[test]
     fn more_than_the_cpu_can_do_is_refused_and_something_less_is_offered() {
-        let mut terminal = terminal();
+        let mut application = application();
         // Packets of 512 octets: the whole CPU at 31 Mbit/s.
         let cbr = "cbr:tx:pcr=100000,max_sdu=512,rx:none";
-        let error = terminal.open(Time::ZERO, 32, cbr).expect_err("no CPU");
-        let TerminalError::Refused(Refused::Admission(shortage)) = error else {
+        let error = application.open(Time::ZERO, 32, cbr).expect_err("no CPU");
+        let ApplicationError::Refused(Refused::Admission(shortage)) = error else {
             panic!("{error}");
         };
         assert_eq!(shortage.resource, Resource::WorkerCpu);
         let offer = shortage.offer.expect("an offer");
-        terminal.open(Time::ZERO, 32, &offer).expect("the offer");
-        let cpu = terminal.cpu(Time::ZERO).expect("resources");
+        application.open(Time::ZERO, 32, &offer).expect("the offer");
+        let cpu = application.cpu(Time::ZERO).expect("resources");
         assert!(cpu.reserved <= cpu.capacity && cpu.reserved > 990_000);
     }
 }

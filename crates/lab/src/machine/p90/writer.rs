@@ -122,7 +122,6 @@ impl Writer {
 /// What has passed somewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meter {
-    /// Packets.
     pub pdus: u64,
     /// Octets of SDU.
     pub octets: u64,
@@ -130,7 +129,6 @@ pub struct Meter {
     pub last: Ps,
     /// A time is kept every so many packets; 0: none.
     pub sample_pdus: u64,
-    /// Those times.
     pub samples: Vec<Ps>,
     first: Ps,
     first_octets: u64,

@@ -71,7 +71,6 @@ pub(crate) struct Application {
     pub(crate) sends: bool,
     /// Cells per second of its line.
     pub(crate) line: CellRate,
-    /// Its socket.
     pub(crate) client: Option<ClientId>,
     next_id: u64,
     pub(crate) waiting: VecDeque<Waiting>,

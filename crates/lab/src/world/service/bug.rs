@@ -97,7 +97,6 @@ impl ServerBug {
     }
 }
 
-/// Its name.
 impl fmt::Display for ServerBug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

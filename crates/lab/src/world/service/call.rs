@@ -12,8 +12,8 @@ use super::application::{Flush, Gate, Waiting};
 use super::daemon::{Enclosure, Parcel, to_server};
 use super::scenario::Call;
 use super::setup::address_at;
+use crate::world::host::End;
 use crate::world::run::{Event, World};
-use crate::world::station::End;
 use crate::world::{Ps, Violation};
 
 /// From one try of an application to connect, or to see that everything has been sent, to the next.
@@ -184,7 +184,7 @@ impl World {
             return;
         };
         let holds = self.service.holders.get(&(host, connection)) == Some(&n);
-        if holds && application.sends && !self.stations[host].has_sent_all(connection) {
+        if holds && application.sends && !self.hosts[host].has_sent_all(connection) {
             let event = ServiceEvent::Flush(n as u32);
             return self.queue.push(self.now.plus(RETRY), Event::Service(event));
         }
@@ -235,7 +235,7 @@ impl World {
             return;
         }
         self.service.holders.remove(&key);
-        let faults = self.stations[key.0].abandon(key.1);
+        let faults = self.hosts[key.0].abandon(key.1);
         if faults > 0 {
             let name = &self.service.applications[n].spec.name;
             let text = format!("application {name}: {faults} descriptors that cannot be");
@@ -410,7 +410,7 @@ impl World {
         self.catch_up(host);
         self.after_step(host);
         // What the memory before still holds comes first.
-        let before = self.stations[host].by_connection.get(&connection).copied();
+        let before = self.hosts[host].by_connection.get(&connection).copied();
         if let (Some(vc), false) = (before, sends) {
             self.read(host, vc);
         }
@@ -427,7 +427,7 @@ impl World {
             handles: enclosure.files.handles,
             used,
         };
-        self.stations[host].adopt(&end);
+        self.hosts[host].adopt(&end);
         self.service.holders.insert((host, connection), n);
         let now = self.time_at(host);
         if sends
@@ -468,7 +468,7 @@ impl World {
     fn replaces(&mut self, n: usize) {
         let application = &self.service.applications[n];
         let (host, connection) = (application.host, application.connection);
-        let faults = self.stations[host].abandon(connection);
+        let faults = self.hosts[host].abandon(connection);
         if faults > 0 {
             let name = &application.spec.name;
             let text = format!("application {name}: {faults} descriptors that cannot be");
@@ -604,12 +604,12 @@ impl World {
         let Some(&n) = self.service.holders.get(&(host, connection)) else {
             return Gate::Shut;
         };
-        if !self.stations[host].has_room(connection, len) {
+        if !self.hosts[host].has_room(connection, len) {
             return Gate::Shut;
         }
         let early = self.service.early.remove(&source);
         let trusted = early.filter(|_| self.service.has(super::ServerBug::EarlyWakeTrusted));
-        let now = self.stations[host].time(trusted.unwrap_or(self.now));
+        let now = self.hosts[host].time(trusted.unwrap_or(self.now));
         let gate = self.service.applications[n].gate(now, len);
         match gate {
             Gate::SuspendedUntil(_) if self.service.has(super::ServerBug::CreditIgnored) => {

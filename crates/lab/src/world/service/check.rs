@@ -233,7 +233,7 @@ impl Served {
 
 impl World {
     pub(super) fn breaks(&mut self, invariant: &str, host: usize, text: &str) {
-        let name = &self.stations[host].spec.name;
+        let name = &self.hosts[host].spec.name;
         let text = format!("server of {name}: {text}");
         self.violate(Violation::new(invariant, self.now, text));
     }
@@ -588,7 +588,7 @@ impl World {
     /// I12: nothing is open, promised or attached.
     pub(in crate::world) fn service_is_left_clean(&self) -> Result<(), Violation> {
         for (host, served) in &self.service.hosts {
-            let name = &self.stations[*host].spec.name;
+            let name = &self.hosts[*host].spec.name;
             let wrong = |text: String| {
                 let text = format!("server of {name}: {text}");
                 Err(Violation::new("I12", self.now, text))
@@ -636,7 +636,7 @@ impl World {
             let promises = self.service.promises.iter();
             let received = promises.filter(|(at, _)| self.connections[**at as usize].to == *host);
             counts.kept_pdus = received.map(|(_, promise)| promise.kept).sum();
-            all.insert(self.stations[*host].spec.name.clone(), counts);
+            all.insert(self.hosts[*host].spec.name.clone(), counts);
         }
         all
     }

@@ -20,7 +20,6 @@ use crate::world::Ps;
 pub(super) const OPERATOR: ClientId = ClientId(1);
 /// From the server to the process of the adapter.
 pub(super) const TO_ADAPTER: u32 = 0;
-/// Back.
 pub(super) const FROM_ADAPTER: u32 = 1;
 
 /// From an application to the server.
@@ -66,7 +65,6 @@ pub(super) struct Enclosure {
     pub(super) adapter_life: u32,
 }
 
-/// What travels.
 #[derive(Debug)]
 pub(super) enum Parcel {
     /// A socket is connected.
@@ -107,7 +105,6 @@ pub(super) struct Channel {
 /// A server that can have a bug.
 pub(super) type Serving = Server<Option<Planted>>;
 
-/// Its books.
 pub(super) type Books = Admission<Option<Planted>>;
 
 /// What a server offered instead of what it refused.

@@ -5,7 +5,7 @@ use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 
 use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
-use super::{mishaps, rough};
+use super::{rough, service_faults};
 use crate::generate::Draw;
 use crate::world::draw::faults::{early_timers, full_queues};
 use crate::world::draw::spans;
@@ -48,7 +48,7 @@ pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
         .collect();
     full_queues(&mut draw, &mut scenario, &hosts);
     early_timers(&mut draw, &mut scenario, &hosts);
-    mishaps::draw(&mut draw, &mut scenario, &hosts);
+    service_faults::draw(&mut draw, &mut scenario, &hosts);
     rough::draw(&mut draw, &mut scenario);
     Some(scenario)
 }

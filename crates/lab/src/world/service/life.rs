@@ -65,7 +65,7 @@ impl World {
         if let (Some((one, held)), true) = (held, is_adapter_up)
             && held.in_use
             && one.client == Some(client)
-            && let Some(info) = self.stations[host].info(held.vc)
+            && let Some(info) = self.hosts[host].info(held.vc)
             // On an adapter that it is not attached to yet, the name it knows can be another's.
             && info.request.address == one.address
         {

@@ -5,7 +5,7 @@
 //!   application  -- Request -->  [ Server ]  -- AdapterAsk -->  process  -- command -->  adapter
 //!    source, reader  <-- Confirm     |     <-- AdapterAnswer --  keeps VCs, records,
 //!        |                           |                           sockets of applications
-//!        +---- rings -----------------------------------------------------------> adapter
+//!        +---- queues ----------------------------------------------------------> adapter
 //! ```
 //!
 //! Every message takes its time; a channel keeps its order, and of channels that have one at the
@@ -19,20 +19,20 @@ mod check;
 mod credit;
 mod daemon;
 mod draw;
+mod guarantee_check;
 mod killers;
 mod life;
 mod marks;
 mod memory;
-mod mishaps;
 mod places;
 mod process;
-mod promise;
 mod rough;
 mod run;
+mod sabotage;
 pub(super) mod scenario;
+mod service_faults;
 mod setup;
 mod shares;
-mod spoil;
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ use daemon::Served;
 pub use daemon::ServerOutcome;
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
+use guarantee_check::Promise;
 use marks::Seen;
-use promise::Promise;
 
 pub(crate) use setup::Services;
 
@@ -55,7 +55,6 @@ use super::Ps;
 pub(crate) enum ServiceEvent {
     /// A host's server dies.
     Dies(u32),
-    /// Another begins.
     Begins(u32),
     /// It looks whether what the one before had asked has been carried out.
     TakesUp(u32),

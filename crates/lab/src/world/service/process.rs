@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, Outcome, PortIndex, Refusal, VcId};
-use cellgate_core::ring::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, InterfaceSpec, Record, Ticket,
 };
 
 use crate::memory::RegionSizes;
 use crate::world::endpoint::Handles;
-use crate::world::station::{Answer, Brought};
+use crate::world::host::{Answer, Brought};
 
 /// Descriptors that a transmit queue of the lab's memory holds.
 const TRANSMIT_SLOTS_MAX: u32 = 512;
@@ -88,7 +88,6 @@ pub(super) enum News {
     Vc(VcId, Files, OpenRequest),
 }
 
-/// The process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     pub(super) attachments: BTreeMap<AttachmentIndex, KeptAttachment>,

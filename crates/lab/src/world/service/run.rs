@@ -13,7 +13,7 @@ use super::daemon::{
 };
 use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
-use super::spoil::{is_lost, spoil, spoil_message};
+use super::sabotage::{is_lost, sabotage, sabotage_message};
 use super::{ServerBug, ServiceEvent};
 use crate::world::Ps;
 use crate::world::run::{Event, World};
@@ -327,7 +327,7 @@ impl World {
             if let (Some(bug), Some(number), Output::Client { message, .. }) =
                 (self.service.bug, number, output)
             {
-                spoil_message(bug, &self.service.applications[number], message);
+                sabotage_message(bug, &self.service.applications[number], message);
             }
         }
         let seen = &mut self.service.seen;
@@ -411,7 +411,7 @@ impl World {
 
     /// What a host's clock says.
     pub(super) fn time_at(&self, host: usize) -> Time {
-        self.stations[host].time(self.now)
+        self.hosts[host].time(self.now)
     }
 
     /// The adapter that the server knows.
@@ -430,7 +430,7 @@ impl World {
         if let Some(answer) = self
             .service
             .bug
-            .and_then(|bug| spoil(bug, &served.process, &mut ask))
+            .and_then(|bug| sabotage(bug, &served.process, &mut ask))
         {
             let heard = Heard {
                 life: served.life,
@@ -469,7 +469,7 @@ impl World {
                 return;
             }
             // What is an answer was spoilt before it was judged.
-            spoil_message(bug, &self.service.applications[number], &mut message);
+            sabotage_message(bug, &self.service.applications[number], &mut message);
         }
         let told = Parcel::Told(Box::new(message), enclosure.map(Box::new));
         self.post(host, to_client(client), told);
@@ -515,9 +515,9 @@ impl World {
             let heard = answered(Err(AdapterRefusal::Refused(Refusal::Busy)));
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        let station = &mut self.stations[host];
-        station.catch_up(self.now, &mut self.lines, &mut self.woken);
-        match station.ask(&ask, region_sizes) {
+        let node = &mut self.hosts[host];
+        node.catch_up(self.now, &mut self.lines, &mut self.woken);
+        match node.ask(&ask, region_sizes) {
             Some((order, brought)) => {
                 served.process.ordered(order, (asker, ticket, ask), brought);
             }
@@ -532,7 +532,7 @@ impl World {
     /// The adapter has ended commands of a server.
     #[inline(never)]
     pub(in crate::world) fn adapter_has_answered(&mut self, host: usize) {
-        let answered = std::mem::take(&mut self.stations[host].answered);
+        let answered = std::mem::take(&mut self.hosts[host].answered);
         for answer in answered {
             let Some(served) = self.service.hosts.get_mut(&host) else {
                 return;
@@ -610,12 +610,12 @@ impl World {
         if !served.is_adapter_up {
             return;
         }
-        let station = &self.stations[host];
+        let node = &self.hosts[host];
         let vcs = served.process.vcs.keys();
-        let vcs: Vec<VcInfo> = vcs.filter_map(|vc| station.info(*vc)).collect();
+        let vcs: Vec<VcInfo> = vcs.filter_map(|vc| node.info(*vc)).collect();
         let state = AdapterState {
-            time: station.time(self.now),
-            stats: *station.adapter.stats(),
+            time: node.time(self.now),
+            stats: *node.adapter.stats(),
             vcs,
             next: None,
         };

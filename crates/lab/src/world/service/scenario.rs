@@ -81,7 +81,6 @@ impl ServerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrashSpec {
-    /// When.
     pub at_ns: u64,
     /// How long there is none.
     pub for_ns: u64,
@@ -91,7 +90,6 @@ pub struct CrashSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplicationSpec {
-    /// Its name.
     pub name: String,
     /// Name of its host.
     pub host: String,
@@ -118,7 +116,6 @@ fn uid() -> u32 {
 pub struct CallSpec {
     /// When, from when everything else is open.
     pub at_ns: u64,
-    /// What.
     pub call: Call,
 }
 

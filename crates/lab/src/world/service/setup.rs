@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cellgate_core::adapter::Interleaving;
 use cellgate_core::contract::{CellRate, Remainder};
-use cellgate_core::ring::AttachmentSizes;
+use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{
     AdapterBooks, Address, AdmissionConfig, Cost, Costs, CpuLaw, Idle, InterfaceSpec, Limits, Link,
     Quota, ServerAdapter, ServerAssumptions, ServerConfig,

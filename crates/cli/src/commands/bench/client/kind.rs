@@ -31,7 +31,6 @@ pub(super) enum Kind {
     Socket { socket: Socket, waits: Waits },
     /// The same, without an SDU.
     EventFd,
-    /// The same.
     #[cfg(feature = "iceoryx2")]
     Iceoryx2,
 }

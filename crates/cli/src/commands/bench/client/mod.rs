@@ -2,9 +2,9 @@
 //! otherwise, in turns.
 //!
 //! ```text
-//! 2 app:  application -- ring --> adapter process -- ring --> other application   (and back)
+//! 2 app:  application -- queue -> adapter process -- queue -> other application   (and back)
 //!         CPU 0                   CPU 1: segments, memory link, reassembles        CPU 0
-//! 1 app:  application -- ring --> adapter process -- ring --> the same application
+//! 1 app:  application -- queue -> adapter process -- queue -> the same application
 //! peers:  process ------------------- kernel, or memory ------------------------> process
 //!         CPU 0                                                                    CPU 1
 //! ```
@@ -239,7 +239,7 @@ impl Run {
              application; K PDU/s: one way, as received",
         );
         report.note(
-            "cellgate, best effort: the adapter's process copies a PDU from the sender's ring to \
+            "cellgate, best effort: the adapter's process copies a PDU from the sender's buffer to \
              the receiver's. It spins on the last CPU; two applications share the first, and yield \
              when they poll. 1 app: its connection receives what it sends",
         );

@@ -4,7 +4,7 @@ use anyhow::{Context, ensure};
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::VpiVci;
 use cellgate_lab::machine::{
-    Arrivals, BoardConfig, Cycles, HostCosts, ReceiveSpec, Station, pdu_cells,
+    Arrivals, BoardConfig, Cycles, HostCosts, ReceiveSpec, Workstation, pdu_cells,
 };
 use cellgate_lab::world::{Flying, Octets, Ps};
 
@@ -15,7 +15,6 @@ use super::network::SDU;
 pub(super) enum Charged {
     /// None: every turn of the firmware takes a cycle.
     Nothing,
-    /// The i960's.
     Board,
     /// The i960's, and the host's interrupts and PDUs.
     Both,
@@ -56,8 +55,8 @@ pub(super) fn run(charged: Charged, cells: u64) -> anyhow::Result<()> {
         Charged::Nothing | Charged::Board => HostCosts::NONE,
     };
     let address = VpiVci::new(0, 32).context("an address")?;
-    let mut station = Station::new(board, host)?;
-    station.receive(&ReceiveSpec {
+    let mut workstation = Workstation::new(board, host)?;
+    workstation.receive(&ReceiveSpec {
         address,
         sdu: SDU,
         buffer_pdus: 8,
@@ -69,14 +68,14 @@ pub(super) fn run(charged: Charged, cells: u64) -> anyhow::Result<()> {
         due: false,
     };
     for _ in 0..cells {
-        station.run(station.now().plus(Ps::new(1)), &mut arrivals);
+        workstation.run(workstation.now().plus(Ps::new(1)), &mut arrivals);
     }
     let (pdus, sent) = (
-        station.host().received(0),
+        workstation.host().received(0),
         cells / u64::from(aal5_cells(SDU.into())),
     );
     ensure!(pdus == sent, "{pdus} PDUs received of {sent}");
-    let is_charged = station.cycles() != Cycles::default();
+    let is_charged = workstation.cycles() != Cycles::default();
     ensure!(
         is_charged == (charged != Charged::Nothing),
         "cycles: {is_charged}"

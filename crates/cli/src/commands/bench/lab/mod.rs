@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     growth(&mut report, sizes)?;
     report.note(
         "source, line, switch, line, sink; every line at 149.76 Mbit/s and full; SDUs of 1,500 \
-         octets. The lab's sink is the adapter with its rings and a client that compares every \
+         octets. The lab's sink is the adapter with its queues and a client that compares every \
          octet; making and closing the world is in its time. A peer moves cells of 53 octets and \
          looks at none",
     );

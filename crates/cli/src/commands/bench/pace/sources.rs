@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, ensure};
 use cellgate_core::adapter::{OpenRequest, PortIndex, Transmit};
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::ring::{AttachmentSizes, PortGeometry, PortSizes, SduOptions};
+use cellgate_core::queue::{AttachmentSizes, PortGeometry, PortSizes, SduOptions};
 use cellgate_core::server::Idle;
 use cellgate_core::wire::CellFormat;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
@@ -35,7 +35,6 @@ const HEAD_START_NS: u64 = 20_000_000;
 /// An adapter that stood still for longer shows the machine, not itself.
 const GAP_VOID_NS: u64 = 1_000_000;
 
-/// Who paces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     /// An adapter, which has a VC with a guaranteed rate.

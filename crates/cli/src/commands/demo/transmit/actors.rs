@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cellgate_core::adapter::{Aal, OpenRequest, Transmit};
 use cellgate_core::contract::CellRate;
-use cellgate_core::ring::SduOptions;
+use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{Header, HeaderForm, VpiVci};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
 use serde::{Deserialize, Serialize};

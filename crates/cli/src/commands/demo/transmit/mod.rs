@@ -33,7 +33,6 @@ pub(super) use actors::{count, feed};
 /// How far sent may be from eligible.
 const TOLERANCE: f64 = 0.001;
 
-/// One window.
 #[derive(Clone, Debug, Serialize)]
 struct Window {
     name: String,

@@ -7,7 +7,7 @@
 //!
 //! Numbers are big-endian. The time is the sender's `CLOCK_MONOTONIC`. Behind it: of a begin PDU
 //! the sender's machine, of an end PDU the octets of all data PDUs, of a report PDU its JSON, of a
-//! data PDU whatever lies in the transmit ring.
+//! data PDU whatever lies in the transmit buffer.
 
 /// Octets of the shortest PDU.
 pub(super) const HEADER: usize = 32;
@@ -41,7 +41,6 @@ impl Kind {
     ];
 }
 
-/// The header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,

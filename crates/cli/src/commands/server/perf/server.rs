@@ -10,7 +10,7 @@ use super::{Args, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::output::{Exit, print, print_json_line};
 
-/// How long an answer may take to get into the transmit ring.
+/// How long an answer may take to get into the transmit buffer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a server of one client waits for the end to be told again, lest the report was lost.
 const LINGER: Duration = Duration::from_millis(500);

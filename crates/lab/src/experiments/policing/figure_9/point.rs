@@ -1,7 +1,7 @@
 use super::super::{Error, Ps, address, per_s};
 use super::network::Network;
 use super::{BUFFER_PDUS, CONTRACT_BIT_S, SDU, STREAM_BIT_S, VCIS, WARM};
-use crate::machine::{BoardConfig, Host, HostCosts, ReceiveSpec, Station};
+use crate::machine::{BoardConfig, Host, HostCosts, ReceiveSpec, Workstation};
 use crate::report::Rational;
 use crate::world::{Octets, QueueDiscard};
 
@@ -29,14 +29,14 @@ pub(super) struct Point {
 
 impl Point {
     pub(super) fn measured(setup: &Setup, hazard_mbit_s: u32) -> Result<Self, Error> {
-        let mut station = Station::new(setup.config, setup.costs)?;
+        let mut workstation = Workstation::new(setup.config, setup.costs)?;
         for (vci, bit_s) in VCIS
             .into_iter()
             .zip([STREAM_BIT_S, STREAM_BIT_S, CONTRACT_BIT_S])
         {
             // A buffer is emptied at its connection's rate.
             let drain_ps = u128::from(SDU) * 8 * 1_000_000_000_000 / u128::from(bit_s);
-            station.receive(&ReceiveSpec {
+            workstation.receive(&ReceiveSpec {
                 address: address(vci)?,
                 sdu: SDU,
                 buffer_pdus: BUFFER_PDUS,
@@ -44,14 +44,14 @@ impl Point {
             })?;
         }
         let hazard_bit_s = u64::from(hazard_mbit_s) * 1_000_000;
-        let mut network = Network::new(setup, hazard_bit_s, station.now());
-        station.run(
-            station.now().plus(WARM.max(filled(hazard_bit_s))),
+        let mut network = Network::new(setup, hazard_bit_s, workstation.now());
+        workstation.run(
+            workstation.now().plus(WARM.max(filled(hazard_bit_s))),
             &mut network,
         );
-        let (begin, before) = (station.now(), Seen::by(&mut station));
-        station.run(begin.plus(setup.span), &mut network);
-        let (span, seen) = (station.now().since(begin), Seen::by(&mut station));
+        let (begin, before) = (workstation.now(), Seen::by(&mut workstation));
+        workstation.run(begin.plus(setup.span), &mut network);
+        let (span, seen) = (workstation.now().since(begin), Seen::by(&mut workstation));
         let loops = Host::idler_loops(span, seen.busy.since(before.busy));
         let reference = Rational::from(Host::idler_loops(span, Ps::ZERO));
         let idle = Rational::from(loops) / reference;
@@ -88,12 +88,12 @@ struct Seen {
 }
 
 impl Seen {
-    fn by(station: &mut Station) -> Self {
+    fn by(workstation: &mut Workstation) -> Self {
         Self {
-            full: station.board().full_told(),
-            busy: station.host().busy(),
-            interrupts: station.host().interrupts(),
-            pdus: [0, 1, 2].map(|i| station.host().received(i)),
+            full: workstation.board().full_told(),
+            busy: workstation.host().busy(),
+            interrupts: workstation.host().interrupts(),
+            pdus: [0, 1, 2].map(|i| workstation.host().received(i)),
         }
     }
 }

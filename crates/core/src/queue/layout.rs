@@ -15,7 +15,7 @@ pub const PDU_ALIGN: usize = 64;
 
 /// The most slots of a queue of descriptors, events or doorbells.
 pub const QUEUE_SLOTS_MAX: u32 = 1 << 16;
-/// The most cells of a port's ring.
+/// The most cells of a port's queue.
 pub const CELLS_MAX: u32 = 1 << 20;
 /// The most octets of a receive or transmit buffer.
 pub const BUFFER_LEN_MAX: u32 = 1 << 30;
@@ -30,7 +30,7 @@ pub const RECEIVE_DESCRIPTOR_LEN: usize = 32;
 pub const TRANSMIT_DESCRIPTOR_LEN: usize = 16;
 /// Octets of a slot of the event queue.
 pub const EVENT_SLOT_LEN: usize = 32;
-/// Octets of a slot of the doorbell ring.
+/// Octets of a slot of the doorbell queue.
 pub const DOORBELL_LEN: usize = 8;
 
 /// The words of a connection's two files.
@@ -69,11 +69,11 @@ pub mod attachment {
 pub mod port {
     use super::LINE_LEN;
 
-    /// From-sender: cells ever put into the ring.
+    /// From-sender: cells ever put into the queue.
     pub const CELL_HEAD: usize = LINE_LEN;
-    /// From-sender: cells that its sender has dropped because the ring was full.
+    /// From-sender: cells that its sender has dropped because the queue was full.
     pub const CELLS_DROPPED: usize = 2 * LINE_LEN;
-    /// From-receiver: cells ever taken from the ring.
+    /// From-receiver: cells ever taken from the queue.
     pub const CELL_TAIL: usize = LINE_LEN;
 }
 
@@ -146,7 +146,7 @@ pub mod queue {
         const SLOT_LEN: usize = EVENT_SLOT_LEN;
     }
 
-    /// The doorbell ring of an attachment: client to adapter.
+    /// The doorbell queue of an attachment: client to adapter.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Doorbells {}
 
@@ -156,7 +156,7 @@ pub mod queue {
         const SLOT_LEN: usize = DOORBELL_LEN;
     }
 
-    /// The cell ring of a port whose cells carry a HEC.
+    /// The cell queue of a port whose cells carry a HEC.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CellsWithHec {}
 
@@ -166,7 +166,7 @@ pub mod queue {
         const SLOT_LEN: usize = crate::wire::CELL_LEN;
     }
 
-    /// The cell ring of a port whose cells carry none.
+    /// The cell queue of a port whose cells carry none.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CellsNoHec {}
 

@@ -10,7 +10,7 @@ use super::application::Application;
 use super::process::Process;
 
 /// What a bug makes of a command; its answer, if the adapter does not hear of it.
-pub(super) fn spoil(
+pub(super) fn sabotage(
     bug: ServerBug,
     process: &Process,
     ask: &mut AdapterAsk,
@@ -46,7 +46,7 @@ pub(super) fn spoil(
 }
 
 /// What a bug makes of what an application is told.
-pub(super) fn spoil_message(bug: ServerBug, to: &Application, message: &mut FromServer) {
+pub(super) fn sabotage_message(bug: ServerBug, to: &Application, message: &mut FromServer) {
     match (bug, message) {
         (
             ServerBug::OfferTooLarge,

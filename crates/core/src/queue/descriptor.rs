@@ -158,7 +158,7 @@ impl TransmitDescriptor {
     }
 }
 
-/// An entry of the doorbell ring: this VC's transmit queue has got a new head.
+/// An entry of the doorbell queue: this VC's transmit queue has got a new head.
 ///
 /// ```text
 ///  0            4            8
@@ -175,13 +175,13 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// The octets in the doorbell ring.
+    /// The octets in the doorbell queue.
     #[inline(always)]
     pub fn emit(&self) -> [u8; DOORBELL_LEN] {
         (u64::from(self.vc) | u64::from(self.generation) << 32).to_le_bytes()
     }
 
-    /// From the octets of the doorbell ring.
+    /// From the octets of the doorbell queue.
     #[inline(always)]
     pub fn parse(octets: &[u8; DOORBELL_LEN]) -> Self {
         Self {

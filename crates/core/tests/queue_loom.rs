@@ -2,7 +2,7 @@
 //! allows, up to a bound of preemptions. And the proof that each ordering is needed: with one of
 //! them weakened, loom must find a failure.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p cellgate-core --test ring_loom --release`
+//! `RUSTFLAGS="--cfg loom" cargo test -p cellgate-core --test queue_loom --release`
 #![cfg(loom)]
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use cellgate_core::Time;
-use cellgate_core::ring::layout::{SLOTS, adapter, attachment, connection};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{SLOTS, adapter, attachment, connection};
+use cellgate_core::queue::{
     Consumer, Doorbell, EventQueue, Producer, Queue, ReceiveDescriptor, ReceiveQueue, SduOptions,
     Sleep, TransmitDescriptor, TransmitQueue, Wake, Words, queue,
 };
@@ -278,7 +278,6 @@ fn batches_need_each_of_the_four_orderings() {
     }
 }
 
-/// An eventfd.
 #[derive(Clone)]
 struct Bell(Arc<(Mutex<bool>, Condvar)>);
 

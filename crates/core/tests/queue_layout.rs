@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use cellgate_core::Time;
-use cellgate_core::ring::{
+use cellgate_core::queue::{
     Doorbell, FileKind, GEOMETRY_WORDS, HEADER_LEN, MAGIC, ReceiveDescriptor, TransmitDescriptor,
     VERSION,
 };
@@ -34,7 +34,7 @@ fn code(cell: &str) -> Option<&str> {
 
 #[test]
 fn the_document_tells_the_constants() {
-    use cellgate_core::ring::layout::{
+    use cellgate_core::queue::layout::{
         adapter::*, attachment::*, connection::*, counters::*, port::*, *,
     };
     macro_rules! constants {
@@ -58,7 +58,7 @@ fn the_document_tells_the_constants() {
         .collect();
     assert_eq!(told, constants);
     // A constant that is added to the code must be added above, or this fails.
-    let source = fs::read_to_string(root().join("crates/core/src/ring/layout.rs")).unwrap();
+    let source = fs::read_to_string(root().join("crates/core/src/queue/layout.rs")).unwrap();
     let of_layout: BTreeSet<&str> = source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("pub const ")?.split(':').next())
@@ -171,7 +171,7 @@ fn the_documents_tests_exist() {
             continue;
         };
         let path = match file {
-            "ring_loom" | "ring_model" | "ring_layout" => format!("crates/core/tests/{file}.rs"),
+            "queue_loom" | "queue_model" | "queue_layout" => format!("crates/core/tests/{file}.rs"),
             "processes" | "refusals" => format!("crates/shm/tests/{file}.rs"),
             "tests" => "crates/shm/src/tests.rs".to_string(),
             _ => continue,

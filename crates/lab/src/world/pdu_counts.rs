@@ -7,7 +7,7 @@ use super::limits::CELLS_MAX;
 
 /// PDUs of a connection as its reader found them, in the order of their numbers or not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct PduCounts {
     pub(crate) delivered: u64,
     pub(crate) cells: u64,
     pub(crate) octets: u64,
@@ -66,7 +66,7 @@ impl Latency {
     }
 }
 
-impl Tally {
+impl PduCounts {
     /// The last cell of PDU `number` is sent.
     pub(crate) fn sent(&mut self, number: u64, at: Ps) {
         if self.under_way.len() as u64 == CELLS_MAX {

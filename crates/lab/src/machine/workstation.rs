@@ -19,10 +19,9 @@ const EVENT_SLOTS: u32 = 256;
 /// Octets from one PDU to the next in a buffer.
 pub(super) const ALIGN: u32 = 64;
 
-/// A connection that a station sends on.
+/// A connection that a workstation sends on.
 #[derive(Clone, Copy, Debug)]
 pub struct SendSpec {
-    /// Its address.
     pub address: VpiVci,
     /// The transmit FIFO.
     pub fifo: usize,
@@ -32,10 +31,9 @@ pub struct SendSpec {
     pub scheduled: Option<CellRate>,
 }
 
-/// A connection that a station receives on, policed by its buffer.
+/// A connection that a workstation receives on, policed by its buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveSpec {
-    /// Its address.
     pub address: VpiVci,
     /// Octets of every SDU.
     pub sdu: u16,
@@ -45,7 +43,7 @@ pub struct ReceiveSpec {
     pub drain: Ps,
 }
 
-/// Cells on their way to a station, in the order of their arrival.
+/// Cells on their way to a workstation, in the order of their arrival.
 pub trait Arrivals {
     /// The next cell, if it arrives at `now` or before.
     fn next(&mut self, now: Ps) -> Option<Flying>;
@@ -63,7 +61,7 @@ impl Arrivals for Quiet {
 
 /// A host with a PCA-200E, whose i960 runs the adapter.
 #[derive(Debug)]
-pub struct Station {
+pub struct Workstation {
     adapter: Adapter<LabRegion, LabAttachment>,
     board: Pca200e,
     host: Host,
@@ -73,8 +71,8 @@ pub struct Station {
     cycles: Cycles,
 }
 
-impl Station {
-    /// A station without connections.
+impl Workstation {
+    /// A workstation without connections.
     pub fn new(board: BoardConfig, host: HostCosts) -> Result<Self, Error> {
         let line_rate = u32::try_from(board.line_bit_s.div_ceil(424));
         let line_rate = line_rate.ok().and_then(CellRate::new);
@@ -96,7 +94,7 @@ impl Station {
         };
         let adapter = Adapter::new(config, Ps::ZERO.time());
         let memory = LabAttachment::new(EVENT_SLOTS, Host::SLOTS);
-        let mut station = Self {
+        let mut workstation = Self {
             adapter: adapter.map_err(|refusal| Error::new(refusal.to_string()))?,
             board: Pca200e::new(board),
             host: Host::new(host, memory.clone(), AttachmentIndex(0)),
@@ -104,16 +102,16 @@ impl Station {
             tickets: 0,
             cycles: Cycles::default(),
         };
-        let ticket = station.ticket();
-        let attached = station.command(BoardCommand::Attach {
+        let ticket = workstation.ticket();
+        let attached = workstation.command(BoardCommand::Attach {
             ticket,
             attachment: memory,
         })?;
         match attached.result {
-            Ok(Outcome::Attached(index)) => station.host.index = index,
+            Ok(Outcome::Attached(index)) => workstation.host.index = index,
             other => return Err(Error::new(format!("no attachment: {other:?}"))),
         }
-        Ok(station)
+        Ok(workstation)
     }
 
     fn ticket(&mut self) -> u64 {
@@ -230,12 +228,10 @@ impl Station {
         self.now
     }
 
-    /// The board.
     pub fn board(&mut self) -> &mut Pca200e {
         &mut self.board
     }
 
-    /// The host.
     pub fn host(&self) -> &Host {
         &self.host
     }

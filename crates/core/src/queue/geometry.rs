@@ -105,7 +105,6 @@ impl ConnectionGeometry {
         Ok(Self { sizes })
     }
 
-    /// The sizes.
     pub const fn sizes(&self) -> ConnectionSizes {
         self.sizes
     }
@@ -168,7 +167,7 @@ pub struct AttachmentGeometry {
 pub struct AttachmentSizes {
     /// Events of the event queue: a power of two.
     pub event_slots: u32,
-    /// Entries of the doorbell ring: a power of two.
+    /// Entries of the doorbell queue: a power of two.
     pub doorbell_slots: u32,
 }
 
@@ -198,7 +197,6 @@ impl AttachmentGeometry {
         Ok(Self { sizes })
     }
 
-    /// The sizes.
     pub const fn sizes(&self) -> AttachmentSizes {
         self.sizes
     }
@@ -234,7 +232,7 @@ pub struct PortGeometry {
 /// The size of a memory link's port as someone asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PortSizes {
-    /// Cells that the ring holds: a power of two.
+    /// Cells that the queue holds: a power of two.
     pub cells: u32,
     /// 52 or 53 octets a cell.
     pub format: CellFormat,
@@ -263,7 +261,6 @@ impl PortGeometry {
         Ok(Self { sizes })
     }
 
-    /// The size.
     pub const fn sizes(&self) -> PortSizes {
         self.sizes
     }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use cellgate_core::Time;
-use cellgate_core::ring::layout::{SLOTS, connection};
-use cellgate_core::ring::{
+use cellgate_core::queue::layout::{SLOTS, connection};
+use cellgate_core::queue::{
     CellReceiver, CellSender, ConnectionGeometry, ConnectionSizes, Consumer, Doorbell, EventQueue,
     FileKind, GeometryError, Header, HeaderError, PortGeometry, PortSizes, Producer, Queue,
     ReceiveDescriptor, ReceiveQueue, SduOptions, TransmitDescriptor, TransmitQueue, Words, layout,
@@ -604,7 +604,7 @@ fn ports_carry_cells_of_both_formats_and_take_none_that_came_after_the_poll() {
             }
         }
         assert!(sender.dropped() > 0 && sender.sent() > 1_000);
-        assert_eq!(cellgate_core::ring::cells_dropped(&sent), sender.dropped());
+        assert_eq!(cellgate_core::queue::cells_dropped(&sent), sender.dropped());
         assert_eq!((sender.faults(), receiver.faults()), (0, 0));
     }
 }

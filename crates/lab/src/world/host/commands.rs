@@ -4,7 +4,7 @@ use cellgate_core::adapter::{AttachmentIndex, OpenRequest, Outcome, Refusal, VcI
 use cellgate_core::server::AdapterAsk;
 
 use super::lifecycle::is_told;
-use super::{Ordered, Station};
+use super::{Host, Ordered};
 use crate::board::{LabCommand, LabCompletion};
 use crate::memory::{LabRegion, RegionSizes};
 use crate::world::endpoint::{Client, Endpoint, Handles};
@@ -45,13 +45,13 @@ pub(crate) struct End {
     pub(crate) used: bool,
 }
 
-impl Station {
+impl Host {
     /// Gives a server's command to the adapter: its ticket, and the memory that goes along. None:
     /// it is none for the adapter.
     pub(crate) fn ask(
         &mut self,
         ask: &AdapterAsk,
-        sizes: impl Fn(cellgate_core::ring::ConnectionSizes) -> RegionSizes,
+        sizes: impl Fn(cellgate_core::queue::ConnectionSizes) -> RegionSizes,
     ) -> Option<(u64, Brought)> {
         let mut brought = Brought::default();
         let asked = match ask {

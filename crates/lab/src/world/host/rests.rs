@@ -3,7 +3,7 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{Board, PortIndex, Rest};
 
-use super::Station;
+use super::Host;
 use crate::world::Ps;
 use crate::world::line::Line;
 
@@ -63,7 +63,7 @@ impl Rests {
     }
 }
 
-impl Station {
+impl Host {
     /// Cells that wait in a port's transmit FIFO.
     pub(crate) fn transmit_fifo(&self) -> u64 {
         match self.spec.rests {

@@ -54,7 +54,6 @@ impl FileKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which file.
     pub kind: FileKind,
     /// Of the region; a replaced region has another.
     pub generation: u32,

@@ -4,7 +4,7 @@ use cellgate_core::adapter::{Notification, OpenRequest, Outcome, Refusal, Transm
 use cellgate_core::contract::CellRate;
 
 use super::change::GUEST;
-use super::{Opening, Ordered, Station, board};
+use super::{Host, Opening, Ordered, board};
 use crate::board::{LabCommand, LabCompletion};
 use crate::judge::Judge;
 use crate::memory::LabRegion;
@@ -14,7 +14,7 @@ use crate::world::canary::Canary;
 use crate::world::endpoint::{Client, Endpoint, Handles};
 use crate::world::line::{Line, address_of};
 
-impl Station {
+impl Host {
     pub(super) fn attach(&mut self) {
         for client in 0..self.own_clients {
             let attachment = self.clients[client].memory.clone();
@@ -87,7 +87,7 @@ impl Station {
             && let Some(transmit) = &mut request.transmit
         {
             let line = self.ports[usize::from(request.port.0)].rate;
-            spoil(bug, transmit, line);
+            sabotage(bug, transmit, line);
         }
         self.order(ticket, command);
     }
@@ -266,7 +266,7 @@ impl Station {
 }
 
 /// Has a VC sent otherwise than was asked for: a bug on purpose.
-fn spoil(bug: Canary, transmit: &mut Transmit, line: CellRate) {
+fn sabotage(bug: Canary, transmit: &mut Transmit, line: CellRate) {
     match (bug, transmit.rate) {
         (Canary::ShaperHurries, Some(rate)) => transmit.rate = CellRate::new(2 * rate.cell_s()),
         (Canary::RestWithheld, None) => transmit.peak = CellRate::new(line.cell_s() / 8),
@@ -328,7 +328,7 @@ mod tests {
     fn of_lost_cells_a_host_keeps_each_address_once() {
         let mut scenario = stream();
         scenario.hosts[1].fifo_cells = 1;
-        let host = &after(&scenario).stations[1];
+        let host = &after(&scenario).hosts[1];
         assert!(host.counts.overflowed > 1_000, "{:?}", host.counts);
         assert_eq!(host.overflowed.len(), 1);
     }
@@ -343,7 +343,7 @@ mod tests {
                 for_ns: 100_000,
             })
             .collect();
-        let host = &after(&scenario).stations[1];
+        let host = &after(&scenario).hosts[1];
         let past: &[AdapterStats] = &host.past;
         assert_eq!(past.len(), 3);
         let received = |stats: &AdapterStats| stats.cells_received > 100;

@@ -5,12 +5,12 @@ use crate::wire::CellFormat;
 /// The sending side of a memory link's port.
 #[derive(Clone, Debug)]
 pub struct CellSender {
-    ring: SenderRing,
+    queue: SenderQueue,
     dropped: u64,
 }
 
 #[derive(Clone, Debug)]
-enum SenderRing {
+enum SenderQueue {
     WithHec(Producer<queue::CellsWithHec>),
     NoHec(Producer<queue::CellsNoHec>),
 }
@@ -18,18 +18,18 @@ enum SenderRing {
 /// The receiving side of a memory link's port.
 #[derive(Clone, Debug)]
 pub struct CellReceiver {
-    ring: ReceiverRing,
+    queue: ReceiverQueue,
 }
 
 #[derive(Clone, Debug)]
-enum ReceiverRing {
+enum ReceiverQueue {
     WithHec(Consumer<queue::CellsWithHec>),
     NoHec(Consumer<queue::CellsNoHec>),
 }
 
 macro_rules! each {
-    ($kind:ident, $ring:expr, $name:ident => $body:expr) => {
-        match $ring {
+    ($kind:ident, $queue:expr, $name:ident => $body:expr) => {
+        match $queue {
             $kind::WithHec($name) => $body,
             $kind::NoHec($name) => $body,
         }
@@ -41,18 +41,18 @@ impl CellSender {
     pub fn new(geometry: &PortGeometry) -> Self {
         let cells = geometry.sizes().cells;
         Self {
-            ring: match geometry.sizes().format {
-                CellFormat::WithHec => SenderRing::WithHec(Producer::new(cells)),
-                CellFormat::NoHec => SenderRing::NoHec(Producer::new(cells)),
+            queue: match geometry.sizes().format {
+                CellFormat::WithHec => SenderQueue::WithHec(Producer::new(cells)),
+                CellFormat::NoHec => SenderQueue::NoHec(Producer::new(cells)),
             },
             dropped: 0,
         }
     }
 
-    /// Cells that the ring takes; looks at the receiver's tail if fewer than `wanted` were known.
+    /// Cells that the queue takes; looks at the receiver's tail if fewer than `wanted` were known.
     #[inline]
     pub fn space<R: Words>(&mut self, from_receiver: &R, wanted: u32) -> u32 {
-        each!(SenderRing, &mut self.ring, ring => ring.free(from_receiver, wanted))
+        each!(SenderQueue, &mut self.queue, queue => queue.free(from_receiver, wanted))
     }
 
     /// Puts in as many of the contiguous `cells` as fit; how many. The rest is the caller's: to
@@ -66,10 +66,10 @@ impl CellSender {
         cells: &[u8],
     ) -> u32 {
         let (mine, peer) = (from_sender, from_receiver);
-        each!(SenderRing, &mut self.ring, ring => ring.push_batch(mine, peer, cells))
+        each!(SenderQueue, &mut self.queue, queue => queue.push_batch(mine, peer, cells))
     }
 
-    /// Counts cells that the caller dropped because the ring was full.
+    /// Counts cells that the caller dropped because the queue was full.
     #[inline]
     pub fn count_dropped<S: Words>(&mut self, from_sender: &S, cells: u64) {
         self.dropped += cells;
@@ -78,7 +78,7 @@ impl CellSender {
 
     /// Cells ever put in.
     pub fn sent(&self) -> u64 {
-        each!(SenderRing, &self.ring, ring => ring.head())
+        each!(SenderQueue, &self.queue, queue => queue.head())
     }
 
     /// Cells ever dropped.
@@ -88,12 +88,12 @@ impl CellSender {
 
     /// Cells that the receiver has taken, as last seen.
     pub fn taken(&self) -> u64 {
-        each!(SenderRing, &self.ring, ring => ring.tail())
+        each!(SenderQueue, &self.queue, queue => queue.tail())
     }
 
     /// Times that the receiver's tail could not be what it said.
     pub fn faults(&self) -> u32 {
-        each!(SenderRing, &self.ring, ring => ring.faults())
+        each!(SenderQueue, &self.queue, queue => queue.faults())
     }
 }
 
@@ -102,9 +102,9 @@ impl CellReceiver {
     pub fn new(geometry: &PortGeometry) -> Self {
         let cells = geometry.sizes().cells;
         Self {
-            ring: match geometry.sizes().format {
-                CellFormat::WithHec => ReceiverRing::WithHec(Consumer::new(cells)),
-                CellFormat::NoHec => ReceiverRing::NoHec(Consumer::new(cells)),
+            queue: match geometry.sizes().format {
+                CellFormat::WithHec => ReceiverQueue::WithHec(Consumer::new(cells)),
+                CellFormat::NoHec => ReceiverQueue::NoHec(Consumer::new(cells)),
             },
         }
     }
@@ -112,7 +112,7 @@ impl CellReceiver {
     /// Looks at the sender's head: cells that wait.
     #[inline]
     pub fn poll<S: Words>(&mut self, from_sender: &S) -> u32 {
-        each!(ReceiverRing, &mut self.ring, ring => ring.refresh(from_sender))
+        each!(ReceiverQueue, &mut self.queue, queue => queue.refresh(from_sender))
     }
 
     /// Moves waiting cells to `fifo`, as many as fit, none that came after the last
@@ -125,22 +125,22 @@ impl CellReceiver {
         fifo: &mut [u8],
     ) -> u32 {
         let (mine, peer) = (from_receiver, from_sender);
-        each!(ReceiverRing, &mut self.ring, ring => ring.pop_seen(mine, peer, fifo))
+        each!(ReceiverQueue, &mut self.queue, queue => queue.pop_seen(mine, peer, fifo))
     }
 
     /// Cells that waited at the last poll and were not taken since.
     pub fn waiting(&self) -> u32 {
-        each!(ReceiverRing, &self.ring, ring => ring.available_seen())
+        each!(ReceiverQueue, &self.queue, queue => queue.available_seen())
     }
 
     /// Cells ever taken.
     pub fn taken(&self) -> u64 {
-        each!(ReceiverRing, &self.ring, ring => ring.tail())
+        each!(ReceiverQueue, &self.queue, queue => queue.tail())
     }
 
     /// Times that the sender's head could not be what it said.
     pub fn faults(&self) -> u32 {
-        each!(ReceiverRing, &self.ring, ring => ring.faults())
+        each!(ReceiverQueue, &self.queue, queue => queue.faults())
     }
 }
 

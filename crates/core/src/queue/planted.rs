@@ -1,9 +1,9 @@
-//! The bugs that tests plant in the rings.
+//! The bugs that tests plant in the queues.
 
 use crate::planted::planted;
 
 planted! {
-    /// Bugs that a test's memory can switch on in the rings ([`super::Words::planted`]), to
+    /// Bugs that a test's memory can switch on in the queues ([`super::Words::planted`]), to
     /// prove that the tests would notice them. Memory of products never does, and the compiler
     /// removes the switches.
     pub enum Planted {

@@ -1,7 +1,7 @@
 //! Descriptors that others have given, and the threads that close them.
 //!
 //! ```text
-//!  control socket --> Given, held by whom it concerns --> dropped --> waiting --> reaper: close
+//!  control socket --> Closer, held by whom it concerns --> dropped --> waiting --> reaper: close
 //! ```
 //!
 //! Whoever closes the last descriptor of a file waits for its end, and that takes as long as its
@@ -36,9 +36,9 @@ static REAPERS: Reapers = Reapers {
 /// A descriptor that somebody else has made, or through which others send theirs: it is closed by
 /// a thread that nobody waits for, whoever drops it.
 #[derive(Debug)]
-pub(crate) struct Given(Option<OwnedFd>);
+pub(crate) struct Closer(Option<OwnedFd>);
 
-impl Given {
+impl Closer {
     /// The descriptor itself, once it is known to close at once.
     pub(crate) fn into_inner(mut self) -> OwnedFd {
         self.0.take().expect("taken once")
@@ -46,12 +46,12 @@ impl Given {
 }
 
 /// As they came along with a message.
-pub(crate) fn given(fds: Vec<OwnedFd>) -> Vec<Given> {
-    fds.into_iter().map(Given::from).collect()
+pub(crate) fn given(fds: Vec<OwnedFd>) -> Vec<Closer> {
+    fds.into_iter().map(Closer::from).collect()
 }
 
 /// Whether the other end of a socket is closed.
-pub(crate) fn is_hung_up(socket: &Given) -> bool {
+pub(crate) fn is_hung_up(socket: &Closer) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::empty())];
     let at_once = Timespec {
         tv_sec: 0,
@@ -73,19 +73,19 @@ pub(crate) fn hasten() {
     REAPERS.hasten(&mut REAPERS.yard());
 }
 
-impl From<OwnedFd> for Given {
+impl From<OwnedFd> for Closer {
     fn from(fd: OwnedFd) -> Self {
         Self(Some(fd))
     }
 }
 
-impl AsFd for Given {
+impl AsFd for Closer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_ref().expect("taken at its end only").as_fd()
     }
 }
 
-impl Drop for Given {
+impl Drop for Closer {
     fn drop(&mut self) {
         if let Some(fd) = self.0.take() {
             REAPERS.take(fd);
@@ -172,7 +172,7 @@ mod tests {
             socket.set_nonblocking(true).unwrap();
             while socket.write(&[0; 1 << 16]).is_ok() {}
             set_socket_linger(&socket, Some(hour)).unwrap();
-            drop(Given::from(OwnedFd::from(socket)));
+            drop(Closer::from(OwnedFd::from(socket)));
         }
         let nothing_waits = || REAPERS.yard().waiting.is_empty();
         while !nothing_waits() {

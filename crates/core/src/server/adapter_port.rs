@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Address, FromServer, InterfaceSpec, Opened, PingFlow, Record, Refused};
 use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
-use crate::ring::{AttachmentSizes, ConnectionSizes};
+use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::VpiVci;
 
 /// A control socket of an application, never used twice.
@@ -48,7 +48,6 @@ pub struct Ticket(pub u64);
 /// Who is at the other end of a control socket, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its user.
     pub uid: u32,
     /// Its process when it connected; 0 if it is in another namespace.
     pub pid: u32,
@@ -60,30 +59,22 @@ pub enum AdapterAsk {
     /// A client at the adapter, to be kept when the server dies. Answered by
     /// [`AdapterAnswer::Attached`].
     Attach {
-        /// Its memory.
         sizes: AttachmentSizes,
         /// The user that it is of.
         user: u32,
     },
     /// Removes one. Answered by [`AdapterAnswer::Done`].
-    Detach {
-        /// Which.
-        attachment: AttachmentIndex,
-    },
+    Detach { attachment: AttachmentIndex },
     /// Opens a VC. Answered by [`AdapterAnswer::Opened`].
     Open {
-        /// What.
         request: OpenRequest,
-        /// Its memory.
         sizes: ConnectionSizes,
         /// What the adapter keeps with the VC for a server that takes it up.
         record: Box<Record>,
     },
     /// Changes a VC, with new memory if `sizes`. Answered by [`AdapterAnswer::Opened`].
     Modify {
-        /// Which.
         vc: VcId,
-        /// How.
         request: OpenRequest,
         /// Its new memory.
         sizes: Option<ConnectionSizes>,
@@ -92,21 +83,15 @@ pub enum AdapterAsk {
     },
     /// Hands a VC to another attachment. Answered by [`AdapterAnswer::Opened`].
     Reattach {
-        /// Which.
         vc: VcId,
-        /// To which.
         attachment: AttachmentIndex,
         /// As of [`AdapterAsk::Open`].
         record: Box<Record>,
     },
     /// Closes a VC. Answered by [`AdapterAnswer::Closed`].
-    Close {
-        /// Which.
-        vc: VcId,
-    },
+    Close { vc: VcId },
     /// Lends host time to a VC. Answered by [`AdapterAnswer::Done`].
     Lease {
-        /// Which.
         vc: VcId,
         /// PDUs.
         pdus: u32,
@@ -126,16 +111,12 @@ pub enum AdapterAsk {
     },
     /// Puts a link on a port. Answered by [`AdapterAnswer::Linked`].
     Link {
-        /// Which port.
         port: PortIndex,
-        /// Which link.
         spec: InterfaceSpec,
     },
     /// Takes the link off a port. Answered by [`AdapterAnswer::Done`].
     Unlink {
-        /// Which port.
         port: PortIndex,
-        /// Which link.
         spec: InterfaceSpec,
     },
 }
@@ -151,7 +132,6 @@ pub enum AdapterAnswer {
     Done,
     /// To [`AdapterAsk::Attach`].
     Attached {
-        /// Its name.
         attachment: AttachmentIndex,
         /// Its memory as it was made.
         sizes: AttachmentSizes,
@@ -214,22 +194,18 @@ pub enum AdapterRefusal {
 /// Descriptors that go along with a message, by what they are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enclosed {
-    /// None.
     Nothing,
     /// The two files of a VC, then the two files of its attachment and what wakes either side.
     Connection {
         /// Whose they are.
         adapter: AdapterIndex,
-        /// The VC.
         vc: VcId,
-        /// Its attachment.
         attachment: AttachmentIndex,
     },
     /// The two files of a VC.
     Memory {
         /// Whose they are.
         adapter: AdapterIndex,
-        /// The VC.
         vc: VcId,
     },
     /// The file of the counters.
@@ -281,18 +257,14 @@ impl Enclosed {
 pub enum Output {
     /// By an adapter.
     Adapter {
-        /// Which.
         adapter: AdapterIndex,
         /// For the answer.
         ticket: Ticket,
-        /// What.
         ask: AdapterAsk,
     },
     /// A message to an application.
     Client {
-        /// Whose.
         client: ClientId,
-        /// What.
         message: FromServer,
         /// Along with it.
         enclosed: Enclosed,
@@ -300,19 +272,14 @@ pub enum Output {
     /// The socket is to be kept with the adapter, under the attachment of its connection, for a
     /// server that takes the connection up; of a worker, what it carries.
     Keep {
-        /// Whose.
         client: ClientId,
-        /// Where.
         attachment: On<AttachmentIndex>,
         /// Its connection was open on an adapter before, and is to be again
         /// ([`TakenUp::reopens`](super::TakenUp::reopens)).
         reopens: bool,
     },
     /// The socket is to be closed after what was sent to it.
-    HangUp {
-        /// Whose.
-        client: ClientId,
-    },
+    HangUp { client: ClientId },
     /// Adapters have died of a connection: it is not opened again. People are to hear of it.
     LeftOut {
         /// Where it was, with its interface's name.
@@ -325,7 +292,6 @@ pub enum Output {
     /// A user has lost connections, whose pages its programs took away again and again, and opens
     /// none for a while. People are to hear of it.
     PagesTaken {
-        /// The user.
         uid: u32,
         /// How many connections.
         connections: u32,
@@ -339,7 +305,6 @@ pub enum Output {
         address: Address,
         /// The user it belonged to.
         uid: u32,
-        /// Why.
         refused: Refused,
     },
 }

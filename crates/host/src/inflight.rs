@@ -16,9 +16,9 @@ const MAX: usize = 2 * FDS_MAX;
 
 /// How many were sent through a socket since all of it was read.
 #[derive(Debug)]
-pub(crate) struct OnWay(usize);
+pub(crate) struct InFlight(usize);
 
-impl OnWay {
+impl InFlight {
     /// As many as there can be.
     pub(crate) const ALL: Self = Self(MAX);
 

@@ -1,11 +1,11 @@
 //! A host: the real adapter with its FIFOs, and its clients. It steps on a grid of its own; steps
 //! that could do nothing are left out.
 
-mod asked;
 mod change;
+mod commands;
 mod lifecycle;
+mod notice_check;
 mod rests;
-mod told;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,9 +29,9 @@ use crate::world::line::{Line, address_of};
 use crate::world::scenario::HostSpec;
 use crate::world::{Ps, Violation};
 
-use asked::AskedFor;
-pub(crate) use asked::{Answer, Brought, End};
 pub(crate) use change::GUESTS_VPI;
+use commands::AskedFor;
+pub(crate) use commands::{Answer, Brought, End};
 pub(crate) use lifecycle::tells_of_all;
 pub(crate) use rests::RestCounts;
 use rests::Rests;
@@ -92,7 +92,7 @@ enum Ordered {
 
 /// What a host counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StationCounts {
+pub(crate) struct HostCounts {
     /// Cells that found a receive FIFO full, or no adapter.
     pub(crate) overflowed: u64,
     /// Cells put into receive FIFOs.
@@ -127,7 +127,7 @@ pub(crate) struct StationCounts {
 
 /// A host in a run.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct Host {
     pub(crate) spec: HostSpec,
     config: Config,
     options: Options,
@@ -168,7 +168,7 @@ pub(crate) struct Station {
     pub(crate) closed: Vec<(u32, VcInfo)>,
     /// How many cells of an address have found a FIFO full, or no adapter.
     pub(crate) overflowed: BTreeMap<VpiVci, u64>,
-    pub(crate) counts: StationCounts,
+    pub(crate) counts: HostCounts,
     /// The step that is due.
     pub(crate) due: Option<Ps>,
     /// Clients that were woken, and when they run.
@@ -209,7 +209,7 @@ pub(crate) struct Station {
     sdu: Vec<u8>,
 }
 
-impl Station {
+impl Host {
     pub(crate) fn new(
         spec: HostSpec,
         ports: Vec<Wires>,
@@ -245,7 +245,7 @@ impl Station {
         };
         let now = Time::from_ns(spec.clock_ns);
         let adapter = LabAdapter::new(config.clone(), now)?;
-        let mut station = Self {
+        let mut node = Self {
             room: adapter.room(),
             adapter,
             past: Vec::new(),
@@ -272,7 +272,7 @@ impl Station {
             is_served: served.is_some(),
             closed: Vec::new(),
             overflowed: BTreeMap::new(),
-            counts: StationCounts::default(),
+            counts: HostCounts::default(),
             due: None,
             waking: Vec::new(),
             last: Ps::ZERO,
@@ -299,8 +299,8 @@ impl Station {
             options,
             spec,
         };
-        station.attach();
-        Ok(station)
+        node.attach();
+        Ok(node)
     }
 
     /// Whether a VC is open here, or will be.

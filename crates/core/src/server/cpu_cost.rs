@@ -10,9 +10,7 @@ const PS_PER_PPM: u128 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Out.
     Transmit,
-    /// In.
     Receive,
 }
 
@@ -21,7 +19,6 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
-    /// Which way.
     pub direction: Direction,
     /// Octets of SDU in each PDU.
     pub sdu: u32,
@@ -64,9 +61,7 @@ impl Cost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// Out.
     pub transmit: Cost,
-    /// In.
     pub receive: Cost,
 }
 

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Discard, Event, EventKind, Notification, Outcome, VcId, VcInfo,
 };
 
-use super::Station;
+use super::Host;
 use crate::board::LabCompletion;
 
 /// What was told of a VC.
@@ -99,7 +99,7 @@ impl Of {
     }
 }
 
-impl Station {
+impl Host {
     /// The reader of a VC has given back what it has read.
     pub(crate) fn gives_back(&mut self, vc: VcId) {
         self.watch.told.gives_back(vc);

@@ -21,7 +21,7 @@ pub trait Words {
     fn copy_in(&self, offset: usize, octets: &[u8]);
     /// Copies octets out of the memory, each once.
     fn copy_out(&self, offset: usize, octets: &mut [u8]);
-    /// Whether the rings have this bug. Never, but in tests of the tests.
+    /// Whether the queues have this bug. Never, but in tests of the tests.
     #[inline(always)]
     fn planted(&self, _bug: Planted) -> bool {
         false

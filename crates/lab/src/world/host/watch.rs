@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use cellgate_core::Time;
 use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
-use super::Station;
-use super::told::Told;
+use super::Host;
+use super::notice_check::Told;
 use crate::board::{KINDS, LabBoard};
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
@@ -87,7 +87,6 @@ impl Sender {
     }
 }
 
-/// A port.
 #[derive(Clone, Debug, Default)]
 struct Port {
     /// By the bits of their addresses.
@@ -272,7 +271,7 @@ impl Watch {
     }
 }
 
-impl Station {
+impl Host {
     /// What one that is due on a line could ever wait for: cells of others, and steps in a row that
     /// could send no more.
     pub(crate) fn before(&self, line: usize) -> (u64, u64) {

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::wire::VpiVci;
 
-use super::{Changing, Opening, Ordered, Station};
+use super::{Changing, Host, Opening, Ordered};
 use crate::board::LabCommand;
 use crate::judge::MODIFY_PATIENCE_NS;
 use crate::memory::{LabRegion, RegionSizes};
@@ -20,7 +20,7 @@ pub(crate) const GUESTS_VPI: u16 = 254;
 const GUESTS_VCI: u16 = 32;
 const GUESTS_SDU: u16 = 40;
 
-impl Station {
+impl Host {
     /// Changes an open VC to what `opening` says, which has the address and ends of the old one.
     pub(crate) fn modify(&mut self, now: Ps, opening: Opening, memory: bool) {
         let Some(&vc) = self.by_connection.get(&opening.connection) else {
