@@ -62,7 +62,7 @@ pub use cellgate_core::server::{
     DeviceCounts, DeviceInfo, DeviceSpec, EndReason, Idle, InAtmArpCounts, Indication,
     InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss, MessageKind, Open,
     PingFlow, Quota, Refused, Reserve, Resource, ResourceInfo, RestInfo, ServerSection, Settings,
-    SharedCpu, Shortage, Span, UserQuota, UserSettings,
+    SharedCpu, Shortage, Span, UdpLink, UserQuota, UserSettings,
 };
 pub use cellgate_core::wire::CellPseudowire;
 pub use cellgate_shm::CountersView;

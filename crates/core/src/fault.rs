@@ -37,6 +37,7 @@ pub enum Effect {
     Lose,
 }
 
+/// Something that happens to one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Which cell of the line, counted from 0.
@@ -279,4 +280,49 @@ fn insert(into: &mut [u8], stride: usize, address: VpiVci, last: bool) -> usize 
         cell[4] = hec(header);
     }
     stride
+}
+
+/// How often what happens on a line. The same rates and the same seed give the same list: of each
+/// kind exactly as many faults as its rate says, each at a cell or bit of its own drawn at random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FaultRates {
+    /// Of the random numbers.
+    pub seed: u64,
+    /// Faults happen to the first so many cells.
+    pub cells: u64,
+    /// Cells lost of 10^6.
+    pub loss_ppm: u32,
+    /// Bits inverted of 10^9 in headers, HEC included.
+    pub header_errors_ppb: u32,
+    /// Bits inverted of 10^9 in payloads.
+    pub payload_errors_ppb: u32,
+    /// Cells duplicated of 10^6.
+    pub duplication_ppm: u32,
+    /// Cells of others inserted per 10^6.
+    pub misinsertion_ppm: u32,
+    /// Where these belong.
+    pub misinserted: crate::wire::VpiVci,
+    /// Holds of the line per 10^6 cells.
+    pub holds_ppm: u32,
+    /// How long a hold is at most, in nanoseconds.
+    pub hold_max_ns: u64,
+}
+
+impl FaultRates {
+    /// Nothing happens to the first `cells` cells.
+    pub const fn none(seed: u64, cells: u64) -> Self {
+        Self {
+            seed,
+            cells,
+            loss_ppm: 0,
+            header_errors_ppb: 0,
+            payload_errors_ppb: 0,
+            duplication_ppm: 0,
+            misinsertion_ppm: 0,
+            misinserted: crate::wire::VpiVci::from_bits(0),
+            holds_ppm: 0,
+            hold_max_ns: 0,
+        }
+    }
 }

@@ -20,6 +20,7 @@
 //! - [`queue`]: queues between two parties that do not trust each other. Does not know what is in
 //!   them.
 //! - [`adapter`]: the firmware: receive, police, reassemble; segment, shape, transmit.
+//! - [`keeper`]: who has what of an adapter, and what outlives them. Does not make memory.
 //! - [`server`]: connections for applications: admission, shares. Does not see cells.
 //! - [`upper`]: what is in PDUs: IP and Ethernet over a connection. Does not know whose it is.
 //!
@@ -31,6 +32,7 @@ pub mod aal;
 pub mod adapter;
 pub mod contract;
 mod fault;
+pub mod keeper;
 mod planted;
 pub mod queue;
 pub mod server;
@@ -38,5 +40,5 @@ mod time;
 pub mod upper;
 pub mod wire;
 
-pub use fault::{Effect, Fault, FaultCounts, FaultyLine};
+pub use fault::{Effect, Fault, FaultCounts, FaultRates, FaultyLine};
 pub use time::Time;

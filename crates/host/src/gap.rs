@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use cellgate_core::Time;
-use serde::{Deserialize, Serialize};
+pub use cellgate_core::keeper::GapReport;
 
-use crate::rests::{RestReport, Rests};
+use cellgate_core::Time;
+
+use crate::rests::Rests;
 
 /// Buckets of the histograms: bucket `i` counts distances of `2^i` to `2^(i+1) - 1` nanoseconds,
 /// the last one everything longer (2^39 ns are nine minutes).
@@ -32,61 +33,6 @@ pub struct Gaps {
     step_histogram: [AtomicU64; BUCKETS],
     /// What is no gap: the firmware rested.
     pub rests: Rests,
-}
-
-/// A reading of [`Gaps`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GapReport {
-    /// Distances between consecutive clock reads from here on count as gaps.
-    pub threshold_ns: u64,
-    pub count: u64,
-    /// The longest gap.
-    pub max_ns: u64,
-    /// All gaps together.
-    pub total_ns: u64,
-    /// Gaps by the base-2 logarithm of their nanoseconds.
-    pub histogram: Vec<u64>,
-    pub steps: u64,
-    /// Steps whose duration was measured: those that handled many cells, and one in 64.
-    pub steps_timed: u64,
-    /// Measured steps as long as a gap. A step's own work is bounded below the threshold, so these
-    /// were interrupted; they are no part of `step_max_ns`.
-    pub steps_interrupted: u64,
-    /// The longest measured step below the threshold. An interruption shorter than that is in it;
-    /// the histogram shows how rare such steps are.
-    pub step_max_ns: u64,
-    /// Measured steps by the base-2 logarithm of their nanoseconds.
-    pub step_histogram: Vec<u64>,
-    /// What is no gap: the firmware rested.
-    pub rests: RestReport,
-}
-
-impl GapReport {
-    /// What happened since `earlier`. The two maxima cannot be taken apart: they stay those since
-    /// the last [`Gaps::restart_maxima`].
-    pub fn since(&self, earlier: &Self) -> Self {
-        let minus = |now: &[u64], then: &[u64]| {
-            now.iter()
-                .zip(then)
-                .map(|(n, t)| n.saturating_sub(*t))
-                .collect()
-        };
-        Self {
-            threshold_ns: self.threshold_ns,
-            count: self.count.saturating_sub(earlier.count),
-            max_ns: self.max_ns,
-            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
-            histogram: minus(&self.histogram, &earlier.histogram),
-            steps: self.steps.saturating_sub(earlier.steps),
-            steps_timed: self.steps_timed.saturating_sub(earlier.steps_timed),
-            steps_interrupted: self
-                .steps_interrupted
-                .saturating_sub(earlier.steps_interrupted),
-            step_max_ns: self.step_max_ns,
-            step_histogram: minus(&self.step_histogram, &earlier.step_histogram),
-            rests: self.rests.since(&earlier.rests),
-        }
-    }
 }
 
 impl Gaps {

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+pub use cellgate_core::keeper::RestReport;
+
 use cellgate_core::adapter::AttachmentIndex;
-use serde::{Deserialize, Serialize};
 
 use crate::gap::{BUCKETS, add, bucket, raise};
 
@@ -26,53 +27,6 @@ pub struct Rests {
     late_max_ns: AtomicU64,
     late_histogram: [AtomicU64; BUCKETS],
     linger_ns: AtomicU64,
-}
-
-/// A reading of [`Rests`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestReport {
-    pub rests: u64,
-    /// Nanoseconds of all of them.
-    pub rested_ns: u64,
-    /// Rests that ended because their time was over.
-    pub by_time: u64,
-    /// Times that clients ended one.
-    pub by_clients: u64,
-    /// Times that cells did.
-    pub by_links: u64,
-    /// Times that the adapter's service did.
-    pub by_service: u64,
-    /// Rests that somebody ended, and nothing was there.
-    pub for_nothing: u64,
-    /// Clients that ended any for nothing, the worst 16 first.
-    pub clients_for_nothing: Vec<(AttachmentIndex, u64)>,
-    /// The most that the firmware was up too late for what was due, in nanoseconds.
-    pub late_max_ns: u64,
-    /// Rests that ended because their time was over, by the base-2 logarithm of the nanoseconds
-    /// that the firmware was too late then.
-    pub late_histogram: Vec<u64>,
-    /// How long the firmware goes on looking before it rests, in nanoseconds.
-    pub linger_ns: u64,
-}
-
-impl RestReport {
-    /// What happened since `earlier`; the maximum and the clients stay those of all time.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let counts = self.late_histogram.iter().zip(&earlier.late_histogram);
-        Self {
-            rests: self.rests.saturating_sub(earlier.rests),
-            rested_ns: self.rested_ns.saturating_sub(earlier.rested_ns),
-            by_time: self.by_time.saturating_sub(earlier.by_time),
-            by_clients: self.by_clients.saturating_sub(earlier.by_clients),
-            by_links: self.by_links.saturating_sub(earlier.by_links),
-            by_service: self.by_service.saturating_sub(earlier.by_service),
-            for_nothing: self.for_nothing.saturating_sub(earlier.for_nothing),
-            late_histogram: counts
-                .map(|(now, then)| now.saturating_sub(*then))
-                .collect(),
-            ..self.clone()
-        }
-    }
 }
 
 /// Who ended a rest.

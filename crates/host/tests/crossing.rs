@@ -2,12 +2,12 @@
 
 mod common;
 
+use cellgate_core::FaultRates;
 use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::SduOptions;
 use cellgate_host::adapter::AdapterThread;
 use cellgate_host::client::{Control, memory_for};
-use cellgate_host::link::fault::FaultRates;
 use common::*;
 
 const PDUS: u64 = 200;

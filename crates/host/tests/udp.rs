@@ -4,14 +4,14 @@ mod common;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use cellgate_core::FaultRates;
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{CellFormat, MPLS_UDP_PORT, VpiVci};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
 use cellgate_host::client::{ClientError, Control, memory_for};
 use cellgate_host::control::ControlError;
-use cellgate_host::link::fault::FaultRates;
-use cellgate_host::link::udp::{UdpOptions, UdpReceiver, UdpSender};
+use cellgate_host::link::udp::{UdpLink, UdpReceiver, UdpSender};
 use common::*;
 
 /// Address `host` of this process: 127/8 is all of this machine's.
@@ -22,8 +22,8 @@ fn end(host: u8) -> SocketAddr {
 }
 
 /// A pseudowire from `near` to `far`; the same one from there is `(far, near)`.
-fn between(near: u8, far: u8, mode: &str) -> UdpOptions {
-    UdpOptions {
+fn between(near: u8, far: u8, mode: &str) -> UdpLink {
+    UdpLink {
         local: end(near),
         peer: end(far),
         source_port: 50_000,
@@ -122,14 +122,14 @@ fn what_cannot_be_is_refused() {
     assert!(matches!(error, ControlError::BadGeometry(_)), "{error}");
     let error = refusal(control.pseudowire(PortIndex(9), good));
     assert_eq!(error, ControlError::NotYours);
-    let bad = UdpOptions { mtu: 40, ..good };
+    let bad = UdpLink { mtu: 40, ..good };
     let error = refusal(control.pseudowire(PortIndex(0), bad));
     assert!(matches!(error, ControlError::Pseudowire(_)), "{error}");
     // Its peer's datagrams are more at once than contracts tolerate.
-    let long = UdpOptions { mtu: 9_000, ..good };
+    let long = UdpLink { mtu: 9_000, ..good };
     let error = refusal(control.pseudowire(PortIndex(0), long));
     assert!(error.to_string().contains("pack 29"), "{error}");
-    let nowhere = UdpOptions {
+    let nowhere = UdpLink {
         local: "192.0.2.77:6635".parse().unwrap(),
         ..good
     };

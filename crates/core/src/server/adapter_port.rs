@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, FromServer, InterfaceSpec, Opened, PingFlow, Record, Refused};
-use crate::adapter::{AttachmentIndex, OpenRequest, PortIndex, Refusal, VcId, VcInfo};
-use crate::queue::{AttachmentSizes, ConnectionSizes};
-use crate::wire::VpiVci;
+use super::{Address, FromServer, InterfaceSpec, Opened, Record, Refused};
+use crate::adapter::{AttachmentIndex, PortIndex, Refusal, VcId};
+use crate::keeper::{Answer, Ask, ControlError};
 
 /// A control socket of an application, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -53,107 +52,35 @@ pub struct Peer {
     pub pid: u32,
 }
 
-/// What the server asks of the adapter.
+/// What the server asks of an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdapterAsk {
-    /// A client at the adapter, to be kept when the server dies. Answered by
-    /// [`AdapterAnswer::Attached`].
-    Attach {
-        sizes: AttachmentSizes,
-        /// The user that it is of.
-        user: u32,
-    },
-    /// Removes one. Answered by [`AdapterAnswer::Done`].
-    Detach { attachment: AttachmentIndex },
-    /// Opens a VC. Answered by [`AdapterAnswer::Opened`].
-    Open {
-        request: OpenRequest,
-        sizes: ConnectionSizes,
-        /// What the adapter keeps with the VC for a server that takes it up.
-        record: Box<Record>,
-    },
-    /// Changes a VC, with new memory if `sizes`. Answered by [`AdapterAnswer::Opened`].
-    Modify {
-        vc: VcId,
-        request: OpenRequest,
-        /// Its new memory.
-        sizes: Option<ConnectionSizes>,
-        /// As of [`AdapterAsk::Open`].
-        record: Box<Record>,
-    },
-    /// Hands a VC to another attachment. Answered by [`AdapterAnswer::Opened`].
-    Reattach {
-        vc: VcId,
-        attachment: AttachmentIndex,
-        /// As of [`AdapterAsk::Open`].
-        record: Box<Record>,
-    },
-    /// Closes a VC. Answered by [`AdapterAnswer::Closed`].
-    Close { vc: VcId },
-    /// Lends host time to a VC. Answered by [`AdapterAnswer::Done`].
-    Lease {
-        vc: VcId,
-        /// PDUs.
-        pdus: u32,
-        /// Nanoseconds.
-        expires_in_ns: u64,
-    },
-    /// Sends a loopback cell. Answered by [`AdapterAnswer::Returned`] when it comes back.
-    Ping {
-        /// On which port.
-        port: PortIndex,
-        /// On which VC or VP.
-        address: VpiVci,
-        /// In which flow.
-        flow: PingFlow,
-        /// Nanoseconds to wait.
-        timeout_ns: u64,
-    },
+    /// Of its keeper, and what that is to keep with a VC that is opened, changed or moved.
+    Keeper(Ask, Option<Box<Record>>),
     /// Puts a link on a port. Answered by [`AdapterAnswer::Linked`].
     Link {
         port: PortIndex,
         spec: InterfaceSpec,
     },
-    /// Takes the link off a port. Answered by [`AdapterAnswer::Done`].
-    Unlink {
-        port: PortIndex,
-        spec: InterfaceSpec,
-    },
+    /// Takes the link off a port. Answered by [`Answer::Done`].
+    Unlink { port: PortIndex },
+}
+
+impl From<Ask> for AdapterAsk {
+    fn from(ask: Ask) -> Self {
+        Self::Keeper(ask, None)
+    }
 }
 
 /// What the adapter, and the host around it, answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
     reason = "one at a time, off the data path"
 )]
 pub enum AdapterAnswer {
-    /// Nothing to tell.
-    Done,
-    /// To [`AdapterAsk::Attach`].
-    Attached {
-        attachment: AttachmentIndex,
-        /// Its memory as it was made.
-        sizes: AttachmentSizes,
-        /// That its files' headers carry.
-        files_generation: u32,
-    },
-    /// To [`AdapterAsk::Open`], [`AdapterAsk::Modify`] and [`AdapterAsk::Reattach`].
-    Opened {
-        /// Its name from now on.
-        vc: VcId,
-        /// Its memory as it was made.
-        sizes: ConnectionSizes,
-        /// That its files' headers carry.
-        files_generation: u32,
-    },
-    /// To [`AdapterAsk::Close`].
-    Closed(VcInfo),
-    /// To [`AdapterAsk::Ping`].
-    Returned {
-        /// Nanoseconds from departure to return.
-        round_trip_ns: u64,
-    },
+    /// The keeper.
+    Keeper(Answer),
     /// To [`AdapterAsk::Link`].
     Linked {
         /// Whether the link is there; a memory link waits for its peer.
@@ -189,6 +116,23 @@ pub enum AdapterRefusal {
     /// The adapter has gone.
     #[error("the adapter is being restarted")]
     Away,
+}
+
+impl From<ControlError> for AdapterRefusal {
+    fn from(error: ControlError) -> Self {
+        match error {
+            ControlError::Refused(Refusal::NoReturn) => Self::NoReturn,
+            ControlError::Refused(refusal) => Self::Refused(refusal),
+            ControlError::MemoryExhausted { needed, free } => Self::Memory {
+                needed,
+                free,
+                limit: None,
+            },
+            // Whoever hears it says who refused.
+            ControlError::Kernel(reason) => Self::Other(reason),
+            other => Self::Other(other.to_string()),
+        }
+    }
 }
 
 /// Descriptors that go along with a message, by what they are of.

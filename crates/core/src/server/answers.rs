@@ -11,8 +11,9 @@ use super::{
     Enclosed, EndReason, Indication, On, Planted, Refused, Request, Shortage,
 };
 use crate::adapter::AttachmentIndex;
+use crate::keeper::{Answer, Ask};
 
-type Answer = Result<AdapterAnswer, AdapterRefusal>;
+type Answered = Result<AdapterAnswer, AdapterRefusal>;
 
 /// What an application is told of a refusal of the adapter.
 pub(super) fn refused(refusal: AdapterRefusal) -> Refused {
@@ -40,13 +41,13 @@ fn something_else() -> AdapterRefusal {
     AdapterRefusal::Other("the adapter answered to something else".to_owned())
 }
 
-fn attached(answer: Answer) -> Result<Attached, AdapterRefusal> {
+fn attached(answer: Answered) -> Result<Attached, AdapterRefusal> {
     match answer? {
-        AdapterAnswer::Attached {
+        AdapterAnswer::Keeper(Answer::Attached {
             attachment,
             sizes,
             files_generation,
-        } => Ok(Attached {
+        }) => Ok(Attached {
             index: attachment,
             sizes,
             files_generation,
@@ -55,13 +56,14 @@ fn attached(answer: Answer) -> Result<Attached, AdapterRefusal> {
     }
 }
 
-fn opened(answer: Answer) -> Result<OpenVc, AdapterRefusal> {
+fn opened(answer: Answered) -> Result<OpenVc, AdapterRefusal> {
     match answer? {
-        AdapterAnswer::Opened {
+        AdapterAnswer::Keeper(Answer::Opened {
             vc,
             sizes,
             files_generation,
-        } => Ok(OpenVc {
+            ..
+        }) => Ok(OpenVc {
             vc,
             sizes,
             files_generation,
@@ -71,7 +73,7 @@ fn opened(answer: Answer) -> Result<OpenVc, AdapterRefusal> {
 }
 
 impl<B: Bugs> Server<B> {
-    pub(super) fn answered(&mut self, adapter: AdapterIndex, pending: Pending, answer: Answer) {
+    pub(super) fn answered(&mut self, adapter: AdapterIndex, pending: Pending, answer: Answered) {
         match pending {
             Pending::Connection(number) => self.connection_answered(adapter, number, answer),
             Pending::Home => self.home_answered(adapter, answer),
@@ -89,7 +91,7 @@ impl<B: Bugs> Server<B> {
             Pending::Interface(name) => self.link_answered(&name, answer),
             Pending::Request(asker) | Pending::Loopback(asker, _) => {
                 let result = answer.map_err(refused).map(|answer| match answer {
-                    AdapterAnswer::Returned { round_trip_ns } => {
+                    AdapterAnswer::Keeper(Answer::Returned { round_trip_ns }) => {
                         Confirm::Returned { round_trip_ns }
                     }
                     _ => Confirm::Done,
@@ -102,11 +104,11 @@ impl<B: Bugs> Server<B> {
     /// Removes an attachment that no connection has.
     pub(super) fn detach_leftover(&mut self, attachment: On<AttachmentIndex>) {
         let On { adapter, id } = attachment;
-        let ask = AdapterAsk::Detach { attachment: id };
+        let ask = Ask::Detach { attachment: id };
         self.ask(adapter, Pending::Leftover, ask);
     }
 
-    fn home_answered(&mut self, adapter: AdapterIndex, answer: Answer) {
+    fn home_answered(&mut self, adapter: AdapterIndex, answer: Answered) {
         let waiting = self.connections.values();
         let waiting = waiting.filter(|one| one.port.adapter == adapter);
         let waiting: Vec<u32> = waiting.map(|one| one.number).collect();
@@ -128,7 +130,7 @@ impl<B: Bugs> Server<B> {
         }
     }
 
-    fn connection_answered(&mut self, adapter: AdapterIndex, number: u32, answer: Answer) {
+    fn connection_answered(&mut self, adapter: AdapterIndex, number: u32, answer: Answered) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
@@ -178,7 +180,7 @@ impl<B: Bugs> Server<B> {
             // An adapter that does not close what it opened has no such VC, or is beyond help.
             Stage::Closing => {
                 connection.vc = None;
-                if let Ok(AdapterAnswer::Closed(info)) = answer {
+                if let Ok(AdapterAnswer::Keeper(Answer::Closed(info))) = answer {
                     connection.stats = info.stats;
                 }
             }
@@ -200,7 +202,7 @@ impl<B: Bugs> Server<B> {
         });
         if let Some(attached) = attached {
             let attachment = attached.index;
-            self.ask_for(number, AdapterAsk::Detach { attachment });
+            self.ask_for(number, Ask::Detach { attachment });
         }
     }
 
@@ -398,11 +400,13 @@ impl<B: Bugs> Server<B> {
             modified: None,
         };
         connection.stage = Stage::Moving(asker, attached);
-        let ask = AdapterAsk::Reattach {
+        let ask = Ask::Reattach {
             vc: open.vc,
             attachment: attached.index,
-            record: connection.record(&connection.plan, Some(user), Some(done)),
+            record: None,
         };
+        let record = connection.record(&connection.plan, Some(user), Some(done));
+        let ask = AdapterAsk::Keeper(ask, Some(record));
         self.keep(asker.client, adapter.on(attached.index), false);
         self.ask_for(number, ask);
     }

@@ -1,13 +1,11 @@
-use core::net::{IpAddr, SocketAddr};
-use core::num::NonZeroU16;
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::adapter::{PortIndex, PortStats};
 use crate::contract::CellRate;
-use crate::wire::{CellPseudowire, VpiVci};
+use crate::keeper::Link;
 
 /// An interface to add: a link on a port of the adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,138 +21,6 @@ pub struct InterfaceSpec {
     /// Cells/s that it can send and receive; none: 353,207, an OC-3c.
     #[serde(default)]
     pub line_rate: Option<CellRate>,
-}
-
-/// What carries the cells of an interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Link {
-    /// Memory of this machine, to another interface of this server: what one sends, the other
-    /// receives. With its own name: what it sends, it receives.
-    Memory {
-        /// The other's name. The one that is added first waits for it.
-        peer: String,
-    },
-    /// A pseudowire over UDP (RFC 4717 in RFC 7510).
-    Udp {
-        /// Where its datagrams arrive; text without a port means 6635.
-        #[serde(deserialize_with = "read_end")]
-        local: SocketAddr,
-        /// Where its datagrams go; text without a port means 6635.
-        #[serde(deserialize_with = "read_end")]
-        peer: SocketAddr,
-        /// The source port of what is sent; 0: whichever is free.
-        #[serde(default)]
-        source_port: u16,
-        /// The source port of what arrives; none: any.
-        #[serde(default)]
-        peer_source_port: Option<u16>,
-        /// The label of what is sent.
-        label_out: u32,
-        /// The label of what arrives.
-        label_in: u32,
-        /// How it packs cells, and whose they are where it does not send that.
-        #[serde(default)]
-        mode: CellPseudowire,
-        /// The longest IP packet in octets; 1500 where nothing else is said.
-        #[serde(default = "default_mtu")]
-        mtu: u16,
-        /// Cells of a datagram at most; none: as many as fit the packet.
-        #[serde(default)]
-        pack: Option<NonZeroU16>,
-        /// How long a datagram that is not full waits for more cells, in nanoseconds: at most 10^9.
-        #[serde(default)]
-        timer_ns: u64,
-    },
-}
-
-/// The longest IP packet of Ethernet in octets.
-const fn default_mtu() -> u16 {
-    Link::MTU
-}
-
-fn read_end<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
-    Link::end(&String::deserialize(from)?).map_err(D::Error::custom)
-}
-
-impl Link {
-    /// Octets of a pseudowire's longest IP packet where nothing else is said.
-    pub const MTU: u16 = 1500;
-    /// The UDP port of MPLS in UDP (RFC 7510), where an address names none.
-    const MPLS_IN_UDP: u16 = 6635;
-
-    /// The end of a pseudowire that a text names: an IP address, with or without port.
-    ///
-    /// # Errors
-    /// It names none; the error says so.
-    pub fn end(text: &str) -> Result<SocketAddr, String> {
-        let bare = text.parse::<IpAddr>();
-        let bare = bare.map(|ip| (ip, Self::MPLS_IN_UDP).into());
-        bare.or_else(|_| text.parse())
-            .map_err(|_| format!("`{text}` is no IP address, with or without port"))
-    }
-
-    /// What it carries if it cannot carry cells of this VC.
-    pub fn bars(&self, vc: VpiVci) -> Option<CellPseudowire> {
-        match self {
-            Self::Memory { .. } => None,
-            Self::Udp { mode, .. } => (!mode.carries(vc)).then_some(*mode),
-        }
-    }
-}
-
-impl Link {
-    /// What no machine can have of it, if anything: a port 0, where nothing arrives, or a peer that
-    /// is not one host.
-    pub fn mistake(&self) -> Option<String> {
-        let Self::Udp { local, peer, .. } = self else {
-            return None;
-        };
-        for (name, address) in [("local", local), ("peer", peer)] {
-            if address.port() == 0 {
-                return Some(format!("{name} {address}: a port of 1 to 65535 is needed"));
-            }
-            let is_broadcast = address.ip() == core::net::Ipv4Addr::BROADCAST;
-            if address.ip().is_multicast() || is_broadcast {
-                return Some(format!(
-                    "{name} {address}: a pseudowire has one host at each end"
-                ));
-            }
-        }
-        let nobody = peer.ip().is_unspecified();
-        nobody.then(|| format!("peer {peer}: that is no host's address"))
-    }
-
-    /// Whether no machine can have both: their datagrams arrive at one address, and nothing tells
-    /// whose they are.
-    pub fn collides(&self, other: &Self) -> bool {
-        let (
-            Self::Udp {
-                local,
-                peer,
-                peer_source_port,
-                ..
-            },
-            Self::Udp {
-                local: there,
-                peer: of,
-                peer_source_port: from,
-                ..
-            },
-        ) = (self, other)
-        else {
-            return false;
-        };
-        let any = |address: &SocketAddr| address.ip().is_unspecified();
-        let meets = local.port() == there.port()
-            && local.is_ipv4() == there.is_ipv4()
-            && (local.ip() == there.ip() || any(local) || any(there));
-        let apart = match (peer_source_port, from) {
-            (Some(one), Some(two)) => (peer.ip(), one) != (of.ip(), two),
-            _ => false,
-        };
-        meets && !apart
-    }
 }
 
 /// An interface as the list shows it.
@@ -362,35 +228,5 @@ mod tests {
         let told = counts.losses().last().map(Loss::to_string);
         let wanted = "not_sent: 49 datagrams, 46 with error 90, 3 with error 101";
         assert_eq!(told.as_deref(), Some(wanted));
-    }
-
-    #[test]
-    fn an_end_without_a_port_and_no_mtu_are_those_of_mpls_in_udp() {
-        let udp = |local: &str| {
-            let link = format!(
-                r#"{{"udp":{{"local":"{local}","peer":"192.0.2.2:7001",
-                    "label_out":16,"label_in":17}}}}"#
-            );
-            serde_json::from_str::<Link>(&link)
-        };
-        let Ok(Link::Udp {
-            local, peer, mtu, ..
-        }) = udp("2001:db8::1")
-        else {
-            panic!("no pseudowire");
-        };
-        assert_eq!(
-            (local.to_string(), peer.to_string(), mtu),
-            (
-                "[2001:db8::1]:6635".to_owned(),
-                "192.0.2.2:7001".to_owned(),
-                1_500
-            )
-        );
-        let error = udp("here").expect_err("no address").to_string();
-        assert!(
-            error.starts_with("`here` is no IP address, with or without port"),
-            "{error}"
-        );
     }
 }

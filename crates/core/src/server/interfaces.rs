@@ -8,6 +8,7 @@ use super::{
 };
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
+use crate::keeper::Answer;
 
 #[derive(Debug)]
 pub(super) struct Interface {
@@ -219,9 +220,8 @@ impl<B: Bugs> Server<B> {
         };
         interface.stage = LinkStage::Removing(asker);
         let On { adapter, id: port } = interface.port;
-        let spec = interface.spec.clone();
         let pending = Pending::Interface(name.to_owned());
-        self.ask(adapter, pending, AdapterAsk::Unlink { port, spec });
+        self.ask(adapter, pending, AdapterAsk::Unlink { port });
     }
 
     /// The adapter answered about the link of an interface.
@@ -235,7 +235,7 @@ impl<B: Bugs> Server<B> {
         };
         let linked = answer.and_then(|answer| match answer {
             AdapterAnswer::Linked { up } => Ok(up),
-            AdapterAnswer::Done => Ok(false),
+            AdapterAnswer::Keeper(Answer::Done) => Ok(false),
             _ => Err(AdapterRefusal::Other(
                 "an answer to something else".to_owned(),
             )),

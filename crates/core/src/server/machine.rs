@@ -758,7 +758,7 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Asks the adapter of a connection, for it.
-    pub(super) fn ask_for(&mut self, number: u32, ask: AdapterAsk) {
+    pub(super) fn ask_for(&mut self, number: u32, ask: impl Into<AdapterAsk>) {
         if let Some(connection) = self.connections.get(&number) {
             let adapter = connection.port.adapter;
             self.ask(adapter, Pending::Connection(number), ask);
@@ -766,14 +766,19 @@ impl<B: Bugs> Server<B> {
     }
 
     /// Asks an adapter.
-    pub(super) fn ask(&mut self, adapter: AdapterIndex, pending: Pending, ask: AdapterAsk) {
+    pub(super) fn ask(
+        &mut self,
+        adapter: AdapterIndex,
+        pending: Pending,
+        ask: impl Into<AdapterAsk>,
+    ) {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.tickets.insert(ticket, (adapter, pending));
         self.outputs.push_back(Output::Adapter {
             adapter,
             ticket,
-            ask,
+            ask: ask.into(),
         });
     }
 }

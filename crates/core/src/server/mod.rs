@@ -22,6 +22,7 @@ mod counters;
 mod cpu_cost;
 mod describe;
 mod device;
+pub mod governor;
 mod interface;
 mod interfaces;
 mod keeping;
@@ -42,6 +43,7 @@ mod share;
 mod state;
 mod take_up;
 
+pub use crate::keeper::{Idle, Link, UdpLink};
 pub use crate::wire::OamFlow as PingFlow;
 pub use adapter_port::{
     AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, On, Output, Peer,
@@ -60,7 +62,7 @@ pub use cpu_cost::{Cost, Costs, CpuLaw, Direction, LawError, Sample};
 pub use describe::descriptions;
 pub use device::{DeviceCounts, DeviceInfo, DeviceSpec, InAtmArpCounts};
 pub use interface::{
-    DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Link, Loss,
+    DatagramCounts, InterfaceCounts, InterfaceInfo, InterfaceSpec, InterfaceState, Loss,
 };
 pub use keeping::{Disk, Former, Keeping};
 pub use machine::Server;
@@ -76,7 +78,7 @@ pub use refused::{Crowd, Refused, Resource, Shortage};
 pub use requests::LOOPBACKS_PER_USER;
 pub use reserve::{OWN_VCI_MIN, Reserve, Span, SpanError};
 pub use settings::{
-    AdapterSection, AdmissionSection, Idle, ServerSection, Settings, UserQuota, UserSettings,
+    AdapterSection, AdmissionSection, ServerSection, Settings, UserQuota, UserSettings,
 };
 pub use share::{Claim, divide};
 pub use state::{Done, Health, PortHealth, Record, TakenInterface, TakenUp, TakenVc};

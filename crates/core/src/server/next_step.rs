@@ -11,6 +11,7 @@ use super::{
 };
 use crate::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
 use crate::contract::CellRate;
+use crate::keeper::{Ask, ReceiveInto};
 
 impl<B: Bugs> Server<B> {
     /// The next step of a connection, if nothing is under way.
@@ -28,12 +29,12 @@ impl<B: Bugs> Server<B> {
         }
         match step {
             Step::Close(vc) => {
-                self.begin(number, Stage::Closing, AdapterAsk::Close { vc });
+                self.begin(number, Stage::Closing, Ask::Close { vc });
             }
             Step::Renew(vc) => self.renew(number, vc),
             Step::Return(vc) => self.give_back(number, vc),
             Step::Detach(attachment) => {
-                let ask = AdapterAsk::Detach { attachment };
+                let ask = Ask::Detach { attachment };
                 self.begin(number, Stage::Detaching, ask);
             }
             Step::Remove => self.remove(number),
@@ -45,7 +46,11 @@ impl<B: Bugs> Server<B> {
             Step::Attach => {
                 let sizes = self.config.attachment;
                 let user = self.user_of(number);
-                let ask = AdapterAsk::Attach { sizes, user };
+                let ask = Ask::Attach {
+                    sizes,
+                    user,
+                    keep: true,
+                };
                 self.begin(number, Stage::Attaching, ask);
             }
             Step::Open(attachment) => self.open_at(number, attachment),
@@ -65,7 +70,7 @@ impl<B: Bugs> Server<B> {
             .unwrap_or(self.config.uid)
     }
 
-    fn begin(&mut self, number: u32, stage: Stage, ask: AdapterAsk) {
+    fn begin(&mut self, number: u32, stage: Stage, ask: impl Into<AdapterAsk>) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = stage;
             self.ask_for(number, ask);
@@ -125,7 +130,15 @@ impl<B: Bugs> Server<B> {
             self.set_home(adapter, Some(Home::Asked));
             let sizes = self.config.attachment;
             let user = self.config.uid;
-            self.ask(adapter, Pending::Home, AdapterAsk::Attach { sizes, user });
+            self.ask(
+                adapter,
+                Pending::Home,
+                Ask::Attach {
+                    sizes,
+                    user,
+                    keep: true,
+                },
+            );
         }
     }
 
@@ -141,12 +154,14 @@ impl<B: Bugs> Server<B> {
         };
         let plan = &connection.plan;
         let at = connection.address.vc;
-        let ask = AdapterAsk::Modify {
+        let ask = Ask::Modify {
             vc,
             request: plan.request(at, connection.port.id, attached.index),
-            sizes: Some(plan.sizes),
-            record: connection.record(plan, Some(User::GONE), None),
+            region: Some(plan.region()),
+            record: None,
         };
+        let record = connection.record(plan, Some(User::GONE), None);
+        let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Renewing, ask);
     }
 
@@ -158,11 +173,13 @@ impl<B: Bugs> Server<B> {
         let Some(attachment) = self.home_attachment(adapter) else {
             return self.ask_home(adapter);
         };
-        let ask = AdapterAsk::Reattach {
+        let ask = Ask::Reattach {
             vc,
             attachment,
-            record: connection.record(&connection.plan, None, None),
+            record: None,
         };
+        let record = connection.record(&connection.plan, None, None);
+        let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Returning, ask);
     }
 
@@ -202,11 +219,13 @@ impl<B: Bugs> Server<B> {
         {
             receive.rate = receive.rate.or(CellRate::new(share.cell_s() / 4));
         }
-        let ask = AdapterAsk::Open {
+        let ask = Ask::Open {
             request,
             sizes: plan.sizes,
-            record,
+            receive_into: ReceiveInto::Own,
+            record: None,
         };
+        let ask = AdapterAsk::Keeper(ask, Some(record));
         self.begin(number, Stage::Opening, ask);
     }
 

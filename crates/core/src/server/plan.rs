@@ -12,6 +12,7 @@ use crate::contract::{
     CellRate, Credit, PduStream, Peak, ServiceCategory, TrafficContract, TrafficDescriptor,
     aal5_cells,
 };
+use crate::keeper::{NewRegion, ReceiveInto};
 use crate::queue::{AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes};
 use crate::wire::{PAYLOAD_LEN, VpiVci};
 
@@ -308,6 +309,14 @@ fn memory(plan: &Plan, attachment: AttachmentSizes) -> Result<u64, Refused> {
 }
 
 impl Plan {
+    /// The memory that it needs, new.
+    pub(super) fn region(&self) -> NewRegion {
+        NewRegion {
+            sizes: self.sizes,
+            receive_into: ReceiveInto::Own,
+        }
+    }
+
     pub(super) fn is_guaranteed(&self) -> bool {
         self.contract.category != ServiceCategory::Ubr
     }

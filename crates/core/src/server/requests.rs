@@ -14,6 +14,7 @@ use super::{
 };
 use crate::adapter::{Config, PortIndex, VcId, VcStats};
 use crate::contract::TrafficContract;
+use crate::keeper::Ask;
 use crate::wire::VpiVci;
 
 /// The longest lease in nanoseconds.
@@ -513,7 +514,14 @@ impl<B: Bugs> Server<B> {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.stage = Stage::Joining(asker);
         }
-        self.ask_for(number, AdapterAsk::Attach { sizes, user });
+        self.ask_for(
+            number,
+            Ask::Attach {
+                sizes,
+                user,
+                keep: true,
+            },
+        );
         Ok(None)
     }
 
@@ -586,12 +594,14 @@ impl<B: Bugs> Server<B> {
             .map(|attached| attached.index)
             .or(home);
         let at = at.unwrap_or(crate::adapter::AttachmentIndex(0));
-        let ask = AdapterAsk::Modify {
+        let ask = Ask::Modify {
             vc: open.vc,
             request: plan.request(connection.address.vc, connection.port.id, at),
-            sizes: memory.then_some(plan.sizes),
-            record: connection.record(&plan, connection.user, done),
+            region: memory.then(|| plan.region()),
+            record: None,
         };
+        let record = connection.record(&plan, connection.user, done);
+        let ask = AdapterAsk::Keeper(ask, Some(record));
         connection.stage = Stage::Modifying(Box::new(Change {
             asker,
             plan,
@@ -638,7 +648,7 @@ impl<B: Bugs> Server<B> {
         }
         let (connection, vc) = self.open_vc(number)?;
         let adapter = connection.port.adapter;
-        let ask = AdapterAsk::Lease {
+        let ask = Ask::Lease {
             vc,
             pdus,
             expires_in_ns,
@@ -688,7 +698,7 @@ impl<B: Bugs> Server<B> {
             let most = LOOPBACKS_PER_USER as u32;
             return Err(Refused::full_of_user(Crowd::LoopbackCells, most, uid));
         }
-        let ask = AdapterAsk::Ping {
+        let ask = Ask::Loopback {
             port,
             address: address.vc,
             flow,

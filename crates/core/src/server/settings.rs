@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::keeper::Idle;
+
 use super::{Quota, Reserve};
 
 /// What the daemon runs with, beside interfaces and connections, which have lists of their own: a
@@ -75,53 +77,6 @@ impl Default for ServerSection {
             state_dir: None,
             user: None,
         }
-    }
-}
-
-/// What the firmware thread does while there is nothing to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Idle {
-    /// It looks on, and takes a CPU.
-    Spin,
-    /// It rests, and is up again before anything is due.
-    #[default]
-    Adaptive,
-    /// It rests whenever nothing waits, and is late by a wake-up for what is due.
-    Sleep,
-}
-
-impl Idle {
-    /// The most that an adapter that rests allows a wake-up to take, in nanoseconds: contracts of
-    /// the usual CDVT, 1 ms, always let it rest. What takes longer is a gap.
-    pub const LATE_NS_MAX: u64 = 250_000;
-
-    /// Whether it ever rests.
-    pub const fn rests(self) -> bool {
-        !matches!(self, Self::Spin)
-    }
-}
-
-impl core::str::FromStr for Idle {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "spin" => Ok(Self::Spin),
-            "adaptive" => Ok(Self::Adaptive),
-            "sleep" => Ok(Self::Sleep),
-            _ => Err("expected spin, adaptive or sleep"),
-        }
-    }
-}
-
-impl core::fmt::Display for Idle {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Spin => "spin",
-            Self::Adaptive => "adaptive",
-            Self::Sleep => "sleep",
-        })
     }
 }
 

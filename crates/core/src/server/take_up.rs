@@ -8,12 +8,13 @@ use super::connection::{Attached, Connection, OpenVc, User};
 use super::interfaces::{Interface, LinkStage};
 use super::machine::{Client, Pending, Server};
 use super::{
-    AdapterAsk, AdapterIndex, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication,
-    InterfaceCounts, InterfaceState, On, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
+    AdapterIndex, Bugs, ClientId, Enclosed, EndReason, FromServer, Indication, InterfaceCounts,
+    InterfaceState, On, Peer, Planted, Record, TakenInterface, TakenUp, TakenVc,
 };
 use crate::Time;
 use crate::adapter::AttachmentIndex;
 use crate::contract::TrafficContract;
+use crate::keeper::Ask;
 
 impl<B: Bugs> Server<B> {
     pub(super) fn take_up_all(
@@ -107,9 +108,9 @@ impl<B: Bugs> Server<B> {
         let On { adapter, id } = attachment;
         match (vc, lived_in) {
             _ if self.bugs.planted(Planted::OrphansStay) => {}
-            (Some(vc), true) => self.ask(adapter, Pending::Leftover, AdapterAsk::Close { vc }),
+            (Some(vc), true) => self.ask(adapter, Pending::Leftover, Ask::Close { vc }),
             (Some(vc), false) => {
-                self.ask(adapter, Pending::Orphan(id), AdapterAsk::Close { vc });
+                self.ask(adapter, Pending::Orphan(id), Ask::Close { vc });
             }
             (None, true) => {}
             (None, false) => self.detach_leftover(attachment),

@@ -1,6 +1,7 @@
 //! Who asks beside somebody who gives back waits, and is told of no less than there will be.
 
 use cellgate_core::adapter::Refusal;
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, AdapterRefusal, ClientId, Confirm, Quota, Refused, Request, ServerConfig,
 };
@@ -220,7 +221,7 @@ fn who_waits_for_blocks_or_for_what_the_adapter_lacks_gets_them() {
     let closes = world
         .asks
         .iter()
-        .position(|ask| matches!(ask.1, AdapterAsk::Close { .. }));
+        .position(|ask| matches!(ask.1, AdapterAsk::Keeper(Ask::Close { .. }, _)));
     assert_eq!(closes, Some(0));
     assert!(is_waiting(&world, first));
     world.finish();
@@ -231,7 +232,7 @@ fn who_waits_for_blocks_or_for_what_the_adapter_lacks_gets_them() {
     let attaches = world
         .asks
         .iter()
-        .position(|ask| matches!(ask.1, AdapterAsk::Attach { .. }));
+        .position(|ask| matches!(ask.1, AdapterAsk::Keeper(Ask::Attach { .. }, _)));
     world.refuse_next = Some(AdapterRefusal::Refused(Refusal::AttachmentsInUse));
     world.answer(attaches.expect("it is asked"));
     assert!(is_waiting(&world, third));

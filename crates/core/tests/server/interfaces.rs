@@ -1,5 +1,6 @@
 //! Interfaces that are added and removed.
 
+use cellgate_core::keeper::UdpLink;
 use cellgate_core::server::{
     AdapterRefusal, Change, Confirm, Indication, InterfaceSpec, Link, Refused, Request,
 };
@@ -101,7 +102,7 @@ fn interfaces_are_for_those_who_govern() {
 }
 
 fn wire(local: &str, peer: &str, from: Option<u16>) -> Link {
-    Link::Udp {
+    Link::Udp(UdpLink {
         local: local.parse().unwrap(),
         peer: peer.parse().unwrap(),
         source_port: 0,
@@ -112,7 +113,7 @@ fn wire(local: &str, peer: &str, from: Option<u16>) -> Link {
         mtu: 1_500,
         pack: None,
         timer_ns: 0,
-    }
+    })
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a new adapter is asked to open again, in which order, and what is left out.
 
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{AdapterAsk, AdapterRefusal, EndReason, Indication, Refused, Request};
 
 use crate::world::{World, config, open, user};
@@ -10,7 +11,7 @@ const CBR: &str = "cbr:pcr=1000,max_sdu=1500";
 fn opened_in_order(world: &mut World) -> Vec<u16> {
     let mut order = Vec::new();
     while let Some((_, ask)) = world.asks.front() {
-        if let AdapterAsk::Open { request, .. } = ask {
+        if let AdapterAsk::Keeper(Ask::Open { request, .. }, _) = ask {
             order.push(request.address.vci());
         }
         world.answer(0);
@@ -146,7 +147,7 @@ fn what_waits_for_memory_kills_no_adapter() {
         world.lose_adapter();
         world.find_adapter();
         while let Some((_, ask)) = world.asks.front() {
-            if matches!(ask, AdapterAsk::Open { .. }) {
+            if matches!(ask, AdapterAsk::Keeper(Ask::Open { .. }, _)) {
                 world.refuse_next = Some(AdapterRefusal::Memory {
                     needed: 5,
                     free: 3,
@@ -204,7 +205,7 @@ fn what_there_is_no_memory_for_yet_is_asked_for_again() {
             while !world.asks.is_empty() {
                 let (_, ask) = &world.asks[0];
                 let later = world.now >= began.plus_ns(3_000_000_000);
-                if matches!(ask, AdapterAsk::Open { .. }) && !(comes && later) {
+                if matches!(ask, AdapterAsk::Keeper(Ask::Open { .. }, _)) && !(comes && later) {
                     world.refuse_next = Some(AdapterRefusal::Memory {
                         needed: 5,
                         free: 3,

@@ -1,6 +1,7 @@
 //! The adapter dies, or the server does.
 
 use cellgate_core::adapter::Refusal;
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, AdapterRefusal, ClientId, Confirm, EndReason, FromClient, Health, Indication,
     Refused, Request, Response, TakenInterface,
@@ -177,7 +178,8 @@ fn what_is_lost_is_told_and_can_be_added_again() {
         while world.adapter.attachments.len() < 2 {
             world.answer(0);
         }
-        let is_open = |(_, ask): &(_, AdapterAsk)| matches!(ask, AdapterAsk::Open { .. });
+        let is_open =
+            |(_, ask): &(_, AdapterAsk)| matches!(ask, AdapterAsk::Keeper(Ask::Open { .. }, _));
         let delete = deleted.then(|| {
             let address = address(100);
             world.send(root, Request::Delete { address })

@@ -1,6 +1,7 @@
 //! Random requests, hang-ups, answers, losses and restarts; what must hold holds after each.
 
 use cellgate_core::adapter::{Refusal, VcId};
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, AdapterRefusal, ClientId, Direction, FromServer, Health, Indication, Link,
     PingFlow, PortHealth, Request, Resource, Response, VERSION,
@@ -177,8 +178,8 @@ impl Storm {
                         let refusal = refusal[self.below(2) as usize].clone();
                         let closes = matches!(
                             self.world.asks[0].1,
-                            cellgate_core::server::AdapterAsk::Close { .. }
-                                | cellgate_core::server::AdapterAsk::Detach { .. }
+                            AdapterAsk::Keeper(Ask::Close { .. }, _)
+                                | AdapterAsk::Keeper(Ask::Detach { .. }, _)
                         );
                         self.world.refuse_next = (!closes).then_some(refusal);
                         self.world.answer(0);
@@ -248,7 +249,7 @@ impl Storm {
                 amount.as_u64().unwrap_or(0)
             };
             let closing = self.world.asks.iter().filter_map(|(_, ask)| match ask {
-                AdapterAsk::Close { vc } => self.world.adapter.vcs.get(vc),
+                AdapterAsk::Keeper(Ask::Close { vc }, _) => self.world.adapter.vcs.get(vc),
                 _ => None,
             });
             let records = closing.map(|kept| &kept.record);

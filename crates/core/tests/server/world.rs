@@ -7,6 +7,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Interleaving, OpenRequest, PortIndex, Refusal, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::CellRate;
+use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
 use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdapterRefusal, Address,
@@ -158,8 +159,21 @@ impl FakeAdapter {
     }
 
     pub(crate) fn carry_out(&mut self, ask: AdapterAsk) -> Result<AdapterAnswer, AdapterRefusal> {
-        match ask {
-            AdapterAsk::Attach { sizes, .. } => {
+        let (ask, record) = match ask {
+            AdapterAsk::Keeper(ask, record) => (ask, record),
+            AdapterAsk::Link { port, spec } => {
+                let was = self.links.insert(port, spec);
+                assert!(was.is_none(), "two links on {port:?}");
+                return Ok(AdapterAnswer::Linked { up: true });
+            }
+            AdapterAsk::Unlink { port } => {
+                assert!(self.links.remove(&port).is_some(), "no link on {port:?}");
+                return Ok(AdapterAnswer::Keeper(Answer::Done));
+            }
+        };
+        let record = || record.as_deref().map(Self::keep_record).expect("a record");
+        let answer = match ask {
+            Ask::Attach { sizes, .. } => {
                 let index = (0..).map(AttachmentIndex);
                 let attachment = index
                     .into_iter()
@@ -168,13 +182,13 @@ impl FakeAdapter {
                 let files_generation = self.new_generation();
                 self.attachments
                     .insert(attachment, (sizes, files_generation));
-                Ok(AdapterAnswer::Attached {
+                Answer::Attached {
                     attachment,
                     sizes,
                     files_generation,
-                })
+                }
             }
-            AdapterAsk::Detach { attachment } => {
+            Ask::Detach { attachment } => {
                 let mut vcs = self.vcs.values();
                 assert!(
                     !vcs.any(|kept| kept.request.attachment == attachment),
@@ -184,13 +198,9 @@ impl FakeAdapter {
                 assert!(was.is_some(), "detached twice: {attachment:?}");
                 self.kept.remove(&attachment);
                 self.reopens.remove(&attachment);
-                Ok(AdapterAnswer::Done)
+                Answer::Done
             }
-            AdapterAsk::Open {
-                request,
-                sizes,
-                record,
-            } => {
+            Ask::Open { request, sizes, .. } => {
                 self.check(&request, None)?;
                 let files_generation = self.new_generation();
                 let vc = VcId {
@@ -201,77 +211,67 @@ impl FakeAdapter {
                     request,
                     sizes,
                     files_generation,
-                    record: Self::keep_record(&record),
+                    record: record(),
                 };
                 self.vcs.insert(vc, kept);
-                Ok(opened(vc, sizes, files_generation))
+                opened(vc, sizes, files_generation)
             }
-            AdapterAsk::Modify {
+            Ask::Modify {
                 vc,
                 request,
-                sizes,
-                record,
+                region,
+                ..
             } => {
                 let mut kept = self.vcs.get(&vc).expect("modified is what is open").clone();
                 self.check(&request, Some(vc))?;
                 assert_eq!(request.attachment, kept.request.attachment);
                 self.vcs.remove(&vc);
                 let mut now = vc;
-                if let Some(sizes) = sizes {
-                    kept.sizes = sizes;
+                if let Some(region) = region {
+                    kept.sizes = region.sizes;
                     kept.files_generation = self.new_generation();
                     now.generation = kept.files_generation;
                 }
                 kept.request = request;
-                kept.record = Self::keep_record(&record);
+                kept.record = record();
                 let answer = opened(now, kept.sizes, kept.files_generation);
                 self.vcs.insert(now, kept);
-                Ok(answer)
+                answer
             }
-            AdapterAsk::Reattach {
-                vc,
-                attachment,
-                record,
-            } => {
+            Ask::Reattach { vc, attachment, .. } => {
                 assert!(self.attachments.contains_key(&attachment), "moved nowhere");
                 let kept = self.vcs.get_mut(&vc).expect("moved is what is open");
                 kept.request.attachment = attachment;
-                kept.record = Self::keep_record(&record);
-                Ok(opened(vc, kept.sizes, kept.files_generation))
+                kept.record = record();
+                opened(vc, kept.sizes, kept.files_generation)
             }
-            AdapterAsk::Close { vc } => {
+            Ask::Close { vc } => {
                 let kept = self.vcs.remove(&vc).expect("closed is what is open");
                 let stats = VcStats {
                     cells_received: 7,
                     ..VcStats::default()
                 };
-                Ok(AdapterAnswer::Closed(VcInfo {
+                Answer::Closed(Box::new(VcInfo {
                     vc,
                     request: kept.request,
                     stats,
                 }))
             }
-            AdapterAsk::Lease { .. } => Ok(AdapterAnswer::Done),
-            AdapterAsk::Ping { .. } => Ok(AdapterAnswer::Returned {
+            Ask::Lease { .. } => Answer::Done,
+            Ask::Loopback { .. } => Answer::Returned {
                 round_trip_ns: 5_000,
-            }),
-            AdapterAsk::Link { port, spec } => {
-                let was = self.links.insert(port, spec);
-                assert!(was.is_none(), "two links on {port:?}");
-                Ok(AdapterAnswer::Linked { up: true })
-            }
-            AdapterAsk::Unlink { port, .. } => {
-                assert!(self.links.remove(&port).is_some(), "no link on {port:?}");
-                Ok(AdapterAnswer::Done)
-            }
-        }
+            },
+            other => panic!("a server asks for {other:?}"),
+        };
+        Ok(AdapterAnswer::Keeper(answer))
     }
 }
 
-fn opened(vc: VcId, sizes: ConnectionSizes, files_generation: u32) -> AdapterAnswer {
-    AdapterAnswer::Opened {
+fn opened(vc: VcId, sizes: ConnectionSizes, files_generation: u32) -> Answer {
+    Answer::Opened {
         vc,
         sizes,
+        receive_into: ReceiveInto::Own,
         files_generation,
     }
 }

@@ -7,8 +7,8 @@ use crate::files::section;
 use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
-pub(crate) const ROOMS: [&str; 7] = [
-    "wire", "contract", "aal", "queue", "adapter", "server", "upper",
+pub(crate) const ROOMS: [&str; 8] = [
+    "wire", "contract", "aal", "queue", "adapter", "keeper", "server", "upper",
 ];
 
 /// What of the standard library is I/O, a clock or a thread.
@@ -88,7 +88,8 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
     let all = names(&["dependencies", "dev-dependencies", "build-dependencies"]);
     let wrong = |name: &String| match path {
         "crates/core/Cargo.toml" => {
-            shipped.contains(name) && !["cellgate-simd", "serde", "thiserror"].contains(&&**name)
+            shipped.contains(name)
+                && !["cellgate-simd", "serde", "serde_json", "thiserror"].contains(&&**name)
         }
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",

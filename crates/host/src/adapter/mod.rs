@@ -18,20 +18,18 @@
 //! what came from others is closed by threads that nobody waits for (`given`).
 
 mod board;
-mod completions;
 mod firmware;
 mod memory;
+mod orders;
+mod ports;
 mod process;
-mod records;
-mod requests;
 mod rest;
 mod service;
+mod sockets;
 mod sources;
 mod start;
-mod take_up;
 pub(crate) mod wake;
 pub(crate) mod wakers;
-mod wires;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

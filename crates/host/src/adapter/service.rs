@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,34 +6,30 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{AttachmentIndex, VcIndex};
-use cellgate_shm::Rouser;
+use cellgate_core::adapter::PortIndex;
+use cellgate_core::keeper::{
+    Ask, ConnectionId, ControlError, Handle, Hello, Keeper, KeeperConfig, Output, Reply, Request,
+    Scheduling, VERSION,
+};
+use cellgate_shm::{Rouser, is_same_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 
 use super::AdapterOptions;
 use super::board::{HostCommand, HostCompletion};
-use super::records::{
-    Asker, AttachmentRecord, Budget, Chore, Connection, ConnectionId, Enclosed, Outgoing, Pending,
-    PortRecord, VcRecord,
-};
+use super::ports::{NewEnds, Ports};
+use super::sockets::{Held, Outgoing, Shared, Socket};
 use super::sources::{RestBell, Sources};
 use super::wake::silence;
 use super::wakers::Wakers;
 use crate::clock::MonotonicClock;
-use crate::closer::{Closer, given};
-use crate::control::{Answer, ControlError, MESSAGE_MAX, Received, Reply, Request, receive};
+use crate::closer::{Closer, given, is_hung_up};
+use crate::control::{MESSAGE_MAX, Received, receive};
 use crate::gap::Gaps;
 use crate::inflight::RETRY_NS;
 use crate::place::Entrance;
-use crate::sys::Scheduling;
-
-/// Commands that can be on their way to the firmware thread at once.
-pub(super) const COMMANDS_MAX: usize = 64;
-
-/// Control connections at once.
-pub(super) const CONNECTIONS_MAX: usize = 128;
+use crate::sys::{Lack, is_tun, peer_credentials};
 
 /// From one look at the own socket to the next, while nobody governs who would find it gone.
 const LOOK_NS: u64 = 200_000_000;
@@ -59,30 +55,23 @@ pub(super) struct ServiceChannels {
     pub(super) _bell: RestBell,
 }
 
-/// The service thread of an adapter: talks to clients, makes and frees their memory, and knows
-/// which client has what. The firmware thread never waits for it.
+/// The service thread of an adapter: the keeper's sockets, memory and links. The firmware thread
+/// never waits for it.
 pub(super) struct Service {
     pub(super) options: AdapterOptions,
-    pub(super) scheduling: Scheduling,
     pub(super) gaps: Arc<Gaps>,
-    pub(super) budget: Budget,
-    pub(super) connections: BTreeMap<ConnectionId, Connection>,
-    pub(super) attachments: BTreeMap<AttachmentIndex, AttachmentRecord>,
-    pub(super) vcs: BTreeMap<VcIndex, VcRecord>,
-    pub(super) ports: Vec<PortRecord>,
-    pub(super) chores: VecDeque<Chore>,
-    pub(super) stopping: bool,
-    /// The connection that has taken up last, or that of who started the adapter.
-    pub(super) governor: Option<ConnectionId>,
+    pub(super) keeper: Keeper,
+    sockets: BTreeMap<ConnectionId, Socket>,
+    /// What the keeper's handles stand for.
+    pub(super) held: BTreeMap<Handle, Held>,
+    pub(super) ports: Ports,
+    /// Ends of ports that the firmware is about to get, by order.
+    pub(super) changing: BTreeMap<u64, (PortIndex, NewEnds)>,
     pub(super) channels: ServiceChannels,
     pub(super) wakers: Wakers,
-    pending: BTreeMap<u64, Pending>,
     pub(super) listener: Option<Entrance>,
     /// When the own socket is looked at.
-    pub(super) next_look: Time,
-    next_connection: ConnectionId,
-    next_ticket: u64,
-    next_generation: u32,
+    next_look: Time,
 }
 
 /// What [`poll`] found ready.
@@ -98,46 +87,49 @@ impl Service {
 
     pub(super) fn new(
         options: AdapterOptions,
-        scheduling: Scheduling,
+        mut scheduling: Scheduling,
         gaps: Arc<Gaps>,
         channels: ServiceChannels,
         wakers: Wakers,
-        ports: Vec<PortRecord>,
+        ports: Ports,
         listener: Option<Entrance>,
     ) -> Self {
-        Self {
+        scheduling.notes = Lack::together(&scheduling.notes);
+        let hello = Hello {
+            version: VERSION,
+            pid: std::process::id(),
+            config: options.config.clone(),
             scheduling,
-            gaps,
-            budget: Budget::new(options.memory_max),
-            connections: BTreeMap::new(),
-            attachments: BTreeMap::new(),
-            vcs: BTreeMap::new(),
-            ports,
-            chores: VecDeque::new(),
-            stopping: false,
+            memory_max: options.memory_max,
             governor: None,
+        };
+        let config = KeeperConfig {
+            hello,
+            port_cells: options.port_cells,
+        };
+        Self {
+            keeper: Keeper::new(config),
+            options,
+            gaps,
+            sockets: BTreeMap::new(),
+            held: BTreeMap::new(),
+            ports,
+            changing: BTreeMap::new(),
             channels,
             wakers,
-            pending: BTreeMap::new(),
             listener,
             next_look: MonotonicClock.now(),
-            next_connection: 0,
-            next_ticket: 1,
-            next_generation: 1,
-            options,
         }
     }
 
     /// Takes a control connection on, with or without a say in what concerns everybody; gives it
     /// back if there are too many.
     pub(super) fn adopt(&mut self, socket: Closer, governs: bool) -> Result<ConnectionId, Closer> {
-        if self.connections.len() >= CONNECTIONS_MAX {
+        let pid = peer_credentials(&socket).map_or(0, |(_, pid)| pid);
+        let Some(id) = self.keeper.connect(governs, pid) else {
             return Err(socket);
-        }
-        let id = self.next_connection;
-        self.next_connection += 1;
-        self.connections
-            .insert(id, Connection::new(socket, governs));
+        };
+        self.sockets.insert(id, Socket::new(socket, governs));
         Ok(id)
     }
 
@@ -156,14 +148,14 @@ impl Service {
             if ready.listener {
                 self.accept();
             }
+            self.pump();
             for (id, flags) in ready.connections {
                 self.serve(id, flags, &mut buffer);
             }
-            self.do_chores();
-            self.look();
+            let replaced = self.look();
             self.flush();
-            let unreachable = self.connections.is_empty() && self.listener.is_none();
-            if unreachable || self.stopping {
+            let unreachable = self.keeper.is_alone() && self.listener.is_none();
+            if unreachable || replaced || self.keeper.is_stopping() {
                 break;
             }
         }
@@ -172,21 +164,19 @@ impl Service {
 
     /// Waits until there is something to do.
     fn wait(&self) -> std::io::Result<Ready> {
-        let room = self.pending.len() < COMMANDS_MAX;
+        let room = self.keeper.has_room() && !self.keeper.is_stopping();
         let mut fds = vec![PollFd::new(&self.channels.wake, PollFlags::IN)];
-        for connection in self.connections.values() {
+        for (id, socket) in &self.sockets {
             let mut flags = PollFlags::empty();
-            flags.set(
-                PollFlags::IN,
-                room && connection.is_open() && !self.stopping,
-            );
-            flags.set(PollFlags::OUT, connection.wants_to_send());
-            fds.push(PollFd::new(&connection.socket, flags));
+            let open = socket.is_open(self.keeper.in_flight(*id));
+            flags.set(PollFlags::IN, room && open);
+            flags.set(PollFlags::OUT, socket.wants_to_send());
+            fds.push(PollFd::new(&socket.socket, flags));
         }
         if let Some(listener) = &self.listener {
             fds.push(PollFd::new(listener, PollFlags::IN));
         }
-        let holds = self.connections.values().any(Connection::is_held);
+        let holds = self.sockets.values().any(Socket::is_held);
         let look_ns = self.next_look.since_ns(MonotonicClock.now());
         let idle_ns = [
             self.listener.is_some().then_some(look_ns),
@@ -199,7 +189,7 @@ impl Service {
             Err(Errno::INTR) => return Ok(Ready::none()),
             Err(error) => return Err(error.into()),
         }
-        let clients = fds[1..].iter().zip(self.connections.keys());
+        let clients = fds[1..].iter().zip(self.sockets.keys());
         Ok(Ready {
             completions: !fds[0].revents().is_empty(),
             listener: self.listener.is_some()
@@ -212,20 +202,26 @@ impl Service {
     }
 
     /// Sees to it that a successor of the server finds this adapter. One that nobody governs, and
-    /// in whose place another listens, will not be found by anybody.
-    fn look(&mut self) {
+    /// in whose place another listens, will not be found by anybody: true.
+    fn look(&mut self) -> bool {
         let now = MonotonicClock.now();
         if self.next_look > now {
-            return;
+            return false;
         }
-        self.next_look = now.plus_ns(match self.is_governed() {
-            true => GOVERNED_NS,
-            false => LOOK_NS,
-        });
+        self.look_for_governors();
+        let governed = self.keeper.is_governed();
+        self.next_look = now.plus_ns(if governed { GOVERNED_NS } else { LOOK_NS });
         let looked = self.listener.as_mut().map(Entrance::look);
         let taken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-        if matches!(looked, Some(Err(error)) if taken(&error)) && !self.is_governed() {
-            self.stopping = true;
+        matches!(looked, Some(Err(error)) if taken(&error)) && !governed
+    }
+
+    /// Notices who of those that govern is gone.
+    fn look_for_governors(&mut self) {
+        for (id, socket) in &self.sockets {
+            if socket.governs && is_hung_up(&socket.socket) {
+                self.keeper.handle_ending(*id);
+            }
         }
     }
 
@@ -245,11 +241,10 @@ impl Service {
 
     /// Reads some requests of one connection, or notices its end.
     fn serve(&mut self, id: ConnectionId, flags: PollFlags, buffer: &mut [u8]) {
-        let over = flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.ending |= over;
+        if flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            self.keeper.handle_ending(id);
             // Requests that wait for the firmware thread are followed by others.
-            if !flags.contains(PollFlags::IN) && over && connection.in_flight == 0 {
+            if !flags.contains(PollFlags::IN) && self.keeper.in_flight(id) == 0 {
                 return self.disconnect(id);
             }
         }
@@ -257,24 +252,18 @@ impl Service {
             return;
         }
         for _ in 0..REQUESTS_PER_TURN {
-            let Some(connection) = self.connections.get(&id) else {
+            let Some(socket) = self.sockets.get(&id) else {
                 return;
             };
-            if !connection.is_open() || self.pending.len() >= COMMANDS_MAX || self.stopping {
+            let open = socket.is_open(self.keeper.in_flight(id));
+            if !open || !self.keeper.has_room() || self.keeper.is_stopping() {
                 return;
             }
-            match receive(&connection.socket, buffer, false) {
+            match receive(&socket.socket, buffer, false) {
                 Ok(Received::Message(len, fds)) => self.request(id, &buffer[..len], given(fds)),
                 Ok(Received::TooLong(fds)) => {
                     drop(given(fds));
-                    self.reply(
-                        Asker {
-                            connection: id,
-                            id: 0,
-                        },
-                        Err(ControlError::TooLong),
-                        Enclosed::Nothing,
-                    );
+                    self.keeper.handle_nonsense(id, ControlError::TooLong);
                 }
                 Err(Errno::AGAIN) => return,
                 Ok(Received::Closed(fds)) => {
@@ -283,69 +272,114 @@ impl Service {
                 }
                 Err(_) => return self.disconnect(id),
             }
+            self.pump();
         }
     }
 
     /// Reads a request and has it handled.
-    fn request(&mut self, connection: ConnectionId, octets: &[u8], fds: Vec<Closer>) {
+    fn request(&mut self, from: ConnectionId, octets: &[u8], fds: Vec<Closer>) {
         let request: Request = match serde_json::from_slice(octets) {
             Ok(request) => request,
             Err(error) => {
                 let mut text = error.to_string();
                 // serde_json repeats unknown names; a reply has room for a part of one.
                 text.truncate(text.floor_char_boundary(200));
-                let asker = Asker { connection, id: 0 };
-                return self.reply(
-                    asker,
-                    Err(ControlError::BadMessage(text)),
-                    Enclosed::Nothing,
-                );
+                let error = ControlError::BadMessage(text);
+                return self.keeper.handle_nonsense(from, error);
             }
         };
-        let asker = Asker {
-            connection,
-            id: request.id,
+        let proven = match &request.ask {
+            Ask::Hello { .. } | Ask::TakeUp => {
+                self.look_for_governors();
+                false
+            }
+            Ask::Reattach { vc, .. } => {
+                let files = self.keeper.files_of(*vc);
+                let held = files.and_then(|handle| self.held.get(&handle));
+                match (held.map(|held| &held.shared[..]), fds.first()) {
+                    (Some([Shared::Files(files)]), Some(fd)) => {
+                        is_same_file(fd, &files.from_client)
+                    }
+                    _ => false,
+                }
+            }
+            _ => false,
         };
-        if let Err(error) = self.handle(asker, request.ask, fds) {
-            self.reply(asker, Err(error), Enclosed::Nothing);
+        let mut came = Vec::with_capacity(fds.len());
+        for fd in fds {
+            let handle = self.keeper.new_handle();
+            let given = Held::of(vec![Shared::Given(Arc::new(fd))]);
+            self.held.insert(handle, given);
+            came.push(handle);
+        }
+        self.keeper.handle_request(from, request, came, proven);
+    }
+
+    /// A control connection has ended.
+    fn disconnect(&mut self, id: ConnectionId) {
+        // Who governed it may be followed by somebody who looks for it.
+        self.next_look = MonotonicClock.now();
+        if let Some(socket) = self.sockets.remove(&id) {
+            // Its other end sees this one closed before it is. Fails only if it has closed itself.
+            let _ = shutdown(&socket.socket, Shutdown::Both);
+        }
+        self.keeper.handle_hang_up(id);
+        self.pump();
+    }
+
+    /// Does what the keeper wants, until it wants nothing.
+    fn pump(&mut self) {
+        while let Some(output) = self.keeper.poll() {
+            match output {
+                Output::Order(order) => self.carry_out(order),
+                Output::Reply {
+                    to,
+                    reply,
+                    enclosed,
+                } => self.reply(to, &reply, &enclosed),
+                Output::Release(handle) => self.release(handle),
+            }
         }
     }
 
     /// Queues a reply, if its client is still there.
-    pub(super) fn reply(
-        &mut self,
-        asker: Asker,
-        result: Result<Answer, ControlError>,
-        enclosed: Enclosed,
-    ) {
-        let Some(connection) = self.connections.get_mut(&asker.connection) else {
+    fn reply(&mut self, to: ConnectionId, reply: &Reply, enclosed: &[Handle]) {
+        let Some(socket) = self.sockets.get_mut(&to) else {
             return;
         };
-        let reply = Reply {
-            id: asker.id,
-            result,
-        };
+        let held = enclosed.iter().filter_map(|handle| self.held.get(handle));
+        let enclosed = held.flat_map(|held| held.shared.iter().cloned()).collect();
         // Replies hold numbers, names and short texts: all of it has a form in JSON.
-        let octets = serde_json::to_vec(&reply).unwrap_or_default();
-        connection.replies.push_back(Outgoing {
-            octets,
-            fds: enclosed,
-        });
+        let octets = serde_json::to_vec(reply).unwrap_or_default();
+        socket.replies.push_back(Outgoing { octets, enclosed });
     }
 
-    /// Sends a command to the firmware thread.
-    pub(super) fn post(&mut self, pending: Pending, command: impl FnOnce(u64) -> HostCommand) {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
-        if let Some(asker) = pending.asker()
-            && let Some(connection) = self.connections.get_mut(&asker.connection)
+    /// Nothing refers to it any more.
+    fn release(&mut self, handle: Handle) {
+        // A network device is let go of before that is told: whoever asked may end it then.
+        if let Some(given) = self.take_given(handle)
+            && is_tun(&given).is_ok_and(|is| is)
         {
-            connection.in_flight += 1;
+            drop(given.into_inner());
         }
-        // There is room: `pending` has an entry for everything in the channel, and nothing is
-        // read or begun while it has as many as the channel has slots.
-        if self.channels.commands.try_send(command(ticket)).is_ok() {
-            self.pending.insert(ticket, pending);
+        self.held.remove(&handle);
+    }
+
+    /// What somebody has given, if nobody else has it.
+    pub(super) fn take_given(&mut self, handle: Handle) -> Option<Closer> {
+        let is_given = |held: &Held| matches!(held.shared[..], [Shared::Given(_)]);
+        let at = self.held.get(&handle).filter(|held| is_given(held));
+        at?;
+        match self.held.remove(&handle)?.shared.pop() {
+            Some(Shared::Given(given)) => Arc::into_inner(given),
+            _ => None,
+        }
+    }
+
+    /// Sends a command to the firmware thread. There is room: the keeper gives no more orders than
+    /// the channel has slots.
+    pub(super) fn send_command(&mut self, command: HostCommand) {
+        if self.channels.commands.try_send(command).is_ok() {
             self.channels.posted.fetch_add(1, Ordering::Release);
             self.rouse();
         }
@@ -358,43 +392,11 @@ impl Service {
         }
     }
 
-    /// What waited for the completion of `ticket`.
-    pub(super) fn settle(&mut self, ticket: u64) -> Option<Pending> {
-        let pending = self.pending.remove(&ticket)?;
-        if let Some(asker) = pending.asker()
-            && let Some(connection) = self.connections.get_mut(&asker.connection)
-        {
-            connection.in_flight -= 1;
-        }
-        Some(pending)
-    }
-
-    /// A number for the headers of new files, so that no two are taken for each other.
-    pub(super) fn generation(&mut self) -> u32 {
-        self.next_generation = self.next_generation.wrapping_add(1);
-        self.next_generation
-    }
-
-    /// Whether a command like this is on its way.
-    pub(super) fn awaits(&self, like: impl Fn(&Pending) -> bool) -> bool {
-        self.pending.values().any(like)
-    }
-
-    /// The commands on their way.
-    pub(super) fn awaited(&self) -> impl Iterator<Item = &Pending> {
-        self.pending.values()
-    }
-
-    /// Whether another command fits.
-    pub(super) fn has_room(&self) -> bool {
-        self.pending.len() < COMMANDS_MAX
-    }
-
     /// Sends what the sockets take.
     fn flush(&mut self) {
         let mut gone = Vec::new();
-        for (id, connection) in &mut self.connections {
-            if !connection.flush() {
+        for (id, socket) in &mut self.sockets {
+            if !socket.flush() {
                 gone.push(*id);
             }
         }

@@ -5,13 +5,14 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
 use cellgate_core::adapter::{Adapter, PortStats, Refusal};
+use cellgate_core::keeper::{Keeper, Scheduling};
 use cellgate_shm::{AdapterPage, Rouser, wake_descriptor};
 
 use super::board::{BoardChannels, HostBoard};
 use super::firmware::{self, Firmware};
-use super::records::PortRecord;
+use super::ports::{Port, Ports};
 use super::rest::Rester;
-use super::service::{COMMANDS_MAX, Service, ServiceChannels};
+use super::service::{Service, ServiceChannels};
 use super::sources::{Source, Sources};
 use super::wake::ring;
 use super::wakers::{FirmwareCpu, Wakers};
@@ -20,7 +21,7 @@ use crate::clock::MonotonicClock;
 use crate::gap::Gaps;
 use crate::link::{QueueCounters, Shown};
 use crate::place::Entrance;
-use crate::sys::{FIRMWARE, Scheduling, avoid_cpu, lock_memory, name_thread, schedule};
+use crate::sys::{FIRMWARE, avoid_cpu, lock_memory, name_thread, note_wake_up, schedule};
 
 /// Runs an adapter that is controlled over `control`: the firmware in a thread of its own, the
 /// service in the calling thread, until its end is asked for or nobody is left to ask.
@@ -32,13 +33,13 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let listener = listener
         .map(|path| Entrance::make(path, 0o600, (None, None)))
         .transpose()?;
-    let (command_sender, commands) = sync_channel(COMMANDS_MAX);
-    let (completion_sender, completions) = sync_channel(COMMANDS_MAX);
+    let (command_sender, commands) = sync_channel(Keeper::ORDERS_MAX);
+    let (completion_sender, completions) = sync_channel(Keeper::ORDERS_MAX);
     let posted = Arc::new(AtomicU64::new(0));
     let wake = Arc::new(wake_descriptor().map_err(std::io::Error::other)?);
     let cpu = Arc::new(FirmwareCpu::unknown());
     // Clients that come and go on their way included.
-    let clients = usize::from(options.config.attachments) + COMMANDS_MAX;
+    let clients = usize::from(options.config.attachments) + Keeper::ORDERS_MAX;
     let gaps = Arc::new(Gaps::with_clients(options.gap_threshold_ns, clients));
     let rests = options.scheduling.idle.rests();
     let (page, file) = AdapterPage::create(rests).map_err(std::io::Error::other)?;
@@ -46,12 +47,8 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
     let (bell, rouse) = sources.bell(Source::Service)?;
     let rouser = Rouser::open(rouse).map_err(std::io::Error::other)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let ports: Vec<PortRecord> = options
-        .config
-        .ports
-        .iter()
-        .map(|_| PortRecord::default())
-        .collect();
+    let ports = options.config.ports.iter();
+    let ports: Vec<Port> = ports.map(|_| Port::default()).collect();
     let lines = ports
         .iter()
         .map(|port| {
@@ -89,9 +86,17 @@ pub fn serve(options: AdapterOptions, control: OwnedFd) -> Result<(), AdapterErr
         _bell: bell,
     };
     let wakers = Wakers::new(cpu, scheduling.pinned);
-    let mut service = Service::new(options, scheduling, gaps, channels, wakers, ports, listener);
+    let mut service = Service::new(
+        options,
+        scheduling,
+        gaps,
+        channels,
+        wakers,
+        Ports(ports),
+        listener,
+    );
     // The first connection always finds room.
-    service.governor = service.adopt(control.into(), true).ok();
+    let _ = service.adopt(control.into(), true);
     let served = service.run(|| thread.is_finished());
     let ended = thread.is_finished();
     stop.store(true, Ordering::Relaxed);
@@ -124,7 +129,7 @@ fn start_firmware(
         let _bell = RingAtEnd(Arc::clone(&channels.service));
         name_thread(FIRMWARE);
         let mut scheduling = schedule(&request);
-        scheduling.note_wake_up(&known, headroom_percent);
+        note_wake_up(&mut scheduling, &known, headroom_percent);
         let yields = scheduling.yields;
         let rester = request.idle.rests().then(|| {
             let (linger_ns, gap_max_ns) = (request.linger_ns, config.gap_max_ns);

@@ -23,12 +23,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::sched_getcpu;
 
-use super::records::ConnectionId;
 use super::wake::ring;
 use crate::clock::{MonotonicClock, thread_cpu_ns};
 use crate::closer::Closer;
 use crate::meter::Meter;
 use crate::sys::{AdapterCpus, Cpus, Duty, name_thread, take_duty};
+use cellgate_core::keeper::ConnectionId;
 
 /// Stack of a thread that makes system calls and nothing else.
 const STACK_LEN: usize = 128 << 10;

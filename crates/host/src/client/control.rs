@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cellgate_core::FaultCounts;
+use cellgate_core::FaultRates;
 use cellgate_core::adapter::{
     AdapterState, AdapterStats, OpenRequest, PortConfig, PortIndex, VcId, VcIndex, VcInfo,
 };
@@ -21,8 +22,7 @@ use crate::control::{
     Reply, Request, VERSION, receive, send, take_stdin,
 };
 use crate::gap::GapReport;
-use crate::link::fault::FaultRates;
-use crate::link::udp::{UdpOptions, UdpReport};
+use crate::link::udp::{UdpLink, UdpReport};
 use crate::link::{CellReceiver, CellSender};
 
 /// How long an adapter may take to let a caller in.
@@ -429,7 +429,7 @@ impl Control {
     pub fn pseudowire(
         &mut self,
         port: PortIndex,
-        options: UdpOptions,
+        options: UdpLink,
     ) -> Result<(SocketAddr, SocketAddr), ClientError> {
         match self.ask(Ask::Pseudowire { port, options }, &[])? {
             (

@@ -1,101 +1,107 @@
-//! All adapters of the server, and what they have in common: links, of which a memory link may
-//! join two of them.
+//! All adapters of the server, as its process has them: a connection to each keeper, and the
+//! descriptors that came over it.
 
-use std::collections::VecDeque;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, VcId};
+use cellgate_core::adapter::{AttachmentIndex, PortConfig, PortIndex, VcId};
+use cellgate_core::keeper::Handle;
+use cellgate_core::server::governor::{Governed, Governors, News};
 use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, Enclosed, Health, On, TakenInterface,
-    Ticket,
+    AdapterAsk, AdapterIndex, AdapterRefusal, Enclosed, On, PagesOf, Ticket,
 };
 
-use super::adapter::{AdapterSide, Said};
 use super::files::Files;
-use super::links::{Links, Next, Parted};
-use super::take_up::Left;
+use super::link::AdapterLink;
+use super::pages::PageWatch;
+use crate::adapter::AdapterProcess;
 use crate::clock::MonotonicClock;
 use crate::closer::Closer;
-use crate::control::{ControlError, Hello};
+use crate::control::{Answer, ControlError, Hello, Reply, TakenUp};
 use crate::sys::AdapterCpus;
 
-/// News of an adapter, its links included.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
-pub(super) enum Told {
-    /// It has begun, and has nothing yet.
-    Ready(Box<Hello>),
-    /// It has outlived another server, and this is what it has.
-    TakenUp(Box<Hello>, Vec<TakenInterface>, Vec<Left>),
-    /// To the server's question.
-    Answer(Ticket, Result<AdapterAnswer, AdapterRefusal>),
-    /// A page of its state.
-    State(Box<AdapterState>),
-    /// How it does.
-    Health(Health),
-    /// It holds nothing of the worker's device any more.
-    LetGo(u32),
-    /// It has gone; why it did not start, if that is why.
-    Lost(Option<ControlError>),
+/// One of them.
+struct Side {
+    link: Option<AdapterLink>,
+    /// None: it is no child of this process.
+    process: Option<AdapterProcess>,
+    files: Files,
 }
 
 /// The adapters as the server's process has them.
 pub(super) struct Adapters {
-    sides: Vec<AdapterSide>,
-    links: Links,
-    /// What is asked once all links are there.
-    deferred: VecDeque<(AdapterIndex, Ticket, AdapterAsk)>,
-    told: VecDeque<(AdapterIndex, Told)>,
+    governors: Governors,
+    sides: Vec<Side>,
+    /// What is kept for others, or is to be sent along.
+    given: BTreeMap<Handle, Vec<Arc<Closer>>>,
+    /// What others have to hear later.
+    news: Vec<(AdapterIndex, News)>,
 }
 
 impl Adapters {
-    /// None of them is there.
-    pub(super) fn new(sides: Vec<AdapterSide>, links: Links) -> Self {
+    /// None of them is there. `template`: what ports are configured as.
+    pub(super) fn new(pages: Vec<PageWatch>, template: PortConfig) -> Self {
+        let words = |errno| std::io::Error::from_raw_os_error(errno).to_string();
+        let side = |pages| Side {
+            link: None,
+            process: None,
+            files: Files::new(pages),
+        };
         Self {
-            sides,
-            links,
-            deferred: VecDeque::new(),
-            told: VecDeque::new(),
+            governors: Governors::new(pages.len(), template, words),
+            sides: pages.into_iter().map(side).collect(),
+            given: BTreeMap::new(),
+            news: Vec::new(),
         }
     }
 
     pub(super) fn indices(&self) -> impl Iterator<Item = AdapterIndex> + use<> {
-        (0..).map(AdapterIndex).take(self.sides.len())
+        self.governors.indices()
     }
 
-    /// All of them.
-    pub(super) fn all(&self) -> impl Iterator<Item = (AdapterIndex, &AdapterSide)> {
-        self.indices().zip(&self.sides)
+    /// What an adapter said of itself; none: it is away.
+    pub(super) fn hello(&self, adapter: AdapterIndex) -> Option<&Hello> {
+        self.governors.hello(adapter)
     }
 
-    pub(super) fn side(&self, adapter: AdapterIndex) -> &AdapterSide {
-        &self.sides[adapter.place()]
-    }
-
-    pub(super) fn side_mut(&mut self, adapter: AdapterIndex) -> &mut AdapterSide {
-        &mut self.sides[adapter.place()]
-    }
-
-    pub(super) fn sides_mut(&mut self) -> impl Iterator<Item = &mut AdapterSide> {
-        self.sides.iter_mut()
+    /// Says hello to an adapter: one that was started just now, or one that another server left.
+    pub(super) fn begin(
+        &mut self,
+        adapter: AdapterIndex,
+        socket: OwnedFd,
+        process: Option<AdapterProcess>,
+    ) {
+        let was_left = process.is_none();
+        let side = &mut self.sides[adapter.place()];
+        side.process = process;
+        side.link = Some(AdapterLink::new(socket));
+        self.governors.begin(adapter, was_left);
     }
 
     /// Something to poll for each that is there; whether for writing too.
     pub(super) fn poll(&self) -> Vec<(BorrowedFd<'_>, bool)> {
-        self.sides.iter().filter_map(AdapterSide::poll).collect()
+        let links = self.sides.iter().filter_map(|side| side.link.as_ref());
+        links
+            .map(|link| (link.as_fd(), link.wants_to_send()))
+            .collect()
+    }
+
+    /// The same for one of them.
+    pub(super) fn poll_one(&self, adapter: AdapterIndex) -> Option<BorrowedFd<'_>> {
+        let link = self.sides[adapter.place()].link.as_ref();
+        link.map(AsFd::as_fd)
     }
 
     /// Whether what one of them is to be sent waits for the kernel to take more descriptors.
     pub(super) fn are_held(&self) -> bool {
-        self.sides.iter().any(AdapterSide::is_held)
+        let mut links = self.sides.iter().filter_map(|side| side.link.as_ref());
+        links.any(AdapterLink::is_held)
     }
 
     /// The CPUs that those which are there have taken; where none is, the next may take any.
     pub(super) fn cpus(&self) -> AdapterCpus {
-        let hellos = self.sides.iter().filter_map(AdapterSide::hello);
+        let hellos = self.indices().filter_map(|adapter| self.hello(adapter));
         let mut pinned = hellos.map(|hello| hello.scheduling.pinned).peekable();
         match pinned.peek() {
             Some(_) => AdapterCpus::of(pinned),
@@ -105,163 +111,274 @@ impl Adapters {
 
     /// Asks for the server.
     pub(super) fn ask(&mut self, adapter: AdapterIndex, ticket: Ticket, ask: AdapterAsk) {
-        match ask {
-            AdapterAsk::Link { port, spec } => {
-                self.links.enqueue(ticket, adapter.on(port), Some(spec));
-            }
-            AdapterAsk::Unlink { port, .. } => self.links.enqueue(ticket, adapter.on(port), None),
-            // What is opened on an interface whose link is on its way would send into nothing.
-            ask if self.links.are_busy(adapter) => {
-                self.deferred.push_back((adapter, ticket, ask));
-            }
-            ask => self.side_mut(adapter).ask(ticket, ask),
-        }
-        self.begin_link();
+        self.governors.ask(adapter, ticket, ask);
     }
 
     /// Answers in place of an adapter, which is not asked.
-    pub(super) fn refuse(
+    pub(super) fn refuse(&mut self, adapter: AdapterIndex, ticket: Ticket, why: AdapterRefusal) {
+        self.governors.refuse(adapter, ticket, why);
+    }
+
+    /// Has an adapter keep descriptors, and what they are.
+    pub(super) fn keep(
         &mut self,
-        adapter: AdapterIndex,
-        ticket: Ticket,
-        refusal: AdapterRefusal,
+        attachment: On<AttachmentIndex>,
+        fds: Vec<Arc<Closer>>,
+        record: Option<String>,
     ) {
-        self.tell(adapter, Told::Answer(ticket, Err(refusal)));
+        let handle = self.governors.new_handle();
+        self.given.insert(handle, fds);
+        self.governors.keep(attachment, vec![handle], record);
     }
 
     /// Has an adapter keep nothing with an attachment (none: there was none), for a worker that is
     /// to end.
     pub(super) fn let_go(&mut self, attachment: Option<On<AttachmentIndex>>, worker: u32) {
-        match attachment {
-            Some(On { adapter, id }) => self.side_mut(adapter).let_go(id, worker),
-            None => self.tell(AdapterIndex::FIRST, Told::LetGo(worker)),
-        }
+        self.governors.let_go(attachment, worker);
+    }
+
+    /// What was kept, if nobody else has it.
+    pub(super) fn take_given(&mut self, kept: Vec<Handle>) -> Vec<Closer> {
+        let given = kept
+            .into_iter()
+            .filter_map(|handle| self.given.remove(&handle));
+        given.flatten().filter_map(Arc::into_inner).collect()
+    }
+
+    /// Asks how one does, `since_ns` after the last time; for how long it has been silent.
+    pub(super) fn look(&mut self, adapter: AdapterIndex, since_ns: u64) -> u64 {
+        let link = self.sides[adapter.place()].link.as_ref();
+        let unsent = link.map_or(0, AdapterLink::unsent);
+        self.governors.look(adapter, since_ns, unsent)
+    }
+
+    /// Takes one for dead.
+    pub(super) fn give_up(&mut self, adapter: AdapterIndex) {
+        self.governors.handle_lost(adapter);
+    }
+
+    /// Lets all live on when this process ends.
+    pub(super) fn leave(&mut self) {
+        let processes = self.sides.iter_mut().map(|side| side.process.take());
+        processes.flatten().for_each(AdapterProcess::leave);
+    }
+
+    /// Asks all to end.
+    pub(super) fn shut_down(&mut self) {
+        self.governors.shut_down();
     }
 
     /// The name of the interface whose link is on a port.
     pub(super) fn interface_on(&self, port: On<PortIndex>) -> Option<String> {
-        self.links.name_of(port)
+        self.governors.interface_on(port)
     }
 
     /// The descriptors that go along with a message about a connection; none if there are no such
     /// ones.
     pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
+        let handles = self.governors.enclosed(enclosed)?;
         match enclosed {
             Enclosed::Nothing | Enclosed::Counters => Some(Vec::new()),
             Enclosed::Connection { adapter, .. } | Enclosed::Memory { adapter, .. } => {
-                self.side(adapter).files().enclosed(enclosed)
+                self.files(adapter).enclosed(&handles)
             }
         }
     }
 
     /// The VC whose client writes the file `fd`.
     pub(super) fn capability(&self, fd: &Closer) -> Option<On<VcId>> {
-        let found = |(adapter, side): (AdapterIndex, &AdapterSide)| {
-            Some(adapter.on(side.files().capability(fd)?))
-        };
-        self.all().find_map(found)
+        self.indices().find_map(|adapter| {
+            let files = self.files(adapter).capability(fd)?;
+            match self.whose(adapter, files)? {
+                PagesOf::Vc(vc) => Some(adapter.on(vc)),
+                PagesOf::Attachment(_) => None,
+            }
+        })
+    }
+
+    /// The capability of a VC.
+    pub(super) fn capability_of(&self, vc: On<VcId>) -> Option<OwnedFd> {
+        let handle = self.governors.memory_of(vc)?;
+        self.files(vc.adapter).capability_of(handle)
     }
 
     /// The files of an adapter's memory.
     pub(super) fn files(&self, adapter: AdapterIndex) -> &Files {
-        self.side(adapter).files()
+        &self.sides[adapter.place()].files
+    }
+
+    /// Pages that were taken away since this was asked last, of each memory.
+    pub(super) fn pages_taken(&self, adapter: AdapterIndex) -> Vec<(PagesOf, u32)> {
+        let found = self.files(adapter).pages_taken().into_iter();
+        let found = found.filter_map(|(files, pages)| Some((self.whose(adapter, files)?, pages)));
+        found.collect()
+    }
+
+    fn whose(&self, adapter: AdapterIndex, files: Handle) -> Option<PagesOf> {
+        let mut all = self.governors.memory(adapter);
+        let found = all.find(|(_, handle)| *handle == files);
+        found.map(|(whose, _)| whose)
     }
 
     /// Sends what the sockets take.
     pub(super) fn flush(&mut self) {
-        self.sides.iter_mut().for_each(AdapterSide::flush);
+        for adapter in self.indices() {
+            let link = self.sides[adapter.place()].link.as_mut();
+            if link.is_some_and(|link| link.flush().is_err()) {
+                self.governors.handle_lost(adapter);
+            }
+        }
     }
 
     /// What one of them has to tell next.
-    pub(super) fn next(&mut self) -> Option<(AdapterIndex, Told)> {
+    pub(super) fn next(&mut self) -> Option<(AdapterIndex, News)> {
         loop {
-            if let Some(told) = self.told.pop_front() {
+            if !self.news.is_empty() {
+                return Some(self.news.remove(0));
+            }
+            if let Some(told) = self.next_governed() {
                 return Some(told);
             }
-            let mut all = self.indices().zip(&mut self.sides);
-            let (adapter, said) = all.find_map(|(adapter, side)| Some((adapter, side.next()?)))?;
-            self.hear(adapter, said);
+            if !self.indices().any(|adapter| self.hear(adapter)) {
+                return None;
+            }
         }
     }
 
     /// What one of them says first, if it is there.
-    pub(super) fn next_of(&mut self, adapter: AdapterIndex) -> Option<Told> {
-        let said = self.side_mut(adapter).next()?;
-        self.hear(adapter, said);
-        let place = self.told.iter().position(|(of, _)| *of == adapter)?;
-        self.told.remove(place).map(|(_, told)| told)
-    }
-
-    fn tell(&mut self, adapter: AdapterIndex, told: Told) {
-        self.told.push_back((adapter, told));
-    }
-
-    fn hear(&mut self, adapter: AdapterIndex, said: Said) {
-        let told = match said {
-            Said::Ready(hello) => Told::Ready(hello),
-            Said::TakenUp(hello, kept, left) => {
-                let interfaces = self.links.take_up(adapter, kept);
-                Told::TakenUp(hello, interfaces, left)
+    pub(super) fn next_of(&mut self, adapter: AdapterIndex) -> Option<News> {
+        loop {
+            while let Some(told) = self.next_governed() {
+                self.news.push(told);
             }
-            Said::Answer(ticket, answer) => Told::Answer(ticket, answer),
-            Said::Link(ticket, answer, fds) => {
-                if let Some(next) = self.links.answered(ticket, answer, fds) {
-                    self.go_on(ticket, next);
+            if let Some(place) = self.news.iter().position(|(of, _)| *of == adapter) {
+                return Some(self.news.remove(place).1);
+            }
+            if !self.hear(adapter) {
+                return None;
+            }
+        }
+    }
+
+    /// Does what the governors want, until there is something to tell.
+    fn next_governed(&mut self) -> Option<(AdapterIndex, News)> {
+        while let Some(governed) = self.governors.poll(MonotonicClock.now()) {
+            match governed {
+                Governed::Send(adapter, request, enclosed) => {
+                    let fds = enclosed
+                        .iter()
+                        .filter_map(|handle| self.given.remove(handle));
+                    let fds = fds.flatten().collect();
+                    let id = request.id;
+                    let link = self.sides[adapter.place()].link.as_mut();
+                    if link.is_some_and(|link| !link.ask(&request, fds)) {
+                        let result = Err(ControlError::TooLong);
+                        self.governors
+                            .handle_reply(adapter, Reply { id, result }, Vec::new());
+                    }
                 }
-                return;
+                Governed::Release(handle) => {
+                    self.given.remove(&handle);
+                    self.sides
+                        .iter_mut()
+                        .for_each(|side| side.files.release(handle));
+                }
+                Governed::News(adapter, news) => {
+                    self.note(adapter, &news);
+                    return Some((adapter, news));
+                }
             }
-            Said::State(state) => Told::State(state),
-            Said::Health(health, ports) => Told::Health(Health {
-                ports: self.links.health(MonotonicClock.now(), adapter, &ports),
-                ..health
-            }),
-            Said::LetGo(worker) => Told::LetGo(worker),
-            Said::Lost(why) => {
-                self.lose(adapter);
-                Told::Lost(why)
+        }
+        None
+    }
+
+    fn note(&mut self, adapter: AdapterIndex, news: &News) {
+        let side = &mut self.sides[adapter.place()];
+        match news {
+            News::Ready(hello) => side.files.are_of(hello.pid),
+            News::TakenUp(hello, ..) => {
+                side.files.are_of(hello.pid);
+                side.files.are_shared();
             }
+            News::Lost(_) => {
+                side.link = None;
+                // Whoever is a child is gone or to go.
+                side.process = None;
+                side.files.are_gone();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes one reply of an adapter; `false` if none has come.
+    fn hear(&mut self, adapter: AdapterIndex) -> bool {
+        let Some(link) = &mut self.sides[adapter.place()].link else {
+            return false;
         };
-        self.tell(adapter, told);
+        match link.next_reply() {
+            Ok(Some((reply, fds))) => match grouped(&reply, fds) {
+                Some(groups) => {
+                    let came = self.came(adapter, &reply, groups);
+                    self.governors.handle_reply(adapter, reply, came);
+                }
+                None => self.governors.handle_lost(adapter),
+            },
+            Ok(None) => return false,
+            Err(_) => self.governors.handle_lost(adapter),
+        }
+        true
     }
 
-    /// An adapter has gone: others do not send into nothing, or wait for it.
-    fn lose(&mut self, adapter: AdapterIndex) {
-        self.deferred.retain(|(of, ..)| *of != adapter);
-        let Parted { alone, waits } = self.links.lose(adapter);
-        for port in alone {
-            self.side_mut(port.adapter).unlink(port.id);
-        }
-        if let Some((port, ticket)) = waits {
-            self.refuse(port.adapter, ticket, Links::peer_away());
-        }
-        self.begin_link();
-    }
-
-    /// Begins with the next link, if nothing of another is under way.
-    fn begin_link(&mut self) {
-        if let Some((ticket, next)) = self.links.begin() {
-            self.go_on(ticket, next);
-        }
-        for (adapter, ticket, ask) in std::mem::take(&mut self.deferred) {
-            match self.links.are_busy(adapter) {
-                true => self.deferred.push_back((adapter, ticket, ask)),
-                false => self.side_mut(adapter).ask(ticket, ask),
+    /// Names what came along with a reply. What the adapter itself has made is its memory.
+    fn came(
+        &mut self,
+        adapter: AdapterIndex,
+        reply: &Reply,
+        groups: Vec<Vec<Closer>>,
+    ) -> Vec<Handle> {
+        let mut came = Vec::new();
+        for (place, fds) in groups.into_iter().enumerate() {
+            let handle = self.governors.new_handle();
+            came.push(handle);
+            let is_memory = matches!(
+                reply.result,
+                Ok(Answer::Attached { .. } | Answer::Opened { .. } | Answer::TakenUp(_))
+            );
+            if is_memory && place == 0 {
+                let fds = fds.into_iter().map(Closer::into_inner).map(Arc::new);
+                let side = &mut self.sides[adapter.place()];
+                side.files.note(handle, fds.collect());
+            } else {
+                let fds = fds.into_iter().map(Arc::new);
+                self.given.insert(handle, fds.collect());
             }
         }
+        came
     }
+}
 
-    fn go_on(&mut self, ticket: Ticket, next: Next) {
-        let next = match next {
-            Next::Ask(adapter, ..) if !self.side(adapter).is_there() => self.links.give_up(ticket),
-            next => Some(next),
-        };
-        match next {
-            Some(Next::Ask(adapter, ask, fds)) => self.side_mut(adapter).link(ticket, ask, fds),
-            Some(Next::End(port, result)) => {
-                self.tell(port.adapter, Told::Answer(ticket, result));
-                self.begin_link();
-            }
-            None => {}
+/// The descriptors that came with a reply, by what they belong to; none: they are not those that
+/// do.
+fn grouped(reply: &Reply, mut fds: Vec<Closer>) -> Option<Vec<Vec<Closer>>> {
+    let first = match &reply.result {
+        Ok(Answer::Attached { .. }) if fds.len() == 5 => 5,
+        Ok(Answer::TakenUp(TakenUp::Attachment { .. })) if fds.len() >= 5 => 5,
+        Ok(Answer::TakenUp(TakenUp::Vc { .. })) if fds.len() == 2 => 2,
+        Ok(Answer::Opened { .. }) if matches!(fds.len(), 0 | 2) => fds.len(),
+        Ok(Answer::Port { .. }) => fds.len(),
+        Ok(Answer::Attached { .. } | Answer::Opened { .. } | Answer::TakenUp(_))
+            if !matches!(reply.result, Ok(Answer::TakenUp(TakenUp::Nothing))) =>
+        {
+            return None;
         }
-    }
+        _ => 1.min(fds.len()),
+    };
+    let rest = fds.split_off(first);
+    let first = (!fds.is_empty()).then_some(fds);
+    Some(
+        first
+            .into_iter()
+            .chain(rest.into_iter().map(|fd| vec![fd]))
+            .collect(),
+    )
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::Time;
+use cellgate_core::server::governor::{Left, News};
 use cellgate_core::server::{
     AdapterIndex, ClientId, Enclosed, EndReason, FromServer, Indication, Output, Peer, Refused,
     Server, ServerConfig, TakenUp,
@@ -24,15 +25,13 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{geteuid, getpid};
 
-use super::adapter::AdapterSide;
-use super::adapters::{Adapters, Told};
+use super::adapters::Adapters;
 use super::applications::{Applications, Heard as Word};
 use super::config::Laws;
 use super::limits::Gate;
 use super::listener::Listener;
 use super::operator::Operator;
 use super::start::Places;
-use super::take_up::Left;
 use super::turns::Turns;
 use super::voice::{Notice, Voice};
 use super::workers::Workers;
@@ -125,7 +124,7 @@ impl Daemon {
         laws: Laws,
         (adapters, listener, signals): (Adapters, Listener, Signals),
         (workers, notes): (Workers, Vec<String>),
-        first: &[Told],
+        first: &[News],
     ) -> Result<Self, ServeError> {
         let now = MonotonicClock.now();
         let mut config = server_config(&options.config, laws, &notes, first);
@@ -174,7 +173,7 @@ impl Daemon {
     }
 
     /// Begins with what the adapters said first.
-    pub(super) fn begin(&mut self, first: Vec<Told>) {
+    pub(super) fn begin(&mut self, first: Vec<News>) {
         for (adapter, told) in self.adapters.indices().zip(first) {
             self.hear_adapter(adapter, told);
         }
@@ -203,7 +202,7 @@ impl Daemon {
             }
             if ready.pages {
                 for adapter in self.adapters.indices() {
-                    let taken = self.adapters.files(adapter).pages_taken();
+                    let taken = self.adapters.pages_taken(adapter);
                     self.server.handle_pages_taken(self.now, adapter, &taken);
                 }
                 self.settle();
@@ -246,8 +245,8 @@ impl Daemon {
         fds.push(PollFd::new(self.workers.bell(), PollFlags::IN));
         let pages = self
             .adapters
-            .all()
-            .map(|(_, side)| side.files().pages_bell());
+            .indices()
+            .map(|adapter| self.adapters.files(adapter).pages_bell());
         let pages: Vec<_> = pages.collect();
         fds.extend(pages.iter().map(|bell| PollFd::new(bell, PollFlags::IN)));
         let adapters = self.adapters.poll();
@@ -366,8 +365,7 @@ impl Daemon {
                     && let Some(socket) = socket
                 {
                     let record = reopens.then(|| REOPENS.to_owned());
-                    let adapter = self.adapters.side_mut(attachment.adapter);
-                    adapter.keep(attachment.id, vec![socket], record);
+                    self.adapters.keep(attachment, vec![socket], record);
                 }
             }
             Output::HangUp { client } => self.applications.hang_up(client),
@@ -457,10 +455,10 @@ impl Daemon {
         }
     }
 
-    fn hear_adapter(&mut self, adapter: AdapterIndex, told: Told) {
+    fn hear_adapter(&mut self, adapter: AdapterIndex, told: News) {
         let now = self.now;
         match told {
-            Told::Ready(hello) => {
+            News::Ready(hello) => {
                 let name = self.name_of(adapter);
                 let (pid, scheduling) = (hello.pid, &hello.scheduling);
                 self.say(&format!("adapter {name}{pid}: {scheduling}"));
@@ -471,7 +469,7 @@ impl Daemon {
                 self.server.handle_adapter_ready(now, adapter);
                 self.operator.finds_adapter();
             }
-            Told::TakenUp(hello, interfaces, left) => {
+            News::TakenUp(hello, interfaces, left) => {
                 let count = left.iter().filter(|left| left.vc.is_some()).count();
                 let name = self.name_of(adapter);
                 self.say(&format!(
@@ -495,16 +493,16 @@ impl Daemon {
                 self.settle();
                 self.resume_workers();
             }
-            Told::LetGo(number) => self.workers.stop(number),
-            Told::Answer(ticket, answer) => {
+            News::LetGo(number) => self.workers.stop(number),
+            News::Answer(ticket, answer) => {
                 self.gate.answered(ticket);
                 self.server.handle_answer(now, ticket, answer);
             }
-            Told::State(state) => {
+            News::State(state) => {
                 self.server.handle_report(now, adapter, &state);
                 self.counters.0.show(now, self.server.connections());
             }
-            Told::Health(health) => {
+            News::Health(health) => {
                 for port in &health.ports {
                     let name = self.adapters.interface_on(adapter.on(port.port));
                     let news = name.map(|name| {
@@ -517,7 +515,7 @@ impl Daemon {
                 }
                 self.server.handle_health(now, adapter, &health);
             }
-            Told::Lost(why) => {
+            News::Lost(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
                 match self.options.config.adapter_name(adapter) {
                     Some(name) => self.say(&format!("adapter {name} has gone{why}")),
@@ -535,10 +533,13 @@ impl Daemon {
     fn taken(&mut self, adapter: AdapterIndex, left: Left) -> TakenUp {
         let worker = left.vc.as_ref().filter(|taken| taken.record.worker);
         let client = match worker {
-            Some(taken) => self.stand_in(adapter, taken, left.kept, left.record.as_deref()),
+            Some(taken) => {
+                let kept = self.adapters.take_given(left.kept);
+                self.stand_in(adapter, taken, kept, left.record.as_deref())
+            }
             None => {
-                let mut kept = left.kept.into_iter().filter_map(Arc::into_inner);
-                let socket = kept.next().filter(|socket| !is_hung_up(socket));
+                let kept = self.adapters.take_given(left.kept);
+                let socket = kept.into_iter().next().filter(|socket| !is_hung_up(socket));
                 socket.and_then(|socket| self.applications.adopt(socket).ok())
             }
         };
@@ -593,7 +594,7 @@ impl Daemon {
                 self.hung_up(client);
             }
             for adapter in self.adapters.indices() {
-                let unanswered_ns = self.adapters.side_mut(adapter).look(since_ns);
+                let unanswered_ns = self.adapters.look(adapter, since_ns);
                 self.judge_silence(adapter, unanswered_ns);
             }
             self.look_at_neighbours();
@@ -630,7 +631,7 @@ impl Daemon {
     /// An adapter that leaves questions unanswered for too long is taken for dead. Only looks of
     /// this thread count: a machine that stood still as a whole says nothing of the adapter.
     fn judge_silence(&mut self, adapter: AdapterIndex, unanswered_ns: u64) {
-        let max_ns = match self.adapters.side(adapter).hello() {
+        let max_ns = match self.adapters.hello(adapter) {
             Some(_) => self.options.config.adapters[adapter.place()].silence_max_ns,
             None => START_NS,
         };
@@ -640,7 +641,7 @@ impl Daemon {
                 Some(name) => self.say(&format!("adapter {name} has not answered for {ms} ms")),
                 None => self.say(&format!("the adapter has not answered for {ms} ms")),
             }
-            self.adapters.side_mut(adapter).give_up();
+            self.adapters.give_up(adapter);
         }
     }
 
@@ -719,7 +720,7 @@ impl Daemon {
     fn finish(mut self) {
         self.voice.notify(Notice::Stopping);
         if self.end == Some(Heard::Leave) {
-            self.adapters.sides_mut().for_each(AdapterSide::leave);
+            self.adapters.leave();
             return;
         }
         let ended = FromServer::Indication {
@@ -731,7 +732,7 @@ impl Daemon {
             let _told = self.applications.tell(self.now, client, &ended, Vec::new());
             self.applications.hang_up(client);
         }
-        self.adapters.sides_mut().for_each(AdapterSide::shut_down);
+        self.adapters.shut_down();
         let from = MonotonicClock.now();
         let patience_ns = u64::try_from(END.as_nanos()).unwrap_or(0);
         while MonotonicClock.now().since_ns(from) < patience_ns {
@@ -753,10 +754,10 @@ impl Daemon {
     }
 }
 
-fn server_config(config: &Config, laws: Laws, notes: &[String], first: &[Told]) -> ServerConfig {
+fn server_config(config: &Config, laws: Laws, notes: &[String], first: &[News]) -> ServerConfig {
     let mut made = config.server_config(laws);
     let hellos = first.iter().map(|told| match told {
-        Told::Ready(hello) | Told::TakenUp(hello, ..) => Some(&**hello),
+        News::Ready(hello) | News::TakenUp(hello, ..) => Some(&**hello),
         _ => None,
     });
     lives::fit(&mut made, notes, hellos);

@@ -4,125 +4,65 @@ use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use cellgate_core::adapter::{AttachmentIndex, VcId, VcIndex};
-use cellgate_core::server::{Enclosed, PagesOf};
+use cellgate_core::keeper::Handle;
 use cellgate_shm::name_of;
 
 use super::pages::{FileName, PageWatch};
 use crate::closer::Closer;
 use crate::sys::AdapterCpus;
 
-/// The files of an attachment, and what wakes its client.
-struct OfAttachment {
-    from_adapter: Arc<OwnedFd>,
-    from_client: Arc<OwnedFd>,
-    watch: Arc<OwnedFd>,
-    /// What its client wakes the adapter by.
-    bell: Arc<OwnedFd>,
+/// The files of a VC or of an attachment: written by the adapter, written by the client; of an
+/// attachment also what wakes its client, the adapter's page, and what its client wakes the adapter
+/// by.
+struct Memory {
+    fds: Vec<Arc<OwnedFd>>,
+    /// Of the file that the client writes: whoever has that of a VC has the VC.
     name: FileName,
-}
-
-/// The files of a VC.
-struct OfVc {
-    vc: VcId,
-    from_adapter: Arc<OwnedFd>,
-    from_client: Arc<OwnedFd>,
-    /// That of the file that its client writes: whoever has it has the VC.
-    capability: FileName,
 }
 
 /// All of them.
 pub(super) struct Files {
-    attachments: BTreeMap<AttachmentIndex, OfAttachment>,
-    vcs: BTreeMap<VcIndex, OfVc>,
-    /// The adapter's page, the same for all of them.
-    page: Option<Arc<OwnedFd>>,
+    all: BTreeMap<Handle, Memory>,
     pages: PageWatch,
 }
 
 impl Files {
     pub(super) fn new(pages: PageWatch) -> Self {
         Self {
-            attachments: BTreeMap::new(),
-            vcs: BTreeMap::new(),
-            page: None,
+            all: BTreeMap::new(),
             pages,
         }
     }
 
-    /// Those of an attachment came.
-    pub(super) fn note_attachment(&mut self, index: AttachmentIndex, fds: [&Arc<OwnedFd>; 5]) {
-        self.forget_attachment(index);
-        let [from_adapter, from_client, watch, page, bell] = fds.map(Arc::clone);
-        let of = OfAttachment {
-            name: file_name(&from_client),
-            from_adapter,
-            from_client,
-            watch,
-            bell,
-        };
-        self.page = Some(page);
-        self.attachments.insert(index, of);
+    /// Those of an attachment or of a VC came: the file that the adapter writes first, then the
+    /// client's.
+    pub(super) fn note(&mut self, handle: Handle, fds: Vec<Arc<OwnedFd>>) {
+        // No file has the number 0.
+        let name = fds.get(1).and_then(name_of).unwrap_or_default();
+        self.all.insert(handle, Memory { fds, name });
     }
 
-    pub(super) fn forget_attachment(&mut self, index: AttachmentIndex) {
-        if let Some(of) = self.attachments.remove(&index) {
-            self.pages.forget(of.name);
-        }
-        if self.attachments.is_empty() {
-            self.page = None;
+    /// Nobody has it any more.
+    pub(super) fn release(&mut self, handle: Handle) {
+        if let Some(memory) = self.all.remove(&handle) {
+            self.pages.forget(memory.name);
         }
     }
 
-    /// Those of a VC came.
-    pub(super) fn note_vc(&mut self, vc: VcId, fds: [&Arc<OwnedFd>; 2]) {
-        self.forget_vc(vc.index);
-        let [from_adapter, from_client] = fds.map(Arc::clone);
-        let of = OfVc {
-            vc,
-            capability: file_name(&from_client),
-            from_adapter,
-            from_client,
-        };
-        self.vcs.insert(vc.index, of);
-    }
-
-    /// A VC has another name, and the files that it had.
-    pub(super) fn rename_vc(&mut self, vc: VcId) {
-        if let Some(of) = self.vcs.get_mut(&vc.index) {
-            of.vc = vc;
-        }
-    }
-
-    pub(super) fn forget_vc(&mut self, index: VcIndex) {
-        if let Some(of) = self.vcs.remove(&index) {
-            self.pages.forget(of.capability);
-        }
-    }
-
-    /// Applications have the memory that came last: pages of it can be taken away.
+    /// Applications have all of it: pages can be taken away.
     pub(super) fn are_shared(&self) {
-        for of in self.attachments.values() {
-            self.share_attachment(of);
+        self.all.values().for_each(|memory| self.share(memory));
+    }
+
+    fn share(&self, memory: &Memory) {
+        if let [from_adapter, from_client, ..] = &memory.fds[..] {
+            let files = [from_adapter, from_client].map(Arc::clone);
+            self.pages.watch(memory.name, files);
         }
-        self.vcs.values().for_each(|of| self.share_vc(of));
-    }
-
-    fn share_attachment(&self, of: &OfAttachment) {
-        let files = [&of.from_adapter, &of.from_client].map(Arc::clone);
-        self.pages.watch(of.name, files);
-    }
-
-    fn share_vc(&self, of: &OfVc) {
-        let files = [&of.from_adapter, &of.from_client].map(Arc::clone);
-        self.pages.watch(of.capability, files);
     }
 
     /// The adapter has gone.
-    pub(super) fn forget_all(&mut self) {
-        self.attachments.clear();
-        self.vcs.clear();
-        self.page = None;
+    pub(super) fn are_gone(&self) {
         self.pages.forget_all();
     }
 
@@ -138,46 +78,30 @@ impl Files {
 
     /// Those that go along with a message, whose pages can be taken away from now on; none if there
     /// are no such ones.
-    pub(super) fn enclosed(&self, enclosed: Enclosed) -> Option<Vec<Arc<OwnedFd>>> {
-        let vc = |vc: VcId| {
-            let of = self.of(vc)?;
-            self.share_vc(of);
-            Some([Arc::clone(&of.from_adapter), Arc::clone(&of.from_client)])
-        };
-        match enclosed {
-            Enclosed::Nothing => Some(Vec::new()),
-            Enclosed::Memory { vc: name, .. } => Some(vc(name)?.to_vec()),
-            Enclosed::Connection {
-                vc: name,
-                attachment,
-                ..
-            } => {
-                let of = self.attachments.get(&attachment)?;
-                self.share_attachment(of);
-                let mut fds = vc(name)?.to_vec();
-                let page = self.page.as_ref()?;
-                let own = [&of.from_adapter, &of.from_client, &of.watch, page, &of.bell];
-                fds.extend(own.map(Arc::clone));
-                Some(fds)
-            }
-            Enclosed::Counters => None,
-        }
+    pub(super) fn enclosed(&self, handles: &[Handle]) -> Option<Vec<Arc<OwnedFd>>> {
+        let memory = handles.iter().map(|handle| self.all.get(handle));
+        let memory: Vec<_> = memory.collect::<Option<_>>()?;
+        memory.iter().for_each(|memory| self.share(memory));
+        let fds = memory
+            .into_iter()
+            .flat_map(|memory| memory.fds.iter().cloned());
+        Some(fds.collect())
     }
 
-    /// The VC whose client writes the file `fd`.
-    pub(super) fn capability(&self, fd: &Closer) -> Option<VcId> {
-        let name = name_of(fd)?;
-        let found = self.vcs.values().find(|vc| vc.capability == name)?;
-        Some(found.vc)
+    /// The memory whose client writes the file `fd`.
+    pub(super) fn capability(&self, fd: &Closer) -> Option<Handle> {
+        self.named(name_of(fd)?)
     }
 
-    /// The capability of a VC.
-    pub(super) fn capability_of(&self, vc: VcId) -> Option<OwnedFd> {
-        self.of(vc)?.from_client.try_clone().ok()
+    fn named(&self, name: FileName) -> Option<Handle> {
+        let mut all = self.all.iter();
+        let found = all.find(|(_, memory)| memory.name == name);
+        found.map(|(handle, _)| *handle)
     }
 
-    fn of(&self, vc: VcId) -> Option<&OfVc> {
-        self.vcs.get(&vc.index).filter(|of| of.vc == vc)
+    /// The file that the client of a VC writes.
+    pub(super) fn capability_of(&self, handle: Handle) -> Option<OwnedFd> {
+        self.all.get(&handle)?.fds.get(1)?.try_clone().ok()
     }
 
     /// Becomes readable when somebody has taken pages away.
@@ -186,22 +110,9 @@ impl Files {
     }
 
     /// Pages that were taken away since this was asked last, of each memory.
-    pub(super) fn pages_taken(&self) -> Vec<(PagesOf, u32)> {
-        let memory = |name| {
-            let mut vcs = self.vcs.values();
-            let vc = vcs.find(|of| of.capability == name);
-            let mut attachments = self.attachments.iter();
-            let attachment = attachments.find(|(_, of)| of.name == name);
-            let attachment = attachment.map(|(index, _)| PagesOf::Attachment(*index));
-            vc.map(|of| PagesOf::Vc(of.vc)).or(attachment)
-        };
+    pub(super) fn pages_taken(&self) -> Vec<(Handle, u32)> {
         let found = self.pages.found().into_iter();
-        let found = found.filter_map(|(name, pages)| Some((memory(name)?, pages)));
+        let found = found.filter_map(|(name, pages)| Some((self.named(name)?, pages)));
         found.collect()
     }
-}
-
-/// No file has the number 0.
-fn file_name(file: &OwnedFd) -> FileName {
-    name_of(file).unwrap_or_default()
 }

@@ -12,7 +12,6 @@
 //! is closed: others do that (`given`). What applications send and receive does not pass the
 //! daemon: it can end, and a successor takes up what the adapter's process has kept.
 
-mod adapter;
 mod adapters;
 mod applications;
 mod calibration;
@@ -23,7 +22,6 @@ mod files;
 mod foresight;
 mod limits;
 mod link;
-mod links;
 mod listener;
 mod neighbours;
 mod operator;
@@ -31,7 +29,6 @@ mod pages;
 mod privileges;
 mod quota;
 mod start;
-mod take_up;
 mod turns;
 mod voice;
 mod workers;

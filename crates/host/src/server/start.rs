@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cellgate_core::Time;
+use cellgate_core::server::governor::News;
 use cellgate_core::server::{AdapterIndex, Address, CpuLaw, Disk, Former, Keeping, ServerSection};
 use cellgate_shm::socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,15 +12,12 @@ use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::adapter::AdapterSide;
-use super::adapters::{Adapters, Told};
+use super::adapters::Adapters;
 use super::calibration::Calibration;
 use super::config::Laws;
 use super::daemon::Daemon;
 use super::daemon::adapter_socket;
 use super::descriptors::Descriptors;
-use super::files::Files;
-use super::links::Links;
 use super::listener::{Listener, state_dir_default};
 use super::pages::PageWatch;
 use super::privileges::{drop_to, group, user};
@@ -99,13 +97,10 @@ pub fn serve(options: ServerOptions) -> Result<(), ServeError> {
     allow_descriptors();
     let signals = Signals::listen().map_err(ServeError::of("signals"))?;
     let laws = laws(&options, &mut voice, &places)?;
-    let links = Links::new(options.config.port());
-    let mut sides = Vec::new();
-    for _ in &options.config.adapters {
-        let pages = PageWatch::start(places.cpus.clone()).map_err(ServeError::of("pages"))?;
-        sides.push(AdapterSide::new(Files::new(pages)));
-    }
-    let mut adapters = Adapters::new(sides, links);
+    let watch = |_| PageWatch::start(places.cpus.clone()).map_err(ServeError::of("pages"));
+    let pages = options.config.adapters.iter().map(watch);
+    let pages = pages.collect::<Result<_, _>>()?;
+    let mut adapters = Adapters::new(pages, options.config.port());
     end_leftovers(&options, &places, &mut voice)?;
     let first = first_words_of_all(&options, &mut voice, &places, &mut adapters)?;
     let descriptors = Descriptors::of_process();
@@ -279,33 +274,33 @@ fn first_words_of_all(
     voice: &mut Voice,
     places: &Places,
     adapters: &mut Adapters,
-) -> Result<Vec<Told>, ServeError> {
+) -> Result<Vec<News>, ServeError> {
     // All of them start, or tell what they have, at the same time.
     let mut left = Vec::new();
     for adapter in adapters.indices() {
         let socket = adapter_left(&places.socket(options.config.adapter_name(adapter)), places);
         left.push(socket.is_some());
         match socket {
-            Some(socket) => adapters.side_mut(adapter).begin(socket, None),
-            None => start_adapter(options, places, adapter, None, adapters.side_mut(adapter))?,
+            Some(socket) => adapters.begin(adapter, socket, None),
+            None => start_adapter(options, places, adapter, None, adapters)?,
         }
     }
     let mut all = Vec::new();
     for (adapter, left) in adapters.indices().zip(left) {
         let told = match first_words(adapters, adapter)? {
-            Told::Lost(why @ Some(ControlError::Governed { .. })) if left => {
+            News::Lost(why @ Some(ControlError::Governed { .. })) if left => {
                 return Err(ServeError::Adapter(why));
             }
-            Told::Lost(why) if left => {
+            News::Lost(why) if left => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
                 voice.say(&format!("the adapter that was left is of no use{why}"));
-                start_adapter(options, places, adapter, None, adapters.side_mut(adapter))?;
+                start_adapter(options, places, adapter, None, adapters)?;
                 first_words(adapters, adapter)?
             }
             told => told,
         };
         match told {
-            Told::Lost(why) => return Err(ServeError::Adapter(why)),
+            News::Lost(why) => return Err(ServeError::Adapter(why)),
             told => all.push(told),
         }
     }
@@ -377,18 +372,18 @@ fn is_taken(at: &Path, places: &Places) -> bool {
     found.is_some_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::Socket)
 }
 
-fn first_words(adapters: &mut Adapters, adapter: AdapterIndex) -> Result<Told, ServeError> {
+fn first_words(adapters: &mut Adapters, adapter: AdapterIndex) -> Result<News, ServeError> {
     let timeout = Timespec::try_from(START).ok();
     loop {
         if let Some(told) = adapters.next_of(adapter) {
             return Ok(told);
         }
-        adapters.side_mut(adapter).flush();
-        let Some((fd, _)) = adapters.side(adapter).poll() else {
-            return Ok(Told::Lost(None));
+        adapters.flush();
+        let Some(fd) = adapters.poll_one(adapter) else {
+            return Ok(News::Lost(None));
         };
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], timeout.as_ref()) {
-            Ok(0) => return Ok(Told::Lost(None)),
+            Ok(0) => return Ok(News::Lost(None)),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(ServeError::of("poll")(error)),
         }
@@ -402,7 +397,7 @@ pub(super) fn start_adapter(
     places: &Places,
     adapter: AdapterIndex,
     like: Option<&Hello>,
-    side: &mut AdapterSide,
+    adapters: &mut Adapters,
 ) -> Result<(), ServeError> {
     let socket = places.socket(options.config.adapter_name(adapter));
     end_whoever_listens(&socket, like.map(|hello| hello.pid))?;
@@ -425,7 +420,7 @@ pub(super) fn start_adapter(
         let error = std::io::Error::other(error.to_string());
         ServeError::of("the adapter's program")(error)
     })?;
-    side.begin(socket, Some(process));
+    adapters.begin(adapter, socket, Some(process));
     Ok(())
 }
 

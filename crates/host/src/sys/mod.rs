@@ -18,6 +18,7 @@ mod tun;
 mod wake_up;
 
 pub use activation::activated_socket;
+pub use cellgate_core::keeper::{Scheduling, WakeUp};
 pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{
     AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share,
@@ -29,8 +30,8 @@ pub use neighbours::{
 };
 pub(crate) use neighbours::{beginning, spans_of_cpus};
 pub use scheduling::{
-    ADAPTER_FIFO, Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session,
-    die_with_parent, lock_memory, name_thread, pin_thread, schedule,
+    ADAPTER_FIFO, SchedulingRequest, allowed_cpus, avoid_cpu, begin_session, die_with_parent,
+    lock_memory, name_thread, note_wake_up, pin_thread, schedule,
 };
 pub use signals::{Heard, Signals};
 pub(crate) use socket::is_read;
@@ -41,4 +42,4 @@ pub use socket::{
 pub(crate) use tun::is_tun;
 pub use tun::{Tun, TunKind};
 pub(crate) use wake_up::timespec;
-pub use wake_up::{WakeUp, fine_timers, measure_wake_up, wake_ups};
+pub use wake_up::{fine_timers, measure_wake_up, wake_ups};

@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cellgate_core::server::Idle;
+use cellgate_core::keeper::{Idle, Scheduling, WakeUp};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::duty::set_policy;
 use super::lack::Lack;
 use super::neighbours::{choose_cpu, neighbours_on};
-use super::wake_up::{WakeUp, measure_wake_up};
+use super::wake_up::measure_wake_up;
 
 /// The firmware thread's priority in the class SCHED_FIFO, above all threads of the daemon.
 pub const ADAPTER_FIFO: i32 = 40;
@@ -78,74 +77,6 @@ impl SchedulingRequest {
             own_session: false,
             lock_memory: false,
         }
-    }
-}
-
-/// How a firmware thread is scheduled in the end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduling {
-    /// CPUs that the process may use.
-    pub cpus: Vec<usize>,
-    /// The CPU that the thread is pinned to.
-    pub pinned: Option<usize>,
-    /// Other threads of its name that were pinned there when it was, as far as could be seen.
-    #[serde(default)]
-    pub neighbours: u32,
-    /// Nice value.
-    pub nice: i32,
-    /// Nice value of the process's session, where the kernel shares CPUs out by sessions.
-    pub session_nice: Option<i32>,
-    /// `other`, `fifo`, ... as the kernel says.
-    pub policy: String,
-    /// The kernel's `sched_rt_runtime_us`, if it can be read. It is never written.
-    pub rt_runtime_us: Option<i64>,
-    /// What the thread does while there is nothing to do.
-    pub idle: Idle,
-    /// Whether it gives the CPU away after every idle step.
-    pub yields: bool,
-    /// What a wake-up of it takes, as measured; none: it spins, or that could not be told.
-    pub wake_up: Option<WakeUp>,
-    /// How late one that rests may be for what is due, in nanoseconds.
-    pub late_ns: u64,
-    /// Whether the adapter's own memory is locked.
-    pub locked: bool,
-    /// What was asked and could not be had, and why.
-    pub notes: Vec<String>,
-}
-
-impl fmt::Display for Scheduling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pinned {
-            Some(cpu) => write!(f, "pinned to CPU {cpu}")?,
-            None => write!(f, "not pinned")?,
-        }
-        write!(f, " of {}", self.cpus.len())?;
-        match self.neighbours {
-            0 => {}
-            1 => write!(f, " beside another adapter")?,
-            others => write!(f, " beside {others} other adapters")?,
-        }
-        write!(f, ", nice {}", self.nice)?;
-        if let Some(nice) = self.session_nice {
-            write!(f, ", session nice {nice}")?;
-        }
-        write!(f, ", policy {}, idle {}", self.policy, self.idle)?;
-        if let Some(wake_up) = self.wake_up {
-            let us = |ns: u64| ns as f64 / 1_000.0;
-            write!(
-                f,
-                ", a wake-up takes {:.0} us, {:.0} at most for 999 of 1,000",
-                us(wake_up.p50_ns),
-                us(wake_up.p999_ns)
-            )?;
-        }
-        if self.yields {
-            write!(f, ", yields when idle")?;
-        }
-        for note in Lack::together(&self.notes) {
-            write!(f, "; {note}")?;
-        }
-        Ok(())
     }
 }
 
@@ -261,30 +192,27 @@ fn pin(request: &SchedulingRequest, got: &mut Scheduling) {
     }
 }
 
-impl Scheduling {
-    /// Whether others can have its CPU while it has nothing to do.
-    pub fn gives_way(&self) -> bool {
-        self.yields || self.idle.rests()
+/// Notes what a wake-up of the calling thread takes: as is known of its CPU, or as measured now. A
+/// thread that may run anywhere, or that others keep from running, is allowed the most.
+pub fn note_wake_up(
+    scheduling: &mut Scheduling,
+    known: &BTreeMap<usize, WakeUp>,
+    headroom_percent: u32,
+) {
+    if !scheduling.idle.rests() {
+        return;
     }
-
-    /// What a wake-up of the calling thread takes: as is known of its CPU, or as measured now. A
-    /// thread that may run anywhere, or that others keep from running, is allowed the most.
-    pub fn note_wake_up(&mut self, known: &BTreeMap<usize, WakeUp>, headroom_percent: u32) {
-        if !self.idle.rests() {
-            return;
-        }
-        let measured = || {
-            let measured = measure_wake_up(WAKE_UPS).ok();
-            measured.filter(|wake_up| wake_up.p99_ns <= Idle::LATE_NS_MAX)
-        };
-        let of_cpu = |cpu| known.get(&cpu).copied().or_else(measured);
-        self.wake_up = self.pinned.and_then(of_cpu);
-        let percent = 100 + u64::from(headroom_percent);
-        self.late_ns = self.wake_up.map_or(Idle::LATE_NS_MAX, |wake_up| {
-            let ns = wake_up.p999_ns.saturating_mul(percent) / 100;
-            ns.min(Idle::LATE_NS_MAX)
-        });
-    }
+    let measured = || {
+        let measured = measure_wake_up(WAKE_UPS).ok();
+        measured.filter(|wake_up| wake_up.p99_ns <= Idle::LATE_NS_MAX)
+    };
+    let of_cpu = |cpu| known.get(&cpu).copied().or_else(measured);
+    scheduling.wake_up = scheduling.pinned.and_then(of_cpu);
+    let percent = 100 + u64::from(headroom_percent);
+    scheduling.late_ns = scheduling.wake_up.map_or(Idle::LATE_NS_MAX, |wake_up| {
+        let ns = wake_up.p999_ns.saturating_mul(percent) / 100;
+        ns.min(Idle::LATE_NS_MAX)
+    });
 }
 
 /// Whether a thread that asked for as much as there is, and got its CPU, becomes real-time.

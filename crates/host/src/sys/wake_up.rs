@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use cellgate_core::keeper::WakeUp;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use serde::{Deserialize, Serialize};
 
 use crate::clock::MonotonicClock;
 
@@ -23,37 +23,6 @@ const PAUSE_MAX_NS: u64 = 400_000;
 /// spins on the same CPU a timer is late by 4 ms.
 const BOUND_NS: u64 = 2_000_000_000;
 const BOUND_SAMPLE_NS: u64 = 5_000_000;
-
-/// What a wake-up of the calling thread takes, where it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WakeUp {
-    /// Half of them take no longer than this.
-    pub p50_ns: u64,
-    /// 99 of 100.
-    pub p99_ns: u64,
-    /// 999 of 1,000.
-    pub p999_ns: u64,
-    pub max_ns: u64,
-}
-
-impl WakeUp {
-    /// The percentiles of samples in nanoseconds, which are sorted; none: there are no samples. A
-    /// percentile q of n samples is the one at rank ceil(q n).
-    pub fn of(samples: &mut [u64]) -> Option<Self> {
-        samples.sort_unstable();
-        let at = |per_mille: usize| {
-            let rank = (samples.len() * per_mille).div_ceil(1_000);
-            samples.get(rank.checked_sub(1)?).copied()
-        };
-        Some(Self {
-            p50_ns: at(500)?,
-            p99_ns: at(990)?,
-            p999_ns: at(999)?,
-            max_ns: at(1_000)?,
-        })
-    }
-}
 
 /// Gives the calling thread timers that fire at their time: the kernel adds 50 us of slack to
 /// those of threads that are not real-time.

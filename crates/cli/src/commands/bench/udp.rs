@@ -7,7 +7,7 @@ use std::rc::Rc;
 use anyhow::ensure;
 use cellgate_core::Time;
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellPseudowire};
-use cellgate_host::link::udp::{UdpOptions, UdpReceiver, UdpSender};
+use cellgate_host::link::udp::{UdpLink, UdpReceiver, UdpSender};
 use cellgate_host::sys::{RECEIVE_MANY, receive_many};
 
 use super::Args;
@@ -54,8 +54,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     report.finish(args.json)
 }
 
-fn options(peer: SocketAddr) -> UdpOptions {
-    UdpOptions {
+fn options(peer: SocketAddr) -> UdpLink {
+    UdpLink {
         local: SocketAddr::from(([127, 0, 0, 1], 0)),
         peer,
         source_port: 0,

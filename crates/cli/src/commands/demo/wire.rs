@@ -6,7 +6,7 @@ use cellgate_core::adapter::PortIndex;
 use cellgate_core::wire::{CellPseudowire, MPLS_UDP_PORT};
 use cellgate_host::client::Control;
 use cellgate_host::link::CellSender;
-use cellgate_host::link::udp::{UdpOptions, UdpSender};
+use cellgate_host::link::udp::{UdpLink, UdpSender};
 use cellgate_host::sys::enter_network_namespace;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(super) struct Network {
 /// A sender's end of its pseudowire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Wire {
-    options: UdpOptions,
+    options: UdpLink,
     netns: Option<String>,
 }
 
@@ -63,8 +63,8 @@ impl Network {
     }
 
     /// The adapter's end of a port's pseudowire, whose sender sends from `peer_source_port`.
-    pub(super) fn to_adapter(&self, port: PortIndex, peer_source_port: Option<u16>) -> UdpOptions {
-        UdpOptions {
+    pub(super) fn to_adapter(&self, port: PortIndex, peer_source_port: Option<u16>) -> UdpLink {
+        UdpLink {
             local: Self::end(self.adapter),
             peer: Self::end(self.senders),
             source_port: 0,
@@ -82,7 +82,7 @@ impl Network {
     pub(super) fn to_sender(&self, port: PortIndex) -> Wire {
         let far = self.to_adapter(port, None);
         Wire {
-            options: UdpOptions {
+            options: UdpLink {
                 local: far.peer,
                 peer: far.local,
                 label_out: far.label_in,

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU16;
 
-use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss};
+use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss, UdpLink};
 use clap::Subcommand;
 use serde_json::json;
 
@@ -113,7 +113,7 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         Some((out, into)) => (label(out)?, label(into)?),
         None => (label(&labels)?, label(&labels)?),
     };
-    Ok(Link::Udp {
+    Ok(Link::Udp(UdpLink {
         local,
         peer,
         source_port: words.value("source-port")?.unwrap_or(0),
@@ -124,7 +124,7 @@ fn udp(words: &mut Words) -> Result<Link, String> {
         mtu: words.value("mtu")?.unwrap_or(Link::MTU),
         pack: words.text("pack")?.map(|text| cells(&text)).transpose()?,
         timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
-    })
+    }))
 }
 
 fn label(text: &str) -> Result<u32, String> {
@@ -177,7 +177,7 @@ fn list(all: &[InterfaceInfo]) -> String {
 fn link(link: &Link) -> String {
     match link {
         Link::Memory { peer } => format!("memory peer {peer}"),
-        Link::Udp {
+        Link::Udp(UdpLink {
             local,
             peer,
             source_port,
@@ -188,7 +188,7 @@ fn link(link: &Link) -> String {
             mtu,
             pack,
             timer_ns,
-        } => {
+        }) => {
             let mut words = format!("udp local {local} peer {peer} label {label_out}:{label_in}");
             let mut say = |told: bool, word: String| {
                 if told {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(memory.line_rate, CellRate::new(1000));
         assert_eq!(memory.link, Link::Memory { peer: "b".into() });
         let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";
-        let Link::Udp {
+        let Link::Udp(UdpLink {
             local,
             peer,
             label_out,
@@ -237,7 +237,7 @@ mod tests {
             mode,
             mtu,
             ..
-        } = spec("wan", &words(text)).unwrap().link
+        }) = spec("wan", &words(text)).unwrap().link
         else {
             panic!("a UDP link");
         };
@@ -263,7 +263,7 @@ mod tests {
             let made = spec("a", &words(text)).unwrap().link;
             assert_eq!(format!("type {}", link(&made)), text);
         }
-        let Link::Udp { pack, timer_ns, .. } = spec("a", &words(all)).unwrap().link else {
+        let Link::Udp(UdpLink { pack, timer_ns, .. }) = spec("a", &words(all)).unwrap().link else {
             panic!("a UDP link");
         };
         assert_eq!((pack.map(|pack| pack.get()), timer_ns), (Some(8), 250_000));

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use cellgate_core::contract::CellRate;
+use cellgate_core::keeper::UdpLink;
 use cellgate_core::server::{InterfaceState, Link};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 
@@ -58,11 +59,11 @@ pub(crate) fn pseudowires(root: &Path, config: &Config, daemon: &Daemon) -> Vec<
         daemon.said().and_then(of)
     };
     let of = |spec: &cellgate_core::server::InterfaceSpec| {
-        let Link::Udp {
+        let Link::Udp(UdpLink {
             local,
             peer_source_port,
             ..
-        } = &spec.link
+        }) = &spec.link
         else {
             return None;
         };

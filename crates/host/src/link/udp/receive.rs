@@ -13,7 +13,7 @@ use cellgate_core::wire::{
 use quinn_udp::RecvMeta;
 
 use super::socket::BatchSocket;
-use super::{UdpError, UdpOptions, UdpReport};
+use super::{UdpError, UdpLink, UdpReport};
 use crate::link::QueueCounters;
 use crate::sys::socket_memory;
 
@@ -81,7 +81,7 @@ impl UdpReceiver {
     ///
     /// # Errors
     /// The pseudowire cannot be, or the kernel refuses the socket.
-    pub fn open(options: &UdpOptions) -> Result<Self, UdpError> {
+    pub fn open(options: &UdpLink) -> Result<Self, UdpError> {
         options.check()?;
         let socket = BatchSocket::receiving(options)?;
         let memory = socket_memory(&socket.socket).unwrap_or_default();

@@ -10,7 +10,7 @@ use cellgate_core::wire::{
 use quinn_udp::Transmit;
 
 use super::socket::BatchSocket;
-use super::{UdpError, UdpOptions, UdpReport};
+use super::{UdpError, UdpLink, UdpLinkError, UdpReport};
 use crate::link::QueueCounters;
 
 /// The sending end of a pseudowire: packs cells into datagrams, and sends these in batches.
@@ -63,9 +63,9 @@ impl UdpSender {
     ///
     /// # Errors
     /// The pseudowire cannot be, or the kernel refuses the socket.
-    pub fn open(options: &UdpOptions) -> Result<Self, UdpError> {
+    pub fn open(options: &UdpLink) -> Result<Self, UdpError> {
         options.check()?;
-        let label = Label::new(options.label_out).ok_or(UdpError::Label(options.label_out))?;
+        let label = Label::new(options.label_out).ok_or(UdpLinkError::Label(options.label_out))?;
         let (header_len, cells) = (options.header_len(), options.packed());
         let mode = options.mode.mode();
         let datagram_len = header_len + cells * mode.stride();

@@ -6,7 +6,7 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-use super::{UdpError, UdpOptions};
+use super::{UdpError, UdpLink};
 use crate::sys::tell_octets_only;
 
 /// A socket that never waits, with what quinn-udp knows of it.
@@ -22,7 +22,7 @@ pub(crate) const RECEIVE_BUFFER: usize = 4 << 20;
 
 impl BatchSocket {
     /// What the receiving end of a pseudowire reads from.
-    pub(super) fn receiving(options: &UdpOptions) -> Result<Self, UdpError> {
+    pub(super) fn receiving(options: &UdpLink) -> Result<Self, UdpError> {
         let socket = bound(options.local, options.peer_source_port.is_some())?;
         // Beyond the usual limit only with a privilege; the report says what was granted.
         if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
@@ -38,7 +38,7 @@ impl BatchSocket {
     }
 
     /// What the sending end of a pseudowire writes to.
-    pub(super) fn sending(options: &UdpOptions) -> Result<Self, UdpError> {
+    pub(super) fn sending(options: &UdpLink) -> Result<Self, UdpError> {
         let from = SocketAddr::new(options.local.ip(), options.source_port);
         let socket = bound(from, options.source_port != 0)?;
         // Nobody reads what others may send to it.

@@ -8,15 +8,15 @@ use cellgate_core::adapter::{
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::{AttachmentSizes, SduOptions};
-use cellgate_core::wire::{CellFormat, CellMode, HeaderForm, VpiVci};
+use cellgate_core::wire::{CellFormat, CellMode, CellPseudowire, HeaderForm, VpiVci};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::adapter::{AdapterOptions, AdapterThread};
 use crate::client::memory_for;
-use crate::link::fault::FaultRates;
 use crate::sys::{SchedulingRequest, allocations};
+use cellgate_core::FaultRates;
 
 /// A time at which a look is due, whenever the one before was.
 fn later(now: &mut Time) -> Time {
@@ -24,12 +24,12 @@ fn later(now: &mut Time) -> Time {
     *now
 }
 
-fn options(mode: &str, mtu: u16, v6: bool) -> UdpOptions {
+fn options(mode: &str, mtu: u16, v6: bool) -> UdpLink {
     let local: SocketAddr = match v6 {
         true => "[::1]:0".parse().unwrap(),
         false => "127.0.0.1:0".parse().unwrap(),
     };
-    UdpOptions {
+    UdpLink {
         local,
         peer: local,
         source_port: 0,
@@ -48,7 +48,7 @@ fn pair(mode: &str, mtu: u16, v6: bool) -> (UdpSender, UdpReceiver) {
     let options = options(mode, mtu, v6);
     let receiver = UdpReceiver::open(&options).unwrap();
     let peer = receiver.local_address().unwrap();
-    let sender = UdpSender::open(&UdpOptions { peer, ..options }).unwrap();
+    let sender = UdpSender::open(&UdpLink { peer, ..options }).unwrap();
     (sender, receiver)
 }
 
@@ -192,7 +192,7 @@ fn packets_are_those_of_the_rfc() {
     ] {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let peer = socket.local_addr().unwrap();
-        let options = UdpOptions {
+        let options = UdpLink {
             peer,
             ..options(mode, 1_500, false)
         };
@@ -209,27 +209,33 @@ fn packets_are_those_of_the_rfc() {
 #[test]
 fn impossible_pseudowires_are_refused() {
     let good = options("n1", 1_500, false);
-    let refused = |options: UdpOptions| {
+    let refused = |options: UdpLink| {
         let sender = UdpSender::open(&options).map(|_| ()).unwrap_err();
         let receiver = UdpReceiver::open(&options).map(|_| ()).unwrap_err();
         assert_eq!(sender.to_string(), receiver.to_string());
         sender
     };
     for label in [0, 15, 1 << 20, u32::MAX] {
-        let options = UdpOptions {
+        let options = UdpLink {
             label_out: label,
             ..good
         };
-        assert!(matches!(refused(options), UdpError::Label(l) if l == label));
+        assert!(matches!(refused(options), UdpError::Link(UdpLinkError::Label(l)) if l == label));
     }
-    let options = UdpOptions { mtu: 83, ..good };
-    assert!(matches!(refused(options), UdpError::Mtu(83)));
-    let options = UdpOptions {
+    let options = UdpLink { mtu: 83, ..good };
+    assert!(matches!(
+        refused(options),
+        UdpError::Link(UdpLinkError::Mtu(83))
+    ));
+    let options = UdpLink {
         peer: "[::1]:6635".parse().unwrap(),
         ..good
     };
-    assert!(matches!(refused(options), UdpError::Versions { .. }));
-    let options = UdpOptions {
+    assert!(matches!(
+        refused(options),
+        UdpError::Link(UdpLinkError::Versions { .. })
+    ));
+    let options = UdpLink {
         local: "192.0.2.1:0".parse().unwrap(),
         ..good
     };
@@ -241,7 +247,7 @@ fn packs_no_more_than_it_is_told_and_waits_no_longer_than_its_timer() {
     let good = options("n1", 1_500, false);
     let receiver = UdpReceiver::open(&good).unwrap();
     let peer = receiver.local_address().unwrap();
-    let options = UdpOptions {
+    let options = UdpLink {
         peer,
         pack: NonZeroU16::new(4),
         timer_ns: 1_000_000,
@@ -287,12 +293,12 @@ fn packs_no_more_than_it_is_told_and_waits_no_longer_than_its_timer() {
     expected.extend_from_slice(&random_cells(9, 40)[expected.len()..][..52]);
     drop(sender);
     assert!(take(&mut receiver, expected.len() / 52, 64) == expected);
-    let too_many = UdpOptions {
+    let too_many = UdpLink {
         pack: NonZeroU16::new(29),
         ..good
     };
-    let too_long = UdpOptions {
-        timer_ns: UdpOptions::TIMER_NS_MAX + 1,
+    let too_long = UdpLink {
+        timer_ns: UdpLink::TIMER_NS_MAX + 1,
         ..good
     };
     for (options, text) in [(too_many, "28 cells, not 29"), (too_long, "1000000001 ns")] {
@@ -450,13 +456,13 @@ fn pseudowires_of_one_address_have_queues_of_their_own() {
         .map(|_| UdpSocket::bind("127.0.0.1:0").unwrap())
         .collect();
     let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
-    let first = UdpOptions {
+    let first = UdpLink {
         peer_source_port: Some(port(&peers[0])),
         ..options("n1", 1_500, false)
     };
     let mut flooded = UdpReceiver::open(&first).unwrap();
     let local = flooded.local_address().unwrap();
-    let second = UdpOptions {
+    let second = UdpLink {
         local,
         peer_source_port: Some(port(&peers[1])),
         ..first
@@ -501,7 +507,7 @@ fn pseudowires_of_one_address_have_queues_of_their_own() {
 #[test]
 fn what_the_kernel_refuses_is_counted() {
     // To broadcast, a socket must have asked for it.
-    let options = UdpOptions {
+    let options = UdpLink {
         peer: "255.255.255.255:6635".parse().unwrap(),
         local: "127.0.0.1:0".parse().unwrap(),
         ..options("n1-cw", 1_500, false)
@@ -565,7 +571,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
     let free = || UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let at = free().unwrap();
     let source = free().unwrap().port();
-    let itself = UdpOptions {
+    let itself = UdpLink {
         local: at,
         peer: at,
         source_port: source,

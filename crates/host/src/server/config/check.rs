@@ -14,7 +14,6 @@ use toml::de::{DeTable, DeValue};
 
 use super::reserve::{NAMES_MAX, RESERVES_MAX};
 use super::{ATTACHMENT, Config, ConfigError, Laws, TEXT_LEN_MAX};
-use crate::server::links::udp_options;
 use crate::server::privileges::{group, user};
 use crate::server::start::CONTROL_SOCKET;
 
@@ -271,8 +270,9 @@ impl Config {
                 return wrong("adapter", format!("interface {name}: no adapter {adapter}"));
             };
             let section = &self.adapters[adapter.place()];
-            let udp = udp_options(&interface.link);
-            if let Some(Err(error)) = udp.map(|udp| udp.fits(section.clump_cells)) {
+            if let Link::Udp(udp) = &interface.link
+                && let Err(error) = udp.fits(section.clump_cells)
+            {
                 return wrong("link", format!("interface {name}: {error}"));
             }
             let beside = before

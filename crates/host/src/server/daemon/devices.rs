@@ -1,8 +1,6 @@
 //! Requests that the core's server knows nothing of: about network devices, whose workers tell
 //! more, and about what this daemon runs with.
 
-use std::sync::Arc;
-
 use cellgate_core::adapter::AttachmentIndex;
 use cellgate_core::server::{
     AdapterIndex, ClientId, Confirm, FromServer, On, Peer, Refused, Request, TakenVc,
@@ -10,7 +8,6 @@ use cellgate_core::server::{
 use rustix::process::getpid;
 
 use super::super::ServeError;
-use super::super::adapter::AdapterSide;
 use super::super::workers::{Event, How, Outcome, Start};
 use super::Daemon;
 use crate::closer::Closer;
@@ -115,7 +112,7 @@ impl Daemon {
                 Event::Ended(number, why) => self.worker_ended(number, why),
                 Event::Uninterrupted(error) => {
                     // What it carries goes on with a successor.
-                    self.adapters.sides_mut().for_each(AdapterSide::leave);
+                    self.adapters.leave();
                     return Err(ServeError::of("pseudo-interrupts")(error));
                 }
             }
@@ -171,8 +168,7 @@ impl Daemon {
         let Some((fds, record)) = self.workers.keep(client, attachment) else {
             return false;
         };
-        let adapter = self.adapters.side_mut(attachment.adapter);
-        adapter.keep(attachment.id, fds, record);
+        self.adapters.keep(attachment, fds, record);
         true
     }
 
@@ -182,10 +178,9 @@ impl Daemon {
         &mut self,
         adapter: AdapterIndex,
         taken: &TakenVc,
-        kept: Vec<Arc<Closer>>,
+        kept: Vec<Closer>,
         record: Option<&str>,
     ) -> Option<(ClientId, Peer)> {
-        let kept = kept.into_iter().filter_map(Arc::into_inner).collect();
         let (mine, theirs) = pair().ok()?;
         let at = (&taken.record.address, adapter.on(taken.vc));
         self.workers.take_up(record, kept, at, theirs)?;
@@ -196,8 +191,7 @@ impl Daemon {
     /// Starts the workers of what was taken up.
     pub(super) fn resume_workers(&mut self) {
         while let Some((number, uid, address, vc)) = self.workers.next_left() {
-            let files = self.adapters.files(vc.adapter);
-            let Some(capability) = files.capability_of(vc.id) else {
+            let Some(capability) = self.adapters.capability_of(vc) else {
                 self.worker_ended(number, Some(Refused::NotFound));
                 continue;
             };

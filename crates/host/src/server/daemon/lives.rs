@@ -67,8 +67,13 @@ impl Daemon {
             }
             life.since = self.now;
             let like = life.taken_up.as_deref();
-            let side = self.adapters.side_mut(adapter);
-            let started = start_adapter(&self.options, &self.places, adapter, like, side);
+            let started = start_adapter(
+                &self.options,
+                &self.places,
+                adapter,
+                like,
+                &mut self.adapters,
+            );
             if let Err(error) = started {
                 life.respawn = Some(self.now.plus_ns(RESPAWN_NS[1]));
                 self.say(&error.to_string());
@@ -85,8 +90,11 @@ impl Daemon {
 
     /// What each adapter said of itself; of one that is being replaced, what it was.
     pub(super) fn hellos(&self) -> impl Iterator<Item = Option<&Hello>> {
-        let all = self.adapters.all().zip(&self.lives);
-        all.map(|((_, side), life)| side.hello().or(life.taken_up.as_deref()))
+        let all = self.adapters.indices().zip(&self.lives);
+        all.map(|(adapter, life)| {
+            let hello = self.adapters.hello(adapter);
+            hello.or(life.taken_up.as_deref())
+        })
     }
 
     /// Has the server reckon with the configuration, and with what the adapters have.

@@ -10,7 +10,7 @@ use crate::sys::Duty;
 impl Daemon {
     /// Where an adapter is; none: it is away, or not pinned.
     fn home(&self, adapter: AdapterIndex) -> Home {
-        let hello = self.adapters.side(adapter).hello()?;
+        let hello = self.adapters.hello(adapter)?;
         Some((hello.pid, hello.scheduling.pinned?))
     }
 

@@ -11,8 +11,8 @@ impl Daemon {
         let config = &self.options.config;
         let governs = self.server.is_governor(uid);
         let (users, next) = config.quota.list(from, (!governs).then_some(uid));
-        let adapters = self.adapters.all().zip(&config.adapters);
-        let adapters = adapters.map(|((_, side), section)| match side.hello() {
+        let adapters = self.adapters.indices().zip(&config.adapters);
+        let adapters = adapters.map(|(adapter, section)| match self.adapters.hello(adapter) {
             Some(hello) => as_it_is(section.clone(), hello),
             None => section.clone(),
         });

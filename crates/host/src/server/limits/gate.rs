@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cellgate_core::Time;
+use cellgate_core::keeper::Ask;
 use cellgate_core::queue::AttachmentGeometry;
 use cellgate_core::server::{
     AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, Resource, ResourceInfo, Ticket,
@@ -165,13 +166,19 @@ impl Gate {
 
 /// Octets of new memory that an ask takes.
 fn octets(ask: &AdapterAsk) -> u64 {
+    let AdapterAsk::Keeper(ask, record) = ask else {
+        return 0;
+    };
+    let memory = record.as_ref().map_or(0, |record| record.demand.memory);
     match ask {
-        AdapterAsk::Attach { sizes, .. } => {
+        Ask::Attach { sizes, .. } => {
             let geometry = AttachmentGeometry::new(*sizes).ok();
             geometry.map_or(0, |of| of.from_adapter_len() + of.from_client_len()) as u64
         }
-        AdapterAsk::Open { record, .. } => record.demand.memory,
-        AdapterAsk::Modify { sizes, record, .. } => sizes.map_or(0, |_| record.demand.memory),
+        Ask::Open { .. }
+        | Ask::Modify {
+            region: Some(_), ..
+        } => memory,
         _ => 0,
     }
 }

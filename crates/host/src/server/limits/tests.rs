@@ -2,6 +2,7 @@ use std::fs;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
+use cellgate_core::keeper::Ask;
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::{AdapterAsk, AdapterRefusal, ResourceInfo, Ticket};
 
@@ -202,10 +203,16 @@ fn nothing_is_asked_of_the_adapter_that_there_is_no_room_for() {
         event_slots: 1 << 16,
         doorbell_slots: 64,
     };
-    let ask = AdapterAsk::Attach { sizes, user: 1 };
-    let small = AdapterAsk::Close {
+    let ask = Ask::Attach {
+        sizes,
+        user: 1,
+        keep: true,
+    };
+    let ask = AdapterAsk::from(ask);
+    let small = Ask::Close {
         vc: serde_json::from_str::<VcId>(r#"{"index":0,"generation":0}"#).expect("a VC"),
     };
+    let small = AdapterAsk::from(small);
     let bounds = gate.look(Time::ZERO, &[(0, None)]).expect("news");
     let capacity = bounds[&book(Resource::Memory)].capacity;
     assert_eq!(capacity, left(100 * MIB, 0) / STEP * STEP);

@@ -7,6 +7,7 @@ use cellgate_core::adapter::{
     AttachmentIndex, Interleaving, OpenRequest, VcId, VcIndex, VcInfo, VcStats,
 };
 use cellgate_core::contract::{CellRate, Credit};
+use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
 use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterBooks, AdapterIndex, AdmissionConfig, ClientId, Confirm,
@@ -210,17 +211,22 @@ impl Application {
 
 impl Book {
     fn answer(&mut self, ask: AdapterAsk) -> AdapterAnswer {
-        match ask {
-            AdapterAsk::Attach { sizes, .. } => {
+        let ask = match ask {
+            AdapterAsk::Keeper(ask, _) => ask,
+            AdapterAsk::Link { .. } => return AdapterAnswer::Linked { up: true },
+            AdapterAsk::Unlink { .. } => return AdapterAnswer::Keeper(Answer::Done),
+        };
+        AdapterAnswer::Keeper(match ask {
+            Ask::Attach { sizes, .. } => {
                 self.made += 1;
-                AdapterAnswer::Attached {
+                Answer::Attached {
                     // A server keeps fewer than 65,536.
                     attachment: AttachmentIndex(self.made as u16),
                     sizes,
                     files_generation: self.made,
                 }
             }
-            AdapterAsk::Open { request, sizes, .. } => {
+            Ask::Open { request, sizes, .. } => {
                 self.made += 1;
                 let vc = VcId {
                     index: VcIndex(self.made as u16),
@@ -228,37 +234,36 @@ impl Book {
                 };
                 self.open(vc, request, sizes)
             }
-            AdapterAsk::Modify {
-                vc, request, sizes, ..
+            Ask::Modify {
+                vc,
+                request,
+                region,
+                ..
             } => {
                 let kept = self.open.get(&vc).map(|(_, sizes)| *sizes);
-                match sizes.or(kept) {
+                match region.map(|region| region.sizes).or(kept) {
                     Some(sizes) => self.open(vc, request, sizes),
-                    None => AdapterAnswer::Done,
+                    None => Answer::Done,
                 }
             }
-            AdapterAsk::Close { vc } => match self.open.remove(&vc) {
-                Some((request, _)) => AdapterAnswer::Closed(VcInfo {
+            Ask::Close { vc } => match self.open.remove(&vc) {
+                Some((request, _)) => Answer::Closed(Box::new(VcInfo {
                     vc,
                     request,
                     stats: VcStats::default(),
-                }),
-                None => AdapterAnswer::Done,
+                })),
+                None => Answer::Done,
             },
-            AdapterAsk::Link { .. } => AdapterAnswer::Linked { up: true },
-            AdapterAsk::Reattach { .. }
-            | AdapterAsk::Detach { .. }
-            | AdapterAsk::Lease { .. }
-            | AdapterAsk::Ping { .. }
-            | AdapterAsk::Unlink { .. } => AdapterAnswer::Done,
-        }
+            _ => Answer::Done,
+        })
     }
 
-    fn open(&mut self, vc: VcId, request: OpenRequest, sizes: ConnectionSizes) -> AdapterAnswer {
+    fn open(&mut self, vc: VcId, request: OpenRequest, sizes: ConnectionSizes) -> Answer {
         self.open.insert(vc, (request, sizes));
-        AdapterAnswer::Opened {
+        Answer::Opened {
             vc,
             sizes,
+            receive_into: ReceiveInto::Own,
             files_generation: vc.generation,
         }
     }

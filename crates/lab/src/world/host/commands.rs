@@ -1,7 +1,7 @@
 //! Commands that a host's server has its adapter carry out.
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, Outcome, Refusal, VcId, VcInfo};
-use cellgate_core::server::AdapterAsk;
+use cellgate_core::keeper::{Ask, NewRegion};
 
 use super::lifecycle::is_told;
 use super::{Host, Ordered};
@@ -50,21 +50,19 @@ impl Host {
     /// it is none for the adapter.
     pub(crate) fn ask(
         &mut self,
-        ask: &AdapterAsk,
+        ask: &Ask,
         sizes: impl Fn(cellgate_core::queue::ConnectionSizes) -> RegionSizes,
     ) -> Option<(u64, Brought)> {
         let mut brought = Brought::default();
         let asked = match ask {
-            AdapterAsk::Attach { .. } => AskedFor::Attach(self.clients.len()),
-            AdapterAsk::Detach { attachment } => AskedFor::Detach(*attachment),
-            AdapterAsk::Open { request, .. } | AdapterAsk::Modify { request, .. } => {
-                AskedFor::Opens(*request)
-            }
+            Ask::Attach { .. } => AskedFor::Attach(self.clients.len()),
+            Ask::Detach { attachment } => AskedFor::Detach(*attachment),
+            Ask::Open { request, .. } | Ask::Modify { request, .. } => AskedFor::Opens(*request),
             _ => AskedFor::Other,
         };
         let ticket = self.ticket(Ordered::Asked(asked));
         let command = match *ask {
-            AdapterAsk::Attach { .. } => {
+            Ask::Attach { .. } => {
                 let mut client = Client::new(self.spec.event_slots);
                 client.ticket = ticket;
                 let attachment = client.memory.clone();
@@ -75,13 +73,13 @@ impl Host {
                 self.clients.push(client);
                 LabCommand::Attach { ticket, attachment }
             }
-            AdapterAsk::Detach { attachment: index } => {
+            Ask::Detach { attachment: index } => {
                 if let Some(judge) = &mut self.judge {
                     judge.detaches(ticket, index);
                 }
                 LabCommand::Detach { ticket, index }
             }
-            AdapterAsk::Open {
+            Ask::Open {
                 request,
                 sizes: asked,
                 ..
@@ -101,13 +99,14 @@ impl Host {
                     region,
                 }
             }
-            AdapterAsk::Modify {
+            Ask::Modify {
                 vc,
                 request,
-                sizes: asked,
+                region: asked,
                 ..
             } => {
-                let region = asked.map(|asked| LabRegion::for_request(sizes(asked), &request));
+                let made = |asked: NewRegion| LabRegion::for_request(sizes(asked.sizes), &request);
+                let region = asked.map(made);
                 brought.handles = region.as_ref().map(Handles::of);
                 let lies = region.is_some() && self.is_of_liar(&request);
                 if let Some(judge) = &mut self.judge {
@@ -123,7 +122,7 @@ impl Host {
                     region,
                 }
             }
-            AdapterAsk::Reattach { vc, attachment, .. } => {
+            Ask::Reattach { vc, attachment, .. } => {
                 if let Some(judge) = &mut self.judge {
                     judge.reattaches(ticket, vc, attachment);
                 }
@@ -133,13 +132,13 @@ impl Host {
                     attachment,
                 }
             }
-            AdapterAsk::Close { vc } => {
+            Ask::Close { vc } => {
                 if let Some(judge) = &mut self.judge {
                     judge.closes(ticket, vc);
                 }
                 LabCommand::Close { ticket, vc }
             }
-            AdapterAsk::Lease {
+            Ask::Lease {
                 vc,
                 pdus,
                 expires_in_ns,
@@ -154,7 +153,7 @@ impl Host {
                     expires_in_ns,
                 }
             }
-            AdapterAsk::Ping { .. } | AdapterAsk::Link { .. } | AdapterAsk::Unlink { .. } => {
+            _ => {
                 self.ordered.remove(&ticket);
                 return None;
             }

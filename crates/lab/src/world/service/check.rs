@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::contract::{CellRate, ServiceCategory, TrafficContract};
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, AdapterIndex, ClientId, ConnectionInfo, Direction, FromClient, FromServer, On,
     Opened, Output, Refused, Request, Resource, Shortage,
@@ -402,7 +403,7 @@ impl World {
 
     /// I19: what an application uses is not closed behind its back.
     pub(super) fn is_not_in_use(&mut self, host: usize, ask: &AdapterAsk) {
-        let AdapterAsk::Close { vc } = ask else {
+        let AdapterAsk::Keeper(Ask::Close { vc }, _) = ask else {
             return;
         };
         let Some(served) = self.service.hosts.get(&host) else {
@@ -430,7 +431,7 @@ impl World {
     /// I19: what applications have is opened again in order: what is guaranteed comes first, then
     /// what is permanent, then what is older.
     pub(super) fn is_in_order(&mut self, host: usize, ask: &AdapterAsk) {
-        let AdapterAsk::Open { record, .. } = ask else {
+        let AdapterAsk::Keeper(Ask::Open { .. }, Some(record)) = ask else {
             return;
         };
         let Some(served) = self.service.hosts.get_mut(&host) else {

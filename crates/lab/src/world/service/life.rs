@@ -1,8 +1,7 @@
 //! The lives of servers in a run: they begin, take up what is there, and die.
 
-use cellgate_core::server::{
-    AdapterAsk, AdapterIndex, ClientId, TakenInterface, TakenUp, TakenVc, Ticket,
-};
+use cellgate_core::keeper::Ask;
+use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, TakenVc, Ticket};
 
 use super::daemon::{Again, Parcel, Serving, TO_ADAPTER, to_client};
 use super::{ServerBug, ServiceEvent};
@@ -167,7 +166,7 @@ impl World {
             (Some(ServerBug::TakenVcClosed), Some(first)) => {
                 let vc = taken[first].vc.as_ref().map(|taken| taken.vc);
                 if let Some(vc) = vc {
-                    self.ask(host, Ticket(u64::MAX), AdapterAsk::Close { vc });
+                    self.ask(host, Ticket(u64::MAX), Ask::Close { vc }.into());
                 }
             }
             _ => {}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::Discard;
 use cellgate_core::contract::CellRate;
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, Change, EndReason, FromServer, Indication, Refused, Request, Resource, Shortage,
     TakenUp,
@@ -344,25 +345,32 @@ impl Service {
 
 /// What a command is for.
 pub(super) fn stage(ask: &AdapterAsk) -> &'static str {
-    match ask {
-        AdapterAsk::Attach { .. } => "attach",
-        AdapterAsk::Detach { .. } => "detach",
-        AdapterAsk::Open { record, .. } => match (record.reopened, record.permanent) {
-            (true, _) => "open_again",
-            (false, true) => "open_permanent",
-            (false, false) => "open",
-        },
+    let (ask, record) = match ask {
+        AdapterAsk::Keeper(ask, record) => (ask, record.as_deref()),
+        AdapterAsk::Link { .. } => return "link",
+        AdapterAsk::Unlink { .. } => return "unlink",
+    };
+    match (ask, record) {
+        (Ask::Attach { .. }, _) => "attach",
+        (Ask::Detach { .. }, _) => "detach",
+        (Ask::Open { .. }, Some(record)) if record.reopened => "open_again",
+        (Ask::Open { .. }, Some(record)) if record.permanent => "open_permanent",
+        (Ask::Open { .. }, _) => "open",
         // Whoever gave it back is no process.
-        AdapterAsk::Modify { record, .. } if record.pid == Some(0) => "renew",
-        AdapterAsk::Modify { sizes: Some(_), .. } => "new_memory",
-        AdapterAsk::Modify { .. } => "modify",
-        AdapterAsk::Reattach { record, .. } if record.pid.is_none() => "give_back",
-        AdapterAsk::Reattach { .. } => "hand_over",
-        AdapterAsk::Close { .. } => "close",
-        AdapterAsk::Link { .. } => "link",
-        AdapterAsk::Unlink { .. } => "unlink",
-        AdapterAsk::Lease { .. } => "lease",
-        AdapterAsk::Ping { .. } => "ping",
+        (Ask::Modify { .. }, Some(record)) if record.pid == Some(0) => "renew",
+        (
+            Ask::Modify {
+                region: Some(_), ..
+            },
+            _,
+        ) => "new_memory",
+        (Ask::Modify { .. }, _) => "modify",
+        (Ask::Reattach { .. }, Some(record)) if record.pid.is_none() => "give_back",
+        (Ask::Reattach { .. }, _) => "hand_over",
+        (Ask::Close { .. }, _) => "close",
+        (Ask::Lease { .. }, _) => "lease",
+        (Ask::Loopback { .. }, _) => "ping",
+        _ => "other",
     }
 }
 

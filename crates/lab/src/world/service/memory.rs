@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
     AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, EndReason, FromServer, Indication,
     Resource,
@@ -147,8 +148,13 @@ impl World {
 /// Octets that a command makes.
 fn made_by(ask: &AdapterAsk) -> Option<u64> {
     match ask {
-        AdapterAsk::Open { record, .. } => Some(record.demand.memory),
-        AdapterAsk::Modify { sizes, record, .. } => sizes.is_some().then_some(record.demand.memory),
+        AdapterAsk::Keeper(
+            Ask::Open { .. }
+            | Ask::Modify {
+                region: Some(_), ..
+            },
+            Some(record),
+        ) => Some(record.demand.memory),
         _ => None,
     }
 }

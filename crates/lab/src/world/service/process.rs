@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{AttachmentIndex, OpenRequest, Outcome, PortIndex, Refusal, VcId};
+use cellgate_core::keeper::{self, Ask, ReceiveInto};
 use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, InterfaceSpec, Record, Ticket,
@@ -138,17 +139,18 @@ impl Process {
 
     /// What concerns links and loopback is not the adapter's here.
     pub(super) fn carry_out(&mut self, ask: &AdapterAsk) -> Result<AdapterAnswer, AdapterRefusal> {
+        let done = AdapterAnswer::Keeper(keeper::Answer::Done);
         match ask {
             AdapterAsk::Link { port, spec } => {
                 self.links.insert(*port, spec.clone());
                 Ok(AdapterAnswer::Linked { up: true })
             }
-            AdapterAsk::Unlink { port, .. } => {
+            AdapterAsk::Unlink { port } => {
                 self.links.remove(port);
-                Ok(AdapterAnswer::Done)
+                Ok(done)
             }
-            AdapterAsk::Ping { .. } => Err(AdapterRefusal::NoReturn),
-            _ => Ok(AdapterAnswer::Done),
+            AdapterAsk::Keeper(Ask::Loopback { .. }, _) => Err(AdapterRefusal::NoReturn),
+            AdapterAsk::Keeper(..) => Ok(done),
         }
     }
 
@@ -161,7 +163,7 @@ impl Process {
             brought,
         } = self.asked.remove(&order)?;
         let gone = match &ask {
-            AdapterAsk::Detach { attachment } => News::NoAttachment(*attachment),
+            AdapterAsk::Keeper(Ask::Detach { attachment }, _) => News::NoAttachment(*attachment),
             _ => News::None,
         };
         let answer = match result {
@@ -169,13 +171,15 @@ impl Process {
             Err(refusal) => Err(AdapterRefusal::Refused(refusal)),
         };
         let news = match &answer {
-            Ok(AdapterAnswer::Attached { attachment, .. }) => {
+            Ok(AdapterAnswer::Keeper(keeper::Answer::Attached { attachment, .. })) => {
                 let client = self.attachments.get(attachment).map_or(0, |one| one.client);
                 News::Attachment(*attachment, client)
             }
-            Ok(AdapterAnswer::Opened { vc, .. }) => self.vcs.get(vc).map_or(News::None, |kept| {
-                News::Vc(*vc, kept.files.clone(), kept.request)
-            }),
+            Ok(AdapterAnswer::Keeper(keeper::Answer::Opened { vc, .. })) => {
+                self.vcs.get(vc).map_or(News::None, |kept| {
+                    News::Vc(*vc, kept.files.clone(), kept.request)
+                })
+            }
             _ => gone,
         };
         Some(Heard {
@@ -203,8 +207,12 @@ impl Process {
         outcome: Outcome,
     ) -> Result<AdapterAnswer, AdapterRefusal> {
         let none = || AdapterRefusal::Refused(Refusal::StaleVc);
-        match (ask, outcome) {
-            (AdapterAsk::Attach { sizes, .. }, Outcome::Attached(attachment)) => {
+        let AdapterAsk::Keeper(ask, record) = ask else {
+            return Err(none());
+        };
+        let record = || record.map(|record| *record).ok_or_else(none);
+        let answer = match (ask, outcome) {
+            (Ask::Attach { sizes, .. }, Outcome::Attached(attachment)) => {
                 self.made += 1;
                 let files_generation = self.made;
                 let one = KeptAttachment {
@@ -213,83 +221,71 @@ impl Process {
                     files_generation,
                 };
                 self.attachments.insert(attachment, one);
-                Ok(AdapterAnswer::Attached {
+                keeper::Answer::Attached {
                     attachment,
                     sizes,
                     files_generation,
-                })
+                }
             }
-            (AdapterAsk::Detach { attachment }, _) => {
+            (Ask::Detach { attachment }, _) => {
                 self.attachments.remove(&attachment);
                 self.kept.remove(&attachment);
-                Ok(AdapterAnswer::Done)
+                keeper::Answer::Done
             }
-            (
-                AdapterAsk::Open {
-                    request,
-                    sizes,
-                    record,
-                },
-                Outcome::Vc(vc),
-            ) => {
+            (Ask::Open { request, sizes, .. }, Outcome::Vc(vc)) => {
                 let handles = brought.handles.ok_or_else(none)?;
                 let kept = KeptVc {
                     request,
                     sizes,
                     files: self.new_files(order, handles),
-                    record: *record,
+                    record: record()?,
                 };
-                Ok(self.keeps(vc, kept))
+                self.keeps(vc, kept)
             }
             (
-                AdapterAsk::Modify {
+                Ask::Modify {
                     vc: before,
                     request,
-                    sizes,
-                    record,
+                    region,
+                    ..
                 },
                 Outcome::Vc(vc),
             ) => {
                 let mut kept = self.vcs.remove(&before).ok_or_else(none)?;
-                if let (Some(sizes), Some(handles)) = (sizes, brought.handles) {
+                if let (Some(region), Some(handles)) = (region, brought.handles) {
                     kept.files = self.new_files(order, handles);
-                    kept.sizes = sizes;
+                    kept.sizes = region.sizes;
                 }
                 let attachment = kept.request.attachment;
                 kept.request = OpenRequest {
                     attachment,
                     ..request
                 };
-                kept.record = *record;
-                Ok(self.keeps(vc, kept))
+                kept.record = record()?;
+                self.keeps(vc, kept)
             }
-            (
-                AdapterAsk::Reattach {
-                    vc,
-                    attachment,
-                    record,
-                },
-                _,
-            ) => {
+            (Ask::Reattach { vc, attachment, .. }, _) => {
                 let mut kept = self.vcs.remove(&vc).ok_or_else(none)?;
                 kept.request.attachment = attachment;
-                kept.record = *record;
-                Ok(self.keeps(vc, kept))
+                kept.record = record()?;
+                self.keeps(vc, kept)
             }
-            (AdapterAsk::Close { vc }, Outcome::Closed(info)) => {
+            (Ask::Close { vc }, Outcome::Closed(info)) => {
                 self.vcs.remove(&vc);
-                Ok(AdapterAnswer::Closed(info))
+                keeper::Answer::Closed(Box::new(info))
             }
-            _ => Ok(AdapterAnswer::Done),
-        }
+            _ => keeper::Answer::Done,
+        };
+        Ok(AdapterAnswer::Keeper(answer))
     }
 
-    fn keeps(&mut self, vc: VcId, kept: KeptVc) -> AdapterAnswer {
+    fn keeps(&mut self, vc: VcId, kept: KeptVc) -> keeper::Answer {
         let (sizes, files_generation) = (kept.sizes, kept.files.generation);
         self.vcs.insert(vc, kept);
-        AdapterAnswer::Opened {
+        keeper::Answer::Opened {
             vc,
             sizes,
+            receive_into: ReceiveInto::Own,
             files_generation,
         }
     }
@@ -299,9 +295,9 @@ impl Process {
 pub(super) fn can_be_refused(ask: &AdapterAsk) -> bool {
     matches!(
         ask,
-        AdapterAsk::Attach { .. }
-            | AdapterAsk::Open { .. }
-            | AdapterAsk::Modify { .. }
-            | AdapterAsk::Reattach { .. }
+        AdapterAsk::Keeper(
+            Ask::Attach { .. } | Ask::Open { .. } | Ask::Modify { .. } | Ask::Reattach { .. },
+            _
+        )
     )
 }

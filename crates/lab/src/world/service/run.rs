@@ -517,7 +517,11 @@ impl World {
         }
         let node = &mut self.hosts[host];
         node.catch_up(self.now, &mut self.lines, &mut self.woken);
-        match node.ask(&ask, region_sizes) {
+        let ordered = match &ask {
+            AdapterAsk::Keeper(ask, _) => node.ask(ask, region_sizes),
+            _ => None,
+        };
+        match ordered {
             Some((order, brought)) => {
                 served.process.ordered(order, (asker, ticket, ask), brought);
             }

@@ -1,6 +1,7 @@
 //! What the bugs of [`ServerBug`] make of commands and messages.
 
 use cellgate_core::contract::{CellRate, Credit, Jitter};
+use cellgate_core::keeper::{Answer, Ask, ReceiveInto};
 use cellgate_core::server::{
     AdapterAnswer, AdapterAsk, Confirm, Demand, FromServer, Indication, Opened, Refused, Request,
 };
@@ -15,26 +16,36 @@ pub(super) fn sabotage(
     process: &Process,
     ask: &mut AdapterAsk,
 ) -> Option<AdapterAnswer> {
-    match (bug, ask) {
-        (ServerBug::VcNotClosed, AdapterAsk::Close { .. })
-        | (ServerBug::AttachmentNotRemoved, AdapterAsk::Detach { .. }) => {
-            return Some(AdapterAnswer::Done);
+    let AdapterAsk::Keeper(ask, record) = ask else {
+        return None;
+    };
+    match (bug, ask, record) {
+        (ServerBug::VcNotClosed, Ask::Close { .. }, _)
+        | (ServerBug::AttachmentNotRemoved, Ask::Detach { .. }, _) => {
+            return Some(AdapterAnswer::Keeper(Answer::Done));
         }
-        (ServerBug::ModifyForgotten, AdapterAsk::Modify { vc, sizes, .. }) if sizes.is_none() => {
+        (
+            ServerBug::ModifyForgotten,
+            Ask::Modify {
+                vc, region: None, ..
+            },
+            _,
+        ) => {
             let kept = process.vcs.get(vc)?;
-            return Some(AdapterAnswer::Opened {
+            return Some(AdapterAnswer::Keeper(Answer::Opened {
                 vc: *vc,
                 sizes: kept.sizes,
+                receive_into: ReceiveInto::Own,
                 files_generation: kept.files.generation,
-            });
+            }));
         }
-        (ServerBug::RateTooHigh, AdapterAsk::Open { request, .. }) => {
+        (ServerBug::RateTooHigh, Ask::Open { request, .. }, _) => {
             let higher = |rate: CellRate| CellRate::new(rate.cell_s() + rate.cell_s() / 20 + 1);
             if let Some(transmit) = &mut request.transmit {
                 transmit.rate = transmit.rate.and_then(higher);
             }
         }
-        (bug, AdapterAsk::Open { record, .. } | AdapterAsk::Modify { record, .. }) => match bug {
+        (bug, Ask::Open { .. } | Ask::Modify { .. }, Some(record)) => match bug {
             ServerBug::DemandNotKept => record.demand = Demand::default(),
             ServerBug::RequestNotKept => record.done = None,
             ServerBug::ReopenedNotKept => record.reopened = false,

@@ -1,17 +1,13 @@
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
-use cellgate_core::Time;
-use cellgate_core::adapter::{PortConfig, PortIndex};
-use cellgate_core::contract::CellRate;
-use cellgate_core::server::{
+use crate::Time;
+use crate::adapter::{PortConfig, PortIndex};
+use crate::contract::CellRate;
+use crate::keeper::{Answer, Ask, ControlError, Handle, Link, PortReport, UdpLink};
+use crate::server::{
     AdapterAnswer, AdapterIndex, AdapterRefusal, DatagramCounts, InterfaceCounts, InterfaceSpec,
-    InterfaceState, Link, On, PortHealth, TakenInterface, Ticket,
+    InterfaceState, On, PortHealth, TakenInterface, Ticket,
 };
-
-use crate::closer::Closer;
-use crate::control::{Answer, Ask, ControlError, PortReport};
-use crate::link::udp::UdpOptions;
 
 /// The link on a port.
 #[derive(Clone, Debug)]
@@ -27,7 +23,7 @@ enum Step {
     Configure(On<PortIndex>, PortConfig),
     /// The second port is to transmit into the first.
     Join(On<PortIndex>, On<PortIndex>),
-    Pseudowire(On<PortIndex>, UdpOptions),
+    Pseudowire(On<PortIndex>, UdpLink),
     Unlink(On<PortIndex>),
     /// What a successor needs of the port's link, if it has one.
     Keep(On<PortIndex>, Option<String>),
@@ -55,6 +51,7 @@ impl Job {
 }
 
 /// A link that comes or goes.
+#[derive(Debug)]
 struct Job {
     steps: VecDeque<Step>,
     port: On<PortIndex>,
@@ -79,13 +76,14 @@ pub(super) struct Parted {
 )]
 pub(super) enum Next {
     /// This, of an adapter.
-    Ask(AdapterIndex, Ask, Vec<Arc<Closer>>),
+    Ask(AdapterIndex, Ask, Vec<Handle>),
     /// Nothing: this came of it, for the interface on a port.
     End(On<PortIndex>, Result<AdapterAnswer, AdapterRefusal>),
 }
 
 /// The links of all adapters' ports. They come and go one after the other: what becomes of one
 /// depends on whether its peer is there, on whichever adapter.
+#[derive(Debug)]
 pub(super) struct Links {
     on: BTreeMap<On<PortIndex>, Linked>,
     job: Option<(Ticket, Job)>,
@@ -93,11 +91,16 @@ pub(super) struct Links {
     queue: VecDeque<(Ticket, On<PortIndex>, Option<InterfaceSpec>)>,
     /// What ports are configured as, but for their rate.
     template: PortConfig,
+    words: ErrorWords,
 }
 
+/// What the kernel's error number means, in its words.
+pub type ErrorWords = fn(i32) -> String;
+
 impl Links {
-    pub(super) fn new(template: PortConfig) -> Self {
+    pub(super) fn new(template: PortConfig, words: ErrorWords) -> Self {
         Self {
+            words,
             on: BTreeMap::new(),
             job: None,
             queue: VecDeque::new(),
@@ -113,7 +116,7 @@ impl Links {
         for (_, Linked { spec, .. }) in gone {
             let peer = match &spec.link {
                 Link::Memory { peer } => self.waits_for(peer, &spec.name),
-                Link::Udp { .. } => None,
+                Link::Udp(_) => None,
             };
             if let Some(peer) = peer.and_then(|peer| self.on.get_mut(&peer)) {
                 peer.up = false;
@@ -182,7 +185,7 @@ impl Links {
                 port: link.port.id,
                 up: link.up,
                 dropped_cells: report.receive.dropped,
-                state: link.state(now, &report),
+                state: link.state(now, &report, self.words),
                 counts: counts(now, &report),
             }
         };
@@ -244,8 +247,8 @@ impl Links {
                 }
                 peer_port.is_some()
             }
-            Link::Udp { .. } => {
-                steps.extend(udp_options(&spec.link).map(|udp| Step::Pseudowire(port, udp)));
+            Link::Udp(udp) => {
+                steps.push_back(Step::Pseudowire(port, *udp));
                 true
             }
         };
@@ -285,15 +288,17 @@ impl Links {
         self.on.values().find(fits).map(|linked| linked.port)
     }
 
-    /// Goes on with a job; none if nobody waits for it.
+    /// Goes on with a job, if somebody waits for it; what of `came` nobody needs.
     pub(super) fn answered(
         &mut self,
         ticket: Ticket,
         answer: Result<Answer, ControlError>,
-        fds: Vec<Closer>,
-    ) -> Option<Next> {
-        let (_, job) = self.job.as_mut().filter(|(asker, _)| *asker == ticket)?;
-        Some(match (answer, job.steps.front()) {
+        came: Vec<Handle>,
+    ) -> (Option<Next>, Vec<Handle>) {
+        let Some((_, job)) = self.job.as_mut().filter(|(asker, _)| *asker == ticket) else {
+            return (None, came);
+        };
+        match (answer, job.steps.front()) {
             (
                 Ok(Answer::Port {
                     sizes,
@@ -306,19 +311,19 @@ impl Links {
                     sizes,
                     files_generation,
                 };
-                let fds = fds.into_iter().map(Arc::new).collect();
-                Next::Ask(from.adapter, join, fds)
+                (Some(Next::Ask(from.adapter, join, came)), Vec::new())
             }
             (Ok(_), _) => {
                 job.steps.pop_front();
-                self.next()?
+                (self.next(), came)
             }
             (Err(error), _) => {
                 let port = job.port;
                 self.job = None;
-                Next::End(port, Err(AdapterRefusal::Link(error.to_string())))
+                let refusal = AdapterRefusal::Link(error.to_string());
+                (Some(Next::End(port, Err(refusal))), came)
             }
-        })
+        }
     }
 
     /// Ends a job whose peer is on an adapter that is away; none if nobody waits for it.
@@ -362,39 +367,9 @@ impl Links {
         };
         let answer = match linked {
             true => AdapterAnswer::Linked { up },
-            false => AdapterAnswer::Done,
+            false => AdapterAnswer::Keeper(Answer::Done),
         };
         Next::End(job.port, Ok(answer))
-    }
-}
-
-/// The pseudowire of a link that is one.
-pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
-    match *link {
-        Link::Memory { .. } => None,
-        Link::Udp {
-            local,
-            peer,
-            source_port,
-            peer_source_port,
-            label_out,
-            label_in,
-            mode,
-            mtu,
-            pack,
-            timer_ns,
-        } => Some(UdpOptions {
-            local,
-            peer,
-            source_port,
-            peer_source_port,
-            label_out,
-            label_in,
-            mode,
-            mtu,
-            pack,
-            timer_ns,
-        }),
     }
 }
 
@@ -402,8 +377,8 @@ pub(super) fn udp_options(link: &Link) -> Option<UdpOptions> {
 const SILENT_NS: u64 = 10_000_000_000;
 
 impl Linked {
-    fn state(&self, now: Time, report: &PortReport) -> InterfaceState {
-        let Link::Udp { .. } = self.spec.link else {
+    fn state(&self, now: Time, report: &PortReport, words: ErrorWords) -> InterfaceState {
+        let Link::Udp(_) = self.spec.link else {
             return match self.up {
                 true => InterfaceState::Up,
                 false => InterfaceState::Down,
@@ -411,7 +386,7 @@ impl Linked {
         };
         let counted = report.pseudowire.unwrap_or_default();
         if let Some(errno) = counted.last_refusal {
-            let reason = std::io::Error::from_raw_os_error(errno).to_string();
+            let reason = words(errno);
             return InterfaceState::CannotSend { reason };
         }
         match counted.heard.map(|heard| now.since_ns(heard)) {
@@ -456,12 +431,13 @@ mod tests {
     }
 
     fn links() -> Links {
-        Links::new(PortConfig {
-            format: cellgate_core::wire::CellFormat::NoHec,
+        let template = PortConfig {
+            format: crate::wire::CellFormat::NoHec,
             budget: 256,
             discard_unread: false,
             line_rate: CellRate::OC3,
-        })
+        };
+        Links::new(template, |errno| errno.to_string())
     }
 
     fn memory(name: &str, peer: &str) -> InterfaceSpec {
@@ -496,9 +472,9 @@ mod tests {
                         Answer::Done
                     }
                     Ask::ReceivePort { .. } => Answer::Port {
-                        sizes: cellgate_core::queue::PortSizes {
+                        sizes: crate::queue::PortSizes {
                             cells: 8,
-                            format: cellgate_core::wire::CellFormat::NoHec,
+                            format: crate::wire::CellFormat::NoHec,
                         },
                         files_generation: 1,
                     },
@@ -508,7 +484,7 @@ mod tests {
                     }
                     _ => Answer::Done,
                 };
-                next = links.answered(ticket, Ok(answer), Vec::new()).unwrap();
+                next = links.answered(ticket, Ok(answer), Vec::new()).0.unwrap();
             }
         }
     }

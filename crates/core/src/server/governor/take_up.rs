@@ -1,32 +1,31 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use cellgate_core::adapter::{AttachmentIndex, PortIndex, VcId, VcInfo};
-use cellgate_core::queue::AttachmentSizes;
-use cellgate_core::server::{InterfaceSpec, Record, TakenVc};
-
-use crate::closer::Closer;
-use crate::control::TakenUp;
+use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcInfo};
+use crate::keeper::{Handle, TakenUp};
+use crate::queue::AttachmentSizes;
+use crate::server::{InterfaceSpec, Record, TakenVc};
 
 /// What another server has left with the adapter: an attachment, its application's socket or what
 /// its worker carries, and a VC of it.
-pub(super) struct Left {
-    pub(super) kept: Vec<Arc<Closer>>,
+#[derive(Debug)]
+pub struct Left {
+    /// What was kept with the attachment: the receiver's from now on.
+    pub kept: Vec<Handle>,
     /// What these are, if they are no socket; of a socket, whether its connection was to be open
     /// again.
-    pub(super) record: Option<String>,
-    pub(super) attachment: AttachmentIndex,
-    pub(super) sizes: AttachmentSizes,
-    pub(super) files_generation: u32,
-    pub(super) vc: Option<TakenVc>,
+    pub record: Option<String>,
+    pub attachment: AttachmentIndex,
+    pub sizes: AttachmentSizes,
+    pub files_generation: u32,
+    pub vc: Option<TakenVc>,
 }
 
 /// What has come so far.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct TakeUp {
     /// Requests that have found nothing left.
     ended: usize,
-    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Arc<Closer>>)>,
+    attachments: BTreeMap<AttachmentIndex, (TakenUp, Vec<Handle>)>,
     vcs: Vec<TakenUp>,
     listed: BTreeMap<VcId, VcInfo>,
     /// What was kept with each port.
@@ -37,14 +36,14 @@ impl TakeUp {
     /// Requests that are on their way at once.
     pub(super) const AT_ONCE: usize = 8;
 
-    pub(super) fn attachment(&mut self, taken: TakenUp, kept: Vec<Arc<Closer>>) {
-        if let TakenUp::Attachment { attachment, .. } = taken {
-            self.attachments.insert(attachment, (taken, kept));
+    /// An attachment or a VC has come, and what was kept with it.
+    pub(super) fn take(&mut self, taken: TakenUp, kept: Vec<Handle>) {
+        match taken {
+            TakenUp::Attachment { attachment, .. } => {
+                self.attachments.insert(attachment, (taken, kept));
+            }
+            _ => self.vcs.push(taken),
         }
-    }
-
-    pub(super) fn vc(&mut self, taken: TakenUp) {
-        self.vcs.push(taken);
     }
 
     /// Another request has found nothing left; whether all have.
@@ -69,7 +68,7 @@ impl TakeUp {
     /// The links that there are, and the ports that have none.
     pub(super) fn links(&mut self) -> (Vec<(PortIndex, InterfaceSpec)>, Vec<PortIndex>) {
         let (mut links, mut bare) = (Vec::new(), Vec::new());
-        for (port, spec) in std::mem::take(&mut self.ports) {
+        for (port, spec) in core::mem::take(&mut self.ports) {
             match spec {
                 Some(spec) => links.push((port, spec)),
                 None => bare.push(port),
@@ -82,7 +81,7 @@ impl TakeUp {
     pub(super) fn finish(mut self) -> (Vec<Left>, Vec<VcId>) {
         let (mut left, mut nobodys) = (Vec::new(), Vec::new());
         let mut used = Vec::new();
-        for taken in std::mem::take(&mut self.vcs) {
+        for taken in core::mem::take(&mut self.vcs) {
             let TakenUp::Vc { vc, attachment, .. } = taken else {
                 continue;
             };
@@ -137,7 +136,7 @@ impl TakeUp {
                 files_generation,
                 record,
             } => Some(Left {
-                kept: std::mem::take(kept),
+                kept: core::mem::take(kept),
                 record: record.take(),
                 attachment: *attachment,
                 sizes: *sizes,

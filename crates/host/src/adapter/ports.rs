@@ -1,0 +1,111 @@
+use std::sync::Arc;
+
+use cellgate_core::FaultCounts;
+use cellgate_core::adapter::{PortIndex, PortStats};
+use cellgate_core::keeper::{Answer, ControlError, PORTS_MAX, PortReport, UdpReport};
+
+use super::sources::RestBell;
+use crate::link::{QueueCounters, Shown};
+
+/// One end of a port.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    pub(super) counters: Arc<QueueCounters>,
+    /// Of who sends into it.
+    pub(super) _bell: Option<RestBell>,
+}
+
+/// What the process has of a port.
+#[derive(Debug, Default)]
+pub(super) struct Port {
+    pub(super) receive: End,
+    pub(super) transmit: End,
+    /// Of the last pseudowire that it had: receiving and transmitting end.
+    pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
+    /// Cells of no VC that it has received.
+    pub(super) strays: Arc<Shown<PortStats>>,
+    /// Of the faults that are set on it.
+    pub(super) faults: Option<Arc<Shown<FaultCounts>>>,
+}
+
+impl Port {
+    /// What its pseudowire has counted at both ends; none: it has none.
+    pub(super) fn pseudowire_report(&self) -> Option<UdpReport> {
+        let [receive, transmit] = self.pseudowire.as_ref()?;
+        let (receive, transmit) = (receive.read(), transmit.read());
+        Some(UdpReport {
+            sent_datagrams: transmit.sent_datagrams,
+            sent_cells: transmit.sent_cells,
+            send_calls: transmit.send_calls,
+            send_errors: transmit.send_errors,
+            dropped_cells: transmit.dropped_cells,
+            foreign_cells: transmit.foreign_cells,
+            refusals: transmit.refusals,
+            last_refusal: transmit.last_refusal,
+            ..receive
+        })
+    }
+
+    /// What it has counted in all.
+    fn report(&self) -> PortReport {
+        PortReport {
+            receive: self.receive.counters.report(),
+            transmit: self.transmit.counters.report(),
+            strays: self.strays.read(),
+            pseudowire: self.pseudowire_report(),
+        }
+    }
+}
+
+/// What becomes of a port when the firmware has what it was sent.
+pub(super) enum NewEnds {
+    One {
+        transmit: bool,
+        end: End,
+    },
+    Pseudowire([End; 2], [Arc<Shown<UdpReport>>; 2], Answer),
+    /// None, and where it counts what it drops.
+    Nothing(End),
+    Faults(Option<Arc<Shown<FaultCounts>>>),
+}
+
+/// All ports.
+pub(super) struct Ports(pub(super) Vec<Port>);
+
+impl Ports {
+    pub(super) fn get(&self, port: PortIndex) -> Result<&Port, ControlError> {
+        let port = self.0.get(usize::from(port.0));
+        port.ok_or(ControlError::NotYours)
+    }
+
+    /// Puts the ends of a port in place; what is answered.
+    pub(super) fn change(&mut self, port: PortIndex, new: NewEnds) -> Answer {
+        let Some(port) = self.0.get_mut(usize::from(port.0)) else {
+            return Answer::Done;
+        };
+        match new {
+            NewEnds::One {
+                transmit: true,
+                end,
+            } => port.transmit = end,
+            NewEnds::One { end, .. } => port.receive = end,
+            NewEnds::Pseudowire([receive, transmit], shown, answer) => {
+                (port.receive, port.transmit) = (receive, transmit);
+                port.pseudowire = Some(shown);
+                return answer;
+            }
+            NewEnds::Nothing(line) => {
+                (port.receive, port.transmit) = (End::default(), line);
+                port.pseudowire = None;
+            }
+            NewEnds::Faults(counters) => port.faults = counters,
+        }
+        Answer::Done
+    }
+
+    /// What ports have counted, from one on.
+    pub(super) fn reports(&self, from: PortIndex) -> Answer {
+        let ports = self.0.iter().skip(from.0.into()).take(PORTS_MAX);
+        Answer::Ports(ports.map(Port::report).collect())
+    }
+}
