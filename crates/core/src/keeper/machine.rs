@@ -5,7 +5,7 @@ use super::records::{
 };
 use super::{Answer, Ask, ControlError, Hello, Reply, Request};
 use crate::adapter::{AttachmentIndex, Outcome, VcId, VcIndex};
-use crate::queue::ConnectionSizes;
+use crate::queue::{AttachmentSizes, ConnectionSizes};
 
 /// A control connection, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +70,20 @@ pub enum Output {
     },
     /// Nothing refers to this any more, but replies that were told of before.
     Release(Handle),
+}
+
+/// A VC that a keeper knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptVc<'k> {
+    pub vc: VcId,
+    pub attachment: AttachmentIndex,
+    /// Its memory.
+    pub files: Handle,
+    pub sizes: ConnectionSizes,
+    /// That its files' headers carry.
+    pub files_generation: u32,
+    /// What was left with it for whoever takes it up.
+    pub record: Option<&'k str>,
 }
 
 /// What a keeper is made for.
@@ -252,6 +266,30 @@ impl Keeper {
     pub fn files_of(&self, vc: VcId) -> Option<Handle> {
         let record = self.vcs.get(&vc.index).filter(|record| record.vc == vc);
         record.map(|record| record.memory.files)
+    }
+
+    /// All VCs, whoever has them.
+    pub fn vcs(&self) -> impl Iterator<Item = KeptVc<'_>> {
+        self.vcs.values().map(|record| KeptVc {
+            vc: record.vc,
+            attachment: record.attachment,
+            files: record.memory.files,
+            sizes: record.memory.sizes,
+            files_generation: record.memory.files_generation,
+            record: record.record.as_deref(),
+        })
+    }
+
+    /// What is kept with an attachment: descriptors, and its owner's words about them.
+    pub fn kept(&self, attachment: AttachmentIndex) -> Option<(&[Handle], Option<&str>)> {
+        let kept = self.attachments.get(&attachment)?.kept.as_ref()?;
+        Some((&kept.descriptors, kept.record.as_deref()))
+    }
+
+    /// The sizes of an attachment, and the generation of its files.
+    pub fn attachment(&self, attachment: AttachmentIndex) -> Option<(AttachmentSizes, u32)> {
+        let record = self.attachments.get(&attachment)?;
+        Some((record.sizes, record.files_generation))
     }
 
     /// All attachments, by what was made for them.

@@ -29,7 +29,9 @@ pub use ask::{
     Ask, ENUMERATE_MAX, KEPT_MAX, NewRegion, PORTS_MAX, RECORD_MAX, ReceiveInto, Request, VERSION,
 };
 pub use link::{Link, UdpLink, UdpLinkError};
-pub use machine::{ConnectionId, Done, Handle, Keeper, KeeperConfig, Making, Order, Output};
+pub use machine::{
+    ConnectionId, Done, Handle, Keeper, KeeperConfig, KeptVc, Making, Order, Output,
+};
 pub use memory::PrivateMemory;
 pub use report::{
     GapReport, PortReport, QueueReport, Refusals, RestReport, UdpDiscards, UdpReport,

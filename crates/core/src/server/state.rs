@@ -36,6 +36,18 @@ pub struct Record {
     pub reopened: bool,
 }
 
+impl Record {
+    /// As it is kept: numbers, names and texts, all of which have a form in JSON.
+    pub fn text(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    /// From what was kept, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
 /// A Request that was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

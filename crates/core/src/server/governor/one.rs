@@ -126,7 +126,7 @@ impl Governor {
     /// Asks for the server.
     pub(super) fn ask(&mut self, ticket: Ticket, mut ask: Ask, record: Option<&Record>) {
         if let (Some(kept), Some(record)) = (ask.record(), record) {
-            *kept = json(record);
+            *kept = record.text();
         }
         let purpose = match &ask {
             Ask::Detach { attachment } => Purpose::Detach(ticket, *attachment),
@@ -497,9 +497,4 @@ impl Governor {
         }
         self.said.push_back(Said::TakenUp(hello, links, left));
     }
-}
-
-/// Numbers, names and texts: all of it has a form in JSON.
-fn json(record: &Record) -> Option<String> {
-    serde_json::to_string(record).ok()
 }

@@ -115,7 +115,7 @@ impl TakeUp {
         else {
             return None;
         };
-        let record: Record = serde_json::from_str(&record?).ok()?;
+        let record = Record::parse(&record?)?;
         self.attachments.get(&attachment)?;
         Some(TakenVc {
             vc,

@@ -236,6 +236,11 @@ impl Host {
         self.endpoints.get_mut(vc)
     }
 
+    /// What its adapter is built for.
+    pub(crate) fn config(&self) -> &cellgate_core::adapter::Config {
+        &self.config
+    }
+
     /// What the adapter says of a VC.
     pub(crate) fn info(&self, vc: VcId) -> Option<VcInfo> {
         self.adapter.info(vc.index).filter(|info| info.vc == vc)

@@ -84,9 +84,11 @@ pub(super) enum Parcel {
         ticket: Ticket,
         ask: Box<AdapterAsk>,
     },
-    /// For the adapter of this life: a socket is to be kept, and whether its connection is to be
-    /// open again.
-    Keep(u32, ClientId, AttachmentIndex, bool),
+    /// For the adapter of this life, by the server of this one: a socket is to be kept, and whether
+    /// its connection is to be open again.
+    Keep(u32, u32, ClientId, AttachmentIndex, bool),
+    /// For the adapter of this life: the server of this one has gone.
+    Gone(u32, u32),
     Answer(Box<Heard>),
     /// The adapter of this life has gone.
     Lost(u32),
@@ -291,7 +293,7 @@ impl Served {
         }
         let under_way = self.channels.get(&TO_ADAPTER).into_iter();
         for parcel in under_way.flat_map(|channel| &channel.parcels) {
-            if let Parcel::Keep(life, client, ..) = parcel
+            if let Parcel::Keep(life, _, client, ..) = parcel
                 && *life == self.adapter_life
             {
                 kept.insert(*client);

@@ -31,12 +31,14 @@ impl World {
             (!served.is_adapter_up).into(),
         );
         let kept = served.kept();
+        let gone = Parcel::Gone(served.known_adapter, served.life);
         served.life += 1;
         served.vcs.clear();
         served.attachments.clear();
         served.offered.clear();
         served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
+        self.post(host, TO_ADAPTER, gone);
         for client in lost {
             if !kept.contains(&client) {
                 self.loses_socket(host, client);
@@ -96,11 +98,15 @@ impl World {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
+        let config = self.hosts[host].config();
+        let is_first = served.life == 0;
+        served.life = served.life.max(1);
+        if !served.process.connects(served.life, config, !is_first) {
+            return self.begins_later(host);
+        }
         let bug = self.service.bug.and_then(ServerBug::inside);
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
-        let is_first = served.life == 0;
-        served.life = served.life.max(1);
         served.again = Again {
             since: self.now,
             // What the server before has asked again has an order of its own.

@@ -2,14 +2,15 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
+use cellgate_core::keeper::Output;
 use cellgate_core::server::{
     AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health,
-    Output, Peer, PortHealth, Request, Ticket, VERSION,
+    Output as ServerOutput, Peer, PortHealth, Request, Ticket, VERSION,
 };
 
 use super::daemon::{
-    Again, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, TO_ADAPTER, client_of, reader_of,
-    to_client,
+    Again, FROM_ADAPTER, OPERATOR, Parcel, Reader, Served, Serving, TO_ADAPTER, client_of,
+    reader_of, to_client,
 };
 use super::marks;
 use super::process::{Heard, News, can_be_refused, region_sizes};
@@ -142,9 +143,10 @@ impl World {
                 ticket,
                 ask,
             } => self.process_hears(host, adapter, asker, ticket, *ask),
-            Parcel::Keep(life, client, attachment, reopens) => {
-                self.keep(host, life, attachment, (client, reopens));
+            Parcel::Keep(adapter, asker, client, attachment, reopens) => {
+                self.keep(host, (adapter, asker), attachment, (client, reopens));
             }
+            Parcel::Gone(adapter, asker) => self.keeper_loses(host, adapter, asker),
             Parcel::Answer(heard) => self.server_is_answered(host, *heard),
             Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
                 if let Some(served) = self.service.hosts.get_mut(&host) {
@@ -175,6 +177,8 @@ impl World {
         };
         served.vcs.clear();
         served.attachments.clear();
+        let config = self.hosts[host].config();
+        served.process.connects(served.life, config, false);
         if !self.service.has(ServerBug::NothingReopened) {
             self.serve_any(host, |server, now| {
                 server.handle_adapter_ready(now, AdapterIndex::FIRST)
@@ -184,13 +188,78 @@ impl World {
     }
 
     /// The process of the adapter is to keep a socket.
-    fn keep(&mut self, host: usize, life: u32, at: AttachmentIndex, kept: (ClientId, bool)) {
-        let served = self.service.hosts.get_mut(&host);
-        let served = served.filter(|one| one.is_adapter_up && one.adapter_life == life);
-        let served = served.filter(|one| one.process.attachments.contains_key(&at));
-        if let Some(served) = served {
-            served.process.kept.insert(at, kept);
+    fn keep(
+        &mut self,
+        host: usize,
+        (adapter, asker): (u32, u32),
+        at: AttachmentIndex,
+        kept: (ClientId, bool),
+    ) {
+        if let Some(served) = self.with_keeper(host, adapter) {
+            served.process.keeps(asker, at, kept);
+            self.keeper_goes_on(host);
         }
+    }
+
+    /// The control connection of a server that has died has ended.
+    fn keeper_loses(&mut self, host: usize, adapter: u32, asker: u32) {
+        if let Some(served) = self.with_keeper(host, adapter) {
+            served.process.hangs_up(asker);
+            self.keeper_goes_on(host);
+        }
+    }
+
+    /// The server of a host whose adapter of this life is there.
+    fn with_keeper(&mut self, host: usize, adapter: u32) -> Option<&mut Served> {
+        let served = self.service.hosts.get_mut(&host)?;
+        (served.is_adapter_up && served.adapter_life == adapter).then_some(served)
+    }
+
+    /// Does what the keeper of a host wants, until it wants nothing.
+    pub(super) fn keeper_goes_on(&mut self, host: usize) {
+        while let Some(output) = self
+            .service
+            .hosts
+            .get_mut(&host)
+            .and_then(|served| served.process.poll())
+        {
+            let Some(served) = self.service.hosts.get_mut(&host) else {
+                return;
+            };
+            match output {
+                Output::Release(handle) => served.process.release(handle),
+                Output::Reply { to, reply, .. } => {
+                    let node = &self.hosts[host];
+                    if let Some(heard) = served.process.heard(to, reply, |vc| node.info(vc)) {
+                        self.is_heard(host, heard);
+                    }
+                }
+                Output::Order(order) => {
+                    let node = &mut self.hosts[host];
+                    node.catch_up(self.now, &mut self.lines, &mut self.woken);
+                    match node.ask(&order.ask, region_sizes) {
+                        Some((command, brought)) => {
+                            served.process.is_ordered(command, order, brought);
+                        }
+                        None => served.process.is_done(&order),
+                    }
+                    self.after_step(host);
+                }
+            }
+        }
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            let node = &self.hosts[host];
+            served.process.look(|vc| node.info(vc));
+        }
+    }
+
+    /// A server is to hear of what it has asked.
+    fn is_heard(&mut self, host: usize, heard: Heard) {
+        let is_open = self.service.hosts[&host].is_opening(&heard);
+        if let (News::Vc(_, _, request), true) = (&heard.news, is_open) {
+            self.has_opened(host, request.address);
+        }
+        self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
     }
 
     /// Has the server of this life do something, and carries out what it wants.
@@ -324,7 +393,7 @@ impl World {
             outputs.push(output);
         }
         for output in &mut outputs {
-            if let (Some(bug), Some(number), Output::Client { message, .. }) =
+            if let (Some(bug), Some(number), ServerOutput::Client { message, .. }) =
                 (self.service.bug, number, output)
             {
                 sabotage_message(bug, &self.service.applications[number], message);
@@ -370,20 +439,20 @@ impl World {
         });
     }
 
-    fn carry_out(&mut self, host: usize, output: Output) {
+    fn carry_out(&mut self, host: usize, output: ServerOutput) {
         match output {
-            Output::Adapter { ticket, ask, .. } => self.ask(host, ticket, ask),
-            Output::Client {
+            ServerOutput::Adapter { ticket, ask, .. } => self.ask(host, ticket, ask),
+            ServerOutput::Client {
                 client: OPERATOR,
                 message,
                 ..
             } => self.service.seen.told(&message),
-            Output::Client {
+            ServerOutput::Client {
                 client,
                 message,
                 enclosed,
             } => self.tell(host, client, message, enclosed),
-            Output::Keep {
+            ServerOutput::Keep {
                 client,
                 attachment,
                 reopens,
@@ -391,11 +460,14 @@ impl World {
                 if self.service.has(ServerBug::SocketNotKept) {
                     return;
                 }
-                let life = self.adapter_life(host);
-                let keep = Parcel::Keep(life, client, attachment.id, reopens);
+                let Some(served) = self.service.hosts.get(&host) else {
+                    return;
+                };
+                let (adapter, asker) = (served.known_adapter, served.life);
+                let keep = Parcel::Keep(adapter, asker, client, attachment.id, reopens);
                 self.post(host, TO_ADAPTER, keep);
             }
-            Output::HangUp { client } => {
+            ServerOutput::HangUp { client } => {
                 let served = self.service.hosts.get_mut(&host);
                 let number = served.and_then(|served| served.clients.remove(&client));
                 if number.is_some_and(|n| self.service.applications[n].is_mute) {
@@ -403,9 +475,9 @@ impl World {
                 }
                 self.post(host, to_client(client), Parcel::HungUp);
             }
-            Output::LeftOut { address, .. } => self.is_left_out(host, &address),
+            ServerOutput::LeftOut { address, .. } => self.is_left_out(host, &address),
             // No configuration names any, and no application of the world does so.
-            Output::Lost { .. } | Output::PagesTaken { .. } => {}
+            ServerOutput::Lost { .. } | ServerOutput::PagesTaken { .. } => {}
         }
     }
 
@@ -460,7 +532,7 @@ impl World {
         let enclosure = served.enclosure(enclosed);
         if enclosure.is_none() && enclosed != Enclosed::Nothing {
             // Without it the message says nothing.
-            self.carry_out(host, Output::HangUp { client });
+            self.carry_out(host, ServerOutput::HangUp { client });
             return self.serve_any(host, |server, now| server.handle_hang_up(now, client));
         }
         let number = served.clients.get(&client).copied();
@@ -515,22 +587,12 @@ impl World {
             let heard = answered(Err(AdapterRefusal::Refused(Refusal::Busy)));
             return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        let node = &mut self.hosts[host];
-        node.catch_up(self.now, &mut self.lines, &mut self.woken);
-        let ordered = match &ask {
-            AdapterAsk::Keeper(ask, _) => node.ask(ask, region_sizes),
-            _ => None,
-        };
-        match ordered {
-            Some((order, brought)) => {
-                served.process.ordered(order, (asker, ticket, ask), brought);
-            }
-            None => {
-                let heard = answered(served.process.carry_out(&ask));
-                self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
-            }
+        if let Some(answer) = served.process.links(&ask) {
+            let heard = answered(Ok(answer));
+            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
         }
-        self.after_step(host);
+        served.process.asks_keeper(asker, ticket, ask);
+        self.keeper_goes_on(host);
     }
 
     /// The adapter has ended commands of a server.
@@ -541,13 +603,9 @@ impl World {
             let Some(served) = self.service.hosts.get_mut(&host) else {
                 return;
             };
-            if let Some(heard) = served.process.ended(answer) {
-                let is_open = served.is_opening(&heard);
+            if served.process.ended(answer) {
+                self.keeper_goes_on(host);
                 self.guarantees_fit(host);
-                if let (News::Vc(_, _, request), true) = (&heard.news, is_open) {
-                    self.has_opened(host, request.address);
-                }
-                self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
             }
         }
     }
