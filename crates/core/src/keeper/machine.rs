@@ -246,6 +246,11 @@ impl Keeper {
         self.pending.len() < Self::ORDERS_MAX
     }
 
+    /// Octets of memory that clients have, or are about to get.
+    pub fn octets_used(&self) -> u64 {
+        self.used
+    }
+
     /// Whether nobody is connected.
     pub fn is_alone(&self) -> bool {
         self.connections.is_empty()
