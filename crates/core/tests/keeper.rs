@@ -116,6 +116,10 @@ struct World {
     held: BTreeSet<Handle>,
     /// What is being made.
     making: BTreeSet<Handle>,
+    /// Whoever took up last was told so.
+    nothing_left: bool,
+    /// Requests that a descriptor proved the right to.
+    proven: BTreeSet<u64>,
     last_id: u64,
     rng: Pcg64Mcg,
     seed: u64,
@@ -159,6 +163,8 @@ impl World {
             orders: Vec::new(),
             held: BTreeSet::new(),
             making: BTreeSet::new(),
+            nothing_left: false,
+            proven: BTreeSet::new(),
             last_id: 0,
             rng: Pcg64Mcg::new((u128::from(seed) << 1) | 1),
             seed,
@@ -202,6 +208,9 @@ impl World {
             id: self.last_id,
             ask,
         };
+        if proven {
+            self.proven.insert(self.last_id);
+        }
         self.keeper.handle_request(id, request, came, proven);
         self.drain();
     }
@@ -273,6 +282,11 @@ impl World {
                 self.seen.insert("modified");
             }
             (Ask::Reattach { vc, attachment, .. }, Ok(Answer::Opened { .. })) => {
+                let owned = client.vcs.iter().any(|(own, _)| own == vc);
+                assert!(
+                    owned || self.proven.contains(&id),
+                    "{seed}: no right to {vc:?}"
+                );
                 client.vcs.retain(|(own, _)| own != vc);
                 client.vcs.push((*vc, *attachment));
                 let others = self.clients.iter_mut().filter(|(id, _)| **id != to);
@@ -294,7 +308,7 @@ impl World {
                     client.vcs.push((vc, attachment));
                     self.seen.insert("a VC is taken up");
                 }
-                TakenUp::Nothing => {}
+                TakenUp::Nothing => self.nothing_left = true,
             },
             (_, Err(ControlError::Refused(Refusal::Busy))) => {
                 self.seen.insert("busy");
@@ -481,12 +495,10 @@ impl World {
 
     /// Everybody goes; who comes then takes up and closes what was left.
     fn all_go(&mut self) {
+        self.nothing_left = false;
         let ids: Vec<ConnectionId> = self.clients.keys().copied().collect();
         for id in ids {
             self.hangs_up(id);
-        }
-        while !self.orders.is_empty() {
-            self.ends();
         }
         let heir = self.keeper.connect(true, 9).expect("room");
         let client = Client {
@@ -495,10 +507,10 @@ impl World {
         };
         self.clients.insert(heir, client);
         self.asks(heir, Ask::Hello { version: VERSION }, 0, false);
-        let mut before = usize::MAX;
-        while before != self.clients[&heir].attachments.len() + self.clients[&heir].vcs.len() {
-            before = self.clients[&heir].attachments.len() + self.clients[&heir].vcs.len();
+        // What the dead have asked is under way: that nothing is left is not said before its end.
+        while !self.nothing_left {
             self.asks(heir, Ask::TakeUp, 0, false);
+            self.ends();
         }
         for (vc, _) in self.clients[&heir].vcs.clone() {
             self.asks(heir, Ask::Close { vc }, 0, false);
