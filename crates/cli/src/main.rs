@@ -6,15 +6,13 @@
 
 mod commands;
 mod input;
-mod output;
-mod whole;
 
 use std::process::ExitCode;
 
+use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
-use crate::output::print_json_line;
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
 use commands::{
     bench, config, contract, decode, demo, doctor, guarantee, lab, replay, serve, server, sim,

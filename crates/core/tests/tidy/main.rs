@@ -113,6 +113,7 @@ fn crates_without_unsafe_forbid_it() {
         "crates/core/src/lib.rs",
         "crates/lab/src/lib.rs",
         "crates/client/src/lib.rs",
+        "crates/report/src/lib.rs",
         "crates/cli/src/main.rs",
     ] {
         let text = fs::read_to_string(root().join(file)).expect(file);
@@ -166,6 +167,7 @@ fn crates_depend_only_on_what_their_place_allows() {
     let host = "[dependencies]\ncellgate-lab.workspace = true";
     assert_complains(misplaced_dependencies("crates/host/Cargo.toml", host), 1);
     assert_complains(misplaced_dependencies("crates/cli/Cargo.toml", host), 0);
+    assert_complains(misplaced_dependencies("crates/report/Cargo.toml", host), 1);
 }
 
 #[test]

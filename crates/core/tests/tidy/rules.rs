@@ -93,7 +93,7 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
         "crates/host/Cargo.toml" => name == "cellgate-lab",
-        "crates/simd/Cargo.toml" => name.starts_with("cellgate-"),
+        "crates/simd/Cargo.toml" | "crates/report/Cargo.toml" => name.starts_with("cellgate-"),
         // It lives in other people's processes.
         "crates/client/Cargo.toml" => {
             let small = [

@@ -16,6 +16,7 @@ use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
 use cellgate_host::link::CellSender;
 use cellgate_host::sys::{allowed_cpus, avoid_cpu};
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::cpus::be_prompt;
@@ -24,7 +25,6 @@ use super::report::Report;
 use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
 use crate::commands::demo::channel::program;
-use crate::output::Exit;
 
 /// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;

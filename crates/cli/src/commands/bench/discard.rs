@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use cellgate_core::adapter::Discard;
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
+use cellgate_report::output::Exit;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -14,7 +15,6 @@ use super::measure::{Contestant, Spread, Times, take_turns};
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
-use crate::output::Exit;
 
 /// Cells of a train.
 const CELLS: usize = 196_608;

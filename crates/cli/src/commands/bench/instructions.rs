@@ -11,12 +11,12 @@ use anyhow::{Context, ensure};
 use cellgate_core::adapter::Transmit;
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
+use cellgate_report::output::{self, Exit, table};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses};
-use crate::output::{self, Exit, table};
 
 /// Count instructions per cell under valgrind's callgrind
 #[derive(clap::Args)]

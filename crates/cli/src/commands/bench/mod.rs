@@ -23,9 +23,8 @@ mod train;
 mod transmit;
 mod udp;
 
+use cellgate_report::output::Exit;
 use clap::Subcommand;
-
-use crate::output::Exit;
 
 /// Measure the data path against its peers, in one run.
 ///

@@ -19,13 +19,13 @@ use cellgate_host::client::{Attached, ClientCounters, Control, OpenVc, memory_fo
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::link::CellSender;
 use cellgate_host::sys::avoid_cpu;
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::measure::calibration;
 use super::report::Report;
 use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
-use crate::output::Exit;
 
 const SDUS: [u16; 6] = [512, 1024, 1500, 4096, 8192, 65_535];
 /// The paper's two rates, bit/s of SDU; none: line speed.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use anyhow::{Context, ensure};
 use cellgate_core::Time;
 use cellgate_core::contract::{CellRate, Gcra, Increment};
+use cellgate_report::output::Exit;
 use cellgate_simd::{Fold, Kernel, with_features};
 
 use super::measure::{Contestant, take_turns};
@@ -13,7 +14,6 @@ use super::process::Process;
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses};
-use crate::output::Exit;
 
 /// Cells of a train, and checks of a round.
 const CELLS: usize = 196_608;

@@ -15,6 +15,7 @@ use cellgate_core::queue::layout::TRANSMIT_DESCRIPTOR_LEN;
 use cellgate_core::queue::{ConnectionGeometry, Consumer, Producer, queue};
 use cellgate_host::client::memory_for;
 use cellgate_host::sys::pin_thread;
+use cellgate_report::output::Exit;
 use cellgate_shm::{ClientMemory, ConnectionMemory, ReceiveBuffer};
 use cellgate_simd::{Fold, Kernel, with_features};
 
@@ -22,7 +23,6 @@ use super::cpus::{Cpus, be_prompt, round_trip};
 use super::measure::{Contestant, Spread, take_turns, ticks};
 use super::process::Process;
 use super::report::Report;
-use crate::output::Exit;
 
 /// Descriptors that are handed over at once. The first is judged.
 const BULKS: [usize; 3] = [32, 8, 1];

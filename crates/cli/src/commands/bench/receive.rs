@@ -7,6 +7,7 @@ use cellgate_core::adapter::Notification;
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::layout::PAGE_LEN;
 use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::measure::{Contestant, Spread, Times, take_turns};
@@ -18,7 +19,6 @@ use super::peers::{
 use super::report::Report;
 use super::rig::{Contract, Rig, Run};
 use super::train::{Order, Train, addresses, user_cell};
-use crate::output::Exit;
 
 /// SDUs measured: the largest of one and of two cells, and what networks use.
 const SDUS: [u16; 6] = [40, 48, 512, 1500, 8192, 65_535];

@@ -1,9 +1,9 @@
 //! What a bench found: figures, ratios, goals.
 
+use cellgate_report::output::{self, Exit, columns, table};
 use serde::Serialize;
 
 use super::measure::{Spread, Times};
-use crate::output::{self, Exit, columns, table};
 
 /// What the calibration loop shows when nobody else uses the core: ticks an operation.
 const QUIET: f64 = 0.75;

@@ -10,6 +10,7 @@ use cellgate::{Connection, Notification};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::{Scheduling, cpu_ns_of, pin_thread};
+use cellgate_report::output::Exit;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
@@ -17,7 +18,6 @@ use super::cpus::Cpus;
 use super::daemon::Daemon;
 use super::measure::at_rank;
 use super::report::Report;
-use crate::output::Exit;
 
 /// Connections that stay without an application.
 const CONNECTIONS: u16 = 16;

@@ -10,13 +10,13 @@ use cellgate_core::adapter::{Command, OpenRequest, Transmit};
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::measure::{Contestant, take_turns};
 use super::report::Report;
 use super::rig::{Rig, transmit_request};
 use super::train::{Train, addresses};
-use crate::output::Exit;
 
 /// The paper's constant VCs.
 const C2_CELL_S: u32 = 24_000;

@@ -8,6 +8,7 @@ use cellgate_core::adapter::Transmit;
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::wire::PAYLOAD_LEN;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::measure::{Contestant, take_turns};
@@ -15,7 +16,6 @@ use super::peers::{BareCopy, Segmentation};
 use super::report::Report;
 use super::rig::Rig;
 use super::train::{Order, Train, addresses};
-use crate::output::Exit;
 
 /// SDUs of the figure.
 const SDUS: [u16; 12] = [

@@ -9,11 +9,11 @@ use cellgate_core::Time;
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellPseudowire};
 use cellgate_host::link::udp::{UdpOptions, UdpReceiver, UdpSender};
 use cellgate_host::sys::{RECEIVE_MANY, receive_many};
+use cellgate_report::output::Exit;
 
 use super::Args;
 use super::measure::{Contestant, take_turns, ticks};
 use super::report::Report;
-use crate::output::Exit;
 
 /// Datagrams of a pass: as many as any socket's queue holds.
 const DATAGRAMS: usize = 44;

@@ -19,8 +19,8 @@ use std::path::PathBuf;
 
 use cellgate_capture::Error;
 use cellgate_core::wire::HeaderForm;
+use cellgate_report::output::Exit;
 
-use crate::output::Exit;
 use aal::AalOption;
 use pseudowire::{Labels, PwOption};
 use report::Report;

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use cellgate_capture::Reader;
-
-use crate::output::same_file;
+use cellgate_report::output::same_file;
 
 /// A capture as the user names it; `-` is standard input.
 #[derive(Clone, Debug)]

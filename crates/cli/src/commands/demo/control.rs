@@ -7,7 +7,8 @@
 //! same cells do to the machine's caches, clock and scheduler.
 
 use cellgate_core::server::Idle;
-use cellgate_lab::report::grouped;
+use cellgate_report::grouped;
+use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
 use super::plan::{self, AT_CONTRACT, Hazard, Phase, Strange};
@@ -16,7 +17,6 @@ use super::spread::Quartiles;
 use super::stage::Stage;
 use super::verdict::Verdict;
 use super::{Show, TRIES_MAX};
-use crate::output::{self, Exit};
 
 /// The most that the median ratio may be.
 const RATIO_MAX: f64 = 1.10;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use cellgate_core::Time;
 use cellgate_core::adapter::AdapterState;
 use cellgate_host::clock::MonotonicClock;
-use cellgate_lab::report::grouped;
+use cellgate_report::grouped;
+use cellgate_report::output;
 
 use super::host::Glance;
 use super::plan::{Phase, SDU};
@@ -14,7 +15,6 @@ use super::report::per_second;
 use super::sender::Task;
 use super::stage::Stage;
 use super::text::{mbit, million};
-use crate::output;
 
 /// Somebody who looks while a phase runs.
 pub(super) trait Watch {

@@ -34,9 +34,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cellgate_core::server::Idle;
+use cellgate_report::output::{self, Exit};
 use clap::ValueEnum;
 
-use crate::output::{self, Exit};
 use live::{Nobody, Screen, Watch};
 use plan::{Hazard, Phase};
 use report::{PhaseReport, Report};

@@ -1,6 +1,6 @@
 //! Figure 9 of *Policing Offloaded* for this machine: what the host pays as the hazard grows.
 
-use cellgate_lab::report::{At, Axis, Figure, Look, Mark, Panel, Series};
+use cellgate_report::{At, Axis, Figure, Look, Mark, Panel, Series};
 
 use super::plan::{CONTRACTS_BIT_S, HAZARD};
 use super::report::{ConnectionReport, PhaseReport};

@@ -1,10 +1,10 @@
 //! The report as people read it.
 
-use cellgate_lab::report::grouped;
+use cellgate_report::grouped;
+use cellgate_report::output;
 
 use super::plan::Connection;
 use super::report::{ConnectionReport, PhaseReport};
-use crate::output;
 
 /// 10^6 bit/s.
 pub(super) fn mbit(bit_s: u64) -> String {

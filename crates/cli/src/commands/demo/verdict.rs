@@ -1,11 +1,11 @@
 //! The verdict, in words for somebody who sees this for the first time.
 
-use cellgate_lab::report::grouped;
+use cellgate_report::grouped;
+use cellgate_report::output::Exit;
 
 use super::plan::HAZARD;
 use super::report::PhaseReport;
 use super::text::million;
-use crate::output::Exit;
 
 /// How a demo ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use anyhow::Context;
 use cellgate::{Resource, TrafficContract};
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::{table, write_svg};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
@@ -15,7 +16,6 @@ use super::pair::{Acted, Cast, NoRoom, Pair};
 use super::rule::Judgement;
 use super::stalls::Watch;
 use super::{Tried, plot};
-use crate::output::{table, write_svg};
 
 /// Octets of SDU that are drawn.
 const SDUS: [u16; 7] = [128, 256, 1_024, 1_500, 4_096, 9_180, 16_384];

@@ -34,10 +34,10 @@ use cellgate::SharedCpu;
 use cellgate_core::Time;
 use cellgate_core::server::Idle;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::output::{self, Exit};
 use ground::{Ground, OC3};
 use rule::{Judgement, Weather};
 use stalls::Stalls;

@@ -1,6 +1,6 @@
 //! Rates over time, as figures 8 and 10 of paper 003.
 
-use cellgate_lab::report::{Axis, Figure, Look, Panel, Series};
+use cellgate_report::{Axis, Figure, Look, Panel, Series};
 
 use super::pair::Acted;
 

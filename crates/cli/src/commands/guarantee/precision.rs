@@ -1,6 +1,7 @@
 //! Table 2 of paper 003: the rates of two concurrent writers that know no bounds.
 
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::{table, write_svg};
 use serde_json::json;
 
 use super::actor::{Promise, Task};
@@ -9,7 +10,6 @@ use super::pair::{Acted, Cast, Pair};
 use super::rule::Judgement;
 use super::stalls::{Stalls, Watch};
 use super::{Args, Tried, plot};
-use crate::output::{table, write_svg};
 
 /// Octets/s of SDU, and octets of each SDU.
 const WRITERS: [(u64, u16); 2] = [(8_000_000, 8_192), (3_000_000, 4_096)];

@@ -5,6 +5,7 @@ use cellgate::{CellRate, Link};
 use cellgate_core::Time;
 use cellgate_core::contract::aal5_cells;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::output::{table, write_svg};
 use serde_json::json;
 
 use super::actor::{Promise, Task};
@@ -14,7 +15,6 @@ use super::precision::PREPARE_NS;
 use super::rule::{Judgement, flaws};
 use super::stalls::{Stalls, Watch};
 use super::{Args, Tried, plot};
-use crate::output::{table, write_svg};
 
 /// Octets/s, octets of each SDU, and from when to when in hundredths of the whole.
 const WRITERS: [(u64, u16, u64, u64); 5] = [

@@ -13,6 +13,7 @@ use anyhow::Context;
 use cellgate_core::Time;
 use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use cellgate_host::sys::allowed_cpus;
+use cellgate_report::output::{table, write_svg};
 use rustix::param::clock_ticks_per_second;
 use serde_json::json;
 
@@ -25,7 +26,6 @@ use super::stalls::{Stalls, Watch};
 use super::stress::Ramp;
 use super::{Tried, plot};
 use crate::commands::demo::channel::Actor;
-use crate::output::{table, write_svg};
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;

@@ -6,9 +6,8 @@ mod page;
 pub(super) mod progress;
 mod run;
 
+use cellgate_report::output::Exit;
 use clap::Subcommand;
-
-use crate::output::Exit;
 
 /// Run the papers' experiments on a virtual clock
 #[derive(Subcommand)]

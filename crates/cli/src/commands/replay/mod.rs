@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use cellgate_capture::{Error, Record};
 use cellgate_core::wire::{HeaderForm, VpiVci};
+use cellgate_report::output::{self, Exit};
 
 use super::decode::aal::AalOption;
 use super::decode::pseudowire::{Labels, PwOption};
 use super::decode::source::Source;
-use crate::output::{self, Exit};
 use contract::{Contracts, Tolerance, VcOption};
 use host::Host;
 use outcome::Outcome;

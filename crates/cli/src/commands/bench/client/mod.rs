@@ -24,12 +24,12 @@ use std::rc::Rc;
 
 use cellgate_core::server::Idle;
 use cellgate_host::sys::{Scheduling, pin_thread};
+use cellgate_report::output::Exit;
 
 use super::cpus::{Cpus, be_prompt, round_trip};
 use super::daemon::Daemon;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
-use crate::output::Exit;
 
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};

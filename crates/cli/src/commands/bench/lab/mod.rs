@@ -7,10 +7,10 @@ mod peer;
 use std::ffi::OsString;
 
 use cellgate_host::clock::process_cpu_ns;
+use cellgate_report::output::Exit;
 
 use super::measure::{Contestant, Spread, Times, take_turns};
 use super::report::Report;
-use crate::output::Exit;
 use machine::Charged;
 use network::{BIT_S, Mode, Network};
 use peer::{KINDS, Peer};

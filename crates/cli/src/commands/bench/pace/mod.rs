@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
+use cellgate_report::output::Exit;
 
 use self::observer::Each;
 use self::sources::{By, SDU, Source, Turn};
@@ -22,7 +23,6 @@ use super::Args;
 use super::cpus::Cpus;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
-use crate::output::Exit;
 
 /// Bit/s of SDU.
 const SDU_BIT_S: u64 = 40_000_000;

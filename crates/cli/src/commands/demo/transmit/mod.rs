@@ -12,7 +12,8 @@ use cellgate_core::adapter::AdapterState;
 use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
 use cellgate_host::gap::GapReport;
-use cellgate_lab::report::grouped;
+use cellgate_report::grouped;
+use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
 use super::channel::Actor;
@@ -25,7 +26,6 @@ use super::stage::Stage;
 use super::text::million;
 use super::verdict::Verdict;
 use super::{Show, TRIES_MAX};
-use crate::output::{self, Exit};
 use actors::{Counted, Ready};
 
 pub(super) use actors::{count, feed};

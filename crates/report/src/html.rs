@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::svg::escaped;
-use super::text::HEADINGS;
-use super::{Check, Class, Outcome, Table};
+use crate::svg::escaped;
+use crate::text::HEADINGS;
+use crate::{Check, Class, Outcome, Table};
 
 /// One experiment on the page.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ fn put_table(body: &mut String, table: &Table) {
         body.push_str("<tr>");
         for (text, entry) in row.iter().zip(entries) {
             let class = match entry {
-                super::Entry::Number(..) => " class=\"n\"",
+                crate::Entry::Number(..) => " class=\"n\"",
                 _ => "",
             };
             put(body, format_args!("<td{class}>{}</td>", escaped(text)));
@@ -158,7 +158,7 @@ fn put_head<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Claim, Entry};
+    use crate::{Claim, Entry};
 
     #[test]
     fn the_page_names_every_check_and_needs_nothing_from_elsewhere() {

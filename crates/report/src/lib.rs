@@ -1,17 +1,23 @@
 //! What an experiment leaves behind: tables, figures, and checks against a paper; as text, CSV,
 //! SVG, and one HTML page. JSON comes from the types themselves.
 //!
-//! Checks decide with exact numbers; floats are for drawing only.
+//! Checks decide with exact numbers; floats are for drawing only. Commands print and write files
+//! with `output` and `whole`; nothing else here does I/O.
+#![forbid(unsafe_code)]
 
 mod bars;
 mod check;
 mod claims;
 mod figure;
 mod html;
+#[cfg(feature = "output")]
+pub mod output;
 mod rational;
 mod svg;
 mod table;
 mod text;
+#[cfg(feature = "output")]
+pub mod whole;
 
 use serde::Serialize;
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::Rational;
+use crate::Rational;
 
 /// A number with its decimals and its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +229,7 @@ pub(super) fn side_by_side(headings: &[String], rows: &[Vec<String>], right: &[b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::dec;
+    use crate::dec;
 
     fn sample() -> Table {
         let mut table = Table::new(

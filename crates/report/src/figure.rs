@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-use super::table::csv_line;
-use super::{BarGroup, Check, ClaimRow, bars};
+use crate::table::csv_line;
+use crate::{BarGroup, Check, ClaimRow, bars};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::{Rational, Value};
+use crate::{Rational, Value};
 
 /// What a claim of a paper rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -206,7 +206,7 @@ impl Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::dec;
+    use crate::dec;
 
     #[test]
     fn each_tolerance_accepts_its_edge_and_nothing_beyond() {

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::table::csv_line;
-use super::{Check, Rational};
+use crate::table::csv_line;
+use crate::{Check, Rational};
 
 /// A claim of a paper as a row: whether ours is accepted, and how far it is from the paper.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,7 +88,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Claim, Tolerance, Value, dec};
+    use crate::{Claim, Tolerance, Value, dec};
 
     #[test]
     fn numbers_lie_in_per_cent_of_the_papers_or_of_what_is_expected() {

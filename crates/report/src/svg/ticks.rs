@@ -1,7 +1,7 @@
 //! Where an axis has lines and what stands beside them.
 
-use crate::report::rational::grouped;
-use crate::report::{Axis, Scale};
+use crate::rational::grouped;
+use crate::{Axis, Scale};
 
 /// An axis with its bounds.
 pub(super) struct Ruler {

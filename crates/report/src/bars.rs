@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Check;
-use super::table::csv_line;
+use crate::Check;
+use crate::table::csv_line;
 
 /// Numbers of one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +77,7 @@ pub(super) fn grouped(checks: &[Check]) -> Vec<BarGroup> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Claim, Tolerance, Value, dec};
+    use crate::{Claim, Tolerance, Value, dec};
 
     #[test]
     fn readings_of_one_thing_lie_beside_the_paper() {

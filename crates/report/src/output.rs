@@ -7,14 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use cellgate_lab::report::Figure;
 use serde::Serialize;
 
+use crate::Figure;
 use crate::whole::write_whole;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// All went well.
     Ok,
     /// It could not do what it was asked, or its verdict is bad.
@@ -52,12 +52,12 @@ impl From<Exit> for ExitCode {
 }
 
 /// Writes to standard output. A reader that went away (`| head`) is no failure.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     print_on(text).map(|_| ())
 }
 
 /// The same of what goes on and on: whether somebody still reads it.
-pub(crate) fn print_on(text: &str) -> anyhow::Result<bool> {
+pub fn print_on(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -66,37 +66,37 @@ pub(crate) fn print_on(text: &str) -> anyhow::Result<bool> {
 }
 
 /// Whether standard output is a terminal that understands escape sequences.
-pub(crate) fn is_terminal() -> bool {
+pub fn is_terminal() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     io::stdout().is_terminal() && !is_dumb
 }
 
 /// A JSON object on a line of its own.
-pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
+pub fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
     let mut text = serde_json::to_string(value).context("JSON")?;
     text.push('\n');
     Ok(text)
 }
 
 /// Writes it to standard output.
-pub(crate) fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     print(&json_line(value)?)
 }
 
 /// Writes one JSON object and a line feed to standard output.
-pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("JSON")?;
     text.push('\n');
     print(&text)
 }
 
 /// Draws `figure` into the file `path`.
-pub(crate) fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
+pub fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
     write_whole(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
 }
 
 /// `Err` if there is no folder to write a file into: better told before the work than after it.
-pub(crate) fn has_folder(path: &Path) -> anyhow::Result<()> {
+pub fn has_folder(path: &Path) -> anyhow::Result<()> {
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
@@ -106,7 +106,7 @@ pub(crate) fn has_folder(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Whether both paths lead to one file: what is written to one is lost from the other.
-pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+pub fn same_file(one: &Path, other: &Path) -> bool {
     let file = |path| {
         let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
         Some((metadata.dev(), metadata.ino()))
@@ -119,7 +119,7 @@ const WIDTH_MAX: usize = 1_000;
 
 /// Columns side by side, without heads: the first to the left, the others to the right. Wider cells
 /// than the widest column stand out of it.
-pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0).min(WIDTH_MAX)
@@ -141,7 +141,7 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
 }
 
 /// A table whose first row is its heads, as it fits the terminal that it is for, if it is for one.
-pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
     fitted(rows, terminal_columns())
 }
 
@@ -150,7 +150,7 @@ const TEXT: usize = 80;
 
 /// A head, and words behind it on as many lines as they take within the terminal and 80 columns. A
 /// word that is longer has a line of its own.
-pub(crate) fn wrapped(head: &str, words: &str) -> String {
+pub fn wrapped(head: &str, words: &str) -> String {
     filled(head, words, terminal_columns().unwrap_or(TEXT).min(TEXT))
 }
 

@@ -7,7 +7,7 @@ mod ticks;
 use std::fmt::Write;
 
 use self::ticks::Ruler;
-use super::{At, Content, Figure, Look, Panel, Series};
+use crate::{At, Content, Figure, Look, Panel, Series};
 
 /// Width of a figure. Text of [`FONT`] is readable when a phone shows it at 360 pixels.
 const WIDTH: f64 = 520.0;
@@ -353,7 +353,7 @@ pub(super) fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Axis, Mark};
+    use crate::{Axis, Mark};
 
     fn sample(points: Vec<(f64, f64)>) -> Figure {
         Figure::single(

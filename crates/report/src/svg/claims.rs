@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{COLOURS, EXPECTED, FAILED, LEGEND, Look, WIDTH, dots, line, lines, rect, text};
-use crate::report::{ClaimRow, Place};
+use crate::{ClaimRow, Place};
 
 /// Per cent at the ends of the axis: what lies beyond is an arrow.
 const AXIS: (f64, f64) = (90.0, 110.0);
@@ -157,7 +157,7 @@ fn draw_place(body: &mut String, place: &Place, verdict: &str, top: f64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Check, Claim, Figure, Tolerance, Value, dec};
+    use crate::{Check, Claim, Figure, Tolerance, Value, dec};
 
     fn check(ours: &str) -> Check {
         let claim = Claim::derived("P1", "a rate", "50 s").prints(dec("50"));

@@ -1,7 +1,7 @@
 //! Bars: a name, the bar, its number.
 
 use super::{COLOURS, FAILED, LEGEND, LETTER, WIDTH, line, lines, rect, text};
-use crate::report::{Bar, BarGroup};
+use crate::{Bar, BarGroup};
 
 /// From one bar to the next, and the height of one.
 const PITCH: f64 = 18.0;
@@ -61,7 +61,7 @@ fn draw_group(body: &mut String, group: &BarGroup, scale: &Scale, top: f64) -> f
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Claim, Figure, Tolerance, Value, dec};
+    use crate::{Claim, Figure, Tolerance, Value, dec};
 
     #[test]
     fn the_longest_bar_leaves_room_for_its_number() {

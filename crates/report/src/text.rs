@@ -1,7 +1,7 @@
 //! Outcomes as text.
 
-use super::table::side_by_side;
-use super::{Check, Class, Outcome};
+use crate::table::side_by_side;
+use crate::{Check, Class, Outcome};
 
 /// Headings of the table of checks.
 pub(super) const HEADINGS: [&str; 7] = ["id", "what", "class", "paper", "accepted", "ours", ""];
@@ -40,7 +40,7 @@ impl Check {
 impl Outcome {
     /// Tables, checks and notes.
     pub fn to_text(&self) -> String {
-        let mut parts: Vec<_> = self.tables.iter().map(super::Table::to_text).collect();
+        let mut parts: Vec<_> = self.tables.iter().map(crate::Table::to_text).collect();
         if !self.checks.is_empty() {
             let rows: Vec<_> = self
                 .checks

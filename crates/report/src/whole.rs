@@ -12,12 +12,12 @@ use rustix::io::Errno;
 const LINKS_MAX: usize = 40;
 
 /// Whether a path is `-`: standard input, or standard output.
-pub(crate) fn is_standard(path: &Path) -> bool {
+pub fn is_standard(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// Makes a file that is written bit by bit; `-` is standard output.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
+pub fn create(path: &Path) -> io::Result<File> {
     match is_standard(path) {
         true => standard_output(),
         false => File::create(path),
@@ -37,7 +37,7 @@ fn standard_output() -> io::Result<File> {
 ///
 /// # Errors
 /// What was there is there still.
-pub(crate) fn write_whole(path: &Path, octets: impl AsRef<[u8]>) -> io::Result<()> {
+pub fn write_whole(path: &Path, octets: impl AsRef<[u8]>) -> io::Result<()> {
     if is_standard(path) {
         return standard_output()?.write_all(octets.as_ref());
     }
