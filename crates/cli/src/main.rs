@@ -9,14 +9,13 @@ mod input;
 
 use std::process::ExitCode;
 
+use cellgate_instruments::{bench, demo, guarantee};
 use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
-use commands::{
-    bench, config, contract, decode, demo, doctor, guarantee, lab, replay, serve, server, sim,
-};
+use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
 
 /// A real-time ATM host in user space.
 #[derive(Parser)]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bars;
+pub mod bitrate;
 mod check;
 mod claims;
 mod figure;

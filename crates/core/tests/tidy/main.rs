@@ -114,6 +114,7 @@ fn crates_without_unsafe_forbid_it() {
         "crates/lab/src/lib.rs",
         "crates/client/src/lib.rs",
         "crates/report/src/lib.rs",
+        "crates/instruments/src/lib.rs",
         "crates/cli/src/main.rs",
     ] {
         let text = fs::read_to_string(root().join(file)).expect(file);
@@ -168,6 +169,10 @@ fn crates_depend_only_on_what_their_place_allows() {
     assert_complains(misplaced_dependencies("crates/host/Cargo.toml", host), 1);
     assert_complains(misplaced_dependencies("crates/cli/Cargo.toml", host), 0);
     assert_complains(misplaced_dependencies("crates/report/Cargo.toml", host), 1);
+    let instruments = "[dependencies]\ncellgate-instruments.workspace = true";
+    for (path, complaints) in [("crates/cli/Cargo.toml", 0), ("crates/host/Cargo.toml", 1)] {
+        assert_complains(misplaced_dependencies(path, instruments), complaints);
+    }
 }
 
 #[test]

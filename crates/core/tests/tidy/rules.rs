@@ -90,6 +90,8 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         "crates/core/Cargo.toml" => {
             shipped.contains(name) && !["cellgate-simd", "serde", "thiserror"].contains(&&**name)
         }
+        // The product, and what it is measured with, do without the command and the instruments.
+        path if path != "crates/cli/Cargo.toml" && of_the_command(name) => true,
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
         "crates/host/Cargo.toml" => name == "cellgate-lab",
@@ -108,6 +110,11 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         _ => false,
     };
     all.into_iter().filter(wrong).collect()
+}
+
+/// What only the command may depend on.
+fn of_the_command(name: &str) -> bool {
+    ["cellgate-instruments", "cellgate-cli"].contains(&name)
 }
 
 /// Complaints about length and width.

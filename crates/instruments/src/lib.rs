@@ -1,0 +1,7 @@
+//! Live trials and benchmarks: the adapter and the daemon as processes of this machine, under load
+//! and beside their peers. The command `cellgate` runs them.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod demo;
+pub mod guarantee;
