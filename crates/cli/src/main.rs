@@ -9,7 +9,7 @@ mod input;
 
 use std::process::ExitCode;
 
-use cellgate_instruments::{bench, demo, guarantee};
+use cellgate_instruments::{bench, demo, guarantee, role};
 use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
@@ -27,6 +27,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(hide = true)]
+    Actor(role::Args),
     Bench(bench::Command),
     #[command(subcommand)]
     Config(config::Command),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
     let json = wants_json(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
+        Command::Actor(args) => role::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Contract(args) => contract::run(&args),

@@ -5,3 +5,5 @@
 pub mod bench;
 pub mod demo;
 pub mod guarantee;
+mod live;
+pub mod role;

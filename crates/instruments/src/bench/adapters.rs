@@ -24,7 +24,7 @@ use super::measure::Spread;
 use super::report::Report;
 use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
-use crate::demo::channel::program;
+use crate::live::actor::Role;
 
 /// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;
@@ -129,7 +129,7 @@ impl Fed {
     fn start(load: Load, cpu: usize) -> anyhow::Result<Self> {
         let mut options = AdapterOptions::new(one_vc());
         (options.scheduling.idle, options.scheduling.cpu) = (Idle::Spin, Some(cpu));
-        let (adapter, mut control) = AdapterProcess::spawn(program("adapter")?, &options)?;
+        let (adapter, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)?;
         let sizes = AttachmentSizes {
             event_slots: 64,
             doorbell_slots: 64,

@@ -26,6 +26,8 @@ mod udp;
 use cellgate_report::output::Exit;
 use clap::Subcommand;
 
+pub(crate) use client::partner;
+
 /// Measure the data path against its peers, in one run.
 ///
 /// Goals that are ratios are judged always, those in cycles only while the calibration loop shows

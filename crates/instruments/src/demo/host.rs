@@ -10,9 +10,9 @@ use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Mouth, prefer, started};
 use super::plan::{ATTACHMENT, Connection};
 use super::sdu;
+use crate::live::actor::{Mouth, prefer, started};
 
 /// How often a sleeping host looks whether it is told something: often enough that nobody waits for
 /// it, so seldom that it costs nothing.
@@ -149,7 +149,7 @@ struct Host {
 }
 
 /// The life of the host's process.
-pub(super) fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let (mut mouth, mut ear, connections): (_, _, Vec<Connection>) = started()?;
     let mut control = Control::from_stdin()?;
     prefer("cg-host", -5, &control.hello().scheduling);

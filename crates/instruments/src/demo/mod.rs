@@ -8,7 +8,6 @@
 //! ```
 //! Every box and every sender is a process. This one starts them and reads their records.
 
-pub(crate) mod channel;
 mod control;
 mod host;
 mod judge;
@@ -34,12 +33,14 @@ use std::path::PathBuf;
 
 use cellgate_core::server::Idle;
 use cellgate_report::output::{self, Exit};
-use clap::ValueEnum;
 
+pub(crate) use host::run as host;
 use live::{Nobody, Screen, Watch};
 use plan::{Hazard, Phase};
 use report::{PhaseReport, Report};
+pub(crate) use sender::run as sender;
 use stage::Stage;
+pub(crate) use transmit::{count, feed};
 use verdict::Verdict;
 use wire::{Link, Network};
 
@@ -100,19 +101,6 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// A process of the demo
-    #[arg(long, hide = true)]
-    role: Option<Role>,
-}
-
-/// Who a process of the demo is.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Role {
-    Adapter,
-    Host,
-    Sender,
-    Feeder,
-    Counter,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -122,19 +110,11 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Runs it.
+///
+/// # Errors
+/// A process that cannot be started, or that has ended too early.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    match args.role {
-        Some(Role::Adapter) => cellgate_host::adapter::run_as_child()?,
-        Some(Role::Host) => host::run()?,
-        Some(Role::Sender) => sender::run()?,
-        Some(Role::Feeder) => transmit::feed()?,
-        Some(Role::Counter) => transmit::count()?,
-        None => return show(args),
-    }
-    Ok(Exit::Ok)
-}
-
-fn show(args: &Args) -> anyhow::Result<Exit> {
     let seconds = args.seconds.unwrap_or(1.0);
     let mut show = Show::new(args);
     match (args.control_pairs, args.transmit) {

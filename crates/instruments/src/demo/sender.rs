@@ -11,13 +11,13 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::{Scheduling, name_thread};
 use serde::{Deserialize, Serialize};
 
-use super::channel::{prefer, started};
 use super::pace::{Next, Pace, sleep_until};
 use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange, port_cells};
 use super::sdu::{Name, PduMaker};
 use super::shared;
 use super::stranger::Stranger;
 use super::wire::{SendPort, Wire};
+use crate::live::actor::{prefer, started};
 
 /// Cells for nobody that a source lets wait on its port: so many that the adapter, which takes 256
 /// in a step, never finds too few, and so few that what is due has room.
@@ -203,7 +203,7 @@ impl Source {
 }
 
 /// The life of a sender's process.
-pub(super) fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let (mut mouth, mut ear, Begin { part, wire }) = started()?;
     let mut control = Control::from_stdin()?;
     let mut port = SendPort::take(&mut control, part.port(), wire.as_ref())?;

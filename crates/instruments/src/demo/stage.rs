@@ -12,12 +12,12 @@ use cellgate_host::control::QueueReport;
 use cellgate_host::gap::GapReport;
 use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu};
 
-use super::channel::{Actor, program};
 use super::host::{Answer, Glance, HostReport, Order};
 use super::live::Watch;
 use super::plan::{self, Connection, PORTS, Phase};
 use super::sender::{Begin, Part, SenderReady, Sent, Task};
 use super::wire::Network;
+use crate::live::actor::{Actor, Role};
 
 /// From the word to the senders until the first release.
 const HEAD_START_NS: u64 = 30_000_000;
@@ -84,13 +84,13 @@ impl Stage {
         if allowed_cpus().len() <= 1 {
             options.scheduling = one_cpu();
         }
-        let (adapter, mut control) = AdapterProcess::spawn(program("adapter")?, &options)
+        let (adapter, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)
             .context("the adapter did not start")?;
         if let Some(cpu) = control.hello().scheduling.pinned {
             //  Host and senders inherit it.
             avoid_cpu(cpu);
         }
-        let mut host = Actor::start("host", control.connect()?, &connections)?;
+        let mut host = Actor::start(Role::Host, control.connect()?, &connections)?;
         let answer: Answer = host.hear()?;
         ensure!(matches!(answer, Answer::Ready), "the host says {answer:?}");
         std::thread::sleep(PAUSE);
@@ -217,7 +217,7 @@ impl Stage {
                 wire: network.map(|network| network.to_sender(part.port())),
                 part: part.clone(),
             };
-            senders.push(Actor::start("sender", self.control.connect()?, &begin)?);
+            senders.push(Actor::start(Role::Sender, self.control.connect()?, &begin)?);
         }
         for (sender, part) in senders.iter_mut().zip(&parts) {
             let SenderReady { source_port } = sender.hear()?;

@@ -1,9 +1,8 @@
 //! The writers and readers: processes of their own, each with one connection.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use cellgate::{Connection, Error, Refused, Resource};
 use cellgate_core::Time;
 use cellgate_core::contract::aal5_cells;
@@ -12,7 +11,7 @@ use cellgate_host::sys::Scheduling;
 use serde::{Deserialize, Serialize};
 
 use super::bins::Bins;
-use crate::demo::channel::{Actor, Ear, Mouth, prefer, started};
+use crate::live::actor::{Ear, Mouth, prefer, started};
 
 /// Sources and readers run before what else the machine does.
 const NICE: i32 = -10;
@@ -171,14 +170,6 @@ impl Done {
         self.bins.add(at, octets);
         self.first.get_or_insert(at);
     }
-}
-
-/// Starts the actor of `guarantee ROLE`.
-pub(super) fn start(role: &'static str, begin: &Begin) -> anyhow::Result<Actor> {
-    let program = std::env::current_exe().context("where is this program?")?;
-    let mut command = Command::new(program);
-    command.args(["guarantee", role]).stdin(Stdio::null());
-    Actor::of(role, command, begin)
 }
 
 /// What an actor was asked for, and the channel that it answers on.

@@ -39,8 +39,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use ground::{Ground, OC3};
+pub(crate) use reader::run as reader;
 use rule::{Judgement, Weather};
+pub(crate) use spinner::run as spinner;
 use stalls::Stalls;
+pub(crate) use writer::run as writer;
 
 /// Tries of an experiment, the void ones included.
 const TRIES_MAX: u32 = 3;
@@ -59,12 +62,6 @@ pub enum Command {
     Separation(separation::Args),
     /// As many connections as admission allows, on a line or of the machine, and one more
     Admission(admission::Args),
-    #[command(hide = true)]
-    Writer,
-    #[command(hide = true)]
-    Reader,
-    #[command(hide = true)]
-    Spinner,
 }
 
 /// What all experiments take.
@@ -101,25 +98,23 @@ impl Args {
     }
 }
 
+/// Runs an experiment.
+///
+/// # Errors
+/// A daemon or a process that cannot be started, or that has ended too early.
 pub fn run(command: &Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Writer => writer::run()?,
-        Command::Reader => reader::run()?,
-        Command::Spinner => spinner::run()?,
-        Command::Precision(args) => return experiment("precision", args, OC3, precision::run),
-        Command::Schedule(args) => return experiment("schedule", args, OC3, schedule::run),
-        Command::Separation(args) => {
-            return experiment("separation", &args.common, OC3, |_, ground| {
-                separation::run(args, ground)
-            });
-        }
+        Command::Precision(args) => experiment("precision", args, OC3, precision::run),
+        Command::Schedule(args) => experiment("schedule", args, OC3, schedule::run),
+        Command::Separation(args) => experiment("separation", &args.common, OC3, |_, ground| {
+            separation::run(args, ground)
+        }),
         Command::Admission(args) => {
-            return experiment("admission", &args.common, &args.config(), |_, ground| {
+            experiment("admission", &args.common, &args.config(), |_, ground| {
                 admission::run(args, ground)
-            });
+            })
         }
     }
-    Ok(Exit::Ok)
 }
 
 /// What one try of an experiment showed.

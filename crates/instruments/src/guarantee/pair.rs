@@ -1,14 +1,16 @@
 //! A writer on one interface and its reader on the other.
 
+use std::process::Stdio;
+
 use anyhow::bail;
 use cellgate_core::Time;
 use cellgate_core::server::Resource;
 
-use super::actor::{Begin, Done, Opening, Promise, Task, start};
+use super::actor::{Begin, Done, Opening, Promise, Task};
 use super::ground::Ground;
 use super::rule::{Flow, Judgement, READER_LATE_MS};
 use super::stalls::Stalls;
-use crate::demo::channel::Actor;
+use crate::live::actor::{Actor, Role};
 
 /// The first VCI of an experiment's connections.
 const FIRST_VCI: u32 = 200;
@@ -97,8 +99,12 @@ impl Cast {
 impl Pair {
     /// Starts both, the reader first.
     pub(super) fn start(ground: &Ground, cast: Cast) -> anyhow::Result<Self> {
-        let reader = start("reader", &cast.begin(ground, 1 - cast.from))?;
-        let writer = start("writer", &cast.begin(ground, cast.from))?;
+        let reader = Actor::start(
+            Role::Reader,
+            Stdio::null(),
+            &cast.begin(ground, 1 - cast.from),
+        )?;
+        let writer = Actor::start(Role::Writer, Stdio::null(), &cast.begin(ground, cast.from))?;
         Ok(Self {
             cast,
             writer,
@@ -108,11 +114,15 @@ impl Pair {
 
     /// Starts both and waits until both are open.
     pub(super) fn open(ground: &Ground, cast: Cast) -> anyhow::Result<Result<Self, NoRoom>> {
-        let mut reader = start("reader", &cast.begin(ground, 1 - cast.from))?;
+        let mut reader = Actor::start(
+            Role::Reader,
+            Stdio::null(),
+            &cast.begin(ground, 1 - cast.from),
+        )?;
         if let Err(no_room) = opened(&mut reader)? {
             return Ok(Err(no_room));
         }
-        let mut writer = start("writer", &cast.begin(ground, cast.from))?;
+        let mut writer = Actor::start(Role::Writer, Stdio::null(), &cast.begin(ground, cast.from))?;
         Ok(opened(&mut writer)?.map(|_| Self {
             cast,
             writer,

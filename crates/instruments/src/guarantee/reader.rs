@@ -12,7 +12,7 @@ use super::writer::all_sent;
 /// From the last PDU to the end of reading.
 pub(super) const SILENCE: Duration = Duration::from_millis(300);
 
-pub(super) fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     live("cg-reader", read)
 }
 

@@ -7,7 +7,7 @@
 //! expects beside. In the second half, all processes and best effort at the rate of the line are
 //! there at once, with ever more load of stress-ng (memory, I/O): every reader still progresses.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::Context;
 use cellgate_core::Time;
@@ -25,7 +25,7 @@ use super::sdu::HEADER;
 use super::stalls::{Stalls, Watch};
 use super::stress::Ramp;
 use super::{Tried, plot};
-use crate::demo::channel::Actor;
+use crate::live::actor::{Actor, Role};
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;
@@ -120,12 +120,8 @@ struct Work {
 
 impl Work {
     fn start(spinners: usize, sdu: u16, ground: &Ground) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("where is this program?")?;
-        let spinners = (0..spinners).map(|_| {
-            let mut command = Command::new(&program);
-            command.args(["guarantee", "spinner"]).stdin(Stdio::null());
-            Actor::of("spinner", command, &!ground.scheduling.gives_way())
-        });
+        let alone = !ground.scheduling.gives_way();
+        let spinners = (0..spinners).map(|_| Actor::start(Role::Spinner, Stdio::null(), &alone));
         Ok(Self {
             spinners: spinners.collect::<anyhow::Result<_>>()?,
             sdu,

@@ -6,12 +6,12 @@ use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use cellgate_host::sys::{begin_session, name_thread};
 
 use super::actor::{Loops, Slice};
-use crate::demo::channel::{Ear, Mouth, started};
+use crate::live::actor::{Ear, Mouth, started};
 
 /// Loops between two readings of the clock.
 const LOOPS: u64 = 10_000;
 
-pub(super) fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     let (mut mouth, mut ear, alone): (Mouth, Ear, bool) = started()?;
     name_thread("cg-spinner");
     if alone {

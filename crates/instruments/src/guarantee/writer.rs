@@ -12,7 +12,7 @@ use super::wait_until;
 /// How long what was sent may take to leave.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn run() -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
     live("cg-writer", write)
 }
 

@@ -33,6 +33,7 @@ use super::report::Report;
 
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};
+pub(crate) use partner::run as partner;
 use partner::{Job, Partner};
 use turns::{Amount, Contestant};
 
@@ -85,16 +86,9 @@ pub(super) struct Args {
     /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
     idle: Idle,
-    /// Be the other process, of this one
-    #[arg(long, hide = true, value_name = "PID")]
-    as_partner: Option<u32>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    if let Some(parent) = args.as_partner {
-        partner::work(parent)?;
-        return Ok(Exit::Ok);
-    }
     let super::Args { json, quick } = args.common;
     let mut report = Report::new("client", quick);
     let mut run = Run::start(quick, args.idle)?;

@@ -1,7 +1,7 @@
 //! The other process: it answers SDUs, or takes them.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
@@ -16,9 +16,7 @@ use super::ends::{Descriptors, Ends, Size};
 use super::kind::Kind;
 use super::sdu::Mark;
 use crate::bench::cpus::be_prompt;
-
-/// The option that makes this program the other process.
-pub(super) const AS_PARTNER: &str = "--as-partner";
+use crate::live::actor::Role;
 
 /// What the other process is told.
 #[derive(Serialize, Deserialize)]
@@ -93,13 +91,9 @@ pub(super) struct Partner {
 impl Partner {
     pub(super) fn start(descriptors: &Descriptors) -> anyhow::Result<Self> {
         let (mine, its) = socket::pair()?;
-        let child = Command::new(std::env::current_exe()?)
-            .args(["bench", "client", AS_PARTNER])
-            .arg(std::process::id().to_string())
-            .stdin(Stdio::from(its))
-            .spawn()?;
+        let child = Role::Partner.program()?.stdin(its).spawn()?;
         let line = Line::new(mine);
-        line.tell(&(), &descriptors.all())?;
+        line.tell(&std::process::id(), &descriptors.all())?;
         let line = Some(line);
         Ok(Self { child, line })
     }
@@ -131,12 +125,12 @@ impl Drop for Partner {
 }
 
 /// What the other process does until it is told no more.
-pub(super) fn work(parent: u32) -> anyhow::Result<()> {
+pub(crate) fn run() -> anyhow::Result<()> {
+    let mut line = Line::new(socket::take_stdin()?);
+    let (parent, fds) = line.hear()?.context("nobody there")?;
     die_with_parent(parent)?;
     // The bench tells what cannot be had.
     let _ = be_prompt();
-    let mut line = Line::new(socket::take_stdin()?);
-    let (_, fds): ((), _) = line.hear()?.context("nobody there")?;
     let descriptors = Rc::new(Descriptors::of(fds)?);
     let mut ends: Option<Ends> = None;
     while let Some((job, _)) = line.hear()? {

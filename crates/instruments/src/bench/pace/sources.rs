@@ -24,7 +24,7 @@ use super::observer::{Each, Seen, observe};
 use crate::bench::cpus::{Cpus, be_prompt};
 use crate::bench::rig::{one_vc, transmit_request};
 use crate::bench::train::{Order, Train, addresses};
-use crate::demo::channel::program;
+use crate::live::actor::Role;
 
 /// The octets of an SDU.
 pub(super) const SDU: u16 = 8_192;
@@ -137,7 +137,7 @@ impl Source {
         options.scheduling.idle = idle;
         options.scheduling.cpu = Some(cpus.last);
         options.port_cells = LINE_CELLS;
-        let (adapter, mut control) = AdapterProcess::spawn(program("adapter")?, &options)?;
+        let (adapter, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)?;
         let sizes = AttachmentSizes {
             event_slots: 64,
             doorbell_slots: 64,

@@ -10,8 +10,8 @@ use cellgate_core::wire::{Header, HeaderForm, VpiVci};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
 use serde::{Deserialize, Serialize};
 
-use super::super::channel::{prefer, started};
 use super::super::plan::{ATTACHMENT, FORMAT, GAP_MAX_NS, SDU, STRANGER_PORT};
+use crate::live::actor::{prefer, started};
 
 /// Guaranteed VCs, and the rate of each; one of best effort gets the rest of the line.
 const VCS: u16 = 8;
@@ -34,7 +34,7 @@ pub(super) struct Counted {
 }
 
 /// The feeder's process: keeps all transmit queues full.
-pub(in super::super) fn feed() -> anyhow::Result<()> {
+pub(crate) fn feed() -> anyhow::Result<()> {
     let (mut mouth, _ear, ()) = started()?;
     let mut control = Control::from_stdin()?;
     prefer("cg-feeder", -5, &control.hello().scheduling);
@@ -77,7 +77,7 @@ fn fill(vcs: &mut [OpenVc], attached: &mut Attached, sdu: &[u8]) {
 }
 
 /// The counter's process: the other end of the line.
-pub(in super::super) fn count() -> anyhow::Result<()> {
+pub(crate) fn count() -> anyhow::Result<()> {
     let (mut mouth, mut ear, ()) = started()?;
     let mut control = Control::from_stdin()?;
     prefer("cg-counter", -5, &control.hello().scheduling);

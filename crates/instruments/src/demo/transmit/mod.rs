@@ -16,7 +16,6 @@ use cellgate_report::grouped;
 use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
-use super::channel::Actor;
 use super::live::Watch;
 use super::plan::{BUDGET, Hazard, PORTS, Phase, STRANGER_PORT, Strange, TRANSMIT_PORT_CELLS};
 use super::report::per_second;
@@ -26,9 +25,10 @@ use super::stage::Stage;
 use super::text::million;
 use super::verdict::Verdict;
 use super::{Show, TRIES_MAX};
+use crate::live::actor::{Actor, Role};
 use actors::{Counted, Ready};
 
-pub(super) use actors::{count, feed};
+pub(crate) use actors::{count, feed};
 
 /// How far sent may be from eligible.
 const TOLERANCE: f64 = 0.001;
@@ -119,9 +119,9 @@ impl Gauge {
 /// Runs `pairs` pairs of a quiet and a flooded window, `seconds` each.
 pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None, idle)?;
-    let mut counter = Actor::start("counter", stage.control.connect()?, &())?;
+    let mut counter = Actor::start(Role::Counter, stage.control.connect()?, &())?;
     let Ready = counter.hear()?;
-    let mut feeder = Actor::start("feeder", stage.control.connect()?, &())?;
+    let mut feeder = Actor::start(Role::Feeder, stage.control.connect()?, &())?;
     let Ready = feeder.hear()?;
     show.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut windows, mut faults) = (Vec::new(), Vec::new());

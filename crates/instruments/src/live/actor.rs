@@ -1,4 +1,5 @@
-//! What the demo's processes say to each other: JSON, a line each, over a socket.
+//! The processes of an instrument, and what they say to each other: JSON, a line each, over a
+//! socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,6 +10,7 @@ use anyhow::{Context, bail};
 use cellgate_host::sys::{
     Scheduling, SchedulingRequest, begin_session, die_with_parent, name_thread, schedule,
 };
+use clap::ValueEnum;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -53,43 +55,75 @@ impl Ear {
     }
 }
 
-/// A process of the demo, as its starter has it. It ends when this is dropped.
+/// Who a process of an instrument is. The command runs itself again as `cellgate actor ROLE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// The adapter's firmware alone, of whoever starts it.
+    Adapter,
+    /// Reads what a flood leaves of three connections.
+    Host,
+    /// Sends cells to a port.
+    Sender,
+    /// Keeps transmit queues full.
+    Feeder,
+    /// Counts cells at the end of a line.
+    Counter,
+    /// Sends on a connection as fast as it may.
+    Writer,
+    /// Reads a connection and checks every octet.
+    Reader,
+    /// Counts loops.
+    Spinner,
+    /// Answers SDUs.
+    Partner,
+}
+
+impl Role {
+    /// As it is called on the command line.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// This program in this role.
+    pub(crate) fn program(self) -> anyhow::Result<Command> {
+        let mut command = this_program()?;
+        command.args(["actor", &self.name()]);
+        Ok(command)
+    }
+}
+
+/// This program, to be run once more.
+pub(crate) fn this_program() -> anyhow::Result<Command> {
+    let path = std::env::current_exe().context("where is this program?")?;
+    Ok(Command::new(path))
+}
+
+/// A process of an instrument, as its starter has it. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Actor {
-    name: &'static str,
+    role: Role,
     child: Child,
     mouth: Mouth,
     ear: Ear,
 }
 
 impl Actor {
-    /// Starts this program again in the demo's hidden role `name`. Its standard input is the
-    /// control connection to the adapter, its standard output this end's channel.
+    /// Starts a process in a role. Its standard output is this end's channel.
     pub(crate) fn start(
-        name: &'static str,
-        control: OwnedFd,
-        begin: &impl Serialize,
-    ) -> anyhow::Result<Self> {
-        let mut command = program(name)?;
-        command.stdin(Stdio::from(control));
-        Self::of(name, command, begin)
-    }
-
-    /// Starts `command`, another process of this program. Its standard output is this end's
-    /// channel.
-    pub(crate) fn of(
-        name: &'static str,
-        mut command: Command,
+        role: Role,
+        stdin: impl Into<Stdio>,
         begin: &impl Serialize,
     ) -> anyhow::Result<Self> {
         let (mine, theirs) = UnixStream::pair()?;
-        let child = command
+        let child = role
+            .program()?
+            .stdin(stdin)
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
-            .with_context(|| format!("cannot start the {name}"))?;
+            .with_context(|| format!("cannot start the {}", role.name()))?;
         let (mouth, ear) = conversation(mine)?;
         let mut actor = Self {
-            name,
+            role,
             child,
             mouth,
             ear,
@@ -103,14 +137,17 @@ impl Actor {
     pub(crate) fn say(&mut self, what: &impl Serialize) -> anyhow::Result<()> {
         self.mouth
             .say(what)
-            .with_context(|| format!("the {}", self.name))
+            .with_context(|| format!("the {}", self.role.name()))
     }
 
     /// Waits for its answer.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
         match self.ear.hear()? {
             Some(said) => Ok(said),
-            None => bail!("the {} has ended ({:?})", self.name, self.child.wait()?),
+            None => {
+                let name = self.role.name();
+                bail!("the {name} has ended ({:?})", self.child.wait()?)
+            }
         }
     }
 }
@@ -121,13 +158,6 @@ impl Drop for Actor {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// This program in the hidden role `name`.
-pub(crate) fn program(name: &str) -> anyhow::Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("where is this program?")?);
-    command.args(["demo", "--role", name]);
-    Ok(command)
 }
 
 /// The other end of [`Actor::start`]: the conversation and what it began with. From here on the

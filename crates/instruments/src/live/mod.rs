@@ -1,0 +1,3 @@
+//! What live trials and benchmarks share: processes.
+
+pub(crate) mod actor;
