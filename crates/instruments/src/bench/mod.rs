@@ -3,7 +3,6 @@
 mod adapters;
 mod client;
 mod cpus;
-mod daemon;
 mod discard;
 mod instructions;
 mod lab;

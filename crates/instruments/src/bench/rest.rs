@@ -1,6 +1,7 @@
 //! The price of an adapter without work, and of its first PDU after a pause.
 
 use std::fs;
+use std::io::sink;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,9 +16,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
 use super::cpus::Cpus;
-use super::daemon::Daemon;
 use super::measure::at_rank;
 use super::report::Report;
+use crate::live::daemon::Daemon;
 
 /// Connections that stay without an application.
 const CONNECTIONS: u16 = 16;
@@ -133,7 +134,7 @@ fn without_work(
     daemons: usize,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut one = Daemon::start(&busy_looking(idle, ports()?))?;
+    let mut one = Daemon::start(&busy_looking(idle, ports()?), sink())?;
     let processes: Vec<_> = one.processes().collect();
     let (cpu, switches) = used(&processes, watched)?;
     report.rate_at_most(format!("{idle}, one daemon: % of a core"), cpu, 0.5);
@@ -144,7 +145,7 @@ fn without_work(
     report.rate_at_most(format!("{idle}, its orphan: switches/s"), switches, 12.0);
     drop(one);
     let many: Vec<_> = (0..daemons)
-        .map(|_| Daemon::start(&busy_looking(idle, ports()?)))
+        .map(|_| Daemon::start(&busy_looking(idle, ports()?), sink()))
         .collect::<anyhow::Result<_>>()?;
     let processes: Vec<_> = many.iter().flat_map(Daemon::processes).collect();
     let (cpu, _) = used(&processes, watched)?;
@@ -171,7 +172,7 @@ impl Contestant {
             pseudowire("u", port, port + 1),
             pseudowire("v", port + 1, port),
         );
-        let daemon = Daemon::start(&config)?;
+        let daemon = Daemon::start(&config, sink())?;
         let open = |address: &str, contract: &str| {
             Connection::builder()
                 .socket(daemon.socket())

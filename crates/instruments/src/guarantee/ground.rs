@@ -1,16 +1,15 @@
 //! Where an experiment takes place: a daemon with two interfaces that are each other's peer.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::stderr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
 
 use anyhow::{Context, bail};
 use cellgate::{Admin, Link, SharedCpu};
 use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
-use rustix::process::{Pid, Signal, kill_process};
+
+use crate::live::daemon::Daemon;
 
 /// Two interfaces that are each other's peer, at the rate of an OC-3.
 pub(super) const OC3: &str = "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
@@ -24,7 +23,7 @@ pub(super) struct Ground {
     /// How its adapter runs.
     pub(super) scheduling: Scheduling,
     /// None: it is somebody else's.
-    _own: Option<Own>,
+    _own: Option<Daemon>,
 }
 
 impl Ground {
@@ -35,11 +34,11 @@ impl Ground {
         let config = format!("[adapter]\nidle = \"{idle}\"\n{rest}");
         let own = match socket {
             Some(_) => None,
-            None => Some(Own::start(&config)?),
+            None => Some(Daemon::start(&config, stderr())?),
         };
         let socket = match (&own, socket) {
             (_, Some(socket)) => socket.to_owned(),
-            (Some(own), _) => own.directory.join("control.sock"),
+            (Some(own), _) => own.socket(),
             (None, None) => bail!("no daemon"),
         };
         let adapter = socket.with_file_name("adapter.sock");
@@ -86,65 +85,4 @@ fn joined(admin: &mut Admin) -> anyhow::Result<[String; 2]> {
         }
     }
     bail!("the daemon has no two interfaces that are joined by memory")
-}
-
-/// A daemon that ends when it is dropped.
-struct Own {
-    child: Child,
-    directory: PathBuf,
-}
-
-impl Own {
-    fn start(contents: &str) -> anyhow::Result<Self> {
-        let name = format!("cellgate-guarantee-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir_all(&directory)?;
-        let config = directory.join("cellgate.toml");
-        let directory_text = directory.display().to_string();
-        let text = format!("[server]\nstate_dir = {directory_text:?}\n{contents}");
-        fs::write(&config, text)?;
-        let program = std::env::current_exe().context("where is this program?")?;
-        let mut child = Command::new(program)
-            .arg("serve")
-            .arg("-c")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot start the daemon")?;
-        let stderr = child.stderr.take();
-        let own = Self { child, directory };
-        stderr.context("the daemon's words").and_then(await_ready)?;
-        Ok(own)
-    }
-}
-
-impl Drop for Own {
-    fn drop(&mut self) {
-        // All of it fails only if the daemon has ended by itself.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.directory);
-    }
-}
-
-/// Waits until the daemon is ready; what it says afterwards is passed on.
-fn await_ready(stderr: ChildStderr) -> anyhow::Result<()> {
-    let mut lines = BufReader::new(stderr).lines();
-    let mut said = String::new();
-    loop {
-        let Some(line) = lines.next().transpose()? else {
-            bail!("the daemon has ended: {said}");
-        };
-        if line.contains("ready") {
-            break;
-        }
-        said = said + &line + "\n";
-    }
-    std::thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            eprintln!("{line}");
-        }
-    });
-    Ok(())
 }

@@ -1,3 +1,4 @@
 //! What live trials and benchmarks share: processes.
 
 pub(crate) mod actor;
+pub(crate) mod daemon;

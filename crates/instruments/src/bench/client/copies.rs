@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::ensure;
 use cellgate::{Connection, ConnectionCounters};
 
-use super::super::daemon::Daemon;
 use crate::bench::report::Report;
+use crate::live::daemon::Daemon;
 
 const PDUS: u64 = 100;
 const SDU: usize = 1_500;

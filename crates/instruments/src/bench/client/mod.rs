@@ -20,6 +20,7 @@ mod partner;
 mod sdu;
 mod turns;
 
+use std::io::sink;
 use std::rc::Rc;
 
 use cellgate_core::server::Idle;
@@ -27,9 +28,9 @@ use cellgate_host::sys::{Scheduling, pin_thread};
 use cellgate_report::output::Exit;
 
 use super::cpus::{Cpus, be_prompt, round_trip};
-use super::daemon::Daemon;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
+use crate::live::daemon::Daemon;
 
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};
@@ -120,7 +121,7 @@ struct Run {
 impl Run {
     fn start(quick: bool, idle: Idle) -> anyhow::Result<Self> {
         let cpus = Cpus::allowed()?;
-        let daemon = Daemon::start(&config(idle))?;
+        let daemon = Daemon::start(&config(idle), sink())?;
         let (mine, others) = Descriptors::pair()?;
         let partner = Partner::start(&others)?;
         let scheduling = be_prompt();

@@ -9,11 +9,11 @@ use cellgate::{Connection, Credit, Notification, Time};
 use cellgate_core::contract::{Jitter, Remainder, UsageControl, UsageDecision};
 use cellgate_host::clock::MonotonicClock;
 
-use super::super::daemon::Daemon;
 use super::endpoint::{Arrival, Cellgate, Endpoint, Ways};
 use super::kind::Waits;
 use crate::bench::measure::{Contestant, take_turns, ticks};
 use crate::bench::report::Report;
+use crate::live::daemon::Daemon;
 
 /// PDUs of a pass.
 const PDUS: usize = 64;
