@@ -11,8 +11,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{ATTACHMENT, Connection};
-use super::sdu;
 use crate::live::actor::{Mouth, prefer, started};
+use crate::live::sdu;
 
 /// How often a sleeping host looks whether it is told something: often enough that nobody waits for
 /// it, so seldom that it costs nothing.
@@ -88,7 +88,7 @@ pub(super) struct ReaderReport {
 
 struct Reader {
     vc: OpenVc,
-    connection: u32,
+    connection: Connection,
     next: u64,
     report: ReaderReport,
     latency: Histogram<u64>,
@@ -108,8 +108,8 @@ impl Reader {
         };
         let checked = self.vc.sdu(&pdu).and_then(sdu::check);
         match checked {
-            Some((name, sent, true)) if (name.run, name.connection) == (run, self.connection) => {
-                self.count(name.sequence, MonotonicClock.now().since_ns(sent));
+            Some(found) if found.is_whole && found.name.flow == self.connection.flow(run) => {
+                self.count(found.name.number, MonotonicClock.now().since_ns(found.sent));
             }
             _ => self.report.corrupt += 1,
         }
@@ -158,7 +158,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for connection in &connections {
         readers.push(Reader {
             vc: control.open(connection.open(attached.index()), connection.sizes())?,
-            connection: connection.index as u32,
+            connection: *connection,
             next: 0,
             report: ReaderReport::default(),
             //  To 10 s, with three digits.

@@ -8,6 +8,7 @@
 //! ```
 //! Every box and every sender is a process. This one starts them and reads their records.
 
+mod cells;
 mod control;
 mod host;
 mod judge;
@@ -16,7 +17,6 @@ mod pace;
 mod plan;
 mod plot;
 mod report;
-mod sdu;
 mod sender;
 mod shared;
 mod spread;

@@ -77,6 +77,11 @@ impl Connection {
         VpiVci::from_bits(self.address().bits() + u32::from(PORTS))
     }
 
+    /// Whose its SDUs are in a run.
+    pub(super) fn flow(&self, run: u32) -> u32 {
+        run * u32::from(PORTS) + self.index as u32
+    }
+
     /// As people call it.
     pub(super) fn name(&self) -> String {
         format!("C{}", self.index + 1)

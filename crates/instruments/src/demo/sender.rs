@@ -11,13 +11,14 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::{Scheduling, name_thread};
 use serde::{Deserialize, Serialize};
 
+use super::cells::PduMaker;
 use super::pace::{Next, Pace, sleep_until};
 use super::plan::{Connection, HAZARD, Hazard, PDU_CELLS, STRANGER_PORT, Strange, port_cells};
-use super::sdu::{Name, PduMaker};
 use super::shared;
 use super::stranger::Stranger;
 use super::wire::{SendPort, Wire};
 use crate::live::actor::{prefer, started};
+use crate::live::sdu::Name;
 
 /// Cells for nobody that a source lets wait on its port: so many that the adapter, which takes 256
 /// in a step, never finds too few, and so few that what is due has room.
@@ -127,8 +128,7 @@ pub(super) struct Source {
     pub(super) pace: Pace,
     pub(super) maker: PduMaker,
     pub(super) sent: Sent,
-    run: u32,
-    connection: u32,
+    flow: u32,
     begin: Time,
     last: Time,
     cdvt_ns: u64,
@@ -150,8 +150,7 @@ impl Source {
             },
             pace,
             maker: PduMaker::new(connection.address()),
-            run: task.run,
-            connection: connection.index as u32,
+            flow: connection.flow(task.run),
             begin: task.begin,
             last: task.begin,
             cdvt_ns: connection.cdvt_ns(),
@@ -161,9 +160,8 @@ impl Source {
     /// Makes the PDU that is released at `now`, `late_ns` too late.
     pub(super) fn release(&mut self, now: Time, late_ns: u64) {
         let name = Name {
-            run: self.run,
-            connection: self.connection,
-            sequence: self.sent.released_pdus,
+            flow: self.flow,
+            number: self.sent.released_pdus,
         };
         let sent = &mut self.sent;
         sent.released_pdus += 1;

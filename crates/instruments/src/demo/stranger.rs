@@ -95,8 +95,9 @@ impl Stranger {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cellgate_core::wire::HeaderForm;
+
+    use super::*;
 
     #[test]
     fn scans_the_whole_space_but_what_is_open() {

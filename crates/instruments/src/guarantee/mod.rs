@@ -20,7 +20,6 @@ mod precision;
 mod reader;
 mod rule;
 mod schedule;
-mod sdu;
 mod separation;
 mod spinner;
 mod stalls;

@@ -6,8 +6,8 @@ use cellgate::{Connection, Error};
 use cellgate_host::clock::MonotonicClock;
 
 use super::actor::{Begin, Done, Task, live};
-use super::sdu::Pattern;
 use super::writer::all_sent;
+use crate::live::sdu::check;
 
 /// From the last PDU to the end of reading.
 pub(super) const SILENCE: Duration = Duration::from_millis(300);
@@ -17,15 +17,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn read(begin: &Begin, connection: &Connection, task: &Task) -> anyhow::Result<Done> {
-    let pattern = Pattern::new(begin.number);
     let mut done = Done::new(task);
     let mut due = 0;
     let mut last = MonotonicClock.now();
     loop {
         match connection.next_pdu_timeout(SILENCE) {
             Ok(pdu) => {
-                match pattern.check(&pdu) {
-                    Some(sequence) if sequence >= due => due = sequence + 1,
+                let found = check(&pdu).filter(|found| found.is_whole);
+                let number = found.filter(|found| found.name.flow == begin.number);
+                match number.map(|found| found.name.number) {
+                    Some(number) if number >= due => due = number + 1,
                     Some(_) => done.reordered += 1,
                     None => done.wrong += 1,
                 }

@@ -21,11 +21,11 @@ use super::actor::{Loops, Promise, Slice, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::rule::{Judgement, WINDOW_NS, flaws};
-use super::sdu::HEADER;
 use super::stalls::{Stalls, Watch};
 use super::stress::Ramp;
 use super::{Tried, plot};
 use crate::live::actor::{Actor, Role};
+use crate::live::sdu::HEADER;
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;

@@ -1,13 +1,14 @@
 //! A writer that sends as fast as it can get.
 
+use std::time::Duration;
+
 use cellgate::{Connection, Error};
 use cellgate_core::Time;
 use cellgate_host::clock::MonotonicClock;
-use std::time::Duration;
 
 use super::actor::{Begin, Done, Task, live};
-use super::sdu::Pattern;
 use super::wait_until;
+use crate::live::sdu::{Name, fill};
 
 /// How long what was sent may take to leave.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -17,7 +18,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn write(begin: &Begin, connection: &Connection, task: &Task) -> anyhow::Result<Done> {
-    let pattern = Pattern::new(begin.number);
     let mut done = Done::new(task);
     wait_until(task.begin);
     let mut last = MonotonicClock.now();
@@ -32,7 +32,11 @@ fn write(begin: &Begin, connection: &Connection, task: &Task) -> anyhow::Result<
             Err(Error::TimedOut) => break,
             Err(error) => return Err(error.into()),
         };
-        pattern.fill(done.pdus, &mut space);
+        let name = Name {
+            flow: begin.number,
+            number: done.pdus,
+        };
+        fill(&mut space, name, now);
         space.submit()?;
         let now = MonotonicClock.now();
         done.count(now, begin.sdu.into());

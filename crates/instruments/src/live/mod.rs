@@ -1,4 +1,5 @@
-//! What live trials and benchmarks share: processes.
+//! What live trials and benchmarks share: processes, test SDUs.
 
 pub(crate) mod actor;
 pub(crate) mod daemon;
+pub(crate) mod sdu;

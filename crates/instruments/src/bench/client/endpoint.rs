@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::kind::Waits;
-use super::sdu::Mark;
+use crate::live::sdu::Mark;
 
 /// How long somebody waits for an SDU before it counts as lost.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use iceoryx2::prelude::{BackpressureStrategy, LogLevel, Node, NodeBuilder, ipc, 
 
 use super::endpoint::{Arrival, Endpoint, poll};
 use super::kind::Waits;
-use super::sdu::Mark;
+use crate::live::sdu::Mark;
 
 /// Both ways of one process.
 pub(super) struct Ports {

@@ -17,7 +17,6 @@ mod iceoryx;
 mod kind;
 mod overhead;
 mod partner;
-mod sdu;
 mod turns;
 
 use std::io::sink;

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::endpoint::{Arrival, Endpoint};
 use super::ends::{Descriptors, Ends, Size};
 use super::kind::Kind;
-use super::sdu::Mark;
 use crate::bench::cpus::be_prompt;
 use crate::live::actor::Role;
+use crate::live::sdu::Mark;
 
 /// What the other process is told.
 #[derive(Serialize, Deserialize)]

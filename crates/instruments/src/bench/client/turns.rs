@@ -7,9 +7,9 @@ use super::endpoint::{Arrival, Endpoint};
 use super::ends::{UDP_MAX, window};
 use super::kind::{Kind, Waits};
 use super::partner::{Job, Partner, Turn};
-use super::sdu::Mark;
 use crate::bench::cpus::Cpus;
 use crate::bench::measure::{Spread, Times, at_rank, ticks};
+use crate::live::sdu::Mark;
 
 /// How much is done in a turn.
 #[derive(Clone, Copy)]
