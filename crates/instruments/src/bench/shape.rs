@@ -17,6 +17,7 @@ use super::measure::{Contestant, take_turns};
 use super::report::Report;
 use super::rig::{Rig, transmit_request};
 use super::train::{Train, addresses};
+use crate::live::weather::until_sound;
 
 /// The paper's constant VCs.
 const C2_CELL_S: u32 = 24_000;
@@ -84,14 +85,8 @@ fn figure_6(report: &mut Report, window: Duration) -> anyhow::Result<()> {
     let mut worst = [0f64; 3];
     let mut void = 0;
     for cell_s in C1_CELL_S {
-        let mut tries = 0;
-        let step = loop {
-            tries += 1;
-            let step = step(&mut rig, addresses[0], cell_s, window)?;
-            if step.gap_max_ns <= GAP_MAX_NS || tries == 3 {
-                break step;
-            }
-        };
+        let try_once = |_| step(&mut rig, addresses[0], cell_s, window);
+        let step = until_sound(try_once, |step| step.gap_max_ns > GAP_MAX_NS)?;
         let line = f64::from(CellRate::OC3.cell_s());
         let rest = line - f64::from(cell_s + C2_CELL_S + C3_CELL_S);
         let sum: f64 = step.cell_s.iter().sum();

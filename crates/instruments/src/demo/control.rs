@@ -11,12 +11,13 @@ use cellgate_report::grouped;
 use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
+use super::Show;
 use super::plan::{self, AT_CONTRACT, Hazard, Phase, Strange};
 use super::report::PhaseReport;
 use super::spread::Quartiles;
 use super::stage::Stage;
 use super::verdict::Verdict;
-use super::{Show, TRIES_MAX};
+use crate::live::weather::until_sound;
 
 /// The most that the median ratio may be.
 const RATIO_MAX: f64 = 1.10;
@@ -45,20 +46,22 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
     show.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut good, mut void, mut faults) = (Vec::new(), 0, Vec::new());
     for number in 0..pairs {
-        let mut found = None;
-        for _ in 0..TRIES_MAX {
-            let (flood, control) = pair(show, &mut stage, number, seconds)?;
-            let both = [&flood, &control];
-            if both.iter().all(|report| report.void_reason.is_none()) {
-                faults.extend(
-                    both.into_iter()
-                        .flat_map(|report| report.more.faults.clone()),
-                );
-                found = measure(&flood, &control);
-                break;
-            }
-            void += 1;
+        let try_once = |_| {
+            let both = pair(show, &mut stage, number, seconds)?;
+            void += u32::from(is_void(&both));
+            Ok(both)
+        };
+        let both = until_sound(try_once, is_void)?;
+        if is_void(&both) {
+            continue;
         }
+        let (flood, control) = both;
+        let found = measure(&flood, &control);
+        faults.extend(
+            [flood, control]
+                .into_iter()
+                .flat_map(|report| report.more.faults),
+        );
         if let Some(pair) = found {
             show.say(&line(number, &pair))?;
             good.push(pair);
@@ -106,6 +109,10 @@ fn pair(
         let first = show.once(stage, &control, seconds)?;
         Ok((show.once(stage, &flood, seconds)?, first))
     }
+}
+
+fn is_void((flood, control): &(PhaseReport, PhaseReport)) -> bool {
+    flood.void_reason.is_some() || control.void_reason.is_some()
 }
 
 fn measure(flood: &PhaseReport, control: &PhaseReport) -> Option<Pair> {

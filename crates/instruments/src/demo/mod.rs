@@ -34,6 +34,8 @@ use std::path::PathBuf;
 use cellgate_core::server::Idle;
 use cellgate_report::output::{self, Exit};
 
+use crate::live::weather::{TRIES_MAX, until_sound};
+
 pub(crate) use host::run as host;
 use live::{Nobody, Screen, Watch};
 use plan::{Hazard, Phase};
@@ -43,9 +45,6 @@ use stage::Stage;
 pub(crate) use transmit::{count, feed};
 use verdict::Verdict;
 use wire::{Link, Network};
-
-/// Tries of a phase, the void ones included.
-const TRIES_MAX: u32 = 3;
 
 /// Watch a host keep two guaranteed connections while others flood it
 ///
@@ -195,8 +194,7 @@ impl Show {
         phase: &Phase,
         seconds: f64,
     ) -> anyhow::Result<PhaseReport> {
-        let mut tries = 1;
-        loop {
+        let try_once = |tries| {
             let report = match self.screen.take() {
                 Some(mut screen) => {
                     let report = self.watched(stage, phase, seconds, &mut screen, tries)?;
@@ -206,22 +204,17 @@ impl Show {
                 }
                 None => self.watched(stage, phase, seconds, &mut Nobody, tries)?,
             };
-            match (&report.void_reason, self.lines) {
+            self.say(&match (&report.void_reason, self.lines) {
                 (Some(reason), _) => {
                     let name = &phase.name;
-                    let of = format!("try {tries} of {TRIES_MAX}");
-                    self.say(&format!("{name}: void, {of}: {reason}\n"))?;
+                    format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
                 }
-                (None, true) => self.say(&format!("{}\n", text::line(&report)))?,
-                (None, false) => {
-                    self.say(&format!("\n{}", text::phase(&report, &stage.connections)))?;
-                }
-            }
-            if report.void_reason.is_none() || tries == TRIES_MAX {
-                return Ok(report);
-            }
-            tries += 1;
-        }
+                (None, true) => format!("{}\n", text::line(&report)),
+                (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
+            })?;
+            Ok(report)
+        };
+        until_sound(try_once, |report| report.void_reason.is_some())
     }
 
     /// Tries a phase once, while `watch` looks.

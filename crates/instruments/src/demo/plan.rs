@@ -11,6 +11,8 @@ use cellgate_host::client::memory_for;
 use cellgate_report::bitrate::bit_s;
 use serde::{Deserialize, Serialize};
 
+use crate::live::weather::GAP_MAX_NS;
+
 /// Octets of every SDU (*Policing Offloaded*, section 6).
 pub(super) const SDU: u32 = 8_192;
 /// Cells of its PDU.
@@ -18,9 +20,6 @@ pub(super) const PDU_CELLS: usize = aal5_cells(SDU) as usize;
 /// The memory link carries cells as pseudowires do, without HEC.
 pub(super) const FORMAT: CellFormat = CellFormat::NoHec;
 
-/// The longest stall of the adapter that must cost a conforming sender nothing; a phase with a
-/// longer one is void.
-pub(super) const GAP_MAX_NS: u64 = 30_000_000;
 /// CDVT of the two guaranteed connections: how late their sources may be and still release all that
 /// was due. A sender is a process among others, and its CPU has floods on it.
 const CDVT_NS: u64 = 100_000_000;

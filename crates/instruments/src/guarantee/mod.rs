@@ -37,15 +37,14 @@ use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::live::weather::{TRIES_MAX, until_sound};
+
 use ground::{Ground, OC3};
 pub(crate) use reader::run as reader;
 use rule::{Judgement, Weather};
 pub(crate) use spinner::run as spinner;
 use stalls::Stalls;
 pub(crate) use writer::run as writer;
-
-/// Tries of an experiment, the void ones included.
-const TRIES_MAX: u32 = 3;
 
 /// Try what the daemon promises: rates, their schedule, their separation, and admission
 ///
@@ -196,52 +195,51 @@ fn experiment(
     };
     say(&format!("adapter   {}\n", ground.scheduling))?;
     let mut void = Vec::new();
-    loop {
+    let show_try = |number| {
         let tried = try_once(args, &ground)?;
         say(&tried.text)?;
         say(&tried.weather.text())?;
-        let Judgement {
+        if let Some(reason) = &tried.judgement.void {
+            void.push(reason.clone());
+            say(&format!(
+                "void      try {number} of {TRIES_MAX}: {reason}\n"
+            ))?;
+        }
+        Ok(tried)
+    };
+    let tried = until_sound(show_try, |tried| tried.judgement.void.is_some())?;
+    let Judgement {
+        faults,
+        errors,
+        void: reason,
+        windows,
+        ..
+    } = tried.judgement;
+    let broken = [&errors[..], &faults[..]].concat();
+    let (verdict, exit) = verdict(name, windows, reason.as_deref(), &broken, &tried.weather);
+    let shared = match exit {
+        Exit::Ok => None,
+        _ => Some(ground.shared()?),
+    };
+    if let Some(shared) = &shared {
+        say(&beside(shared.as_ref(), ground.scheduling.pinned))?;
+    }
+    match args.json {
+        true => output::print_json(&Report {
+            shared: shared.flatten(),
+            experiment: name,
+            tries: void.len() as u32 + u32::from(reason.is_none()),
+            void,
+            weather: tried.weather,
+            windows,
+            figures: tried.figures,
             faults,
             errors,
-            void: reason,
-            windows,
-            ..
-        } = tried.judgement;
-        if let Some(reason) = &reason {
-            void.push(reason.clone());
-            let of = format!("try {} of {TRIES_MAX}", void.len());
-            say(&format!("void      {of}: {reason}\n"))?;
-            if void.len() < TRIES_MAX as usize {
-                continue;
-            }
-        }
-        let broken = [&errors[..], &faults[..]].concat();
-        let void_by = reason.as_deref();
-        let (verdict, exit) = verdict(name, windows, void_by, &broken, &tried.weather);
-        let shared = match exit {
-            Exit::Ok => None,
-            _ => Some(ground.shared()?),
-        };
-        if let Some(shared) = &shared {
-            say(&beside(shared.as_ref(), ground.scheduling.pinned))?;
-        }
-        match args.json {
-            true => output::print_json(&Report {
-                shared: shared.flatten(),
-                experiment: name,
-                tries: void.len() as u32 + u32::from(reason.is_none()),
-                void,
-                weather: tried.weather,
-                windows,
-                figures: tried.figures,
-                faults,
-                errors,
-                verdict,
-            })?,
-            false => output::print(&format!("{verdict}\n"))?,
-        }
-        return Ok(exit);
+            verdict,
+        })?,
+        false => output::print(&format!("{verdict}\n"))?,
     }
+    Ok(exit)
 }
 
 /// Who else is on the adapter's CPU, for people.

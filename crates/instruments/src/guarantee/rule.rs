@@ -10,9 +10,8 @@ use serde::Serialize;
 use super::actor::{Done, Promise};
 use super::reader::SILENCE;
 use super::stalls::Stalls;
+use crate::live::weather::{GAP_MAX_NS, too_long};
 
-/// The longest stall that must not cost anything.
-const GAP_MAX_NS: u64 = 30_000_000;
 /// The share of stalled time, in percent, from which on a run says nothing.
 const STALLED_MAX_PERCENT: f64 = 2.0;
 pub(super) const WINDOW_NS: u64 = 1_000_000_000;
@@ -45,14 +44,10 @@ impl Weather {
 
     /// Why the run says nothing, if it does not.
     pub(super) fn void(&self) -> Option<String> {
-        if self.gap_max_ns > GAP_MAX_NS {
-            let ms = self.gap_max_ns as f64 / 1e6;
-            return Some(format!("the adapter did not run for {ms:.1} ms"));
-        }
-        (self.stalled_percent > STALLED_MAX_PERCENT).then(|| {
-            let percent = self.stalled_percent;
-            format!("the adapter was stalled for {percent:.1} % of the time")
-        })
+        let percent = self.stalled_percent;
+        let stalled = || format!("the adapter was stalled for {percent:.1} % of the time");
+        let too_often = (percent > STALLED_MAX_PERCENT).then(stalled);
+        too_long("the adapter stood still", self.gap_max_ns, GAP_MAX_NS).or(too_often)
     }
 
     /// Whether nothing came for so long that readers may have left before the end.

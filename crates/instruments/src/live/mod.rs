@@ -1,5 +1,6 @@
-//! What live trials and benchmarks share: processes, test SDUs.
+//! What live trials and benchmarks share: processes, test SDUs, when a run says nothing.
 
 pub(crate) mod actor;
 pub(crate) mod daemon;
 pub(crate) mod sdu;
+pub(crate) mod weather;

@@ -17,12 +17,14 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
 use cellgate_report::output::Exit;
 
-use self::observer::Each;
-use self::sources::{By, SDU, Source, Turn};
 use super::Args;
 use super::cpus::Cpus;
 use super::measure::{Spread, Times, calibration};
 use super::report::Report;
+use crate::live::weather::until_sound;
+
+use self::observer::Each;
+use self::sources::{By, SDU, Source, Turn};
 
 /// Bit/s of SDU.
 const SDU_BIT_S: u64 = 40_000_000;
@@ -30,8 +32,6 @@ const SDU_BIT_S: u64 = 40_000_000;
 const CDVT_NS: u64 = 1_000_000;
 /// One that lets no adapter rest.
 const CDVT_SMALL_NS: u64 = 100_000;
-/// Tries of a turn, the void ones included.
-const TRIES_MAX: u32 = 3;
 
 /// The bounds: of p99 lateness and CPU over the thread's, of the mean rate in parts of 10^6, and of
 /// the full line's p99 lateness in microseconds.
@@ -125,15 +125,14 @@ impl Measured {
 
     /// One turn, tried again while it is void.
     fn take_turn(&mut self, window: Duration, cpus: Cpus) -> anyhow::Result<()> {
-        for _ in 0..TRIES_MAX {
+        let try_once = |_| {
             let turn = self.source.turn(window, cpus).context(self.source.name)?;
-            let Some(reason) = turn.void else {
-                self.turns.push(Some(turn));
-                return Ok(());
-            };
-            self.voids.push(reason);
-        }
-        self.turns.push(None);
+            self.voids.extend(turn.void.clone());
+            Ok(turn)
+        };
+        let turn = until_sound(try_once, |turn| turn.void.is_some())?;
+        self.turns
+            .push(Some(turn).filter(|turn| turn.void.is_none()));
         Ok(())
     }
 

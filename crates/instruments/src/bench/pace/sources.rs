@@ -25,6 +25,7 @@ use crate::bench::cpus::{Cpus, be_prompt};
 use crate::bench::rig::{one_vc, transmit_request};
 use crate::bench::train::{Order, Train, addresses};
 use crate::live::actor::Role;
+use crate::live::weather::too_long;
 
 /// The octets of an SDU.
 pub(super) const SDU: u16 = 8_192;
@@ -89,18 +90,12 @@ impl Source {
             By::Thread => self.by_thread(pdus, cpus),
         }?;
         let stolen = stolen_ticks(cpus.last)?.saturating_sub(stolen);
-        let (gap_ms, lost) = (paced.gap_max_ns as f64 / 1e6, paced.seen.lost);
-        let void = if paced.gap_max_ns > GAP_VOID_NS {
-            Some(format!("the adapter stood still for {gap_ms:.1} ms"))
-        } else if stolen > 0 {
-            Some(format!(
-                "other machines had its CPU for {stolen} of the kernel's ticks"
-            ))
-        } else if lost > 0 {
-            Some(format!("the observer stood still, and {lost} were lost"))
-        } else {
-            None
-        };
+        let lost = paced.seen.lost;
+        let stolen = (stolen > 0)
+            .then(|| format!("other machines had its CPU for {stolen} of the kernel's ticks"));
+        let lost = (lost > 0).then(|| format!("the observer stood still, and {lost} were lost"));
+        let void = too_long("the adapter stood still", paced.gap_max_ns, GAP_VOID_NS);
+        let void = void.or(stolen).or(lost);
         let lateness = Lateness::of(&paced.seen.stamps, self.spacing());
         Ok(Turn {
             lateness: lateness.context("too little was seen")?,

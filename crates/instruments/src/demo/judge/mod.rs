@@ -3,13 +3,14 @@
 use cellgate_core::adapter::{AdapterStats, Discard, VcStats};
 
 use super::host::ReaderReport;
-use super::plan::{Connection, GAP_MAX_NS, Hazard, PDU_CELLS, Phase, READER_LATE_NS, SDU};
+use super::plan::{Connection, Hazard, PDU_CELLS, Phase, READER_LATE_NS, SDU};
 use super::report::{
     AdapterUse, ConnectionReport, GapUse, HostUse, Latency, LinkUse, More, PhaseReport, by_name,
     counted, per_second,
 };
 use super::sender::Sent;
 use super::stage::Try;
+use crate::live::weather::{GAP_MAX_NS, ms, too_long};
 
 /// Reports a try; `tries` says which it was.
 pub(super) fn report(
@@ -164,30 +165,18 @@ fn pdus_within(cell_s: u32, ns: u64) -> u64 {
     (u128::from(cell_s) * u128::from(ns) / 1_000_000_000) as u64 / PDU_CELLS as u64
 }
 
-fn ms(ns: u64) -> String {
-    format!("{:.1} ms", ns as f64 / 1e6)
-}
-
 /// Why the try says nothing, if it does not: the machine kept somebody from running for longer
 /// than was admitted.
 fn void_reason(rows: &[Row<'_>], tried: &Try) -> Option<String> {
-    let mut reasons = Vec::new();
-    if tried.gaps.max_ns > GAP_MAX_NS {
-        let (is, may) = (ms(tried.gaps.max_ns), ms(GAP_MAX_NS));
-        reasons.push(format!(
-            "the adapter stood still for {is}, admitted are {may}"
-        ));
-    }
     let ns = tried.task.end.since_ns(tried.task.begin);
-    for row in rows {
-        reasons.extend(row.missed(ns));
-    }
-    if tried.host.late_max_ns > READER_LATE_NS {
-        let (is, may) = (ms(tried.host.late_max_ns), ms(READER_LATE_NS));
-        reasons.push(format!(
-            "the host was kept from running for {is}, admitted are {may}"
-        ));
-    }
+    let adapter = too_long("the adapter stood still", tried.gaps.max_ns, GAP_MAX_NS);
+    let sources = rows.iter().filter_map(|row| row.missed(ns));
+    let host = too_long(
+        "the host was kept from running",
+        tried.host.late_max_ns,
+        READER_LATE_NS,
+    );
+    let reasons: Vec<_> = adapter.into_iter().chain(sources).chain(host).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 

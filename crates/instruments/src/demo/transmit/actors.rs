@@ -10,8 +10,9 @@ use cellgate_core::wire::{Header, HeaderForm, VpiVci};
 use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
 use serde::{Deserialize, Serialize};
 
-use super::super::plan::{ATTACHMENT, FORMAT, GAP_MAX_NS, SDU, STRANGER_PORT};
+use super::super::plan::{ATTACHMENT, FORMAT, SDU, STRANGER_PORT};
 use crate::live::actor::{prefer, started};
+use crate::live::weather::GAP_MAX_NS;
 
 /// Guaranteed VCs, and the rate of each; one of best effort gets the rest of the line.
 const VCS: u16 = 8;

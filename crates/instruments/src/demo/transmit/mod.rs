@@ -7,7 +7,7 @@ mod actors;
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::Context;
 use cellgate_core::adapter::AdapterState;
 use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
@@ -16,6 +16,7 @@ use cellgate_report::grouped;
 use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
+use super::Show;
 use super::live::Watch;
 use super::plan::{BUDGET, Hazard, PORTS, Phase, STRANGER_PORT, Strange, TRANSMIT_PORT_CELLS};
 use super::report::per_second;
@@ -24,8 +25,9 @@ use super::spread::Quartiles;
 use super::stage::Stage;
 use super::text::million;
 use super::verdict::Verdict;
-use super::{Show, TRIES_MAX};
 use crate::live::actor::{Actor, Role};
+use crate::live::weather::until_sound;
+
 use actors::{Counted, Ready};
 
 pub(crate) use actors::{count, feed};
@@ -170,26 +172,20 @@ fn window(
     phase: &Phase,
     seconds: f64,
 ) -> anyhow::Result<(Window, Vec<String>)> {
-    let mut tries = 1;
-    loop {
+    let try_once = |tries| {
         let mut gauge = Gauge::default();
         let report = show.watched(stage, phase, seconds, &mut gauge, tries)?;
         let window = gauge.window(&phase.name, report.void_reason.clone());
-        ensure!(window.is_some(), "the window is too short to be read twice");
-        if let Some(window) = window {
-            show.say(&line(&window))?;
-            if window.void_reason.is_none() || tries == TRIES_MAX {
-                let sound = window.void_reason.is_none();
-                let faults = if sound {
-                    report.more.faults
-                } else {
-                    Vec::new()
-                };
-                return Ok((window, faults));
-            }
-        }
-        tries += 1;
-    }
+        let window = window.context("the window is too short to be read twice")?;
+        show.say(&line(&window))?;
+        Ok((window, report))
+    };
+    let (window, report) = until_sound(try_once, |(window, _)| window.void_reason.is_some())?;
+    let faults = match window.void_reason {
+        None => report.more.faults,
+        Some(_) => Vec::new(),
+    };
+    Ok((window, faults))
 }
 
 /// What must hold over all windows: the line carried what the adapter says it sent.
