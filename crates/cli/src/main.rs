@@ -4,8 +4,10 @@
 //! refused, 4 no server answers; of `sim` 10 to 13: see there.
 #![forbid(unsafe_code)]
 
+mod captured;
 mod commands;
 mod input;
+mod progress;
 
 use std::process::ExitCode;
 

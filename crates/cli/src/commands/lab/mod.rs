@@ -3,7 +3,6 @@
 mod choice;
 mod list;
 mod page;
-pub(super) mod progress;
 mod run;
 
 use cellgate_report::output::Exit;

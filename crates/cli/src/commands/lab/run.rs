@@ -10,7 +10,7 @@ use cellgate_report::{Check, Outcome};
 use serde::Serialize;
 
 use super::choice::{Chosen, change, choose};
-use super::progress::Shown;
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::contract::Tolerance;
 use super::host::Host;
 use super::survey::Survey;
-use super::train::{Lost, Shunter, Skipped};
+use crate::captured::train::{Lost, Shunter, Skipped};
 
 /// Counts by reason, without the zeros.
 type Reasons = BTreeMap<&'static str, u64>;

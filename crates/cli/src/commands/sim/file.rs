@@ -14,9 +14,9 @@ use cellgate_report::output::same_file;
 use cellgate_report::whole::{create, write_whole};
 use serde_json::{Value, json};
 
-use crate::commands::decode::pseudowire::Labels;
-use crate::commands::decode::source::Source as Capture;
-use crate::commands::replay::train::{Shunter, Way};
+use crate::captured::pseudowire::Labels;
+use crate::captured::source::Source as Capture;
+use crate::captured::train::{Shunter, Way};
 use crate::input::read_text;
 
 /// Cells of captures in one scenario.

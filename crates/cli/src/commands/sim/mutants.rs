@@ -13,7 +13,7 @@ use cellgate_report::output::{Exit, print, print_json};
 use serde::Serialize;
 
 use super::seeds::{Jobs, Seeds, quiet_panics, span};
-use crate::commands::lab::progress::Shown;
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

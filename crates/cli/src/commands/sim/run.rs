@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::file::{Source, TapeFile, write};
 use super::seeds::Bug;
 use super::verdict::{Compared, exit, line};
-use crate::commands::lab::progress::Shown;
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

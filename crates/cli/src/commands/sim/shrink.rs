@@ -10,7 +10,7 @@ use cellgate_report::output::{Exit, has_folder, print};
 use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics, span};
 use super::verdict::{Compared, exit, line};
-use crate::commands::lab::progress::Shown;
+use crate::progress::Shown;
 
 /// Runs that a scenario is given.
 const RUNS: usize = 20_000;

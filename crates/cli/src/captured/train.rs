@@ -9,7 +9,7 @@ use cellgate_core::wire::{
 use cellgate_simd::{Fold, Kernel, with_features};
 use serde::Serialize;
 
-use crate::commands::decode::pseudowire::{self, Labels, Opened};
+use super::pseudowire::{self, Labels, Opened};
 
 /// Octets of the longest PDU.
 const PDU_LEN_MAX: usize = 65_568;
@@ -39,30 +39,30 @@ impl Way {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Skipped {
     /// They went the other way.
-    pub(super) other_way: u64,
+    pub(crate) other_way: u64,
     /// Octets of theirs were not captured.
-    pub(super) not_whole: u64,
+    pub(crate) not_whole: u64,
     /// Nothing says of which VC they are.
-    pub(super) no_address: u64,
+    pub(crate) no_address: u64,
     /// Packets of AAL2, whose cells are not in the capture.
-    pub(super) aal2: u64,
+    pub(crate) aal2: u64,
     /// Frames without a pseudowire, or with a packet that is none.
-    pub(super) no_pseudowire: u64,
+    pub(crate) no_pseudowire: u64,
     /// Packets of a pseudowire's control channel.
-    pub(super) control_channel: u64,
+    pub(crate) control_channel: u64,
     /// Packets of pseudowires that came twice or too late: their receiver discards them.
-    pub(super) out_of_order: u64,
+    pub(crate) out_of_order: u64,
     /// The capture says that the receiver found an error in them, or the card in its record.
-    pub(super) damaged: u64,
+    pub(crate) damaged: u64,
 }
 
 /// What never came into the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Lost {
     /// Records, by the loss counters of the capture.
-    pub(super) records: u64,
+    pub(crate) records: u64,
     /// Packets of pseudowires, by their numbers.
-    pub(super) packets: u64,
+    pub(crate) packets: u64,
 }
 
 /// Makes cells of one record after the other: those of an NNI, as pseudowires carry 12 bits of VPI.
@@ -75,9 +75,9 @@ pub(crate) struct Shunter {
     /// The cells of the last record.
     cells: Vec<[u8; CELL_LEN]>,
     staging: Vec<u8>,
-    pub(super) records: u64,
-    pub(super) skipped: Skipped,
-    pub(super) lost: Lost,
+    pub(crate) records: u64,
+    pub(crate) skipped: Skipped,
+    pub(crate) lost: Lost,
 }
 
 impl Shunter {

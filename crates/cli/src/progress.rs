@@ -9,7 +9,7 @@ use cellgate_lab::Progress;
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Lines on standard error: one that changes on a terminal, else one every so often.
-pub(in crate::commands) struct Shown {
+pub(crate) struct Shown {
     name: &'static str,
     terminal: bool,
     last: Instant,
@@ -19,7 +19,7 @@ pub(in crate::commands) struct Shown {
 
 impl Shown {
     /// Progress of the experiment of this name, from now on.
-    pub(in crate::commands) fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self {
             name,
             terminal: std::io::stderr().is_terminal(),
@@ -29,7 +29,7 @@ impl Shown {
     }
 
     /// Takes away what stands on the terminal.
-    pub(in crate::commands) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.wide > 0 {
             eprint!("\r{:wide$}\r", "", wide = self.wide);
             self.wide = 0;

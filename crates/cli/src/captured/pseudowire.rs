@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use cellgate_capture::Direction;
+use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::pseudowire::{
     CONTROL_WORD_LEN, CellMode, ChannelHeader, Packet, Pseudowire, PseudowireError, Service,
 };
@@ -12,8 +13,7 @@ use cellgate_core::wire::{
     VpiVci,
 };
 
-use super::pdu::fits;
-use super::sequence::{Numbers, Place};
+use super::sequence::{Numbers, SequencePlace};
 
 /// `label=mode[@vpi.vci]`.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ pub(crate) struct Opened<'a> {
     /// The VC of a pseudowire that does not send it, if the user has said it.
     pub(crate) address: Option<VpiVci>,
     /// Where its number puts it.
-    pub(crate) place: Place,
+    pub(crate) place: SequencePlace,
     /// What it holds, as far as it was kept.
     pub(crate) packet: Result<Packet<'a>, PseudowireError>,
 }
@@ -169,7 +169,7 @@ impl Labels {
             _ => whole_cells(service, frame.payload),
         });
         let sequence = packet.as_ref().map(|packet| packet.sequence);
-        let place = sequence.map_or(Place::Unnumbered, |sequence| {
+        let place = sequence.map_or(SequencePlace::Unnumbered, |sequence| {
             self.numbers
                 .judge((End::of(frame, interface), way, label), sequence)
         });
@@ -266,4 +266,10 @@ fn guess(packet: &[u8], len: usize) -> Service {
 pub(crate) fn ends(last: bool, pdu: &[u8]) -> bool {
     let trailer = pdu.last_chunk::<TRAILER_LEN>();
     last || trailer.is_some_and(|trailer| fits(pdu, Trailer::parse(*trailer)))
+}
+
+/// Whether the length of a trailer belongs to a PDU of so many cells.
+pub(crate) fn fits(pdu: &[u8], trailer: Trailer) -> bool {
+    let cells = aal5_cells(trailer.length.into()) as usize;
+    trailer.length != 0 && cells * PAYLOAD_LEN == pdu.len()
 }

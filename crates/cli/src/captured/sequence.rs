@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use cellgate_capture::Direction;
 use cellgate_core::wire::pseudowire::{Sequence, SequenceReceiver, SequenceVerdict};
 
-use super::held::PDUS_MAX;
-use super::line::Line;
+use super::PDUS_MAX;
 use super::pseudowire::End;
 
 /// Packets out of order in a row after which the sender is taken to have begun anew: as many as an
@@ -15,7 +14,7 @@ const STALE_MAX: u32 = 16;
 
 /// Where a number puts its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SequencePlace {
     /// It has none.
     Unnumbered,
     /// Behind the one before, after so many that are missing.
@@ -26,7 +25,7 @@ pub(crate) enum Place {
     OutOfOrder,
 }
 
-impl Place {
+impl SequencePlace {
     /// Whether a receiver discards the packet.
     pub(crate) const fn is_stale(self) -> bool {
         matches!(self, Self::Duplicate | Self::OutOfOrder)
@@ -37,27 +36,6 @@ impl Place {
         match self {
             Self::InOrder { missing } => missing as u64,
             _ => 0,
-        }
-    }
-
-    pub(super) fn describe(self, line: &mut Line) {
-        let (word, missing) = match self {
-            Self::Unnumbered => return,
-            Self::InOrder { missing: 0 } => ("in_order", 0),
-            Self::InOrder { missing } => ("gap", missing),
-            Self::Duplicate => ("duplicate", 0),
-            Self::OutOfOrder => ("out_of_order", 0),
-        };
-        line.field("sequence_verdict", word);
-        line.field("sequence_missing", missing);
-        match self {
-            Self::InOrder { missing: 1 } => line.say("1 packet LOST before"),
-            Self::InOrder { missing } if missing > 0 => {
-                line.say(format!("{missing} packets LOST before"));
-            }
-            Self::Duplicate => line.say("DUPLICATE"),
-            Self::OutOfOrder => line.say("OUT OF ORDER"),
-            _ => {}
         }
     }
 }
@@ -79,33 +57,33 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    pub(super) fn judge(&mut self, key: Key, sequence: Sequence) -> Place {
+    pub(super) fn judge(&mut self, key: Key, sequence: Sequence) -> SequencePlace {
         let room = self.receivers.len() < PDUS_MAX || self.receivers.contains_key(&key);
         if sequence == Sequence::NONE || !room {
-            return Place::Unnumbered;
+            return SequencePlace::Unnumbered;
         }
         self.receivers.entry(key).or_default().judge(sequence)
     }
 }
 
 impl Receiver {
-    fn judge(&mut self, sequence: Sequence) -> Place {
+    fn judge(&mut self, sequence: Sequence) -> SequencePlace {
         match self.receiver.receive(sequence) {
-            SequenceVerdict::Unnumbered => Place::Unnumbered,
+            SequenceVerdict::Unnumbered => SequencePlace::Unnumbered,
             SequenceVerdict::InOrder { missing } => {
                 self.stale_in_a_row = 0;
                 self.last = Some(sequence);
-                Place::InOrder { missing }
+                SequencePlace::InOrder { missing }
             }
             SequenceVerdict::OutOfOrder => {
                 self.stale_in_a_row += 1;
                 if self.stale_in_a_row >= STALE_MAX {
                     *self = Self::default();
-                    return Place::OutOfOrder;
+                    return SequencePlace::OutOfOrder;
                 }
                 match self.last == Some(sequence) {
-                    true => Place::Duplicate,
-                    false => Place::OutOfOrder,
+                    true => SequencePlace::Duplicate,
+                    false => SequencePlace::OutOfOrder,
                 }
             }
         }
@@ -126,21 +104,21 @@ mod tests {
         let end = End::of(&frame, 0);
         let key = (end, Direction::Unknown, 9);
         let mut judge = |bits| numbers.judge(key, Sequence::from_bits(bits));
-        let in_order = |missing| Place::InOrder { missing };
+        let in_order = |missing| SequencePlace::InOrder { missing };
         for (bits, wanted) in [
             (65_534, in_order(0)),
             (65_535, in_order(0)),
-            (0, Place::Unnumbered),
+            (0, SequencePlace::Unnumbered),
             (1, in_order(0)),
             (5, in_order(3)),
-            (5, Place::Duplicate),
-            (3, Place::OutOfOrder),
+            (5, SequencePlace::Duplicate),
+            (3, SequencePlace::OutOfOrder),
             (6, in_order(0)),
         ] {
             assert_eq!(judge(bits), wanted, "{bits}");
         }
         for bits in 40_000..40_000 + STALE_MAX as u16 {
-            assert_eq!(judge(bits), Place::OutOfOrder);
+            assert_eq!(judge(bits), SequencePlace::OutOfOrder);
         }
         assert_eq!(judge(40_016), in_order(0), "the sender has begun anew");
         for other in [
