@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod demo;
+mod flood;
 pub mod guarantee;
 mod live;
 pub mod role;

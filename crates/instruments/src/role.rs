@@ -3,7 +3,7 @@
 use cellgate_report::output::Exit;
 
 use crate::live::actor::Role;
-use crate::{bench, demo, guarantee};
+use crate::{bench, flood, guarantee};
 
 /// Be a process of a demo, a trial or a benchmark
 #[derive(clap::Args)]
@@ -19,10 +19,10 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match args.role {
         Role::Adapter => cellgate_host::adapter::run_as_child()?,
-        Role::Host => demo::host()?,
-        Role::Sender => demo::sender()?,
-        Role::Feeder => demo::feed()?,
-        Role::Counter => demo::count()?,
+        Role::Host => flood::host::run()?,
+        Role::Sender => flood::sender::run()?,
+        Role::Feeder => flood::transmit::feed()?,
+        Role::Counter => flood::transmit::count()?,
         Role::Writer => guarantee::writer()?,
         Role::Reader => guarantee::reader()?,
         Role::Spinner => guarantee::spinner()?,

@@ -59,6 +59,20 @@ fn rooms_use_only_earlier_rooms() {
 }
 
 #[test]
+fn commands_use_nothing_of_each_other() {
+    let commands = root().join("crates/cli/src/commands");
+    check(&rust_files("crates/cli/src/commands"), |path, source| {
+        let inside = path.strip_prefix(&commands).expect("below commands");
+        let own = inside.iter().next().and_then(|name| name.to_str());
+        other_commands(own.expect("UTF-8").trim_end_matches(".rs"), source)
+    });
+    let uses = |text| other_commands("sim", &split(text));
+    assert_complains(uses("use crate::commands::decode::pdu::fits;"), 1);
+    assert_complains(uses("use crate::commands::{sim::seeds, lab};"), 1);
+    assert_complains(uses("use crate::commands::sim::seeds::Seeds;"), 0);
+}
+
+#[test]
 fn every_room_is_a_module_of_the_core_and_every_module_a_room() {
     let lib = fs::read_to_string(root().join("crates/core/src/lib.rs")).expect("core has a lib");
     let mut modules: Vec<_> = lib

@@ -43,6 +43,14 @@ pub(crate) fn later_rooms(room: &str, source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Complaints about paths from the command `own` into others.
+pub(crate) fn other_commands(own: &str, source: &Source) -> Vec<String> {
+    let code = source.code.join("\n");
+    let reached = segments_after(&code, "crate::commands::").into_iter();
+    let others = reached.filter(|name| name != own);
+    others.map(|name| format!("{own} uses {name}")).collect()
+}
+
 /// Complaints about what the core must not know.
 pub(crate) fn impurities(source: &Source) -> Vec<String> {
     let code = source.code.join("\n");

@@ -9,30 +9,12 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_report::grouped;
 use cellgate_report::output;
 
-use super::host::Glance;
-use super::plan::{Phase, SDU};
-use super::report::per_second;
-use super::sender::Task;
-use super::stage::Stage;
-use super::text::{mbit, million};
-
-/// Somebody who looks while a phase runs.
-pub(super) trait Watch {
-    fn every(&self) -> Duration;
-    fn look(&mut self, stage: &mut Stage, phase: &Phase, task: &Task) -> anyhow::Result<()>;
-}
-
-pub(super) struct Nobody;
-
-impl Watch for Nobody {
-    fn every(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn look(&mut self, _: &mut Stage, _: &Phase, _: &Task) -> anyhow::Result<()> {
-        Ok(())
-    }
-}
+use super::text::mbit;
+use crate::flood::host::Glance;
+use crate::flood::plan::{Phase, SDU};
+use crate::flood::report::{million, per_second};
+use crate::flood::sender::Task;
+use crate::flood::stage::{Stage, Watch};
 
 /// A table on a terminal, drawn over and over.
 #[derive(Default)]

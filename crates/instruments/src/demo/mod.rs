@@ -1,31 +1,9 @@
 //! `cellgate demo`: two guaranteed connections beside a flood, on this machine.
-//!
-//! ```text
-//!  source 1 --port 0--> +---------+
-//!  source 2 --port 1--> | adapter | --events, PDUs--> host: checks every octet
-//!  source 3 --port 2--> | process |
-//!  stranger --port 3--> +---------+
-//! ```
-//! Every box and every sender is a process. This one starts them and reads their records.
 
-mod cells;
-mod control;
-mod host;
-mod judge;
 mod live;
-mod pace;
-mod plan;
 mod plot;
-mod report;
-mod sender;
-mod shared;
-mod spread;
-mod stage;
-mod stranger;
 mod text;
-mod transmit;
 mod verdict;
-mod wire;
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -34,17 +12,15 @@ use std::path::PathBuf;
 use cellgate_core::server::Idle;
 use cellgate_report::output::{self, Exit};
 
+use crate::flood::plan::{Hazard, Phase};
+use crate::flood::report::{PhaseReport, Report};
+use crate::flood::stage::{Nobody, Stage};
+use crate::flood::trial::Trial;
+use crate::flood::wire::{Link, Network};
+use crate::flood::{control, plan, transmit};
 use crate::live::weather::{TRIES_MAX, until_sound};
 
-pub(crate) use host::run as host;
-use live::{Nobody, Screen, Watch};
-use plan::{Hazard, Phase};
-use report::{PhaseReport, Report};
-pub(crate) use sender::run as sender;
-use stage::Stage;
-pub(crate) use transmit::{count, feed};
-use verdict::Verdict;
-use wire::{Link, Network};
+use live::Screen;
 
 /// Watch a host keep two guaranteed connections while others flood it
 ///
@@ -117,8 +93,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let seconds = args.seconds.unwrap_or(1.0);
     let mut show = Show::new(args);
     match (args.control_pairs, args.transmit) {
-        (Some(pairs), _) => control::run(&mut show, pairs, seconds, args.idle),
-        (_, Some(pairs)) => transmit::run(&mut show, pairs, seconds, args.idle),
+        (Some(pairs), _) => control::run(show.trial, pairs, seconds, args.idle),
+        (_, Some(pairs)) => transmit::run(show.trial, pairs, seconds, args.idle),
         _ => demo(args, &mut show),
     }
 }
@@ -136,7 +112,8 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     });
     let port_cells = plan::port_cells(args.shared_port);
     let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
-    show.say(&format!("adapter {}\n", stage.scheduling()))?;
+    show.trial
+        .say(&format!("adapter {}\n", stage.scheduling()))?;
     let mut reports = Vec::new();
     for phase in &phases {
         let seconds = args.seconds.unwrap_or(default_seconds);
@@ -145,7 +122,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     if let Some(path) = &args.plot {
         output::write_svg(path, &plot::figure(&reports))?;
     }
-    let verdict = Verdict::of(&reports, args.shared_port);
+    let verdict = verdict::of(&reports, args.shared_port);
     let report = Report {
         phases: reports,
         verdict: verdict.text(),
@@ -158,11 +135,9 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     Ok(verdict.exit())
 }
 
-/// What is shown of phases, and where: the results on standard output, or with `--json` only the
-/// object; a live table on a terminal.
+/// What is shown of phases: their results, and a live table on a terminal.
 struct Show {
-    json: bool,
-    shared_port: bool,
+    trial: Trial,
     /// A line for each phase, not a table.
     lines: bool,
     screen: Option<Screen>,
@@ -171,20 +146,13 @@ struct Show {
 impl Show {
     fn new(args: &Args) -> Self {
         Self {
-            json: args.json,
-            shared_port: args.shared_port,
+            trial: Trial {
+                json: args.json,
+                shared_port: args.shared_port,
+            },
             lines: args.sweep || args.plot.is_some() || args.json,
             screen: std::io::stderr().is_terminal().then(Screen::default),
         }
-    }
-
-    /// Shows what is no result of its own.
-    fn say(&mut self, text: &str) -> anyhow::Result<()> {
-        if self.json {
-            eprint!("{text}");
-            return Ok(());
-        }
-        output::print(text)
     }
 
     /// Tries a phase until a try is not void, and shows each try.
@@ -197,14 +165,18 @@ impl Show {
         let try_once = |tries| {
             let report = match self.screen.take() {
                 Some(mut screen) => {
-                    let report = self.watched(stage, phase, seconds, &mut screen, tries)?;
+                    let report = self
+                        .trial
+                        .watched(stage, phase, seconds, &mut screen, tries)?;
                     screen.clear();
                     self.screen = Some(screen);
                     report
                 }
-                None => self.watched(stage, phase, seconds, &mut Nobody, tries)?,
+                None => self
+                    .trial
+                    .watched(stage, phase, seconds, &mut Nobody, tries)?,
             };
-            self.say(&match (&report.void_reason, self.lines) {
+            self.trial.say(&match (&report.void_reason, self.lines) {
                 (Some(reason), _) => {
                     let name = &phase.name;
                     format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
@@ -215,38 +187,5 @@ impl Show {
             Ok(report)
         };
         until_sound(try_once, |report| report.void_reason.is_some())
-    }
-
-    /// Tries a phase once, while `watch` looks.
-    fn watched(
-        &self,
-        stage: &mut Stage,
-        phase: &Phase,
-        seconds: f64,
-        watch: &mut impl Watch,
-        tries: u32,
-    ) -> anyhow::Result<PhaseReport> {
-        let tried = stage.run(phase, seconds, watch)?;
-        Ok(judge::report(
-            phase,
-            &stage.connections,
-            self.shared_port,
-            &tried,
-            tries,
-        ))
-    }
-
-    /// Tries a phase once and tells why, if it is void.
-    fn once(
-        &mut self,
-        stage: &mut Stage,
-        phase: &Phase,
-        seconds: f64,
-    ) -> anyhow::Result<PhaseReport> {
-        let report = self.watched(stage, phase, seconds, &mut Nobody, 1)?;
-        if let Some(reason) = &report.void_reason {
-            self.say(&format!("{}: void: {reason}\n", phase.name))?;
-        }
-        Ok(report)
     }
 }

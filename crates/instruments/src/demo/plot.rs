@@ -2,8 +2,8 @@
 
 use cellgate_report::{At, Axis, Figure, Look, Mark, Panel, Series};
 
-use super::plan::{CONTRACTS_BIT_S, HAZARD};
-use super::report::{ConnectionReport, PhaseReport};
+use crate::flood::plan::{CONTRACTS_BIT_S, HAZARD};
+use crate::flood::report::{ConnectionReport, PhaseReport};
 
 /// Where a rate of 0 is drawn on the logarithmic axis, in 10^6 bit/s: below the smallest step.
 const ZERO_AT: f64 = 1.0;

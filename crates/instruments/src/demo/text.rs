@@ -3,20 +3,12 @@
 use cellgate_report::grouped;
 use cellgate_report::output;
 
-use super::plan::Connection;
-use super::report::{ConnectionReport, PhaseReport};
+use crate::flood::plan::Connection;
+use crate::flood::report::{ConnectionReport, PhaseReport, million};
 
 /// 10^6 bit/s.
 pub(super) fn mbit(bit_s: u64) -> String {
     format!("{:.1}", bit_s as f64 / 1e6)
-}
-
-/// 10^6 of something per second.
-pub(super) fn million(per_s: u64) -> String {
-    match per_s {
-        0 => "0".to_owned(),
-        _ => format!("{:.2} M", per_s as f64 / 1e6),
-    }
 }
 
 fn us(ns: u64) -> String {

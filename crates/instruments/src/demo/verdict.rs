@@ -1,62 +1,31 @@
 //! The verdict, in words for somebody who sees this for the first time.
 
 use cellgate_report::grouped;
-use cellgate_report::output::Exit;
 
-use super::plan::HAZARD;
-use super::report::PhaseReport;
-use super::text::million;
+use crate::flood::plan::HAZARD;
+use crate::flood::report::{PhaseReport, million};
+use crate::flood::verdict::Verdict;
 
-/// How a demo ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Every rule held in every phase.
-    Pass(String),
-    /// One did not.
-    Fail(String),
-    /// None was broken, but some phase says nothing.
-    Void(String),
-}
-
-impl Verdict {
-    /// Of all phases.
-    pub(super) fn of(phases: &[PhaseReport], shared_port: bool) -> Self {
-        let (void, sound): (Vec<_>, Vec<_>) =
-            phases.iter().partition(|phase| phase.void_reason.is_some());
-        let broken = |phase: &&PhaseReport| !phase.more.faults.is_empty();
-        let broken: Vec<String> = sound.iter().copied().filter(broken).map(faults).collect();
-        if !broken.is_empty() {
-            return Self::Fail(broken.join("; "));
-        }
-        if let Some(phase) = void.first() {
-            let reason = phase.void_reason.as_deref().unwrap_or_default();
-            return Self::Void(format!(
-                "{} said nothing in {} tries, the last time because {reason}",
-                phase.name, phase.tries
-            ));
-        }
-        Self::Pass(match shared_port {
-            true => shared(&sound),
-            false => protected(&sound),
-        })
+/// That of all phases.
+pub(super) fn of(phases: &[PhaseReport], shared_port: bool) -> Verdict {
+    let (void, sound): (Vec<_>, Vec<_>) =
+        phases.iter().partition(|phase| phase.void_reason.is_some());
+    let broken = |phase: &&PhaseReport| !phase.more.faults.is_empty();
+    let broken: Vec<String> = sound.iter().copied().filter(broken).map(faults).collect();
+    if !broken.is_empty() {
+        return Verdict::Fail(broken.join("; "));
     }
-
-    /// How the command ends: a run that says nothing has not passed.
-    pub(super) fn exit(&self) -> Exit {
-        match self {
-            Self::Pass(_) => Exit::Ok,
-            Self::Fail(_) | Self::Void(_) => Exit::Failed,
-        }
+    if let Some(phase) = void.first() {
+        let reason = phase.void_reason.as_deref().unwrap_or_default();
+        return Verdict::Void(format!(
+            "{} said nothing in {} tries, the last time because {reason}",
+            phase.name, phase.tries
+        ));
     }
-
-    /// As it is printed.
-    pub(super) fn text(&self) -> String {
-        match self {
-            Self::Pass(text) => format!("PASS: {text}"),
-            Self::Fail(text) => format!("FAIL: {text}"),
-            Self::Void(text) => format!("VOID: {text}"),
-        }
-    }
+    Verdict::Pass(match shared_port {
+        true => shared(&sound),
+        false => protected(&sound),
+    })
 }
 
 fn faults(phase: &PhaseReport) -> String {

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use crate::live::weather::GAP_MAX_NS;
 
 /// Octets of every SDU (*Policing Offloaded*, section 6).
-pub(super) const SDU: u32 = 8_192;
+pub(crate) const SDU: u32 = 8_192;
 /// Cells of its PDU.
-pub(super) const PDU_CELLS: usize = aal5_cells(SDU) as usize;
+pub(crate) const PDU_CELLS: usize = aal5_cells(SDU) as usize;
 /// The memory link carries cells as pseudowires do, without HEC.
-pub(super) const FORMAT: CellFormat = CellFormat::NoHec;
+pub(crate) const FORMAT: CellFormat = CellFormat::NoHec;
 
 /// CDVT of the two guaranteed connections: how late their sources may be and still release all that
 /// was due. A sender is a process among others, and its CPU has floods on it.
@@ -28,34 +28,34 @@ const CDVT_NS: u64 = 100_000_000;
 const CDVT_HAZARD_NS: u64 = 30_000_000;
 /// How late the reader may run, and the buffers still hold what comes. It shares its CPU with
 /// senders that never sleep.
-pub(super) const READER_LATE_NS: u64 = 250_000_000;
+pub(crate) const READER_LATE_NS: u64 = 250_000_000;
 
 /// Rates of the contracts, bit/s of SDU (*Policing Offloaded*, section 6): two conforming senders,
 /// and the one that will not conform.
-pub(super) const CONTRACTS_BIT_S: [u64; 3] = [20_000_000, 20_000_000, 40_000_000];
+pub(crate) const CONTRACTS_BIT_S: [u64; 3] = [20_000_000, 20_000_000, 40_000_000];
 /// The connection whose sender becomes the hazard.
-pub(super) const HAZARD: usize = 2;
+pub(crate) const HAZARD: usize = 2;
 /// VCI of the first connection, in VPI 0: the first ones above those that I.361 reserves are 32 on.
 const FIRST_VCI: u16 = 100;
 
 /// Ports: one for each connection, one for the stranger.
-pub(super) const PORTS: u8 = 4;
+pub(crate) const PORTS: u8 = 4;
 /// The stranger's port.
-pub(super) const STRANGER_PORT: PortIndex = PortIndex(3);
+pub(crate) const STRANGER_PORT: PortIndex = PortIndex(3);
 
 /// One guaranteed connection.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// Its number, from 0.
-    pub(super) index: usize,
+    pub(crate) index: usize,
     /// Bit/s of SDU.
-    pub(super) contract_bit_s: u64,
+    pub(crate) contract_bit_s: u64,
     /// Where its cells arrive.
-    pub(super) port: PortIndex,
+    pub(crate) port: PortIndex,
 }
 
 /// The three connections; with `shared_port`, all on port 0.
-pub(super) fn connections(shared_port: bool) -> Vec<Connection> {
+pub(crate) fn connections(shared_port: bool) -> Vec<Connection> {
     let rates = CONTRACTS_BIT_S.into_iter().enumerate();
     rates
         .map(|(index, contract_bit_s)| Connection {
@@ -67,33 +67,33 @@ pub(super) fn connections(shared_port: bool) -> Vec<Connection> {
 }
 
 impl Connection {
-    pub(super) fn address(&self) -> VpiVci {
+    pub(crate) fn address(&self) -> VpiVci {
         VpiVci::from_bits(u32::from(FIRST_VCI) + self.index as u32)
     }
 
     /// One on its port that nobody opened.
-    pub(super) fn nobodys_address(&self) -> VpiVci {
+    pub(crate) fn nobodys_address(&self) -> VpiVci {
         VpiVci::from_bits(self.address().bits() + u32::from(PORTS))
     }
 
     /// Whose its SDUs are in a run.
-    pub(super) fn flow(&self, run: u32) -> u32 {
+    pub(crate) fn flow(&self, run: u32) -> u32 {
         run * u32::from(PORTS) + self.index as u32
     }
 
     /// As people call it.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("C{}", self.index + 1)
     }
 
     /// Cells/s of the contract, rounded up: a rate rounded down would make a sender at exactly the
     /// contract's bit/s drift ahead of it.
-    pub(super) fn rate(&self) -> CellRate {
+    pub(crate) fn rate(&self) -> CellRate {
         CellRate::for_sdu_rate(self.contract_bit_s, SDU).unwrap_or(CellRate::OC3)
     }
 
     /// How late its source may be.
-    pub(super) fn cdvt_ns(&self) -> u64 {
+    pub(crate) fn cdvt_ns(&self) -> u64 {
         match self.index {
             HAZARD => CDVT_HAZARD_NS,
             _ => CDVT_NS,
@@ -101,13 +101,13 @@ impl Connection {
     }
 
     /// Whether a source at `rate` keeps the contract.
-    pub(super) fn allows(&self, rate: Hazard) -> bool {
+    pub(crate) fn allows(&self, rate: Hazard) -> bool {
         matches!(rate, Hazard::BitS(bit_s) if bit_s <= self.contract_bit_s)
     }
 
     /// Memory for whatever may wait when everybody is as late as admitted at once: PDUs that the
     /// source was late with, those of the adapter's gap, those of the reader's absence.
-    pub(super) fn sizes(&self) -> ConnectionSizes {
+    pub(crate) fn sizes(&self) -> ConnectionSizes {
         let stream = PduStream {
             peak: self.rate(),
             sustained: self.rate(),
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// How it is opened.
-    pub(super) fn open(&self, attachment: AttachmentIndex) -> OpenRequest {
+    pub(crate) fn open(&self, attachment: AttachmentIndex) -> OpenRequest {
         OpenRequest {
             address: self.address(),
             port: self.port,
@@ -149,7 +149,7 @@ impl Connection {
 }
 
 /// Events that can wait: one for each PDU that can wait (below 500).
-pub(super) const ATTACHMENT: AttachmentSizes = AttachmentSizes {
+pub(crate) const ATTACHMENT: AttachmentSizes = AttachmentSizes {
     event_slots: 1_024,
     doorbell_slots: 16,
 };
@@ -157,18 +157,18 @@ pub(super) const ATTACHMENT: AttachmentSizes = AttachmentSizes {
 /// Cells that can wait on a port: what a conforming source brings after its admitted lateness in an
 /// admitted gap of the adapter (130 ms x 52,186 cells/s = 6,784; 60 ms x 104,371 = 6,262); on a
 /// shared port, all three bring that (19,830).
-pub(super) const fn port_cells(shared_port: bool) -> u32 {
+pub(crate) const fn port_cells(shared_port: bool) -> u32 {
     if shared_port { 32_768 } else { 8_192 }
 }
 
 /// Cells that can wait on a port when the adapter also transmits: a line's 353,207 cells/s for
 /// 185 ms, in which their counter may be kept from running.
-pub(super) const TRANSMIT_PORT_CELLS: u32 = 65_536;
+pub(crate) const TRANSMIT_PORT_CELLS: u32 = 65_536;
 
 /// Cells of one port that the adapter takes in one step. A flood gets no more of a step than this,
 /// so that a PDU on another port waits for at most 3 x 256 cells of others; all of a shared port's
 /// cells come from one place, so it may have as many at once.
-pub(super) const BUDGET: u16 = 256;
+pub(crate) const BUDGET: u16 = 256;
 
 /// A port of the demo.
 const fn port_config(shared_port: bool) -> PortConfig {
@@ -181,7 +181,7 @@ const fn port_config(shared_port: bool) -> PortConfig {
 }
 
 /// The adapter of the demo.
-pub(super) fn adapter_config(shared_port: bool) -> Config {
+pub(crate) fn adapter_config(shared_port: bool) -> Config {
     let port = port_config(shared_port);
     let ports = if shared_port { 1 } else { PORTS };
     Config {
@@ -200,7 +200,7 @@ pub(super) fn adapter_config(shared_port: bool) -> Config {
 
 /// How fast the hazard sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Hazard {
+pub(crate) enum Hazard {
     /// Bit/s of SDU; 0: not at all.
     BitS(u64),
     /// As fast as its sender can.
@@ -209,7 +209,7 @@ pub(super) enum Hazard {
 
 impl Hazard {
     /// Reads `max`, or bit/s of SDU.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match text.trim().eq_ignore_ascii_case("max") {
             true => Ok(Self::Max),
             false => bit_s(text)
@@ -221,7 +221,7 @@ impl Hazard {
 
 /// What the stranger sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Strange {
+pub(crate) enum Strange {
     Nothing,
     /// Cells of VCs that nobody opened.
     Scan,
@@ -232,19 +232,19 @@ pub(super) enum Strange {
 
 /// What all senders do for a while.
 #[derive(Clone, Debug)]
-pub(super) struct Phase {
+pub(crate) struct Phase {
     /// As `--json` has it.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The third sender.
-    pub(super) hazard: Hazard,
-    pub(super) strange: Strange,
+    pub(crate) hazard: Hazard,
+    pub(crate) strange: Strange,
 }
 
 /// The third sender within its contract.
-pub(super) const AT_CONTRACT: Hazard = Hazard::BitS(CONTRACTS_BIT_S[HAZARD]);
+pub(crate) const AT_CONTRACT: Hazard = Hazard::BitS(CONTRACTS_BIT_S[HAZARD]);
 
 /// The four phases of a demo.
-pub(super) fn phases(hazard: Hazard) -> Vec<Phase> {
+pub(crate) fn phases(hazard: Hazard) -> Vec<Phase> {
     let phase = |name: &str, hazard, strange| Phase {
         name: name.to_owned(),
         hazard,
@@ -266,7 +266,7 @@ const SWEEP_MBIT_S: [u64; 14] = [0, 2, 5, 10, 20, 30, 40, 60, 80, 100, 140, 200,
 const SWEEP_SHARED_MBIT_S: [u64; 5] = [2_000, 4_000, 8_000, 12_000, 16_000];
 
 /// The phases of `--sweep`.
-pub(super) fn sweep(shared_port: bool) -> Vec<Phase> {
+pub(crate) fn sweep(shared_port: bool) -> Vec<Phase> {
     let beyond: &[u64] = if shared_port {
         &SWEEP_SHARED_MBIT_S
     } else {

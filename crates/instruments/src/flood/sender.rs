@@ -26,7 +26,7 @@ const EXCESS_CELLS: usize = 1_024;
 
 /// Who a sender's process is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// One connection's source.
     Source(Connection),
     /// Cells that belong to nobody.
@@ -40,7 +40,7 @@ pub(super) enum Part {
 
 impl Part {
     /// Where its cells go.
-    pub(super) fn port(&self) -> PortIndex {
+    pub(crate) fn port(&self) -> PortIndex {
         match self {
             Self::Source(connection) => connection.port,
             Self::Stranger { .. } => STRANGER_PORT,
@@ -51,31 +51,31 @@ impl Part {
 
 /// What a sender's process is told at its begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Begin {
+pub(crate) struct Begin {
     /// Who it is.
-    pub(super) part: Part,
+    pub(crate) part: Part,
     /// Its pseudowire; without, its port is in memory.
-    pub(super) wire: Option<Wire>,
+    pub(crate) wire: Option<Wire>,
 }
 
 /// What a sender is to do, said after it said [`SenderReady`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Task {
+pub(crate) struct Task {
     /// For the SDUs' names.
-    pub(super) run: u32,
+    pub(crate) run: u32,
     /// The first release.
-    pub(super) begin: Time,
+    pub(crate) begin: Time,
     /// No release from here on.
-    pub(super) end: Time,
+    pub(crate) end: Time,
     /// The hazard's rate.
-    pub(super) hazard: Hazard,
+    pub(crate) hazard: Hazard,
     /// What the stranger sends.
-    pub(super) strange: Strange,
+    pub(crate) strange: Strange,
 }
 
 impl Task {
     /// The rate of a connection's source.
-    pub(super) fn rate(&self, connection: &Connection) -> Hazard {
+    pub(crate) fn rate(&self, connection: &Connection) -> Hazard {
         match connection.index {
             HAZARD => self.hazard,
             _ => Hazard::BitS(connection.contract_bit_s),
@@ -90,44 +90,44 @@ impl Task {
 
 /// The sender has its port.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct SenderReady {
+pub(crate) struct SenderReady {
     /// From where it sends, over a pseudowire.
-    pub(super) source_port: Option<u16>,
+    pub(crate) source_port: Option<u16>,
 }
 
 /// What a source, or the stranger, really sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// The connection; none: the stranger.
-    pub(super) connection: Option<usize>,
+    pub(crate) connection: Option<usize>,
     /// PDUs that its rate asked for; 0 without a rate.
-    pub(super) due_pdus: u64,
+    pub(crate) due_pdus: u64,
     /// PDUs released.
-    pub(super) released_pdus: u64,
+    pub(crate) released_pdus: u64,
     /// PDUs of which every cell was taken by the port.
-    pub(super) sent_pdus: u64,
+    pub(crate) sent_pdus: u64,
     /// PDUs of which some cells were, the others not: the port was full.
-    pub(super) damaged_pdus: u64,
+    pub(crate) damaged_pdus: u64,
     /// Cells that the port took.
-    pub(super) sent_cells: u64,
+    pub(crate) sent_cells: u64,
     /// Cells that found the port full. A source of its own port withdraws the whole PDU before it
     /// sends any of it, so the port's own count does not have these.
-    pub(super) withdrawn_cells: u64,
+    pub(crate) withdrawn_cells: u64,
     /// The longest lateness of a release.
-    pub(super) late_max_ns: u64,
+    pub(crate) late_max_ns: u64,
     /// The longest time from one release to the next.
-    pub(super) pause_max_ns: u64,
+    pub(crate) pause_max_ns: u64,
     /// Of all such times, what exceeded CDVT: a flood gives that much of its contract away.
-    pub(super) pause_lost_ns: u64,
+    pub(crate) pause_lost_ns: u64,
     /// From the begin to the last release.
-    pub(super) elapsed_ns: u64,
+    pub(crate) elapsed_ns: u64,
 }
 
 /// A source of PDUs with its record.
-pub(super) struct Source {
-    pub(super) pace: Pace,
-    pub(super) maker: PduMaker,
-    pub(super) sent: Sent,
+pub(crate) struct Source {
+    pub(crate) pace: Pace,
+    pub(crate) maker: PduMaker,
+    pub(crate) sent: Sent,
     flow: u32,
     begin: Time,
     last: Time,
@@ -135,7 +135,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn new(connection: &Connection, task: &Task) -> Self {
+    pub(crate) fn new(connection: &Connection, task: &Task) -> Self {
         let rate = task.rate(connection);
         let catch_up_ns = match connection.allows(rate) {
             true => connection.cdvt_ns(),
@@ -158,7 +158,7 @@ impl Source {
     }
 
     /// Makes the PDU that is released at `now`, `late_ns` too late.
-    pub(super) fn release(&mut self, now: Time, late_ns: u64) {
+    pub(crate) fn release(&mut self, now: Time, late_ns: u64) {
         let name = Name {
             flow: self.flow,
             number: self.sent.released_pdus,

@@ -13,7 +13,7 @@ const SLACK_NS: u64 = 50_000;
 
 /// What a source is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Release a PDU; it is this late.
     Release {
         /// Nanoseconds after the instant that the rate asks for.
@@ -30,7 +30,7 @@ pub(super) enum Next {
 /// after it. But a source that keeps a contract catches up no further than its CDVT allows: what it
 /// lost beyond that is lost, and it has missed its rate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     begin: Time,
     end: Time,
     hazard: Hazard,
@@ -43,7 +43,7 @@ const PER_SDU: u128 = SDU as u128 * 8 * 1_000_000_000;
 
 impl Pace {
     /// From `begin` to `end`, catching up at most `catch_up_ns` nanoseconds at once.
-    pub(super) fn new(begin: Time, end: Time, hazard: Hazard, catch_up_ns: u64) -> Self {
+    pub(crate) fn new(begin: Time, end: Time, hazard: Hazard, catch_up_ns: u64) -> Self {
         Self {
             begin,
             end,
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// PDUs that the rate asks for from begin to end; 0 without a rate.
-    pub(super) fn due(&self) -> u64 {
+    pub(crate) fn due(&self) -> u64 {
         let ns = u128::from(self.end.since_ns(self.begin));
         match self.hazard {
             Hazard::BitS(bit_s) => (ns * u128::from(bit_s)).div_ceil(PER_SDU) as u64,
@@ -71,7 +71,7 @@ impl Pace {
     }
 
     /// What to do at `now`. A release counts as made.
-    pub(super) fn next(&mut self, now: Time) -> Next {
+    pub(crate) fn next(&mut self, now: Time) -> Next {
         let release = match self.hazard {
             Hazard::BitS(0) => return Next::Over,
             Hazard::BitS(bit_s) => self.release(self.released, bit_s),
@@ -93,7 +93,7 @@ impl Pace {
 }
 
 /// Sleeps until shortly before `instant`; near it, comes back at once.
-pub(super) fn sleep_until(instant: Time) {
+pub(crate) fn sleep_until(instant: Time) {
     let left_ns = instant.since_ns(MonotonicClock.now());
     if left_ns > 2 * SLACK_NS {
         std::thread::sleep(Duration::from_nanos(left_ns - SLACK_NS));

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What the host is told.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Count from zero. Answered by [`Answer::Begun`].
     Begin {
         /// SDUs of another run are strangers.
@@ -34,7 +34,7 @@ pub(super) enum Order {
 
 /// What the host answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// All VCs are open.
     Ready,
     /// To [`Order::Begin`].
@@ -47,43 +47,43 @@ pub(super) enum Answer {
 
 /// What the host has counted so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Glance {
+pub(crate) struct Glance {
     /// PDUs of each connection.
-    pub(super) delivered: Vec<u64>,
+    pub(crate) delivered: Vec<u64>,
     /// CPU time of the process.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
 }
 
 /// What the host counted in a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct HostReport {
+pub(crate) struct HostReport {
     /// Of each connection.
-    pub(super) connections: Vec<ReaderReport>,
+    pub(crate) connections: Vec<ReaderReport>,
     /// Of its event queue.
-    pub(super) counters: ClientCounters,
+    pub(crate) counters: ClientCounters,
     /// Events that were none of a whole PDU.
-    pub(super) other_events: u64,
+    pub(crate) other_events: u64,
     /// CPU time of the process.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// The longest time from an event to its handling.
-    pub(super) late_max_ns: u64,
+    pub(crate) late_max_ns: u64,
 }
 
 /// What the reader of one connection counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct ReaderReport {
+pub(crate) struct ReaderReport {
     /// PDUs of this run whose octets are right.
-    pub(super) delivered: u64,
+    pub(crate) delivered: u64,
     /// PDUs that are not what was sent, or not of this connection and run.
-    pub(super) corrupt: u64,
+    pub(crate) corrupt: u64,
     /// Sequence numbers left out.
-    pub(super) missing: u64,
+    pub(crate) missing: u64,
     /// PDUs that came twice or too late.
-    pub(super) repeated: u64,
+    pub(crate) repeated: u64,
     /// From the release at the source to the check at the host.
-    pub(super) latency_p50_ns: u64,
-    pub(super) latency_p99_ns: u64,
-    pub(super) latency_max_ns: u64,
+    pub(crate) latency_p50_ns: u64,
+    pub(crate) latency_p99_ns: u64,
+    pub(crate) latency_max_ns: u64,
 }
 
 struct Reader {

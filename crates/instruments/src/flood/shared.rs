@@ -117,7 +117,7 @@ impl Stream {
 type Owner = Option<(usize, bool)>;
 
 /// Sends all streams; each one's record, the stranger's last.
-pub(super) fn run(connections: &[Connection], task: &Task, port: &mut SendPort) -> Vec<Sent> {
+pub(crate) fn run(connections: &[Connection], task: &Task, port: &mut SendPort) -> Vec<Sent> {
     let sources = connections.iter().map(|c| Source::new(c, task));
     let mut streams: Vec<Stream> = sources.map(Stream::new).collect();
     let open = connections.iter().map(Connection::address);

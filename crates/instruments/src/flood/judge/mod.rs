@@ -13,7 +13,7 @@ use super::stage::Try;
 use crate::live::weather::{GAP_MAX_NS, ms, too_long};
 
 /// Reports a try; `tries` says which it was.
-pub(super) fn report(
+pub(crate) fn report(
     phase: &Phase,
     connections: &[Connection],
     shared_port: bool,

@@ -16,14 +16,12 @@ use cellgate_report::grouped;
 use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
-use super::Show;
-use super::live::Watch;
 use super::plan::{BUDGET, Hazard, PORTS, Phase, STRANGER_PORT, Strange, TRANSMIT_PORT_CELLS};
-use super::report::per_second;
+use super::report::{million, per_second};
 use super::sender::Task;
 use super::spread::Quartiles;
-use super::stage::Stage;
-use super::text::million;
+use super::stage::{Stage, Watch};
+use super::trial::Trial;
 use super::verdict::Verdict;
 use crate::live::actor::{Actor, Role};
 use crate::live::weather::until_sound;
@@ -119,13 +117,13 @@ impl Gauge {
 }
 
 /// Runs `pairs` pairs of a quiet and a flooded window, `seconds` each.
-pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
+pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None, idle)?;
     let mut counter = Actor::start(Role::Counter, stage.control.connect()?, &())?;
     let Ready = counter.hear()?;
     let mut feeder = Actor::start(Role::Feeder, stage.control.connect()?, &())?;
     let Ready = feeder.hear()?;
-    show.say(&format!("adapter {}\n", stage.scheduling()))?;
+    trial.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut windows, mut faults) = (Vec::new(), Vec::new());
     for _ in 0..pairs {
         for (name, hazard) in [("quiet", Hazard::BitS(0)), ("flood", Hazard::Max)] {
@@ -134,7 +132,7 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
                 hazard,
                 strange: Strange::Nothing,
             };
-            let (window, broken) = window(show, &mut stage, &phase, seconds)?;
+            let (window, broken) = window(trial, &mut stage, &phase, seconds)?;
             windows.push(window);
             faults.extend(broken);
         }
@@ -157,7 +155,7 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
         flood,
         verdict: verdict.text(),
     };
-    if show.json {
+    if trial.json {
         output::print_json(&report)?;
     } else {
         output::print(&format!("\n{}\n", report.verdict))?;
@@ -167,17 +165,17 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
 
 /// One window: its last try, and the rules that it broke.
 fn window(
-    show: &mut Show,
+    trial: Trial,
     stage: &mut Stage,
     phase: &Phase,
     seconds: f64,
 ) -> anyhow::Result<(Window, Vec<String>)> {
     let try_once = |tries| {
         let mut gauge = Gauge::default();
-        let report = show.watched(stage, phase, seconds, &mut gauge, tries)?;
+        let report = trial.watched(stage, phase, seconds, &mut gauge, tries)?;
         let window = gauge.window(&phase.name, report.void_reason.clone());
         let window = window.context("the window is too short to be read twice")?;
-        show.say(&line(&window))?;
+        trial.say(&line(&window))?;
         Ok((window, report))
     };
     let (window, report) = until_sound(try_once, |(window, _)| window.void_reason.is_some())?;

@@ -23,15 +23,15 @@ const FIRST_VCI: u32 = 200;
 const PDUS: u32 = 64;
 /// The feeder, or the counter, has begun.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Ready;
+pub(crate) struct Ready;
 
 /// What the counter found on the line.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// Cells.
-    pub(super) cells: u64,
+    pub(crate) cells: u64,
     /// Cells of no VC of the feeder.
-    pub(super) foreign: u64,
+    pub(crate) foreign: u64,
 }
 
 /// The feeder's process: keeps all transmit queues full.

@@ -15,7 +15,7 @@ const BLOCK: usize = 256;
 
 /// What the stranger sends: blocks of cells of one address (a VC that somebody believes is open)
 /// and blocks of cells of addresses at random (a scan), in turn.
-pub(super) struct Stranger {
+pub(crate) struct Stranger {
     open: BTreeSet<VpiVci>,
     state: u64,
     cells: Vec<u8>,
@@ -24,7 +24,7 @@ pub(super) struct Stranger {
 
 impl Stranger {
     /// One that leaves out the addresses in `open`: cells of these would be no stranger's.
-    pub(super) fn new(open: BTreeSet<VpiVci>) -> Self {
+    pub(crate) fn new(open: BTreeSet<VpiVci>) -> Self {
         Self {
             open,
             state: 1,
@@ -67,13 +67,13 @@ impl Stranger {
     }
 
     /// The next cells, as many as are sent at once.
-    pub(super) fn block(&mut self) -> &[u8] {
+    pub(crate) fn block(&mut self) -> &[u8] {
         self.scan();
         &self.cells
     }
 
     /// Sends until the task's end.
-    pub(super) fn run(mut self, task: &Task, port: &mut SendPort) -> Sent {
+    pub(crate) fn run(mut self, task: &Task, port: &mut SendPort) -> Sent {
         let mut sent = Sent::default();
         let mut last = task.begin;
         loop {

@@ -11,11 +11,11 @@ use cellgate_report::grouped;
 use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 
-use super::Show;
 use super::plan::{self, AT_CONTRACT, Hazard, Phase, Strange};
 use super::report::PhaseReport;
 use super::spread::Quartiles;
 use super::stage::Stage;
+use super::trial::Trial;
 use super::verdict::Verdict;
 use crate::live::weather::until_sound;
 
@@ -41,13 +41,13 @@ struct Pair {
 }
 
 /// Runs `pairs` pairs, `seconds` each run.
-pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
+pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, plan::port_cells(false), None, idle)?;
-    show.say(&format!("adapter {}\n", stage.scheduling()))?;
+    trial.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut good, mut void, mut faults) = (Vec::new(), 0, Vec::new());
     for number in 0..pairs {
         let try_once = |_| {
-            let both = pair(show, &mut stage, number, seconds)?;
+            let both = pair(trial, &mut stage, number, seconds)?;
             void += u32::from(is_void(&both));
             Ok(both)
         };
@@ -63,7 +63,7 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
                 .flat_map(|report| report.more.faults),
         );
         if let Some(pair) = found {
-            show.say(&line(number, &pair))?;
+            trial.say(&line(number, &pair))?;
             good.push(pair);
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
         ratio_max: RATIO_MAX,
         verdict: verdict.text(),
     };
-    if show.json {
+    if trial.json {
         output::print_json(&report)?;
     } else {
         output::print(&format!("\n{}\n", report.verdict))?;
@@ -87,7 +87,7 @@ pub(super) fn run(show: &mut Show, pairs: u32, seconds: f64, idle: Idle) -> anyh
 
 /// One pair; which comes first changes from pair to pair, so that a drift of the machine cancels.
 fn pair(
-    show: &mut Show,
+    trial: Trial,
     stage: &mut Stage,
     number: u32,
     seconds: f64,
@@ -103,11 +103,11 @@ fn pair(
         strange: Strange::Beside,
     };
     if number.is_multiple_of(2) {
-        let first = show.once(stage, &flood, seconds)?;
-        Ok((first, show.once(stage, &control, seconds)?))
+        let first = trial.once(stage, &flood, seconds)?;
+        Ok((first, trial.once(stage, &control, seconds)?))
     } else {
-        let first = show.once(stage, &control, seconds)?;
-        Ok((show.once(stage, &flood, seconds)?, first))
+        let first = trial.once(stage, &control, seconds)?;
+        Ok((trial.once(stage, &flood, seconds)?, first))
     }
 }
 

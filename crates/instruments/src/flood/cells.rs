@@ -10,7 +10,7 @@ use crate::live::sdu::{Name, fill};
 
 /// Makes the cells of one connection's PDUs, one PDU at a time.
 #[derive(Debug)]
-pub(super) struct PduMaker {
+pub(crate) struct PduMaker {
     header: Header,
     staging: Vec<u8>,
     cells: Vec<u8>,
@@ -18,7 +18,7 @@ pub(super) struct PduMaker {
 
 impl PduMaker {
     /// For PDUs of `address`.
-    pub(super) fn new(address: VpiVci) -> Self {
+    pub(crate) fn new(address: VpiVci) -> Self {
         let pti = Pti::User {
             congested: false,
             last: false,
@@ -31,7 +31,7 @@ impl PduMaker {
     }
 
     /// Makes the cells of the PDU that carries the SDU of `name`, sent at `now`.
-    pub(super) fn make(&mut self, name: Name, now: Time) {
+    pub(crate) fn make(&mut self, name: Name, now: Time) {
         with_features(Making {
             maker: self,
             name,
@@ -40,7 +40,7 @@ impl PduMaker {
     }
 
     /// The cells made last.
-    pub(super) fn made(&self) -> &[u8] {
+    pub(crate) fn made(&self) -> &[u8] {
         &self.cells
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of the demo, and one try of a phase with them.
+//! The processes of a flood, and one try of a phase with them.
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use cellgate_host::gap::GapReport;
 use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu};
 
 use super::host::{Answer, Glance, HostReport, Order};
-use super::live::Watch;
 use super::plan::{self, Connection, PORTS, Phase};
 use super::sender::{Begin, Part, SenderReady, Sent, Task};
 use super::wire::Network;
@@ -29,10 +28,28 @@ const QUIET: Duration = Duration::from_millis(50);
 /// How long the queues may take to run empty once nobody sends.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
+/// Somebody who looks while a phase runs.
+pub(crate) trait Watch {
+    fn every(&self) -> Duration;
+    fn look(&mut self, stage: &mut Stage, phase: &Phase, task: &Task) -> anyhow::Result<()>;
+}
+
+pub(crate) struct Nobody;
+
+impl Watch for Nobody {
+    fn every(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn look(&mut self, _: &mut Stage, _: &Phase, _: &Task) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
 /// The adapter and the host; senders come and go.
-pub(super) struct Stage {
-    pub(super) connections: Vec<Connection>,
-    pub(super) control: Control,
+pub(crate) struct Stage {
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) control: Control,
     adapter: AdapterProcess,
     host: Actor,
     shared_port: bool,
@@ -41,21 +58,21 @@ pub(super) struct Stage {
 }
 
 /// All that was counted in one try.
-pub(super) struct Try {
-    pub(super) task: Task,
-    pub(super) before: AdapterState,
-    pub(super) after: AdapterState,
-    pub(super) sent: Vec<Sent>,
-    pub(super) host: HostReport,
-    pub(super) ports: Vec<QueueReport>,
+pub(crate) struct Try {
+    pub(crate) task: Task,
+    pub(crate) before: AdapterState,
+    pub(crate) after: AdapterState,
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) host: HostReport,
+    pub(crate) ports: Vec<QueueReport>,
     /// Cells of each record of `sent` that were lost between the senders and the adapter: on a
     /// pseudowire, nobody else counts them.
-    pub(super) lost: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
     /// Times that a pseudowire's socket had no room.
-    pub(super) overflows: u64,
-    pub(super) gaps: GapReport,
+    pub(crate) overflows: u64,
+    pub(crate) gaps: GapReport,
     /// Whether the queues ran empty in time.
-    pub(super) drained: bool,
+    pub(crate) drained: bool,
 }
 
 /// An adapter that shares its only CPU with those that it serves: it rests whenever nothing waits.
@@ -68,7 +85,7 @@ fn one_cpu() -> SchedulingRequest {
 
 impl Stage {
     /// Starts the adapter and the host. The calling thread must live as long as they are to.
-    pub(super) fn new(
+    pub(crate) fn new(
         shared_port: bool,
         port_cells: u32,
         network: Option<Network>,
@@ -106,17 +123,17 @@ impl Stage {
     }
 
     /// How the adapter's firmware runs.
-    pub(super) fn scheduling(&self) -> &Scheduling {
+    pub(crate) fn scheduling(&self) -> &Scheduling {
         &self.control.hello().scheduling
     }
 
     /// CPU time of the adapter's process.
-    pub(super) fn adapter_cpu_ns(&self) -> anyhow::Result<u64> {
+    pub(crate) fn adapter_cpu_ns(&self) -> anyhow::Result<u64> {
         Ok(self.adapter.cpu_ns()?)
     }
 
     /// What the host has counted in this run so far.
-    pub(super) fn glance(&mut self) -> anyhow::Result<Glance> {
+    pub(crate) fn glance(&mut self) -> anyhow::Result<Glance> {
         self.host.say(&Order::Look)?;
         match self.host.hear()? {
             Answer::Now(glance) => Ok(glance),
@@ -125,7 +142,7 @@ impl Stage {
     }
 
     /// Everybody does as `phase` says for `seconds`, once.
-    pub(super) fn run(
+    pub(crate) fn run(
         &mut self,
         phase: &Phase,
         seconds: f64,

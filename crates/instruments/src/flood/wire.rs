@@ -18,7 +18,7 @@ const LABELS: [u32; 2] = [1_000, 2_000];
 
 /// The kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Link {
+pub(crate) enum Link {
     /// Memory shared by each sender and the adapter
     Memory,
     /// A pseudowire from each sender to the adapter (RFC 4717 in RFC 7510)
@@ -27,25 +27,25 @@ pub(super) enum Link {
 
 /// Where the ends of the pseudowires are.
 #[derive(Clone, Debug)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// The adapter.
-    pub(super) adapter: IpAddr,
+    pub(crate) adapter: IpAddr,
     /// The senders.
-    pub(super) senders: IpAddr,
+    pub(crate) senders: IpAddr,
     /// The network namespace of the senders; none: this process's.
-    pub(super) netns: Option<String>,
+    pub(crate) netns: Option<String>,
 }
 
 /// A sender's end of its pseudowire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     options: UdpOptions,
     netns: Option<String>,
 }
 
 impl Network {
     /// Both ends on this machine, unless something else is said.
-    pub(super) fn new(
+    pub(crate) fn new(
         adapter: Option<IpAddr>,
         senders: Option<IpAddr>,
         netns: Option<String>,
@@ -63,7 +63,7 @@ impl Network {
     }
 
     /// The adapter's end of a port's pseudowire, whose sender sends from `peer_source_port`.
-    pub(super) fn to_adapter(&self, port: PortIndex, peer_source_port: Option<u16>) -> UdpOptions {
+    pub(crate) fn to_adapter(&self, port: PortIndex, peer_source_port: Option<u16>) -> UdpOptions {
         UdpOptions {
             local: Self::end(self.adapter),
             peer: Self::end(self.senders),
@@ -79,7 +79,7 @@ impl Network {
     }
 
     /// The sender's end; it sends from whichever port is free.
-    pub(super) fn to_sender(&self, port: PortIndex) -> Wire {
+    pub(crate) fn to_sender(&self, port: PortIndex) -> Wire {
         let far = self.to_adapter(port, None);
         Wire {
             options: UdpOptions {
@@ -94,20 +94,20 @@ impl Network {
     }
 
     /// Cells that a sender may bring at once.
-    pub(super) fn clump_cells(&self) -> u16 {
+    pub(crate) fn clump_cells(&self) -> u16 {
         self.to_adapter(PortIndex(0), None).cells_per_datagram() as u16
     }
 }
 
 /// A sender's end of its port.
-pub(super) enum SendPort {
+pub(crate) enum SendPort {
     Memory(CellSender),
     Udp(Box<UdpSender>),
 }
 
 impl SendPort {
     /// Takes the port: over `wire`, or in memory.
-    pub(super) fn take(
+    pub(crate) fn take(
         control: &mut Control,
         port: PortIndex,
         wire: Option<&Wire>,
@@ -122,7 +122,7 @@ impl SendPort {
     }
 
     /// From where it sends, over a pseudowire.
-    pub(super) fn source_port(&self) -> anyhow::Result<Option<u16>> {
+    pub(crate) fn source_port(&self) -> anyhow::Result<Option<u16>> {
         Ok(match self {
             Self::Memory(_) => None,
             Self::Udp(sender) => Some(sender.local_address()?.port()),
@@ -131,7 +131,7 @@ impl SendPort {
 
     /// Cells that it takes now, if fewer than `wanted`; else at least `wanted`.
     #[inline(always)]
-    pub(super) fn free_for(&mut self, wanted: usize) -> usize {
+    pub(crate) fn free_for(&mut self, wanted: usize) -> usize {
         match self {
             Self::Memory(sender) => sender.free_for(wanted),
             Self::Udp(sender) => sender.free(),
@@ -140,7 +140,7 @@ impl SendPort {
 
     /// Sends contiguous whole cells; how many it took.
     #[inline(always)]
-    pub(super) fn send(&mut self, cells: &[u8]) -> usize {
+    pub(crate) fn send(&mut self, cells: &[u8]) -> usize {
         match self {
             Self::Memory(sender) => sender.send(cells),
             Self::Udp(sender) => {

@@ -4,18 +4,18 @@ use serde::Serialize;
 
 /// Quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Quartiles {
+pub(crate) struct Quartiles {
     /// A quarter of the values is not above it.
-    pub(super) q1: f64,
+    pub(crate) q1: f64,
     /// Half of them.
-    pub(super) median: f64,
+    pub(crate) median: f64,
     /// Three quarters.
-    pub(super) q3: f64,
+    pub(crate) q3: f64,
 }
 
 impl Quartiles {
     /// Of at least one value, between neighbours by linear interpolation.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
