@@ -11,25 +11,20 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Args;
-use super::measure::{Contestant, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
 
-/// Cells of a train.
-const CELLS: usize = 196_608;
 const SDU: u16 = 8192;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut report = Report::new("discard", args.quick);
-    let (cells, repeats) = match args.quick {
-        true => (CELLS / 16, 3),
-        false => (CELLS, 21),
-    };
-    same_trains(&mut report, 1, Order::Contiguous, cells, repeats)?;
-    same_trains(&mut report, 64, Order::Interleaved, cells, repeats)?;
-    many_open(&mut report, cells, repeats)?;
-    scan(&mut report, cells, repeats)?;
+    let sizes = Sizes::new(args.quick);
+    same_trains(&mut report, 1, Order::Contiguous, sizes)?;
+    same_trains(&mut report, 64, Order::Interleaved, sizes)?;
+    many_open(&mut report, sizes)?;
+    scan(&mut report, sizes)?;
     report.note(
         "floor: the link's copy into the FIFO, which a port that is thrown away unread costs too; \
          accepting and discarding are compared without it",
@@ -118,15 +113,9 @@ impl Fate {
 }
 
 /// One train, five fates.
-fn same_trains(
-    report: &mut Report,
-    vcs: usize,
-    order: Order,
-    cells: usize,
-    repeats: usize,
-) -> anyhow::Result<()> {
+fn same_trains(report: &mut Report, vcs: usize, order: Order, sizes: Sizes) -> anyhow::Result<()> {
     let addresses = addresses(vcs);
-    let train = Rc::new(Train::aal5(&addresses, SDU, order, cells));
+    let train = Rc::new(Train::aal5(&addresses, SDU, order, sizes.cells));
     let rigs = Fate::ALL
         .iter()
         .map(|fate| fate.rig(&addresses, Rc::clone(&train)));
@@ -143,7 +132,11 @@ fn same_trains(
             _ => rig.pass(),
         })
     });
-    let times = take_turns(contestants.collect(), repeats, &mut report.calibrations);
+    let times = take_turns(
+        contestants.collect(),
+        sizes.repeats,
+        &mut report.calibrations,
+    );
     for (rig, fate) in rigs.iter().zip(Fate::ALL) {
         fate.ensure(rig)?;
     }
@@ -172,11 +165,16 @@ fn share(mine: &Times, theirs: &Times, floor: &Times) -> Spread {
 }
 
 /// Strangers among few and among many open VCs.
-fn many_open(report: &mut Report, cells: usize, repeats: usize) -> anyhow::Result<()> {
+fn many_open(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let strangers: Vec<_> = (0..64)
         .map(|at| VpiVci::from_bits((1 << 26) + at * 65_551))
         .collect();
-    let train = Rc::new(Train::aal5(&strangers, SDU, Order::Interleaved, cells));
+    let train = Rc::new(Train::aal5(
+        &strangers,
+        SDU,
+        Order::Interleaved,
+        sizes.cells,
+    ));
     let rig = |vcs| Rig::receiving(&addresses(vcs), Contract::policed(40), Rc::clone(&train));
     let (mut few, mut many) = (rig(1)?, rig(1024)?);
     let contestants = [("1 VC open", &mut few), ("1024 VCs open", &mut many)];
@@ -184,7 +182,7 @@ fn many_open(report: &mut Report, cells: usize, repeats: usize) -> anyhow::Resul
         let cells = rig.cells();
         Contestant::new(format!("unknown VC, {name}"), cells, move || rig.pass())
     });
-    let times = take_turns(contestants.into(), repeats, &mut report.calibrations);
+    let times = take_turns(contestants.into(), sizes.repeats, &mut report.calibrations);
     times.iter().for_each(|times| report.figure(times));
     let ratio = report.ratio(&times[1], &times[0]).median;
     report.ratio_at_most("unknown VC: 1024 VCs open over one", ratio, 1.1);
@@ -192,7 +190,8 @@ fn many_open(report: &mut Report, cells: usize, repeats: usize) -> anyhow::Resul
 }
 
 /// Cells from all over the 28-bit space.
-fn scan(report: &mut Report, cells: usize, repeats: usize) -> anyhow::Result<()> {
+fn scan(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
+    let Sizes { cells, repeats } = sizes;
     let mut random = Pcg64Mcg::seed_from_u64(28);
     //  The top bit keeps clear of what is open.
     let headers = (0..cells).map(|_| {
@@ -202,22 +201,21 @@ fn scan(report: &mut Report, cells: usize, repeats: usize) -> anyhow::Result<()>
     let train = Rc::new(Train::of_headers(headers));
     let mut rig = Rig::receiving(&addresses(1024), Contract::policed(40), train)?;
     rig.pass();
-    let (passes, loads) = (repeats, cells);
     let mut chase = Chase::new(&mut random);
     let contestants = vec![
         Contestant::new("random scan of 28 bits", cells, || rig.pass()),
-        Contestant::whole("one random load from L2", loads, || chase.pass(loads)),
+        Contestant::whole("one random load from L2", cells, || chase.pass(cells)),
     ];
-    let times = take_turns(contestants, passes, &mut report.calibrations);
+    let times = take_turns(contestants, repeats, &mut report.calibrations);
     times.iter().for_each(|times| report.figure(times));
     let ratio = report.ratio(&times[0], &times[1]).median;
     report.ratio_at_most("random scan over one random L2 load", ratio, 3.0);
     let (faults, grown) = Memory::more_after(|| {
-        for _ in 0..passes {
+        for _ in 0..repeats {
             rig.pass();
         }
     })?;
-    let scanned = (passes * cells) as f64;
+    let scanned = (repeats * cells) as f64;
     report.value("addresses scanned", "cells", scanned);
     report.count_at_most("page faults during the scan", faults, 0.0);
     report.count_at_most("pages of memory grown by the scan", grown, 0.0);

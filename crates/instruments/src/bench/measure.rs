@@ -90,6 +90,35 @@ pub(super) fn calibration() -> f64 {
     ticks as f64 / f64::from(CALIBRATION)
 }
 
+/// How much is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Of a train, or of whatever else a pass consists of.
+    pub(super) cells: usize,
+    pub(super) repeats: usize,
+}
+
+impl Sizes {
+    /// Cells of a train: 10 MB, more than the second-level cache holds.
+    const CELLS: usize = 196_608;
+
+    /// The usual ones.
+    pub(super) fn new(quick: bool) -> Self {
+        Self::of(quick, Self::CELLS, 21)
+    }
+
+    /// So many cells and repeats; a short run does a sixteenth, three times.
+    pub(super) fn of(quick: bool, cells: usize, repeats: usize) -> Self {
+        match quick {
+            true => Self {
+                cells: cells / 16,
+                repeats: 3,
+            },
+            false => Self { cells, repeats },
+        }
+    }
+}
+
 /// Something to measure.
 pub(super) struct Contestant<'a> {
     pub(super) name: String,

@@ -9,14 +9,11 @@ use cellgate_core::contract::{CellRate, Gcra, Increment};
 use cellgate_report::output::Exit;
 use cellgate_simd::{Fold, Kernel, with_features};
 
-use super::measure::{Contestant, take_turns};
+use super::measure::{Contestant, Sizes, take_turns};
 use super::process::Process;
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses};
-
-/// Cells of a train, and checks of a round.
-const CELLS: usize = 196_608;
 
 /// Measure the data path's policing, and GCRA with two buckets beside DPDK's trTCM
 #[derive(clap::Args)]
@@ -29,24 +26,9 @@ pub(super) struct Args {
     peer: Option<OsString>,
 }
 
-#[derive(Clone, Copy)]
-struct Sizes {
-    cells: usize,
-    repeats: usize,
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut report = Report::new("police", args.shared.quick);
-    let sizes = match args.shared.quick {
-        true => Sizes {
-            cells: CELLS / 16,
-            repeats: 3,
-        },
-        false => Sizes {
-            cells: CELLS,
-            repeats: 21,
-        },
-    };
+    let sizes = Sizes::new(args.shared.quick);
     frames(&mut report, sizes)?;
     for load in Load::ALL {
         load.measure(&mut report, sizes, args.peer.as_deref())?;
@@ -145,6 +127,19 @@ impl Load {
         Ok(())
     }
 
+    /// DPDK's meters under this load; what comes of a round is how many checks came out green.
+    fn peer(self, program: &OsStr, checks: usize) -> anyhow::Result<Process> {
+        let args = [
+            checks as u64,
+            PEAK_CELL_S.into(),
+            SUSTAINED_CELL_S.into(),
+            TOLERANCE_NS,
+            self.check_ns(),
+            u64::from(self == Self::Mixed),
+        ];
+        Process::spawn(program, &args.map(|number| number.to_string()))
+    }
+
     /// Both meters in turn, or ours alone.
     fn measure(
         self,
@@ -155,7 +150,7 @@ impl Load {
         let checks = sizes.cells;
         let mut meter = Meter::new(self)?;
         let mut peer = program
-            .map(|program| Peer::spawn(program, self, checks))
+            .map(|program| self.peer(program, checks))
             .transpose()?;
         let name = format!("dual GCRA, 1024 VCs, {}", self.name());
         let mut contestants = vec![Contestant::whole(name, checks, || meter.round(checks))];
@@ -251,46 +246,5 @@ impl Kernel for Round<'_> {
             }
         }
         passed
-    }
-}
-
-/// DPDK's meters under a load.
-struct Peer {
-    process: Process,
-    /// Checks of the last round that came out green, or what went wrong first.
-    green: anyhow::Result<u64>,
-}
-
-impl Peer {
-    fn spawn(program: &OsStr, load: Load, checks: usize) -> anyhow::Result<Self> {
-        let args = [
-            checks as u64,
-            PEAK_CELL_S.into(),
-            SUSTAINED_CELL_S.into(),
-            TOLERANCE_NS,
-            load.check_ns(),
-            u64::from(load == Load::Mixed),
-        ];
-        Ok(Self {
-            process: Process::spawn(program, &args.map(|number| number.to_string()))?,
-            green: Ok(0),
-        })
-    }
-
-    /// The ticks that a round took.
-    fn round(&mut self) -> u64 {
-        if self.green.is_err() {
-            return 0;
-        }
-        let answer = self.process.round();
-        let ticks = answer.as_ref().map_or(0, |&[ticks, _]| ticks);
-        self.green = answer.map(|[_, green]| green);
-        ticks
-    }
-
-    fn end(self) -> anyhow::Result<u64> {
-        let green = self.green?;
-        self.process.end()?;
-        Ok(green)
     }
 }

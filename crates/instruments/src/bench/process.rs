@@ -1,5 +1,5 @@
 //! A contestant that is a program of its own: it does a round for each line that it is sent, and
-//! answers with a line of numbers.
+//! answers with a line of two numbers, the time that the round took and what came of it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,8 @@ pub(super) struct Process {
     /// None: told to end.
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    line: String,
+    /// The last answer, or what went wrong first.
+    answer: anyhow::Result<[u64; 2]>,
 }
 
 impl Process {
@@ -30,31 +31,42 @@ impl Process {
             child,
             requests,
             answers: BufReader::new(answers),
-            line: String::new(),
+            answer: Ok([0; 2]),
         })
     }
 
-    /// Has a round done: the `N` numbers of the answer.
-    ///
-    /// # Errors
-    /// The peer has ended, or says something else.
-    pub(super) fn round<const N: usize>(&mut self) -> anyhow::Result<[u64; N]> {
-        let requests = self.requests.as_mut().context("the peer was told to end")?;
-        requests.write_all(b"\n").context("the peer has ended")?;
-        self.line.clear();
-        self.answers.read_line(&mut self.line)?;
-        numbers(&self.line).with_context(|| format!("the peer answers {:?}", self.line))
+    /// Has a round done: the time that it took; 0 once one has failed.
+    pub(super) fn round(&mut self) -> u64 {
+        self.round_judged(|_| Ok(()))
     }
 
-    /// Waits for its end, by the end of its input.
+    /// The same of a round that fails unless what came of it is right.
+    pub(super) fn round_judged(&mut self, judge: impl FnOnce(u64) -> anyhow::Result<()>) -> u64 {
+        if self.answer.is_ok() {
+            let answer = self.ask();
+            self.answer = answer.and_then(|answer| judge(answer[1]).map(|()| answer));
+        }
+        self.answer.as_ref().map_or(0, |answer| answer[0])
+    }
+
+    fn ask(&mut self) -> anyhow::Result<[u64; 2]> {
+        let requests = self.requests.as_mut().context("the peer was told to end")?;
+        requests.write_all(b"\n").context("the peer has ended")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        numbers(&line).with_context(|| format!("the peer answers {line:?}"))
+    }
+
+    /// Waits for its end, by the end of its input: what came of the last round.
     ///
     /// # Errors
-    /// It failed.
-    pub(super) fn end(mut self) -> anyhow::Result<()> {
+    /// A round failed, or the peer did.
+    pub(super) fn end(mut self) -> anyhow::Result<u64> {
         self.requests = None;
+        let answer = std::mem::replace(&mut self.answer, Ok([0; 2]))?;
         let status = self.child.wait()?;
         ensure!(status.success(), "the peer failed: {status}");
-        Ok(())
+        Ok(answer[1])
     }
 }
 
@@ -68,13 +80,10 @@ impl Drop for Process {
     }
 }
 
-fn numbers<const N: usize>(line: &str) -> Option<[u64; N]> {
-    let mut words = line.split_whitespace();
-    let mut numbers = [0; N];
-    for number in &mut numbers {
-        *number = words.next()?.parse().ok()?;
-    }
-    words.next().is_none().then_some(numbers)
+fn numbers(line: &str) -> Option<[u64; 2]> {
+    let words = line.split_whitespace().map(str::parse);
+    let numbers: Vec<u64> = words.collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
 }
 
 #[cfg(test)]
@@ -88,18 +97,27 @@ mod tests {
     #[test]
     fn a_peer_answers_a_line_for_a_line() {
         let mut peer = shell("n=1; while read -r line; do echo $n 7; n=$((n + 1)); done");
-        assert_eq!(peer.round().unwrap(), [1, 7]);
-        assert_eq!(peer.round().unwrap(), [2, 7]);
-        peer.end().unwrap();
+        assert_eq!([peer.round(), peer.round()], [1, 2]);
+        assert_eq!(peer.end().unwrap(), 7);
     }
 
     #[test]
     fn a_peer_that_fails_or_babbles_is_an_error() {
         assert!(Process::spawn("/nonexistent".as_ref(), &[]).is_err());
-        assert!(shell("read -r line; echo 1 2 3").round::<2>().is_err());
-        assert!(shell("read -r line; echo 1").round::<2>().is_err());
-        assert!(shell("read -r line; echo ticks 1").round::<2>().is_err());
-        assert!(shell("exit 0").round::<1>().is_err());
-        assert!(shell("read -r line; exit 3").end().is_err());
+        for script in [
+            "read -r line; echo 1 2 3",
+            "read -r line; echo 1",
+            "read -r line; echo ticks 1",
+            "exit 0",
+            "read -r line; echo 1 2; exit 3",
+        ] {
+            let mut peer = shell(script);
+            peer.round();
+            assert!(peer.end().is_err(), "{script}");
+        }
+        let mut peer = shell("while read -r line; do echo 5 6; done");
+        assert_eq!(peer.round_judged(|_| Err(anyhow::anyhow!("wrong"))), 0);
+        assert_eq!(peer.round(), 0, "what went wrong first stays");
+        assert!(peer.end().is_err());
     }
 }

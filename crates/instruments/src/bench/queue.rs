@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut spins = Vec::new();
     for bulk in BULKS {
         let peer = args.peer.as_deref();
-        let peer = peer.map(|program| Peer::spawn(program, bulk, descriptors, cpus));
+        let peer = peer.map(|program| ring(program, bulk, descriptors, cpus));
         pin_thread(cpus.first)?;
         measure(
             &mut report,
@@ -91,14 +91,19 @@ fn measure(
     descriptors: usize,
     repeats: usize,
     cpus: Cpus,
-    mut peer: Option<Peer>,
+    mut peer: Option<Process>,
 ) -> anyhow::Result<()> {
     let mut ours = Ours::new(bulk, descriptors, cpus)?;
     let name = format!("descriptor queue, bulks of {bulk}");
     let mut contestants = vec![Contestant::new(name, descriptors, || ours.pass())];
     if let Some(peer) = &mut peer {
         let name = format!("DPDK rte_ring, SP/SC, bulks of {bulk}");
-        contestants.push(Contestant::new(name, descriptors, || peer.pass()));
+        contestants.push(Contestant::new(name, descriptors, || {
+            peer.round_judged(|sum| {
+                ensure!(sum == sum_of(descriptors), "rte_ring: elements were lost");
+                Ok(())
+            })
+        }));
     }
     let times = take_turns(contestants, repeats, &mut report.calibrations);
     ours.ensure()?;
@@ -112,6 +117,12 @@ fn measure(
         }
     }
     Ok(())
+}
+
+/// DPDK's ring, in a process of its own; what comes of a round is the sum of all words.
+fn ring(program: &OsStr, bulk: usize, descriptors: usize, cpus: Cpus) -> anyhow::Result<Process> {
+    let args = [bulk, descriptors, SLOTS as usize, cpus.first, cpus.last];
+    Process::spawn(program, &args.map(|number| number.to_string()))
 }
 
 /// The words of the descriptors from 1 on, added up as their consumer does.
@@ -278,44 +289,6 @@ impl Kernel for Consume<'_> {
             sum = add(slots, sum);
         }
         sum
-    }
-}
-
-/// DPDK's ring, in a process of its own.
-struct Peer {
-    process: Process,
-    expected: u64,
-    /// What went wrong first.
-    result: anyhow::Result<()>,
-}
-
-impl Peer {
-    fn spawn(program: &OsStr, bulk: usize, descriptors: usize, cpus: Cpus) -> anyhow::Result<Self> {
-        let args = [bulk, descriptors, SLOTS as usize, cpus.first, cpus.last];
-        Ok(Self {
-            process: Process::spawn(program, &args.map(|number| number.to_string()))?,
-            expected: sum_of(descriptors),
-            result: Ok(()),
-        })
-    }
-
-    /// The ticks that a pass took.
-    fn pass(&mut self) -> u64 {
-        if self.result.is_err() {
-            return 0;
-        }
-        match self.process.round() {
-            Ok([ticks, sum]) if sum == self.expected => return ticks,
-            Ok(_) => self.result = Err(anyhow::anyhow!("rte_ring: elements were lost")),
-            Err(error) => self.result = Err(error),
-        }
-        0
-    }
-
-    /// Fails unless every pass had every element.
-    fn end(self) -> anyhow::Result<()> {
-        self.result?;
-        self.process.end()
     }
 }
 

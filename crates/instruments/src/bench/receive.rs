@@ -10,7 +10,7 @@ use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
 use cellgate_report::output::Exit;
 
 use super::Args;
-use super::measure::{Contestant, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
 #[cfg(feature = "crc-fast")]
 use super::peers::CrcFast;
 use super::peers::{
@@ -23,16 +23,10 @@ use super::train::{Order, Train, addresses, user_cell};
 /// SDUs measured: the largest of one and of two cells, and what networks use.
 const SDUS: [u16; 6] = [40, 48, 512, 1500, 8192, 65_535];
 const VCS: [usize; 4] = [1, 16, 256, 1024];
-/// Cells of a train: 10 MB, more than the second-level cache holds.
-const CELLS: usize = 196_608;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut report = Report::new("receive", args.quick);
-    let cells = if args.quick { CELLS / 16 } else { CELLS };
-    let sizes = Sizes {
-        cells,
-        repeats: if args.quick { 3 } else { 21 },
-    };
+    let sizes = Sizes::new(args.quick);
     one_vc(&mut report, sizes)?;
     one_cell(&mut report, sizes)?;
     many_vcs(&mut report, sizes)?;
@@ -46,12 +40,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
          every cell passes the FIFO copy that the memory link makes",
     );
     report.finish(args.json)
-}
-
-#[derive(Clone, Copy)]
-struct Sizes {
-    cells: usize,
-    repeats: usize,
 }
 
 /// A train, and how much memory its VCs have.

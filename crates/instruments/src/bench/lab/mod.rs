@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use cellgate_host::clock::process_cpu_ns;
 use cellgate_report::output::Exit;
 
-use super::measure::{Contestant, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
 use super::report::Report;
 use machine::Charged;
 use network::{BIT_S, Mode, Network};
@@ -40,24 +40,9 @@ pub(super) struct Args {
     simpy: Option<OsString>,
 }
 
-#[derive(Clone, Copy)]
-struct Sizes {
-    cells: u64,
-    repeats: usize,
-}
-
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut report = Report::new("lab", args.shared.quick);
-    let sizes = match args.shared.quick {
-        true => Sizes {
-            cells: CELLS / 16,
-            repeats: 3,
-        },
-        false => Sizes {
-            cells: CELLS,
-            repeats: 11,
-        },
-    };
+    let sizes = Sizes::of(args.shared.quick, CELLS as usize, 11);
     beside(&mut report, sizes, args)?;
     growth(&mut report, sizes)?;
     report.note(
@@ -92,7 +77,7 @@ fn pass(
 
 /// One host with one source, beside the peers that are there.
 fn beside(report: &mut Report, sizes: Sizes, args: &Args) -> anyhow::Result<()> {
-    let network = Network::new(1, 1, BESIDE * sizes.cells)?;
+    let network = Network::new(1, 1, BESIDE * sizes.cells as u64)?;
     let (cells, ns_per_tick) = (network.cells(), report.ns_per_tick());
     let programs = [&args.ns3, &args.ns3, &args.nexosim, &args.simpy];
     let (mut peers, mut skipped) = (Vec::new(), Vec::new());
@@ -184,15 +169,15 @@ fn million(times: &Times, ns_per_tick: f64) -> f64 {
 /// How a cell's cost grows with the number of sources at one host, and of hosts.
 fn growth(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let ns_per_tick = report.ns_per_tick();
-    let quick = sizes.cells < CELLS;
+    let size = sizes.cells as u64;
     for (mode, with) in [(Mode::Plain, ""), (Mode::Judged, ", with the reference")] {
         let mut networks = Vec::new();
         for (hosts, sources) in [(1, 1), (1, 10), (1, 100), (1, 1_000), (10, 1), (100, 1)] {
             // So many that what a host and a connection cost once does not count.
             let cells = CELLS.max(CELLS_A_HOST * hosts as u64);
             let cells = cells.max(CELLS_A_SOURCE * sources as u64);
-            if !(quick && hosts * sources > 100) {
-                networks.push(Network::new(hosts, sources, cells * sizes.cells / CELLS)?);
+            if !(size < CELLS && hosts * sources > 100) {
+                networks.push(Network::new(hosts, sources, cells * size / CELLS)?);
             }
         }
         let mut failed: Vec<_> = networks.iter().map(|_| Ok(())).collect();

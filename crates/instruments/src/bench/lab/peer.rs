@@ -47,8 +47,6 @@ pub(super) static KINDS: [Kind; 4] = [
 pub(super) struct Peer {
     pub(super) kind: &'static Kind,
     process: Process,
-    /// Cells that its sink got in the last round, or what went wrong first.
-    cells: anyhow::Result<u64>,
 }
 
 impl Peer {
@@ -69,19 +67,12 @@ impl Peer {
         Ok(Self {
             kind,
             process: Process::spawn(program, &args)?,
-            cells: Ok(0),
         })
     }
 
     /// Simulates all cells once: the CPU time it took, in ticks.
     pub(super) fn round(&mut self, ns_per_tick: f64) -> u64 {
-        if self.cells.is_err() {
-            return 0;
-        }
-        let answer = self.process.round();
-        let ns = answer.as_ref().map_or(0, |&[ns, _]| ns);
-        self.cells = answer.map(|[_, cells]| cells);
-        (ns as f64 / ns_per_tick) as u64
+        (self.process.round() as f64 / ns_per_tick) as u64
     }
 
     /// Ends it.
@@ -89,12 +80,12 @@ impl Peer {
     /// # Errors
     /// It failed, or simulated other than `cells` cells.
     pub(super) fn end(self, cells: u64) -> anyhow::Result<()> {
-        let got = self.cells?;
+        let got = self.process.end()?;
         let name = self.kind.name;
         ensure!(
             got == cells,
             "{name}: {got} cells of {cells} reached the sink"
         );
-        self.process.end()
+        Ok(())
     }
 }
