@@ -11,7 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Args;
-use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Spread, Times};
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
@@ -132,15 +132,10 @@ fn same_trains(report: &mut Report, vcs: usize, order: Order, sizes: Sizes) -> a
             _ => rig.pass(),
         })
     });
-    let times = take_turns(
-        contestants.collect(),
-        sizes.repeats,
-        &mut report.calibrations,
-    );
+    let times = report.take_turns(contestants, sizes.repeats);
     for (rig, fate) in rigs.iter().zip(Fate::ALL) {
         fate.ensure(rig)?;
     }
-    times.iter().for_each(|times| report.figure(times));
     let [accepted, unread, refused @ ..] = &times[..] else {
         return Ok(());
     };
@@ -182,8 +177,7 @@ fn many_open(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         let cells = rig.cells();
         Contestant::new(format!("unknown VC, {name}"), cells, move || rig.pass())
     });
-    let times = take_turns(contestants.into(), sizes.repeats, &mut report.calibrations);
-    times.iter().for_each(|times| report.figure(times));
+    let times = report.take_turns(contestants, sizes.repeats);
     let ratio = report.ratio(&times[1], &times[0]).median;
     report.ratio_at_most("unknown VC: 1024 VCs open over one", ratio, 1.1);
     Ok(())
@@ -206,8 +200,7 @@ fn scan(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         Contestant::new("random scan of 28 bits", cells, || rig.pass()),
         Contestant::whole("one random load from L2", cells, || chase.pass(cells)),
     ];
-    let times = take_turns(contestants, repeats, &mut report.calibrations);
-    times.iter().for_each(|times| report.figure(times));
+    let times = report.take_turns(contestants, repeats);
     let ratio = report.ratio(&times[0], &times[1]).median;
     report.ratio_at_most("random scan over one random L2 load", ratio, 3.0);
     let (faults, grown) = Memory::more_after(|| {

@@ -9,7 +9,7 @@ use cellgate_core::contract::{CellRate, Gcra, Increment};
 use cellgate_report::output::Exit;
 use cellgate_simd::{Fold, Kernel, with_features};
 
-use super::measure::{Contestant, Sizes, take_turns};
+use super::measure::{Contestant, Sizes};
 use super::process::Process;
 use super::report::Report;
 use super::rig::{Contract, Rig};
@@ -63,10 +63,9 @@ fn frames(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
             Contestant::new(format!("{sdu} octets, policed"), cells, || policed.pass()),
             Contestant::new(format!("{sdu} octets, not policed"), cells, || free.pass()),
         ];
-        let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
+        let times = report.take_turns(contestants, sizes.repeats);
         policed.ensure_delivered()?;
         free.ensure_delivered()?;
-        times.iter().for_each(|times| report.figure(times));
         let less = times[0].less(&times[1]).median;
         let name = format!("policing, {sdu} octets");
         report.value(name.clone(), "cycles/cell", less);
@@ -158,9 +157,8 @@ impl Load {
             let name = format!("DPDK trTCM, 1024 meters, {}", self.name());
             contestants.push(Contestant::new(name, checks, || peer.round()));
         }
-        let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
+        let times = report.take_turns(contestants, sizes.repeats);
         self.ensure(meter.passed, checks, "GCRA")?;
-        times.iter().for_each(|times| report.figure(times));
         if let (Some(peer), [mine, theirs]) = (peer, &times[..]) {
             self.ensure(peer.end()?, checks, "trTCM")?;
             let ratio = report.ratio(mine, theirs).median;

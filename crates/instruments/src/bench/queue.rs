@@ -20,7 +20,7 @@ use cellgate_shm::{ClientMemory, ConnectionMemory, ReceiveBuffer};
 use cellgate_simd::{Fold, Kernel, with_features};
 
 use super::cpus::{Cpus, be_prompt, round_trip};
-use super::measure::{Contestant, Spread, take_turns, ticks};
+use super::measure::{Contestant, Spread, ticks};
 use super::process::Process;
 use super::report::Report;
 
@@ -105,9 +105,8 @@ fn measure(
             })
         }));
     }
-    let times = take_turns(contestants, repeats, &mut report.calibrations);
+    let times = report.take_turns(contestants, repeats);
     ours.ensure()?;
-    times.iter().for_each(|times| report.figure(times));
     if let (Some(peer), [mine, theirs]) = (peer, &times[..]) {
         peer.end()?;
         let ratio = report.ratio(mine, theirs).median;

@@ -119,9 +119,8 @@ fn one_vc(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
             contestants.push(load.plain::<SixteenTables>("plain receiver, crc Table<16>"));
             contestants.push(load.plain::<DefaultTable>("plain receiver, crc default table"));
         }
-        let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
+        let times = report.take_turns(contestants, sizes.repeats);
         rig.ensure_delivered()?;
-        times.iter().for_each(|times| report.figure(times));
         let copy = report.ratio(&times[0], &times[1]).median;
         report.ratio(&times[0], &times[2]);
         report.ratio_at_most(format!("{sdu} octets: over bare copy"), copy, bound);
@@ -163,11 +162,10 @@ fn one_cell(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         #[cfg(feature = "crc-fast")]
         load.plain::<CrcFast>("plain receiver, one crc-fast call a PDU"),
     ];
-    let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
+    let times = report.take_turns(contestants, sizes.repeats);
     rig.ensure_delivered()?;
     told.ensure_delivered()?;
     by_table.ensure_delivered()?;
-    times.iter().for_each(|times| report.figure(times));
     for peer in &times[2..] {
         report.ratio(peer, &times[0]);
     }
@@ -196,10 +194,9 @@ fn many_vcs(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         adapter("adapter, 8192 octets, 1024 VCs cell by cell", &mut many),
         adapter("the same, PDUs out of step", &mut staggered),
     ];
-    let times = take_turns(contestants, sizes.repeats, &mut report.calibrations);
+    let times = report.take_turns(contestants, sizes.repeats);
     one.ensure_delivered()?;
     many.ensure_delivered()?;
-    times.iter().for_each(|times| report.figure(times));
     let ratio = report.ratio(&times[1], &times[0]).median;
     report.ratio(&times[2], &times[0]);
     report.ratio_at_most("1024 VCs cell by cell over one VC", ratio, 4.0);

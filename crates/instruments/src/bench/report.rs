@@ -3,7 +3,7 @@
 use cellgate_report::output::{self, Exit, columns, table};
 use serde::Serialize;
 
-use super::measure::{Spread, Times};
+use super::measure::{Contestant, Spread, Times, take_turns};
 
 /// What the calibration loop shows when nobody else uses the core: ticks an operation.
 const QUIET: f64 = 0.75;
@@ -132,6 +132,18 @@ impl Report {
             cycles_per_cell,
             ns_per_cell: cycles_per_cell.times(self.ns_per_tick),
         });
+    }
+
+    /// Runs all contestants in turn, `repeats` times; a figure for each.
+    pub(super) fn take_turns<'a>(
+        &mut self,
+        contestants: impl IntoIterator<Item = Contestant<'a>>,
+        repeats: usize,
+    ) -> Vec<Times> {
+        let contestants = contestants.into_iter().collect();
+        let times = take_turns(contestants, repeats, &mut self.calibrations);
+        times.iter().for_each(|times| self.figure(times));
+        times
     }
 
     pub(super) fn ratio(&mut self, mine: &Times, theirs: &Times) -> Spread {

@@ -13,7 +13,7 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_report::output::Exit;
 
 use super::Args;
-use super::measure::{Contestant, take_turns};
+use super::measure::Contestant;
 use super::report::Report;
 use super::rig::{Rig, transmit_request};
 use super::train::{Train, addresses};
@@ -200,8 +200,7 @@ fn thousands(report: &mut Report, counts: &[usize], repeats: usize) -> anyhow::R
             total
         })
     });
-    let times = take_turns(contestants.collect(), repeats, &mut report.calibrations);
-    times.iter().for_each(|times| report.figure(times));
+    report.take_turns(contestants, repeats);
     for ((rig, rate, start), count) in rigs.iter().zip(counts) {
         let Some((from, before)) = start else {
             continue;

@@ -11,7 +11,7 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_report::output::Exit;
 
 use super::Args;
-use super::measure::{Contestant, take_turns};
+use super::measure::Contestant;
 use super::peers::{BareCopy, Segmentation};
 use super::report::Report;
 use super::rig::Rig;
@@ -104,8 +104,7 @@ fn cost(report: &mut Report, sdu: u16, repeats: usize) -> anyhow::Result<()> {
         }),
         Contestant::whole("bare copy 52 -> 48", cells, move || copy.pass()),
     ];
-    let times = take_turns(contestants, repeats, &mut report.calibrations);
-    times.iter().for_each(|times| report.figure(times));
+    let times = report.take_turns(contestants, repeats);
     let ratio = report.ratio(&times[0], &times[2]).median;
     let whole = report.ratio(&times[1], &times[2]).median;
     let ns = times[1].spread().median * report.ns_per_tick();
