@@ -9,11 +9,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use cellgate_core::adapter::{Notification, PortIndex};
-use cellgate_core::queue::AttachmentSizes;
+use cellgate_core::adapter::{Notification, OpenRequest, PortIndex};
 use cellgate_core::server::Idle;
-use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
-use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
+use cellgate_host::client::{OpenVc, memory_for};
 use cellgate_host::link::CellSender;
 use cellgate_host::sys::{allowed_cpus, avoid_cpu};
 use cellgate_report::output::Exit;
@@ -22,9 +20,8 @@ use super::Args;
 use super::cpus::be_prompt;
 use super::measure::Spread;
 use super::report::Report;
-use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
-use crate::live::actor::Role;
+use crate::live::rig::{Rig, receive, request};
 
 /// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;
@@ -85,9 +82,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// An adapter, and a thread's ends of it.
 struct Fed {
-    _adapter: AdapterProcess,
-    control: Control,
-    attached: Attached,
+    rig: Rig,
     vc: OpenVc,
     sender: CellSender,
     train: Train,
@@ -127,28 +122,23 @@ fn carried(load: Load, count: usize, cpus: &[usize], window: Duration) -> anyhow
 
 impl Fed {
     fn start(load: Load, cpu: usize) -> anyhow::Result<Self> {
-        let mut options = AdapterOptions::new(one_vc());
-        (options.scheduling.idle, options.scheduling.cpu) = (Idle::Spin, Some(cpu));
-        let (adapter, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)?;
-        let sizes = AttachmentSizes {
-            event_slots: 64,
-            doorbell_slots: 64,
-        };
-        let attached = control.attach(sizes, false)?;
+        let mut rig = Rig::start(Idle::Spin, cpu, None)?;
         let [address, nobodys] = *addresses(2) else {
             return Err(anyhow!("two addresses"));
         };
-        let request = receive_request(address, attached.index(), SDU, Notification::Polled);
-        let vc = control.open(request, memory_for(SDU, ROOM_PDUS, 0))?;
-        let sender = control.cell_sender(PortIndex(0))?;
+        let receive = receive(SDU, Notification::Polled);
+        let request = OpenRequest {
+            attachment: rig.attached.index(),
+            ..request(address, Some(receive), None)
+        };
+        let vc = rig.control.open(request, memory_for(SDU, ROOM_PDUS, 0))?;
+        let sender = rig.control.cell_sender(PortIndex(0))?;
         let of = match load {
             Load::Discards => nobodys,
             Load::Pdus => address,
         };
         Ok(Self {
-            _adapter: adapter,
-            control,
-            attached,
+            rig,
             vc,
             sender,
             train: Train::aal5(&[of], SDU, Order::Contiguous, CELLS),
@@ -157,7 +147,7 @@ impl Fed {
 
     /// Feeds it for `window`: cells that it has discarded, or PDUs that were read, a second.
     fn feed(&mut self, load: Load, window: Duration) -> anyhow::Result<f64> {
-        let before = self.control.stats()?.cells_discarded.total();
+        let before = self.rig.control.stats()?.cells_discarded.total();
         let (from, mut at, mut pdus) = (Instant::now(), 0, 0_u64);
         while from.elapsed() < window {
             let octets = self.train.octets();
@@ -170,10 +160,10 @@ impl Fed {
                 self.vc.memory().release(pdu);
                 pdus += 1;
             }
-            while self.attached.next_event().is_some() {}
+            while self.rig.attached.next_event().is_some() {}
         }
         let seconds = from.elapsed().as_secs_f64();
-        let discarded = self.control.stats()?.cells_discarded.total() - before;
+        let discarded = self.rig.control.stats()?.cells_discarded.total() - before;
         Ok(match load {
             Load::Discards => discarded as f64 / seconds,
             Load::Pdus => pdus as f64 / seconds,

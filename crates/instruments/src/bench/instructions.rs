@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use anyhow::{Context, ensure};
-use cellgate_core::adapter::Transmit;
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 use cellgate_report::output::{self, Exit, table};
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses};
+use crate::live::rig::transmit;
 
 /// Count instructions per cell under valgrind's callgrind
 #[derive(clap::Args)]
@@ -177,15 +177,7 @@ fn segment(passes: u32) -> anyhow::Result<u64> {
     let line = CellRate::new(1_000_000_000).context("a rate")?;
     let train = Rc::new(Train::of_headers([]));
     let mut rig = Rig::new(1, line, train)?;
-    let transmit = Transmit {
-        rate: None,
-        cdvt_ns: 0,
-        weight: 1,
-        peak: None,
-        max_sdu: 8192,
-        interrupt_on_completion: false,
-    };
-    rig.open_transmitting(addresses(1)[0], transmit, 32)?;
+    rig.open_transmitting(addresses(1)[0], transmit(None, 0, 8192), 32)?;
     while rig.stats().cells_transmitted < u64::from(passes) * CELLS as u64 {
         rig.fill_transmit(0, 8192);
         rig.now = rig.now.plus_ns(1_000);

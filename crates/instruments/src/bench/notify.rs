@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{Notification, PortIndex};
+use cellgate_core::adapter::{Notification, OpenRequest, PortIndex};
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::wire::CELL_LEN_NO_HEC;
@@ -24,8 +24,8 @@ use cellgate_report::output::Exit;
 use super::Args;
 use super::measure::calibration;
 use super::report::Report;
-use super::rig::{one_vc, receive_request};
 use super::train::{Order, Train, addresses};
+use crate::live::rig::{one_vc, receive, request};
 
 const SDUS: [u16; 6] = [512, 1024, 1500, 4096, 8192, 65_535];
 /// The paper's two rates, bit/s of SDU; none: line speed.
@@ -116,7 +116,10 @@ impl Window {
             doorbell_slots: 64,
         };
         let mut attached = control.attach(sizes, false)?;
-        let request = receive_request(addresses(1)[0], attached.index(), sdu, notification);
+        let request = OpenRequest {
+            attachment: attached.index(),
+            ..request(addresses(1)[0], Some(receive(sdu, notification)), None)
+        };
         let mut vc = control.open(request, memory_for(sdu, ROOM_PDUS, 0))?;
         let sender = control.cell_sender(PortIndex(0))?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -14,9 +14,8 @@ use anyhow::{Context, anyhow, ensure};
 use cellgate_core::Time;
 use cellgate_core::aal::aal0;
 use cellgate_core::adapter::{
-    Aal, Adapter, AdapterStats, AttachmentIndex, Board, ClpScope, Command, Completion, Config,
-    Excess, Notification, OpenRequest, Outcome, PortConfig, PortIndex, Receive, Sustained,
-    Transmit, VcId,
+    Adapter, AdapterStats, AttachmentIndex, Board, ClpScope, Command, Completion, Config,
+    Notification, Outcome, PortConfig, PortIndex, Receive, Sustained, Transmit, VcId,
 };
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::{
@@ -32,6 +31,7 @@ use cellgate_simd::{Kernel, with_features};
 
 use super::measure::ticks;
 use super::train::Train;
+use crate::live::rig::{one_vc, port, receive, request};
 
 /// SDUs of so many octets and more are policed by two buckets.
 const DUAL_FROM_SDU: u16 = 8_192;
@@ -153,45 +153,6 @@ impl Contract {
     }
 }
 
-/// A request for a VC that receives whatever comes for it.
-pub(super) fn receive_request(
-    address: VpiVci,
-    attachment: AttachmentIndex,
-    max_sdu: u16,
-    notification: Notification,
-) -> OpenRequest {
-    OpenRequest {
-        address,
-        port: PortIndex(0),
-        aal: Aal::Aal5,
-        attachment,
-        receive: Some(Receive {
-            sustained: None,
-            rate: None,
-            cdvt_ns: 0,
-            max_sdu,
-            fixed_sdu: false,
-            excess: Excess::Discard,
-            notification,
-            queue_threshold: 0,
-            guaranteed: true,
-        }),
-        transmit: None,
-    }
-}
-
-/// A request for a VC that transmits.
-pub(super) fn transmit_request(address: VpiVci, transmit: Transmit) -> OpenRequest {
-    OpenRequest {
-        address,
-        port: PortIndex(0),
-        aal: Aal::Aal5,
-        attachment: AttachmentIndex(0),
-        receive: None,
-        transmit: Some(transmit),
-    }
-}
-
 /// One VC as its client has it.
 pub(super) struct RigVc {
     pub(super) id: VcId,
@@ -230,10 +191,8 @@ impl Rig {
     pub(super) fn unread(train: Rc<Train>) -> anyhow::Result<Self> {
         let mut rig = Self::new(1, CellRate::OC3, train)?;
         let config = PortConfig {
-            format: CellFormat::NoHec,
-            budget: BUDGET,
             discard_unread: true,
-            line_rate: CellRate::OC3,
+            ..port(BUDGET)
         };
         rig.carry_out(Command::Configure {
             ticket: 0,
@@ -244,41 +203,18 @@ impl Rig {
     }
 }
 
-/// The configuration of an adapter with one VC, on an OC-3.
-pub(super) fn one_vc() -> Config {
-    Config {
-        form: HeaderForm::Nni,
-        vcs: 1,
-        leaves: 1,
-        attachments: 1,
-        ports: vec![PortConfig {
-            format: CellFormat::NoHec,
-            budget: 1024,
-            discard_unread: false,
-            line_rate: CellRate::OC3,
-        }],
-        gap_max_ns: 30_000_000,
-        clump_cells: 1,
-        overload_cells: 0,
-    }
-}
-
 impl<L: Run> Rig<L> {
     fn of(vcs: usize, line_rate: CellRate, train: Rc<Train>) -> anyhow::Result<Self> {
+        let port = PortConfig {
+            line_rate,
+            ..port(BUDGET)
+        };
         let config = Config {
-            form: HeaderForm::Nni,
             vcs: vcs.max(1) as u16,
             leaves: 64,
-            attachments: 1,
-            ports: vec![PortConfig {
-                format: CellFormat::NoHec,
-                budget: BUDGET,
-                discard_unread: false,
-                line_rate,
-            }],
+            ports: vec![port],
             gap_max_ns: 1_000_000,
-            clump_cells: 1,
-            overload_cells: 0,
+            ..one_vc()
         };
         let sizes = AttachmentSizes {
             event_slots: 4096,
@@ -353,13 +289,7 @@ impl<L: Run> Rig<L> {
                 clp: ClpScope::AllCells,
             }),
             rate: contract.receive_rate,
-            cdvt_ns: 0,
-            max_sdu: contract.sdu,
-            fixed_sdu: false,
-            excess: Excess::Discard,
-            notification: contract.notification,
-            queue_threshold: 0,
-            guaranteed: true,
+            ..receive(contract.sdu, contract.notification)
         };
         self.open(address, contract.sdu, Some(receive), None, (pdus, 0))
     }
@@ -391,14 +321,7 @@ impl<L: Run> Rig<L> {
         let (region, files) =
             ConnectionMemory::create(&geometry, 1, staging_len, ReceiveBuffer::Own)?;
         let memory = ClientMemory::open(&files, &geometry, 1, ReceiveBuffer::Own)?;
-        let request = OpenRequest {
-            address,
-            port: PortIndex(0),
-            aal: Aal::Aal5,
-            attachment: AttachmentIndex(0),
-            receive,
-            transmit,
-        };
+        let request = request(address, receive, transmit);
         let outcome = self.carry_out(Command::Open {
             ticket: 0,
             request,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cellgate_core::Time;
-use cellgate_core::adapter::{Command, OpenRequest, Transmit};
+use cellgate_core::adapter::{Command, Transmit};
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
@@ -15,8 +15,9 @@ use cellgate_report::output::Exit;
 use super::Args;
 use super::measure::Contestant;
 use super::report::Report;
-use super::rig::{Rig, transmit_request};
+use super::rig::Rig;
 use super::train::{Train, addresses};
+use crate::live::rig::{request, transmit};
 use crate::live::weather::until_sound;
 
 /// The paper's constant VCs.
@@ -49,14 +50,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn guaranteed(cell_s: u32) -> anyhow::Result<Transmit> {
-    Ok(Transmit {
-        rate: Some(CellRate::new(cell_s).context("a rate")?),
-        cdvt_ns: CDVT_NS,
-        weight: 1,
-        peak: None,
-        max_sdu: SDU,
-        interrupt_on_completion: false,
-    })
+    let rate = CellRate::new(cell_s).context("a rate")?;
+    Ok(transmit(Some(rate), CDVT_NS, SDU))
 }
 
 /// What one step of the figure showed.
@@ -68,15 +63,11 @@ struct Step {
 fn figure_6(report: &mut Report, window: Duration) -> anyhow::Result<()> {
     let mut rig = Rig::new(4, CellRate::OC3, Rc::new(Train::of_headers([])))?;
     let addresses = addresses(4);
-    let best_effort = Transmit {
-        rate: None,
-        ..guaranteed(1)?
-    };
     let contracts = [
         guaranteed(C1_CELL_S[0])?,
         guaranteed(C2_CELL_S)?,
         guaranteed(C3_CELL_S)?,
-        best_effort,
+        transmit(None, CDVT_NS, SDU),
     ];
     for (&address, transmit) in addresses.iter().zip(contracts) {
         rig.open_transmitting(address, transmit, 16)?;
@@ -122,7 +113,7 @@ fn figure_6(report: &mut Report, window: Duration) -> anyhow::Result<()> {
 
 /// Sets C1's rate, lets it settle, and counts.
 fn step(rig: &mut Rig, c1: VpiVci, cell_s: u32, window: Duration) -> anyhow::Result<Step> {
-    let request: OpenRequest = transmit_request(c1, guaranteed(cell_s)?);
+    let request = request(c1, None, Some(guaranteed(cell_s)?));
     rig.now = MonotonicClock.now();
     let vc = rig.vcs[0].id;
     rig.carry_out(Command::Modify {

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Context;
-use cellgate_core::adapter::Transmit;
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::wire::PAYLOAD_LEN;
 use cellgate_host::clock::MonotonicClock;
@@ -16,6 +15,7 @@ use super::peers::{BareCopy, Segmentation};
 use super::report::Report;
 use super::rig::Rig;
 use super::train::{Order, Train, addresses};
+use crate::live::rig::transmit;
 
 /// SDUs of the figure.
 const SDUS: [u16; 12] = [
@@ -62,16 +62,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// A VC that always has SDUs to send.
 fn sender(sdu: u16, line: CellRate, rate: Option<CellRate>) -> anyhow::Result<Rig> {
     let mut rig = Rig::new(1, line, Rc::new(Train::of_headers([])))?;
-    let transmit = Transmit {
-        rate,
-        cdvt_ns: 5_000_000,
-        weight: 1,
-        peak: None,
-        max_sdu: sdu,
-        interrupt_on_completion: false,
-    };
     let pdus = 4096 / aal5_cells(sdu.into()) + 2;
-    rig.open_transmitting(addresses(1)[0], transmit, pdus)?;
+    rig.open_transmitting(addresses(1)[0], transmit(rate, 5_000_000, sdu), pdus)?;
     Ok(rig)
 }
 

@@ -2,15 +2,16 @@
 //! beside it.
 
 use cellgate_core::adapter::{
-    Aal, AttachmentIndex, Config, Excess, Notification, OpenRequest, PortConfig, PortIndex, Receive,
+    AttachmentIndex, Config, Notification, OpenRequest, PortIndex, Receive,
 };
 use cellgate_core::contract::{CellRate, Lateness, PduStream, aal5_cells};
 use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
-use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
+use cellgate_core::wire::{CellFormat, VpiVci};
 use cellgate_host::client::memory_for;
 use cellgate_report::bitrate::bit_s;
 use serde::{Deserialize, Serialize};
 
+use crate::live::rig::{one_vc, port, receive, request};
 use crate::live::weather::GAP_MAX_NS;
 
 /// Octets of every SDU (*Policing Offloaded*, section 6).
@@ -127,23 +128,16 @@ impl Connection {
 
     /// How it is opened.
     pub(crate) fn open(&self, attachment: AttachmentIndex) -> OpenRequest {
+        let receive = Receive {
+            rate: Some(self.rate()),
+            cdvt_ns: self.cdvt_ns(),
+            fixed_sdu: true,
+            ..receive(SDU as u16, Notification::LastCell)
+        };
         OpenRequest {
-            address: self.address(),
             port: self.port,
-            aal: Aal::Aal5,
             attachment,
-            receive: Some(Receive {
-                rate: Some(self.rate()),
-                sustained: None,
-                cdvt_ns: self.cdvt_ns(),
-                max_sdu: SDU as u16,
-                fixed_sdu: true,
-                excess: Excess::Discard,
-                notification: Notification::LastCell,
-                queue_threshold: 0,
-                guaranteed: true,
-            }),
-            transmit: None,
+            ..request(self.address(), Some(receive), None)
         }
     }
 }
@@ -170,31 +164,18 @@ pub(crate) const TRANSMIT_PORT_CELLS: u32 = 65_536;
 /// cells come from one place, so it may have as many at once.
 pub(crate) const BUDGET: u16 = 256;
 
-/// A port of the demo.
-const fn port_config(shared_port: bool) -> PortConfig {
-    PortConfig {
-        format: FORMAT,
-        budget: if shared_port { 4 * BUDGET } else { BUDGET },
-        discard_unread: false,
-        line_rate: CellRate::OC3,
-    }
-}
-
 /// The adapter of the demo.
 pub(crate) fn adapter_config(shared_port: bool) -> Config {
-    let port = port_config(shared_port);
-    let ports = if shared_port { 1 } else { PORTS };
+    let (ports, budget) = match shared_port {
+        true => (1, 4 * BUDGET),
+        false => (PORTS, BUDGET),
+    };
     Config {
-        //  All 28 bits of VPI and VCI are addresses.
-        form: HeaderForm::Nni,
         vcs: 16,
         leaves: 4,
         attachments: 2,
-        ports: vec![port; ports.into()],
-        gap_max_ns: GAP_MAX_NS,
-        //  Cells of the memory link come one by one.
-        clump_cells: 1,
-        overload_cells: 0,
+        ports: vec![port(budget); ports.into()],
+        ..one_vc()
     }
 }
 

@@ -4,13 +4,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{OpenRequest, PortIndex, Transmit};
+use cellgate_core::adapter::{OpenRequest, PortIndex};
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::queue::{AttachmentSizes, PortGeometry, PortSizes, SduOptions};
+use cellgate_core::queue::{PortGeometry, PortSizes, SduOptions};
 use cellgate_core::server::Idle;
 use cellgate_core::wire::CellFormat;
-use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
-use cellgate_host::client::{Control, memory_for};
+use cellgate_host::client::memory_for;
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::doctor::steal;
 use cellgate_host::link::CellReceiver;
@@ -22,9 +21,8 @@ use rustix::time::Timespec;
 use super::lateness::{Lateness, Spacing};
 use super::observer::{Each, Seen, observe};
 use crate::bench::cpus::{Cpus, be_prompt};
-use crate::bench::rig::{one_vc, transmit_request};
 use crate::bench::train::{Order, Train, addresses};
-use crate::live::actor::Role;
+use crate::live::rig::{Rig, request, transmit};
 use crate::live::weather::too_long;
 
 /// The octets of an SDU.
@@ -128,47 +126,31 @@ impl Source {
 
     /// All PDUs wait in the transmit queue from the begin: the adapter alone says when each leaves.
     fn by_adapter(&self, idle: Idle, cdvt_ns: u64, pdus: u32, cpus: Cpus) -> anyhow::Result<Paced> {
-        let mut options = AdapterOptions::new(one_vc());
-        options.scheduling.idle = idle;
-        options.scheduling.cpu = Some(cpus.last);
-        options.port_cells = LINE_CELLS;
-        let (adapter, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)?;
-        let sizes = AttachmentSizes {
-            event_slots: 64,
-            doorbell_slots: 64,
-        };
-        let mut attached = control.attach(sizes, false)?;
-        let transmit = Transmit {
-            rate: Some(self.rate),
-            cdvt_ns,
-            weight: 1,
-            peak: None,
-            max_sdu: SDU,
-            interrupt_on_completion: false,
-        };
+        let mut rig = Rig::start(idle, cpus.last, Some(LINE_CELLS))?;
+        let transmit = transmit(Some(self.rate), cdvt_ns, SDU);
         let request = OpenRequest {
-            attachment: attached.index(),
-            ..transmit_request(addresses(1)[0], transmit)
+            attachment: rig.attached.index(),
+            ..request(addresses(1)[0], None, Some(transmit))
         };
-        let mut vc = control.open(request, memory_for(SDU, 0, pdus))?;
+        let mut vc = rig.control.open(request, memory_for(SDU, 0, pdus))?;
         for _ in 0..pdus {
             let space = vc.memory().reserve(SDU.into()).context("no space")?;
             ensure!(vc.memory().submit(space, SduOptions::default()), "no room");
         }
-        let mut line = control.cell_receiver(PortIndex(0))?;
+        let mut line = rig.control.cell_receiver(PortIndex(0))?;
         std::thread::sleep(Duration::from_nanos(HEAD_START_NS));
-        let before = control.gaps(true)?;
-        let (cpu_ns, from) = (adapter.cpu_ns()?, MonotonicClock.now());
+        let before = rig.control.gaps(true)?;
+        let (cpu_ns, from) = (rig.process.cpu_ns()?, MonotonicClock.now());
         let (id, count) = (vc.id(), self.stamps(pdus));
         let seen = observed(cpus, || {
-            attached.ring(id);
+            rig.attached.ring(id);
             observe(&mut line, self.each, count)
         })?;
         let ran_ns = MonotonicClock.now().since_ns(from) as f64;
-        let cpu_ns = adapter.cpu_ns()? - cpu_ns;
-        let gaps = control.gaps(false)?.since(&before);
-        let scheduling = control.hello().scheduling.to_string();
-        end(control, adapter)?;
+        let cpu_ns = rig.process.cpu_ns()? - cpu_ns;
+        let gaps = rig.control.gaps(false)?.since(&before);
+        let scheduling = rig.control.hello().scheduling.to_string();
+        rig.end()?;
         Ok(Paced {
             seen,
             cpu_percent: cpu_ns as f64 / ran_ns * 1e2,
@@ -223,12 +205,6 @@ fn observed(cpus: Cpus, look: impl FnOnce() -> Seen + Send) -> anyhow::Result<Se
         let seen = observer.join();
         seen.map_err(|_| anyhow!("the observer has ended early"))?
     })
-}
-
-fn end(control: Control, adapter: AdapterProcess) -> anyhow::Result<()> {
-    control.shutdown()?;
-    adapter.wait()?;
-    Ok(())
 }
 
 /// Says that it is `ready`, and sends a PDU whenever one is due from [`HEAD_START_NS`] later on:

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cellgate_core::adapter::{Aal, OpenRequest, Transmit};
+use cellgate_core::adapter::OpenRequest;
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{Header, HeaderForm, VpiVci};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::plan::{ATTACHMENT, FORMAT, SDU, STRANGER_PORT};
 use crate::live::actor::{prefer, started};
+use crate::live::rig::{request, transmit};
 use crate::live::weather::GAP_MAX_NS;
 
 /// Guaranteed VCs, and the rate of each; one of best effort gets the rest of the line.
@@ -42,21 +43,14 @@ pub(crate) fn feed() -> anyhow::Result<()> {
     let mut attached = control.attach(ATTACHMENT, false)?;
     let mut vcs = Vec::new();
     for i in 0..=VCS {
+        let address = VpiVci::from_bits(FIRST_VCI + u32::from(i));
+        let rate = CellRate::new(RATE_CELL_S).filter(|_| i < VCS);
+        // After a gap as long as admitted, what was missed is caught up.
+        let transmit = transmit(rate, GAP_MAX_NS, SDU as u16);
         let request = OpenRequest {
-            address: VpiVci::from_bits(FIRST_VCI + u32::from(i)),
             port: STRANGER_PORT,
-            aal: Aal::Aal5,
             attachment: attached.index(),
-            receive: None,
-            transmit: Some(Transmit {
-                rate: CellRate::new(RATE_CELL_S).filter(|_| i < VCS),
-                //  After a gap as long as admitted, what was missed is caught up.
-                cdvt_ns: GAP_MAX_NS,
-                weight: 1,
-                peak: None,
-                max_sdu: SDU as u16,
-                interrupt_on_completion: false,
-            }),
+            ..request(address, None, Some(transmit))
         };
         vcs.push(control.open(request, memory_for(SDU as u16, 0, PDUS))?);
     }
