@@ -106,6 +106,17 @@ pub(super) struct Task {
     pub(super) end: Time,
 }
 
+impl Task {
+    /// One that is all that there is to see.
+    pub(super) fn new(begin: Time, end: Time) -> Self {
+        Self {
+            origin: begin,
+            begin,
+            end,
+        }
+    }
+}
+
 /// When a spinner is to count its loops.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Slice {

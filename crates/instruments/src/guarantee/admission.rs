@@ -77,11 +77,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         None => fill(args.seed, ground)?,
     };
     let begin = MonotonicClock.now().plus_ns(PREPARE_NS);
-    let task = Task {
-        origin: begin,
-        begin,
-        end: begin.plus_ns(args.common.ns(SECONDS)),
-    };
+    let task = Task::new(begin, begin.plus_ns(args.common.ns(SECONDS)));
     for pair in &mut pairs {
         pair.tell(&task)?;
     }
@@ -111,18 +107,14 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
             continue;
         };
         rows.push(row(acted, &judgement));
-        connections.push(json!({
+        connections.push(acted.with_counts(json!({
             "name": acted.cast.name,
             "from": ground.ends[acted.cast.from],
             "sdu": acted.cast.sdu,
             "promised_octet_s": acted.cast.promise.map(|promise| promise.octet_s()),
-            "sent_pdus": acted.sent.pdus,
-            "received_pdus": acted.received.pdus,
-            "wrong_pdus": acted.received.wrong,
-            "reordered_pdus": acted.received.reordered,
             "least": judgement.least,
             "most": judgement.most,
-        }));
+        })));
         judgements.push(judgement);
     }
     let mut text = table(&rows);

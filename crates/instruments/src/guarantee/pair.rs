@@ -5,6 +5,7 @@ use std::process::Stdio;
 use anyhow::bail;
 use cellgate_core::Time;
 use cellgate_core::server::Resource;
+use serde_json::Value;
 
 use super::actor::{Begin, Done, Opening, Promise, Task};
 use super::ground::Ground;
@@ -176,6 +177,19 @@ fn opened(actor: &mut Actor) -> anyhow::Result<Result<Time, NoRoom>> {
 }
 
 impl Acted {
+    /// Figures of an experiment, and with them what was sent and received.
+    pub(super) fn with_counts(&self, mut figures: Value) -> Value {
+        for (name, count) in [
+            ("sent_pdus", self.sent.pdus),
+            ("received_pdus", self.received.pdus),
+            ("wrong_pdus", self.received.wrong),
+            ("reordered_pdus", self.received.reordered),
+        ] {
+            figures[name] = count.into();
+        }
+        figures
+    }
+
     /// What it shows of the guarantee; none for best effort.
     pub(super) fn judge(&self, stalls: &Stalls) -> Option<Judgement> {
         let mut judgement = self.flow()?.judge(stalls);

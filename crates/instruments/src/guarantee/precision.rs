@@ -22,11 +22,7 @@ pub(super) const PREPARE_NS: u64 = 1_500_000_000;
 pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let now = MonotonicClock.now();
     let begin = now.plus_ns(PREPARE_NS);
-    let task = Task {
-        origin: begin,
-        begin,
-        end: begin.plus_ns(args.ns(SECONDS)),
-    };
+    let task = Task::new(begin, begin.plus_ns(args.ns(SECONDS)));
     let mut pairs = Vec::new();
     for (number, (octet_s, sdu)) in (0..).zip(WRITERS) {
         let cast = Cast {
@@ -58,17 +54,13 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     for (acted, (octet_s, _)) in acted.iter().zip(WRITERS) {
         let exact = rates(acted, octet_s as f64, &stalls);
         rows.push(exact.row(acted));
-        figures.push(json!({
+        figures.push(acted.with_counts(json!({
             "requested_octet_s": octet_s,
             "sdu": acted.cast.sdu,
             "sent_octet_s": exact.sent,
             "received_octet_s": exact.received,
-            "sent_pdus": acted.sent.pdus,
-            "received_pdus": acted.received.pdus,
-            "wrong_pdus": acted.received.wrong,
-            "reordered_pdus": acted.received.reordered,
             "source_waited_ns": acted.sent.waited_ns,
-        }));
+        })));
         judgements.extend(acted.judge(&stalls));
         judgements.push(exact.judgement);
     }
@@ -157,11 +149,7 @@ mod tests {
     fn a_rate_that_is_off_is_a_fault_unless_the_source_had_no_cpu() {
         let begin = Time::from_ns(1_000_000_000);
         let end = begin.plus_ns(100_000_000_000);
-        let task = Task {
-            origin: begin,
-            begin,
-            end,
-        };
+        let task = Task::new(begin, end);
         let acted = |pdus: u64, waited_ns| {
             let mut done = Done::new(&task);
             done.waited_ns = waited_ns;

@@ -196,11 +196,7 @@ mod tests {
 
     /// 1,000 octets each millisecond for 3 s, but those of `skipped`.
     fn done(skipped: std::ops::Range<u64>) -> Done {
-        let task = Task {
-            origin: at(0),
-            begin: at(0),
-            end: at(3_000),
-        };
+        let task = Task::new(at(0), at(3_000));
         let mut done = Done::new(&task);
         for ms in (0..3_000).filter(|ms| !skipped.contains(ms)) {
             done.count(at(ms), SDU.into());

@@ -90,21 +90,17 @@ fn judged(ground: &Ground, acted: &[Acted], stalls: &Stalls) -> anyhow::Result<T
     for acted in acted {
         let judgement = acted.judge(stalls);
         rows.push(row(acted, judgement.as_ref()));
-        writers.push(json!({
+        writers.push(acted.with_counts(json!({
             "name": acted.cast.name,
             "sdu": acted.cast.sdu,
             "promised_octet_s": acted.cast.promise.map(|promise| promise.octet_s()),
-            "sent_pdus": acted.sent.pdus,
-            "received_pdus": acted.received.pdus,
-            "wrong_pdus": acted.received.wrong,
-            "reordered_pdus": acted.received.reordered,
             "received_octets": acted.received.octets,
             "dismissed_pdus": acted.received.dismissed,
             "windows": judgement.as_ref().map(|judgement| judgement.windows),
             "least": judgement.as_ref().map(|judgement| judgement.least),
             "most": judgement.as_ref().map(|judgement| judgement.most),
             "source_waited_ns": acted.sent.waited_ns,
-        }));
+        })));
         judgements.extend(judgement);
     }
     let line = line_rate(ground)?;

@@ -140,11 +140,7 @@ impl Work {
         let all = ground.admin()?.list()?;
         let expected_ppm = all.iter().map(|info| info.cpu_expected_ppm).sum();
         let (begin, end) = soon(slice_ns);
-        let task = Task {
-            origin: begin,
-            begin,
-            end,
-        };
+        let task = Task::new(begin, end);
         pair.tell(&task)?;
         let mut with = self.slice(spinners, begin, end)?;
         let acted = pair.done(task, begin)?;
@@ -204,11 +200,7 @@ impl Work {
         let flood = flood.map_err(|no_room| anyhow::anyhow!("best effort: {}", no_room.text))?;
         let mut pairs = [guaranteed(ground, self.sdu)?, flood];
         let (begin, end) = soon(slice_ns);
-        let task = Task {
-            origin: begin,
-            begin,
-            end,
-        };
+        let task = Task::new(begin, end);
         for pair in &mut pairs {
             pair.tell(&task)?;
         }
@@ -349,7 +341,7 @@ fn judged(
 }
 
 fn figures(slices: &Compared) -> serde_json::Value {
-    json!({
+    slices.acted.with_counts(json!({
         "spinners": slices.with.spinners,
         "seconds": slices.with.seconds,
         "loops_with": slices.with.loops,
@@ -358,11 +350,7 @@ fn figures(slices: &Compared) -> serde_json::Value {
         "others_without": slices.without.others,
         "expected_ppm": slices.expected_ppm,
         "actors_cpu_ns": slices.acted.sent.cpu_ns + slices.acted.received.cpu_ns,
-        "sent_pdus": slices.acted.sent.pdus,
-        "received_pdus": slices.acted.received.pdus,
-        "wrong_pdus": slices.acted.received.wrong,
-        "reordered_pdus": slices.acted.received.reordered,
-    })
+    }))
 }
 
 fn overloaded(acted: &Acted) -> String {
@@ -377,13 +365,9 @@ fn overloaded(acted: &Acted) -> String {
 }
 
 fn counts(acted: &Acted) -> serde_json::Value {
-    json!({
+    acted.with_counts(json!({
         "name": acted.cast.name,
-        "sent_pdus": acted.sent.pdus,
-        "received_pdus": acted.received.pdus,
-        "wrong_pdus": acted.received.wrong,
-        "reordered_pdus": acted.received.reordered,
-    })
+    }))
 }
 
 /// In each second, a reader gets something.
