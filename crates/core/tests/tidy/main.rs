@@ -73,6 +73,19 @@ fn commands_use_nothing_of_each_other() {
 }
 
 #[test]
+fn instruments_use_nothing_of_each_other_but_what_is_live() {
+    for (part, _) in INSTRUMENTS {
+        let files = rust_files(&format!("crates/instruments/src/{part}"));
+        assert!(!files.is_empty(), "{part}: no files");
+        check(&files, |_, source| other_instruments(part, source));
+    }
+    let uses = |own, text| other_instruments(own, &split(text));
+    assert_complains(uses("guarantee", "use crate::flood::stage::Stage;"), 1);
+    assert_complains(uses("live", "use crate::{bench::rig, live::sdu};"), 1);
+    assert_complains(uses("demo", "use crate::flood::stage::Stage;"), 0);
+}
+
+#[test]
 fn every_room_is_a_module_of_the_core_and_every_module_a_room() {
     let lib = fs::read_to_string(root().join("crates/core/src/lib.rs")).expect("core has a lib");
     let mut modules: Vec<_> = lib

@@ -11,6 +11,15 @@ pub(crate) const ROOMS: [&str; 7] = [
     "wire", "contract", "aal", "queue", "adapter", "server", "upper",
 ];
 
+/// The parts of the instruments, and which others each may use.
+pub(crate) const INSTRUMENTS: [(&str, &[&str]); 5] = [
+    ("live", &[]),
+    ("flood", &["live"]),
+    ("guarantee", &["live"]),
+    ("bench", &["live"]),
+    ("demo", &["live", "flood"]),
+];
+
 /// What of the standard library is I/O, a clock or a thread.
 const STD_OUTSIDE_CORE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
 
@@ -48,6 +57,17 @@ pub(crate) fn other_commands(own: &str, source: &Source) -> Vec<String> {
     let code = source.code.join("\n");
     let reached = segments_after(&code, "crate::commands::").into_iter();
     let others = reached.filter(|name| name != own);
+    others.map(|name| format!("{own} uses {name}")).collect()
+}
+
+/// Complaints about paths from one part of the instruments into others that it may not use.
+pub(crate) fn other_instruments(own: &str, source: &Source) -> Vec<String> {
+    let part = INSTRUMENTS.iter().find(|(name, _)| *name == own);
+    let (_, allowed) = part.expect("a part of the instruments");
+    let is_part = |name: &String| INSTRUMENTS.iter().any(|(part, _)| part == name);
+    let reached = segments_after(&source.code.join("\n"), "crate::").into_iter();
+    let others = reached.filter(|name| name != own && !allowed.contains(&name.as_str()));
+    let others = others.filter(is_part);
     others.map(|name| format!("{own} uses {name}")).collect()
 }
 
