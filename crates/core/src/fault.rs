@@ -37,6 +37,7 @@ pub enum Effect {
     Lose,
 }
 
+/// Something that happens to one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Which cell of the line, counted from 0.
