@@ -4,21 +4,20 @@
 //! refused, 4 no server answers; of `sim` 10 to 13: see there.
 #![forbid(unsafe_code)]
 
+mod captured;
 mod commands;
 mod input;
-mod output;
-mod whole;
+mod progress;
 
 use std::process::ExitCode;
 
+use cellgate_instruments::{bench, demo, guarantee, role};
+use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
-use crate::output::print_json_line;
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
-use commands::{
-    bench, config, contract, decode, demo, doctor, guarantee, lab, replay, serve, server, sim,
-};
+use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
 
 /// A real-time ATM host in user space.
 #[derive(Parser)]
@@ -30,6 +29,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(hide = true)]
+    Actor(role::Args),
     Bench(bench::Command),
     #[command(subcommand)]
     Config(config::Command),
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
     let json = wants_json(&matches);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
+        Command::Actor(args) => role::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Contract(args) => contract::run(&args),

@@ -262,10 +262,12 @@ fn wrong_calls_exit_with_2() {
 }
 
 #[test]
-fn a_process_of_the_demo_started_by_hand_ends() {
-    for role in ["adapter", "host", "sender", "feeder", "counter"] {
+fn a_process_of_an_instrument_started_by_hand_ends() {
+    for role in [
+        "adapter", "host", "sender", "feeder", "counter", "writer", "reader", "spinner", "partner",
+    ] {
         let child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
-            .args(["demo", "--role", role])
+            .args(["actor", role])
             .stdin(std::process::Stdio::null())
             .output()
             .expect("cellgate starts");

@@ -144,7 +144,7 @@ fn a_missed_rate_is_void_and_nothing_else_is() {
     assert_eq!(judge(&held, Some(0)), Ok(Outcome::Held));
     let slow = report("FAIL", "faults", "W1: 1 octets in the window at 0.10 s");
     assert_eq!(judge(&slow, Some(1)), Ok(Outcome::Late));
-    let mut stalled = report("VOID", "none", "the adapter did not run for 90.0 ms");
+    let mut stalled = report("VOID", "none", "the adapter stood still for 90.0 ms");
     stalled["void"] = json!(["a", "b", "c"]);
     assert_eq!(judge(&stalled, Some(1)), Ok(Outcome::Void));
 

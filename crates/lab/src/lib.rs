@@ -29,7 +29,6 @@ mod mutants;
 pub mod plan;
 mod progress;
 mod reference;
-pub mod report;
 mod row;
 mod shrink;
 pub mod world;

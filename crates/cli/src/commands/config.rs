@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use cellgate_host::server::{Config, ConfigError, foresee};
+use cellgate_report::output::{Exit, print, print_json_line};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::server::{Running, Server};
 use crate::input::{read_all, read_text};
-use crate::output::{Exit, print, print_json_line};
 
 /// Check a configuration, or show what a running daemon has
 #[derive(Subcommand)]

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use cellgate_host::doctor::{Finding, Level, Report, examine, look_as_adapter};
 use cellgate_host::server::{Config, state_dir_default};
+use cellgate_report::output::{Exit, print, print_json_line, wrapped};
 
 use super::config::read;
 use super::server::Server;
-use crate::output::{Exit, print, print_json_line, wrapped};
 
 /// Tell what of this machine keeps a server from its promises, and what cures it
 ///

@@ -8,9 +8,9 @@ use std::process::Command;
 use anyhow::Context;
 use cellgate_host::adapter::run_as_child;
 use cellgate_host::server::{Config, ServerOptions, serve};
+use cellgate_report::output::Exit;
 
 use super::config::read;
-use crate::output::Exit;
 
 /// The option that makes this program the adapter's process.
 const AS_ADAPTER: &str = "--as-adapter";

@@ -59,6 +59,33 @@ fn rooms_use_only_earlier_rooms() {
 }
 
 #[test]
+fn commands_use_nothing_of_each_other() {
+    let commands = root().join("crates/cli/src/commands");
+    check(&rust_files("crates/cli/src/commands"), |path, source| {
+        let inside = path.strip_prefix(&commands).expect("below commands");
+        let own = inside.iter().next().and_then(|name| name.to_str());
+        other_commands(own.expect("UTF-8").trim_end_matches(".rs"), source)
+    });
+    let uses = |text| other_commands("sim", &split(text));
+    assert_complains(uses("use crate::commands::decode::pdu::fits;"), 1);
+    assert_complains(uses("use crate::commands::{sim::seeds, lab};"), 1);
+    assert_complains(uses("use crate::commands::sim::seeds::Seeds;"), 0);
+}
+
+#[test]
+fn instruments_use_nothing_of_each_other_but_what_is_live() {
+    for (part, _) in INSTRUMENTS {
+        let files = rust_files(&format!("crates/instruments/src/{part}"));
+        assert!(!files.is_empty(), "{part}: no files");
+        check(&files, |_, source| other_instruments(part, source));
+    }
+    let uses = |own, text| other_instruments(own, &split(text));
+    assert_complains(uses("guarantee", "use crate::flood::stage::Stage;"), 1);
+    assert_complains(uses("live", "use crate::{bench::rig, live::sdu};"), 1);
+    assert_complains(uses("demo", "use crate::flood::stage::Stage;"), 0);
+}
+
+#[test]
 fn every_room_is_a_module_of_the_core_and_every_module_a_room() {
     let lib = fs::read_to_string(root().join("crates/core/src/lib.rs")).expect("core has a lib");
     let mut modules: Vec<_> = lib
@@ -113,6 +140,8 @@ fn crates_without_unsafe_forbid_it() {
         "crates/core/src/lib.rs",
         "crates/lab/src/lib.rs",
         "crates/client/src/lib.rs",
+        "crates/report/src/lib.rs",
+        "crates/instruments/src/lib.rs",
         "crates/cli/src/main.rs",
     ] {
         let text = fs::read_to_string(root().join(file)).expect(file);
@@ -166,6 +195,11 @@ fn crates_depend_only_on_what_their_place_allows() {
     let host = "[dependencies]\ncellgate-lab.workspace = true";
     assert_complains(misplaced_dependencies("crates/host/Cargo.toml", host), 1);
     assert_complains(misplaced_dependencies("crates/cli/Cargo.toml", host), 0);
+    assert_complains(misplaced_dependencies("crates/report/Cargo.toml", host), 1);
+    let instruments = "[dependencies]\ncellgate-instruments.workspace = true";
+    for (path, complaints) in [("crates/cli/Cargo.toml", 0), ("crates/host/Cargo.toml", 1)] {
+        assert_complains(misplaced_dependencies(path, instruments), complaints);
+    }
 }
 
 #[test]

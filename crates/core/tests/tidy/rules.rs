@@ -11,6 +11,15 @@ pub(crate) const ROOMS: [&str; 8] = [
     "wire", "contract", "aal", "queue", "adapter", "keeper", "server", "upper",
 ];
 
+/// The parts of the instruments, and which others each may use.
+pub(crate) const INSTRUMENTS: [(&str, &[&str]); 5] = [
+    ("live", &[]),
+    ("flood", &["live"]),
+    ("guarantee", &["live"]),
+    ("bench", &["live"]),
+    ("demo", &["live", "flood"]),
+];
+
 /// What of the standard library is I/O, a clock or a thread.
 const STD_OUTSIDE_CORE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
 
@@ -41,6 +50,25 @@ pub(crate) fn later_rooms(room: &str, source: &Source) -> Vec<String> {
         .filter(|segment| ROOMS[place + 1..].contains(&segment.as_str()))
         .map(|segment| format!("{room} uses {segment}, which comes after it"))
         .collect()
+}
+
+/// Complaints about paths from the command `own` into others.
+pub(crate) fn other_commands(own: &str, source: &Source) -> Vec<String> {
+    let code = source.code.join("\n");
+    let reached = segments_after(&code, "crate::commands::").into_iter();
+    let others = reached.filter(|name| name != own);
+    others.map(|name| format!("{own} uses {name}")).collect()
+}
+
+/// Complaints about paths from one part of the instruments into others that it may not use.
+pub(crate) fn other_instruments(own: &str, source: &Source) -> Vec<String> {
+    let part = INSTRUMENTS.iter().find(|(name, _)| *name == own);
+    let (_, allowed) = part.expect("a part of the instruments");
+    let is_part = |name: &String| INSTRUMENTS.iter().any(|(part, _)| part == name);
+    let reached = segments_after(&source.code.join("\n"), "crate::").into_iter();
+    let others = reached.filter(|name| name != own && !allowed.contains(&name.as_str()));
+    let others = others.filter(is_part);
+    others.map(|name| format!("{own} uses {name}")).collect()
 }
 
 /// Complaints about what the core must not know.
@@ -91,10 +119,12 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
             shipped.contains(name)
                 && !["cellgate-simd", "serde", "serde_json", "thiserror"].contains(&&**name)
         }
+        // The product, and what it is measured with, do without the command and the instruments.
+        path if path != "crates/cli/Cargo.toml" && of_the_command(name) => true,
         "crates/lab/Cargo.toml" => name == "cellgate-host" || name == "cellgate-shm",
         "crates/shm/Cargo.toml" => name == "cellgate-host" || name == "cellgate-lab",
         "crates/host/Cargo.toml" => name == "cellgate-lab",
-        "crates/simd/Cargo.toml" => name.starts_with("cellgate-"),
+        "crates/simd/Cargo.toml" | "crates/report/Cargo.toml" => name.starts_with("cellgate-"),
         // It lives in other people's processes.
         "crates/client/Cargo.toml" => {
             let small = [
@@ -109,6 +139,11 @@ pub(crate) fn misplaced_dependencies(path: &str, toml: &str) -> Vec<String> {
         _ => false,
     };
     all.into_iter().filter(wrong).collect()
+}
+
+/// What only the command may depend on.
+fn of_the_command(name: &str) -> bool {
+    ["cellgate-instruments", "cellgate-cli"].contains(&name)
 }
 
 /// Complaints about length and width.

@@ -12,8 +12,9 @@ mod settings;
 
 pub use settings::{Kind, Parameter, SettingError, Settings};
 
+use cellgate_report::Outcome;
+
 use crate::Progress;
-use crate::report::Outcome;
 
 /// One table, figure or list of claims of a paper.
 pub trait Experiment: Sync {

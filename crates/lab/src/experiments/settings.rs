@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::report::Rational;
+use cellgate_report::Rational;
 
 /// What an experiment lets its user change.
 #[derive(Clone, Copy, Debug)]
@@ -242,8 +242,9 @@ impl std::error::Error for SettingError {}
 
 #[cfg(test)]
 mod tests {
+    use cellgate_report::dec;
+
     use super::*;
-    use crate::report::dec;
 
     const PARAMETERS: &[Parameter] = &[
         Parameter::number("c_cell", "cycles", dec("42.5"), (dec("1"), dec("1000"))),

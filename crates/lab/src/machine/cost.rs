@@ -1,6 +1,6 @@
 use cellgate_core::adapter::Work;
+use cellgate_report::{Rational, dec};
 
-use crate::report::{Rational, dec};
 use crate::world::Ps;
 
 /// Processor cycles, to a thousandth.

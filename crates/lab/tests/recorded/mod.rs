@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cellgate_lab::Silent;
 use cellgate_lab::experiments::{Settings, find};
-use cellgate_lab::report::{Content, Outcome};
+use cellgate_report::{Content, Outcome};
 
 /// Runs an experiment with some settings changed.
 pub(crate) fn run(name: &str, changes: &[(&str, &str)]) -> Outcome {

@@ -5,10 +5,10 @@ use cellgate_core::contract::{
 };
 use cellgate_core::server::Idle;
 use cellgate_host::server::Config;
+use cellgate_report::output::table;
 use serde::Serialize;
 
 use super::Mistake;
-use crate::output::table;
 
 /// Octets of an AAL0 SDU: a cell without its HEC.
 const AAL0_SDU: u32 = 52;

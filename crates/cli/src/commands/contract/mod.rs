@@ -4,8 +4,8 @@ mod implied;
 mod mistake;
 
 use cellgate_core::contract::{CellRate, Strictness, TrafficContract};
+use cellgate_report::output::{self, Exit};
 
-use crate::output::{self, Exit};
 use implied::{Assumptions, Implied};
 use mistake::Mistake;
 

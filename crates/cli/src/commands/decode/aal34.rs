@@ -248,9 +248,9 @@ mod tests {
     use cellgate_core::wire::SegmentType::{Bom, Com, Eom};
     use cellgate_core::wire::VpiVci;
 
-    use super::super::held::PDUS_MAX;
     use super::super::pdu::Path;
     use super::*;
+    use crate::captured::PDUS_MAX;
 
     const THREAD: Thread = Thread {
         path: Path::Interface(0),

@@ -6,8 +6,8 @@ use cellgate_core::wire::{
     SarPdu, SnpVerdict, StartField,
 };
 
-use super::aal::AalWord;
 use super::line::Line;
+use crate::captured::aal::AalWord;
 
 /// Judges the HEC of a cell by itself: the cell, corrected if one bit of its header was wrong, or
 /// as it came if more were. A receiver, which must not correct two errors in a row, would throw

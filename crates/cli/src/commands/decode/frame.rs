@@ -8,9 +8,10 @@ use cellgate_core::wire::{
 
 use super::line::{Line, Place};
 use super::pdu::Path;
-use super::pseudowire::{self, Channel, End, Opened};
 use super::report::{Origin, Report, assembled_line, count};
 use super::sdu;
+use crate::captured::SequencePlace;
+use crate::captured::pseudowire::{self, Channel, End, Opened};
 
 impl Report {
     pub(super) fn frame(
@@ -67,7 +68,7 @@ impl Report {
             }
             Ok(packet) => {
                 describe_sequence(&mut line, packet.sequence);
-                opened.place.describe(&mut line);
+                tell(opened.place, &mut line);
                 match packet.content {
                     PacketContent::Cells(cells) => {
                         line.field("cells", cells.len());
@@ -204,5 +205,27 @@ fn describe_flags(line: &mut Line, efci: bool, clp: bool) {
     }
     if clp {
         line.say("clp 1");
+    }
+}
+
+/// Says where a number puts its packet.
+fn tell(place: SequencePlace, line: &mut Line) {
+    let (word, missing) = match place {
+        SequencePlace::Unnumbered => return,
+        SequencePlace::InOrder { missing: 0 } => ("in_order", 0),
+        SequencePlace::InOrder { missing } => ("gap", missing),
+        SequencePlace::Duplicate => ("duplicate", 0),
+        SequencePlace::OutOfOrder => ("out_of_order", 0),
+    };
+    line.field("sequence_verdict", word);
+    line.field("sequence_missing", missing);
+    match place {
+        SequencePlace::InOrder { missing: 1 } => line.say("1 packet LOST before"),
+        SequencePlace::InOrder { missing } if missing > 0 => {
+            line.say(format!("{missing} packets LOST before"));
+        }
+        SequencePlace::Duplicate => line.say("DUPLICATE"),
+        SequencePlace::OutOfOrder => line.say("OUT OF ORDER"),
+        _ => {}
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::captured::PDUS_MAX;
+
 /// Octets that may wait.
 pub(super) const LEN_MAX: usize = 64 << 20;
-/// PDUs that may wait, whatever their length.
-pub(super) const PDUS_MAX: usize = 1 << 17;
 
 /// PDUs in progress by what tells them apart, and in the order in which they began.
 #[derive(Debug)]

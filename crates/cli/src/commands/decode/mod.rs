@@ -1,31 +1,28 @@
 //! `cellgate decode`: what is in a capture, one line for each cell or PDU.
 
-pub(crate) mod aal;
 mod aal34;
 mod cell;
 mod frame;
 mod held;
 mod line;
 mod pdu;
-pub(crate) mod pseudowire;
 mod report;
 mod sdu;
-pub(crate) mod sequence;
 mod sink;
-pub(crate) mod source;
 mod stream;
 
 use std::path::PathBuf;
 
 use cellgate_capture::Error;
 use cellgate_core::wire::HeaderForm;
+use cellgate_report::output::Exit;
 
-use crate::output::Exit;
-use aal::AalOption;
-use pseudowire::{Labels, PwOption};
+use crate::captured::aal::AalOption;
+use crate::captured::pseudowire::{Labels, PwOption};
+use crate::captured::source::Source;
+
 use report::Report;
 use sink::Sink;
-use source::Source;
 
 /// Print what is in a capture, one line for each cell or PDU.
 ///

@@ -2,13 +2,12 @@
 
 use std::iter;
 
-use cellgate_core::contract::aal5_cells;
 use cellgate_core::wire::{PAYLOAD_LEN, TRAILER_LEN, Trailer, VpiVci};
 use cellgate_simd::{Fold, Kernel, RESIDUE, with_features};
 
 use super::held::Held;
 use super::line::Line;
-use super::pseudowire::End;
+use crate::captured::pseudowire::{End, fits};
 
 /// Octets of the longest PDU: 1,366 cells.
 const PDU_LEN_MAX: usize = 65_568;
@@ -45,12 +44,6 @@ impl Verdict {
             length_valid: fits(pdu, trailer),
         })
     }
-}
-
-/// Whether the length of a trailer belongs to a PDU of so many cells.
-pub(crate) fn fits(pdu: &[u8], trailer: Trailer) -> bool {
-    let cells = aal5_cells(trailer.length.into()) as usize;
-    trailer.length != 0 && cells * PAYLOAD_LEN == pdu.len()
 }
 
 /// Says what the trailer tells of `pdu`; its SDU, as far as the length can be believed.

@@ -7,13 +7,13 @@ use cellgate_core::wire::{
     Cell, Header, HeaderForm, HeaderKind, HecVerdict, OamFlow, PAYLOAD_LEN, Pti, VpiVci,
 };
 
-use super::aal::{AalOption, AalWord};
 use super::aal34::{Ended, Messages};
 use super::line::{Line, Place, Stamp};
 use super::pdu::{Assembled, Assembly, Path, Thread};
-use super::pseudowire::Labels;
 use super::stream::Streams;
 use super::{cell, pdu, sdu};
+use crate::captured::aal::{AalOption, AalWord};
+use crate::captured::pseudowire::Labels;
 
 /// What makes lines of records: it remembers the PDUs in progress.
 pub(super) struct Report {

@@ -8,9 +8,9 @@ use cellgate_core::wire::{
 };
 
 use super::cell;
-use super::held::PDUS_MAX;
 use super::line::{Line, Stamp};
 use super::pdu::Thread;
+use crate::captured::PDUS_MAX;
 
 /// The VCs whose cells are of AAL1 or AAL2; of more than there is room for none is judged.
 #[derive(Debug, Default)]

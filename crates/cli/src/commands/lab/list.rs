@@ -1,9 +1,8 @@
 //! `cellgate lab list`.
 
 use cellgate_lab::experiments::{Experiment, all};
+use cellgate_report::output::{Exit, print, print_json};
 use serde::Serialize;
-
-use crate::output::{Exit, print, print_json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -3,12 +3,10 @@
 mod choice;
 mod list;
 mod page;
-pub(super) mod progress;
 mod run;
 
+use cellgate_report::output::Exit;
 use clap::Subcommand;
-
-use crate::output::Exit;
 
 /// Run the papers' experiments on a virtual clock
 #[derive(Subcommand)]

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use cellgate_lab::report::{Section, page};
+use cellgate_report::output::{Exit, has_folder, print};
+use cellgate_report::whole::write_whole;
+use cellgate_report::{Section, page};
 
 use super::choice::choose;
 use super::run::{Ran, exit};
-use crate::output::{Exit, has_folder, print};
-use crate::whole::write_whole;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use cellgate_lab::report::{Check, Outcome};
+use cellgate_report::output::{Exit, print, print_json, write_svg};
+use cellgate_report::whole::write_whole;
+use cellgate_report::{Check, Outcome};
 use serde::Serialize;
 
 use super::choice::{Chosen, change, choose};
-use super::progress::Shown;
-use crate::output::{Exit, print, print_json, write_svg};
-use crate::whole::write_whole;
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -10,7 +10,7 @@ use cellgate_core::server::{AdapterSection, AdmissionSection};
 use cellgate_core::wire::VpiVci;
 
 use super::survey::Look;
-use crate::commands::decode::aal::{AalOption, AalWord};
+use crate::captured::aal::{AalOption, AalWord};
 
 /// How early cells may be beside their contract.
 #[derive(Clone, Copy, Debug)]

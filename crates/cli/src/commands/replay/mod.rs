@@ -6,7 +6,6 @@ mod host;
 mod outcome;
 mod recording;
 mod survey;
-pub(crate) mod train;
 mod twice;
 
 use std::path::PathBuf;
@@ -14,17 +13,18 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use cellgate_capture::{Error, Record};
 use cellgate_core::wire::{HeaderForm, VpiVci};
+use cellgate_report::output::{self, Exit};
 
-use super::decode::aal::AalOption;
-use super::decode::pseudowire::{Labels, PwOption};
-use super::decode::source::Source;
-use crate::output::{self, Exit};
+use crate::captured::aal::AalOption;
+use crate::captured::pseudowire::{Labels, PwOption};
+use crate::captured::source::Source;
+use crate::captured::train::{Shunter, Way};
+
 use contract::{Contracts, Tolerance, VcOption};
 use host::Host;
 use outcome::Outcome;
 use recording::Recording;
 use survey::Survey;
-use train::{Shunter, Way};
 use twice::Twice;
 
 /// Send the cells of a capture through an adapter: what a host would have got of them.

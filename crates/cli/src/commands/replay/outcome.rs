@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::adapter::{Aal, DiscardCounts, VcStats};
+use cellgate_report::output;
 use serde::Serialize;
 
 use super::contract::Tolerance;
 use super::host::Host;
 use super::survey::Survey;
-use super::train::{Lost, Shunter, Skipped};
-use crate::output;
+use crate::captured::train::{Lost, Shunter, Skipped};
 
 /// Counts by reason, without the zeros.
 type Reasons = BTreeMap<&'static str, u64>;

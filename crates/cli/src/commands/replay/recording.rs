@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use crate::whole::create;
-
 use anyhow::Context;
 use cellgate_capture::{Direction, Item, Recorder, SduKind};
 use cellgate_core::adapter::{Aal, Discard};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, Cell, Header, PAYLOAD_LEN};
+use cellgate_report::whole::create;
 
 use super::host::Arrived;
 

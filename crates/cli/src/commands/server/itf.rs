@@ -3,13 +3,13 @@
 use std::num::NonZeroU16;
 
 use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss, UdpLink};
+use cellgate_report::output::{Exit, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
-use crate::output::{Exit, print, print_json_line, table};
 
 /// Interfaces: add, del, show.
 #[derive(clap::Args)]

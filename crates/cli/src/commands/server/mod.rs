@@ -22,10 +22,9 @@ use std::time::Duration;
 
 use cellgate::{Admin, Error, Refused};
 use cellgate_host::sys::{Heard, Signals};
+use cellgate_report::output::Exit;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use crate::output::Exit;
 
 pub(crate) use save::Running;
 

@@ -1,8 +1,7 @@
 //! `cellgate vc monitor`: what the server tells of connections and interfaces.
 
 use cellgate::{Admin, Change, Indication};
-
-use crate::output::{Exit, json_line, print_on};
+use cellgate_report::output::{Exit, json_line, print_on};
 
 pub(super) fn run(admin: Admin, json: bool) -> anyhow::Result<Exit> {
     for indication in admin.monitor()? {

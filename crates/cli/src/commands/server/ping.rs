@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use cellgate::{Address, Error, PingFlow, Refused};
 use cellgate_host::sys::Signals;
+use cellgate_report::output::{Exit, print, print_json_line};
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::recv::seconds;
 use super::{Server, interrupted};
-use crate::output::{Exit, print, print_json_line};
 
 /// Send OAM loopback cells and time their return
 ///

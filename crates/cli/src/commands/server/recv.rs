@@ -6,15 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cellgate::{Connection, Error, Pdu};
-use serde_json::json;
-
 use cellgate_host::sys::Signals;
+use cellgate_report::output::{Exit, print_json_line};
+use cellgate_report::whole::create;
+use serde_json::json;
 
 use super::frame::{Assembly, ENDS, PAUSE, Taken, is_end};
 use super::transfer::Endpoint;
 use super::{Misuse, interrupted};
-use crate::output::{Exit, print_json_line};
-use crate::whole::create;
 
 /// How long a sender that has begun, and has not said its end, may be silent.
 const SILENCE: Duration = Duration::from_secs(10);

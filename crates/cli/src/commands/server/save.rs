@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use cellgate::{AdapterSection, AdmissionSection, InterfaceSpec, Open, Reserve, ServerSection};
 use cellgate_host::server::QuotaSection;
+use cellgate_report::output::{Exit, print, print_json_line};
+use cellgate_report::whole::{is_standard, write_whole};
 use serde::Serialize;
 use serde_json::json;
 
 use super::Server;
-use crate::output::{Exit, print, print_json_line};
-use crate::whole::{is_standard, write_whole};
 
 /// What is said where it is not all.
 const IN_PART: &str =

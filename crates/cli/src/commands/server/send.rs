@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use cellgate::Connection;
 use cellgate_core::contract::{Aal, TrafficContract};
+use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::Misuse;
 use super::frame::{ENDS, Framer, HEADER, PAUSE};
 use super::transfer::Endpoint;
-use crate::output::{Exit, print_json_line};
 
 /// How long what was handed to the adapter may take to leave.
 const LINGER: Duration = Duration::from_secs(30);

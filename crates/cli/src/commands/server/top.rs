@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use cellgate::{Admin, CounterRecord, CounterSnapshot, CountersView};
 use cellgate_host::sys::Signals;
+use cellgate_report::output::{Exit, is_terminal, json_line, print_on, table};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::recv::seconds;
 use super::{Server, interrupted};
-use crate::output::{Exit, is_terminal, json_line, print_on, table};
 
 /// Moves to the upper left corner, and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";

@@ -1,13 +1,13 @@
 //! `cellgate vc`: the server's connections.
 
 use cellgate::{Connection, ConnectionInfo, Notification, TrafficContract};
+use cellgate_report::output::{Exit, columns, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::quantity::NotifyWord;
 use super::words::Words;
 use super::{Server, monitor, usage};
-use crate::output::{Exit, columns, print, print_json_line, table};
 
 /// Connections: add, set, del, show, monitor.
 #[derive(clap::Args)]

@@ -2,11 +2,11 @@
 
 use cellgate_lab::Silent;
 use cellgate_lab::world::{check_determinism, scenario_of};
+use cellgate_report::output::{Exit, print, print_json};
 use serde::Serialize;
 
 use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
-use crate::output::{Exit, print, print_json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -10,14 +10,14 @@ use cellgate_core::wire::{Cell, HeaderForm};
 use cellgate_host::server::at_place;
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
 use cellgate_lab::world::{CellTrace, Flying, ScenarioError, scenario_of};
+use cellgate_report::output::same_file;
+use cellgate_report::whole::{create, write_whole};
 use serde_json::{Value, json};
 
-use crate::commands::decode::pseudowire::Labels;
-use crate::commands::decode::source::Source as Capture;
-use crate::commands::replay::train::{Shunter, Way};
+use crate::captured::pseudowire::Labels;
+use crate::captured::source::Source as Capture;
+use crate::captured::train::{Shunter, Way};
 use crate::input::read_text;
-use crate::output::same_file;
-use crate::whole::{create, write_whole};
 
 /// Cells of captures in one scenario.
 const CAPTURED_MAX: usize = 4_000_000;
@@ -289,8 +289,9 @@ impl CellTrace for TapeFile<'_> {
 mod tests {
     use std::fs;
 
-    use super::*;
     use cellgate_capture::{Direction, Item};
+
+    use super::*;
 
     const CAPTURED: &str = "duration_ns = 3_000_000\n\
         hosts = [{ name = 'a' }, { name = 'b' }]\n\

@@ -9,9 +9,8 @@ mod shrink;
 mod sweep;
 mod verdict;
 
+use cellgate_report::output::Exit;
 use clap::Subcommand;
-
-use crate::output::Exit;
 
 /// Run hosts, switches and lines on a virtual clock, with faults, and judge what they do
 ///

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use cellgate_lab::Kill;
 use cellgate_lab::Progress;
 use cellgate_lab::world::{OUT_OF_REACH, within_reach, world_kill};
+use cellgate_report::output::{Exit, print, print_json};
 use serde::Serialize;
 
 use super::seeds::{Jobs, Seeds, quiet_panics, span};
-use crate::commands::lab::progress::Shown;
-use crate::output::{Exit, print, print_json};
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{Failure, Outcome, check_recorded, check_world};
+use cellgate_report::output::{Exit, print, print_json, same_file, table};
 use serde::Serialize;
 
 use super::file::{Source, TapeFile, write};
 use super::seeds::Bug;
 use super::verdict::{Compared, exit, line};
-use crate::commands::lab::progress::Shown;
-use crate::output::{Exit, print, print_json, same_file, table};
+use crate::progress::Shown;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -11,7 +11,7 @@ use cellgate_lab::Progress;
 use cellgate_lab::world::{Failure, Options, with_bug};
 use clap::value_parser;
 
-use crate::commands::lab::progress::Shown;
+use crate::progress::Shown;
 
 /// `A..B`: A to B - 1; `N`: 0 to N - 1. All are below 2^63.
 #[derive(Clone, Debug, PartialEq, Eq)]

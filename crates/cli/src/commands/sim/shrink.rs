@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use cellgate_lab::world::{Failure, Options};
 use cellgate_lab::{Progress, Silent};
+use cellgate_report::output::{Exit, has_folder, print};
 
 use super::file::{Source, word, write};
 use super::seeds::{Bug, quiet_panics, span};
 use super::verdict::{Compared, exit, line};
-use crate::commands::lab::progress::Shown;
-use crate::output::{Exit, has_folder, print};
+use crate::progress::Shown;
 
 /// Runs that a scenario is given.
 const RUNS: usize = 20_000;

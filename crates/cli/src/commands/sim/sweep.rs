@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cellgate_core::contract::CellRate;
 use cellgate_lab::Silent;
 use cellgate_lab::world::{Mark, Marks, check_isolation, check_marked, scenario_of};
+use cellgate_report::output::{Exit, columns, print, print_json};
 use serde::Serialize;
 
 use super::seeds::{Many, quiet_panics};
 use super::verdict::{exit, line};
-use crate::output::{Exit, columns, print, print_json};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

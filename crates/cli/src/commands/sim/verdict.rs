@@ -6,8 +6,7 @@ use cellgate_lab::world::scenario::Scenario;
 use cellgate_lab::world::{
     Failure, GENERATOR, Kind, Options, Outcome, check_determinism, check_isolation, check_shown,
 };
-
-use crate::output::Exit;
+use cellgate_report::output::Exit;
 
 /// The exit that tells what kind of wrong it is. A scenario that makes no world is an error.
 pub(super) fn exit(failure: &Failure) -> anyhow::Result<Exit> {

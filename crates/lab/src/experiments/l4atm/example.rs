@@ -2,11 +2,13 @@
 
 use cellgate_core::Time;
 use cellgate_core::contract::{CellRate, Lateness, PduStream, aal5_cells};
+use cellgate_report::{
+    Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec,
+};
 
 use super::units::{BINARY, DECIMAL, READINGS};
 use crate::experiments::{Error, Experiment, Progress, Settings};
 use crate::machine::p90::{Application, P90};
-use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 
 /// `l4atm-example`.
 pub(in crate::experiments) struct Example;

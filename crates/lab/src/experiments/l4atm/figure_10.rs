@@ -2,14 +2,14 @@
 
 use cellgate_core::Time;
 use cellgate_core::contract::{Credit, Jitter, Remainder, UsageControl};
+use cellgate_report::{
+    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
+    Tolerance, Value, dec,
+};
 
 use super::units::{BINARY, READINGS, rate, seconds, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, ThreadId, User, Waking, Writer};
-use crate::report::{
-    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
-    Tolerance, Value, dec,
-};
 use crate::world::Ps;
 
 /// `l4atm-figure-10`.

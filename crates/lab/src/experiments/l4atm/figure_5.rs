@@ -2,11 +2,11 @@
 
 use cellgate_core::Time;
 use cellgate_core::contract::{Credit, Jitter, Remainder, UsageControl};
-
-use crate::experiments::{Error, Experiment, Progress, Settings};
-use crate::report::{
+use cellgate_report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Series, Table,
 };
+
+use crate::experiments::{Error, Experiment, Progress, Settings};
 
 /// `l4atm-figure-5`.
 pub(in crate::experiments) struct Figure5;

@@ -3,14 +3,14 @@
 use cellgate_core::Time;
 use cellgate_core::contract::{Credit, Jitter};
 use cellgate_core::server::lambda::{Flow, Lambda};
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    Value, dec,
+};
 
 use super::units::{DECIMAL, after_seconds, mbps, paced, percent, rate, rational, seconds, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, P90};
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
-};
 
 /// `l4atm-figure-6`.
 pub(in crate::experiments) struct Figure6;

@@ -2,15 +2,15 @@
 
 use cellgate_core::contract::{CellRate, Credit};
 use cellgate_core::server::{ClientId, Refused};
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    Value, dec,
+};
 
 use super::units::{BINARY, DECIMAL, after_seconds, mbps, paced, percent, rate_between, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{
     Application, ApplicationError, Cpu, Host, HostThread, Level, Meter, P90, ThreadId,
-};
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
 };
 use crate::world::Ps;
 

@@ -2,6 +2,10 @@
 
 use cellgate_core::contract::{CellRate, Credit, Jitter};
 use cellgate_core::server::lambda::{Flow, Lambda};
+use cellgate_report::{
+    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
+    Tolerance, Value, dec,
+};
 
 use super::units::{
     BINARY, DECIMAL, READINGS, after_seconds, degradation, mbps, paced, percent, rate, rational,
@@ -9,10 +13,6 @@ use super::units::{
 };
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Application, Cpu, Host, HostThread, Level, P90, User};
-use crate::report::{
-    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
-    Tolerance, Value, dec,
-};
 
 /// `l4atm-figure-9`.
 pub(in crate::experiments) struct Figure9;

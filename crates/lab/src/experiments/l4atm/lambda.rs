@@ -3,14 +3,14 @@
 use cellgate_core::contract::aal5_cells;
 use cellgate_core::server::Direction;
 use cellgate_core::server::lambda::{Flow, Lambda};
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    Value, dec,
+};
 
 use super::units::{DECIMAL, READINGS, degradation, mbps, percent, rational};
 use crate::experiments::{Error, Experiment, Progress, Settings};
 use crate::machine::p90::P90;
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
-};
 use crate::world::Ps;
 
 /// `l4atm-lambda`.

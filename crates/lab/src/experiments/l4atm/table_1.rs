@@ -1,15 +1,15 @@
 //! Throughput of L4ATM and of Linux (Table 1).
 
 use cellgate_core::contract::CellRate;
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    dec,
+};
 
 use super::units::{DECIMAL, READINGS, after_seconds, mbps, percent, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{
     Cpu, Host, HostThread, Level, Order, ReceiveHost, Received, Waking, Wire, Writer,
-};
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    dec,
 };
 use crate::world::Ps;
 

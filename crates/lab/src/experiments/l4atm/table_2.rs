@@ -4,12 +4,14 @@ use cellgate_core::Time;
 use cellgate_core::contract::{
     CellRate, Credit, Jitter, PduStream, Remainder, UsageControl, aal5_cells,
 };
+use cellgate_report::{
+    Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec,
+};
 
 use super::table_2_world::{self, Seconds};
 use super::units::{BINARY, READINGS, after_seconds, mbps, rate, writer};
 use crate::experiments::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::p90::{Cpu, Host, HostThread, Level, Waking, Writer};
-use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 
 /// `l4atm-table-2`.
 pub(in crate::experiments) struct Table2;

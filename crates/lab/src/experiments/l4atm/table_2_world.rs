@@ -1,10 +1,11 @@
 //! The writers of Table 2 in the world: their server, its credit, its adapter and a line. What runs
 //! is a file that anybody can change and run.
 
+use cellgate_report::{Check, Claim, Entry, Table, Tolerance, dec};
+
 use super::table_2::ROWS;
 use super::units::{BINARY, mbps, rate};
 use crate::experiments::{Error, Progress};
-use crate::report::{Check, Claim, Entry, Table, Tolerance, dec};
 use crate::world::scenario::Scenario;
 use crate::world::{Options, check_shown};
 

@@ -3,9 +3,9 @@
 use cellgate_core::Time;
 use cellgate_core::contract::{Credit, UsageControl};
 use cellgate_core::server::lambda::Ratio;
+use cellgate_report::{Check, Claim, Rational, Tolerance, Value, dec};
 
 use crate::machine::p90::{ApplicationError, HostThread, Meter, Waking, Writer};
-use crate::report::{Check, Claim, Rational, Tolerance, Value, dec};
 use crate::world::Ps;
 
 use crate::experiments::Error;

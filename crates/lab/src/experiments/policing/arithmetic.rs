@@ -1,10 +1,10 @@
 use cellgate_core::adapter::{RECEIVE_STATE_LEN, REGION_HANDLE_MAX, VC_COLD_LEN, VC_LEN};
 use cellgate_core::contract::aal5_cells;
+use cellgate_report::{Check, Claim, Figure, Outcome, Rational, Tolerance, Value, dec};
 
 use super::model::{Addresses, Discarding, Latency, Shaped};
 use super::{Error, Experiment, Progress, Settings, cells, line_cell_s, line_sdu_bit_s};
 use crate::machine::{BURST_CYCLES, Costs, I960_CYCLE_S};
-use crate::report::{Check, Claim, Figure, Outcome, Rational, Tolerance, Value, dec};
 
 /// Numbers in the text.
 pub(in crate::experiments) struct Arithmetic;

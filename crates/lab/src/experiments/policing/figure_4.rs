@@ -1,9 +1,10 @@
-use super::{BoardConfig, Error, Experiment, HostCosts, Progress, Ps, Settings, address, cells};
-use crate::machine::{Esp, Quiet, SendSpec, Workstation};
-use crate::report::{
+use cellgate_report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
     Tolerance, Value, dec,
 };
+
+use super::{BoardConfig, Error, Experiment, HostCosts, Progress, Ps, Settings, address, cells};
+use crate::machine::{Esp, Quiet, SendSpec, Workstation};
 
 /// Accesses to the ESP with header coalescing.
 pub(in crate::experiments) struct Figure4;

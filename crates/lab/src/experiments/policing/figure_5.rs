@@ -1,12 +1,13 @@
+use cellgate_report::{
+    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
+    Tolerance, Value, dec,
+};
+
 use super::{
     BoardConfig, C_CELL, C_PDU, Costs, Error, Experiment, HostCosts, Parameter, Progress, Ps,
     Settings, address, board, cells, line_cell_s, millions, per_s, rate,
 };
 use crate::machine::{I960_CYCLE_S, Quiet, SendSpec, Workstation};
-use crate::report::{
-    At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
-    Tolerance, Value, dec,
-};
 
 /// The rate at which PDUs leave by their size.
 pub(in crate::experiments) struct Figure5;

@@ -1,16 +1,16 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::wire::{CELL_LEN, Header, HeaderForm, PAYLOAD_LEN};
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    Value, dec,
+};
 
 use super::{
     C_CELL, C_PDU, Error, Experiment, HostCosts, Parameter, Progress, Ps, Settings, address, board,
     cells, line_cell_s, per_s, rate,
 };
 use crate::machine::{BoardConfig, FIFOS, Quiet, SendSpec, Workstation};
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
-};
 
 /// Four connections out at once.
 pub(in crate::experiments) struct Figure6;

@@ -1,4 +1,8 @@
 use cellgate_core::contract::CellRate;
+use cellgate_report::{
+    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
+    Value, dec,
+};
 
 use super::{
     C_CELL, C_PDU, Error, Experiment, INTERRUPT_US, LINE_BIT_S, PDU_US, Parameter, Progress, Ps,
@@ -6,10 +10,6 @@ use super::{
 };
 use crate::machine::{
     BoardConfig, Host, HostCosts, Quiet, ReceiveSpec, Stream, Workstation, pdu_cells,
-};
-use crate::report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
 };
 use crate::world::Interval;
 

@@ -20,10 +20,10 @@ pub(in crate::experiments) use table_1::Table1;
 
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::wire::VpiVci;
+use cellgate_report::{Rational, dec};
 
 use super::{Error, Experiment, Parameter, Progress, Settings};
 use crate::machine::{BoardConfig, Costs, HostCosts};
-use crate::report::{Rational, dec};
 use crate::world::{Interval, Ps};
 
 /// Bit/s of cells on an OC-3c.

@@ -3,12 +3,12 @@
 use cellgate_core::Time;
 use cellgate_core::adapter::{Class, PortIndex, Schedule, VcIndex, Work};
 use cellgate_core::contract::CellRate;
+use cellgate_report::Rational;
 
 use super::{Error, HostCosts, LINE_BIT_S, Ps, address};
 use crate::machine::{
     Arrivals, BoardConfig, I960_CYCLE_S, Quiet, ReceiveSpec, Stream, Workstation, pdu_cells,
 };
-use crate::report::Rational;
 use crate::world::{Flying, Interval, Octets};
 
 /// A cell now.

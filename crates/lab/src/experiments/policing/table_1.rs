@@ -1,11 +1,13 @@
 use cellgate_core::adapter::Work;
+use cellgate_report::{
+    Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec,
+};
 
 use super::{
     C_CELL, C_PDU, Error, Experiment, LINE_BIT_S, Parameter, Progress, Ps, Settings, address,
     board, cells,
 };
 use crate::machine::{HostCosts, Quiet, ReceiveSpec, SendSpec, Stream, Workstation, pdu_cells};
-use crate::report::{Check, Claim, Entry, Figure, Outcome, Rational, Table, Tolerance, Value, dec};
 use crate::world::Interval;
 
 /// What tasks cost the i960.

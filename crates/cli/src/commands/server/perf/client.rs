@@ -4,6 +4,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use cellgate::{Address, Admin, Connection, Error};
 use cellgate_host::sys::Signals;
+use cellgate_report::output::{Exit, print, print_json_line};
 
 use super::pdu::{HEADER, Header, Kind, SHORT};
 use super::report::{self, Span, Test};
@@ -12,7 +13,6 @@ use super::verdict::{Promise, Seen, Standing, Verdict};
 use super::{Args, Ends, machine, now_ns};
 use crate::commands::server::transfer::Way;
 use crate::commands::server::{Misuse, interrupted};
-use crate::output::{Exit, print, print_json_line};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -20,12 +20,12 @@ use std::time::Duration;
 use cellgate::{Address, Connection};
 use cellgate_core::wire::VpiVci;
 use cellgate_host::clock::MonotonicClock;
+use cellgate_report::bitrate;
+use cellgate_report::output::Exit;
 
 use super::recv::seconds;
 use super::transfer::{CONTRACT, Way, one_way, to_send};
 use super::{Misuse, Server};
-use crate::commands::demo::bitrate;
-use crate::output::Exit;
 
 /// What reports are returned under. They hold less than 800 octets.
 const REPORT_CONTRACT: &str = "ubr,aal5:max_sdu=1024";

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use cellgate::{Connection, Error};
+use cellgate_report::output::{Exit, print, print_json_line};
 
 use super::pdu::{HEADER, Header, Kind, number_of};
 use super::report::{self, Span};
@@ -8,7 +9,6 @@ use super::tally::{Received, Tally};
 use super::verdict::{Seen, Standing};
 use super::{Args, machine, now_ns};
 use crate::commands::server::transfer::Way;
-use crate::output::{Exit, print, print_json_line};
 
 /// How long an answer may take to get into the transmit buffer.
 const PATIENCE: Duration = Duration::from_secs(1);

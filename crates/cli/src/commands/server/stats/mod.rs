@@ -3,10 +3,10 @@
 mod openmetrics;
 
 use cellgate::{AdapterInfo, ConnectionInfo, InterfaceInfo, ResourceInfo, ServerInfo};
+use cellgate_report::output::{Exit, print, print_json_line, table};
 use serde::Serialize;
 
 use super::Server;
-use crate::output::{Exit, print, print_json_line, table};
 
 /// Print the server's counters
 #[derive(clap::Args)]

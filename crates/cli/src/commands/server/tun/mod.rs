@@ -9,12 +9,12 @@ use cellgate::{Address, Admin, DeviceInfo, DeviceSpec, TrafficContract};
 use cellgate_core::contract::Aal;
 use cellgate_core::upper::Encapsulation;
 use cellgate_host::sys::{Tun, TunKind};
+use cellgate_report::output::{Exit, print, print_json_line};
 use clap::Subcommand;
 use serde_json::json;
 
 use super::words::Words;
 use super::{Server, usage};
-use crate::output::{Exit, print, print_json_line};
 
 /// Best effort; the largest SDU that RFC 2225 has by default.
 const CONTRACT: &str = "ubr,aal5:max_sdu=9188";

@@ -3,6 +3,9 @@ mod point;
 mod sweep;
 
 use cellgate_core::contract::aal5_cells;
+use cellgate_report::{
+    At, Axis, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table, dec,
+};
 
 use self::network::interval;
 use self::point::{Point, Setup};
@@ -12,9 +15,6 @@ use super::{
     address, board, host, line_sdu_bit_s,
 };
 use crate::machine::{BoardConfig, pdu_cells};
-use crate::report::{
-    At, Axis, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table, dec,
-};
 use crate::world::QueueDiscard;
 
 /// The host's CPU while one sender exceeds its contract.

@@ -1,8 +1,9 @@
+use cellgate_report::Rational;
+
 use super::super::{Error, Ps, address, per_s};
 use super::network::Network;
 use super::{BUFFER_PDUS, CONTRACT_BIT_S, SDU, STREAM_BIT_S, VCIS, WARM};
 use crate::machine::{BoardConfig, Host, HostCosts, ReceiveSpec, Workstation};
-use crate::report::Rational;
 use crate::world::{Octets, QueueDiscard};
 
 /// What every point has in common.

@@ -1,6 +1,7 @@
+use cellgate_report::{Check, Claim, Rational, Tolerance, Value, dec};
+
 use super::point::Point;
 use super::{BEYOND, CONTRACT_BIT_S, HAZARD, PLATEAU, STREAM_BIT_S, pdu_s, saturation_mbit_s};
-use crate::report::{Check, Claim, Rational, Tolerance, Value, dec};
 
 /// The points that the paper speaks of.
 pub(super) struct Sweep<'a> {

@@ -1,0 +1,94 @@
+//! `cellgate bench`: what the adapter costs, beside what it could cost.
+
+mod adapters;
+mod client;
+mod cpus;
+mod discard;
+mod instructions;
+mod lab;
+mod measure;
+mod notify;
+mod pace;
+mod peers;
+mod police;
+mod process;
+mod queue;
+mod receive;
+mod report;
+mod rest;
+mod rig;
+mod shape;
+mod train;
+mod transmit;
+mod udp;
+
+use cellgate_report::output::Exit;
+use clap::Subcommand;
+
+pub(crate) use client::partner;
+
+/// Measure the data path against its peers, in one run.
+///
+/// Goals that are ratios are judged always, those in cycles only while the calibration loop shows
+/// a quiet host. A goal that is missed ends in exit code 1.
+#[derive(clap::Args)]
+pub struct Command {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Cells in, PDUs out
+    Receive(Args),
+    /// Cells that nobody is to get
+    Discard(Args),
+    Police(police::Args),
+    /// PDUs in, cells out, by SDU size (Figure 5)
+    Transmit(Args),
+    /// Rates at the output (Figure 6), and thousands of shaped VCs
+    Shape(Args),
+    /// Host CPU and wake-ups by SDU size and notification (Figure 8)
+    Notify(Args),
+    /// The udp link beside plain system calls
+    Udp(Args),
+    /// A connection's round trips, flows, copies and overhead, beside sockets
+    Client(client::Args),
+    Queue(queue::Args),
+    /// How late what is paced leaves, beside a thread that sleeps
+    Pace(Args),
+    /// Throughput of two adapters together, beside that of one
+    Adapters(Args),
+    Rest(rest::Args),
+    Lab(lab::Args),
+    Instructions(instructions::Args),
+}
+
+#[derive(clap::Args)]
+struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Run short, to see that it runs; times are not judged
+    #[arg(long)]
+    quick: bool,
+}
+
+pub fn run(command: &Command) -> anyhow::Result<Exit> {
+    match &command.bench {
+        Bench::Receive(args) => receive::run(args),
+        Bench::Discard(args) => discard::run(args),
+        Bench::Police(args) => police::run(args),
+        Bench::Transmit(args) => transmit::run(args),
+        Bench::Shape(args) => shape::run(args),
+        Bench::Notify(args) => notify::run(args),
+        Bench::Udp(args) => udp::run(args),
+        Bench::Client(args) => client::run(args),
+        Bench::Queue(args) => queue::run(args),
+        Bench::Pace(args) => pace::run(args),
+        Bench::Adapters(args) => adapters::run(args),
+        Bench::Rest(args) => rest::run(args),
+        Bench::Lab(args) => lab::run(args),
+        Bench::Instructions(args) => instructions::run(args),
+    }
+}

@@ -1,0 +1,191 @@
+//! `cellgate demo`: two guaranteed connections beside a flood, on this machine.
+
+mod live;
+mod plot;
+mod text;
+mod verdict;
+
+use std::io::IsTerminal;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use cellgate_core::server::Idle;
+use cellgate_report::output::{self, Exit};
+
+use crate::flood::plan::{Hazard, Phase};
+use crate::flood::report::{PhaseReport, Report};
+use crate::flood::stage::{Nobody, Stage};
+use crate::flood::trial::Trial;
+use crate::flood::wire::{Link, Network};
+use crate::flood::{control, plan, transmit};
+use crate::live::weather::{TRIES_MAX, until_sound};
+
+use live::Screen;
+
+/// Watch a host keep two guaranteed connections while others flood it
+///
+/// Starts an adapter, a host and four senders as processes. C1 and C2 keep their contracts; C3 does
+/// not, and a stranger sends cells of connections that nobody opened. Every PDU that arrives is
+/// checked octet by octet. Exits with 0 if every rule held, with 1 if one was broken or the machine
+/// was too busy to tell.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How long each phase lasts, in seconds [default: 3; with --sweep 1]
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// How fast C3 sends in the flood: bit/s of SDU such as 400M, or max
+    #[arg(long, value_name = "BITRATE", default_value = "max", value_parser = Hazard::parse,
+          conflicts_with_all = ["sweep", "plot", "control_pairs", "transmit"])]
+    hazard: Hazard,
+    /// All senders on one port, as in Policing Offloaded
+    #[arg(long)]
+    shared_port: bool,
+    /// Step the hazard's rate from 0 to max instead of the four phases
+    #[arg(long)]
+    sweep: bool,
+    /// Draw host CPU, events and delivered rates over the hazard's rate; implies --sweep
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Instead of the phases: N pairs of a flood of C3 and the same flood to an address that nobody
+    /// opened, and the ratio of host CPU time per delivered PDU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000),
+          conflicts_with_all = ["sweep", "plot", "shared_port", "transmit"])]
+    control_pairs: Option<u32>,
+    /// Instead of the phases: N pairs of a quiet and a flooded window while the adapter transmits
+    /// at its line's rate, counted at its output
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "5",
+          value_parser = clap::value_parser!(u32).range(1..=1_000),
+          conflicts_with_all = ["sweep", "plot", "shared_port"])]
+    transmit: Option<u32>,
+    /// The adapter's idle mode: spin, adaptive or sleep
+    #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
+    idle: Idle,
+    /// What the senders' cells travel over
+    #[arg(long, value_enum, default_value_t = Link::Memory,
+          conflicts_with_all = ["shared_port", "control_pairs", "transmit"])]
+    link: Link,
+    /// With --link udp, where the adapter is [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", requires = "link")]
+    adapter_address: Option<IpAddr>,
+    /// With --link udp, where the senders are [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", requires = "link")]
+    sender_address: Option<IpAddr>,
+    /// With --link udp, the network namespace of the senders
+    #[arg(long, value_name = "NAME", requires = "link")]
+    sender_netns: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.1..=3_600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected 0.1 to 3600 seconds".to_owned()),
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A process that cannot be started, or that has ended too early.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let seconds = args.seconds.unwrap_or(1.0);
+    let mut show = Show::new(args);
+    match (args.control_pairs, args.transmit) {
+        (Some(pairs), _) => control::run(show.trial, pairs, seconds, args.idle),
+        (_, Some(pairs)) => transmit::run(show.trial, pairs, seconds, args.idle),
+        _ => demo(args, &mut show),
+    }
+}
+
+fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
+    let sweep = args.sweep || args.plot.is_some();
+    let phases = match sweep {
+        true => plan::sweep(args.shared_port),
+        false => plan::phases(args.hazard),
+    };
+    let default_seconds = if sweep { 1.0 } else { 3.0 };
+    let network = (args.link == Link::Udp).then(|| {
+        let (adapter, senders) = (args.adapter_address, args.sender_address);
+        Network::new(adapter, senders, args.sender_netns.clone())
+    });
+    let port_cells = plan::port_cells(args.shared_port);
+    let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
+    show.trial
+        .say(&format!("adapter {}\n", stage.scheduling()))?;
+    let mut reports = Vec::new();
+    for phase in &phases {
+        let seconds = args.seconds.unwrap_or(default_seconds);
+        reports.push(show.phase(&mut stage, phase, seconds)?);
+    }
+    if let Some(path) = &args.plot {
+        output::write_svg(path, &plot::figure(&reports))?;
+    }
+    let verdict = verdict::of(&reports, args.shared_port);
+    let report = Report {
+        phases: reports,
+        verdict: verdict.text(),
+    };
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&format!("\n{}\n", report.verdict))?;
+    }
+    Ok(verdict.exit())
+}
+
+/// What is shown of phases: their results, and a live table on a terminal.
+struct Show {
+    trial: Trial,
+    /// A line for each phase, not a table.
+    lines: bool,
+    screen: Option<Screen>,
+}
+
+impl Show {
+    fn new(args: &Args) -> Self {
+        Self {
+            trial: Trial {
+                json: args.json,
+                shared_port: args.shared_port,
+            },
+            lines: args.sweep || args.plot.is_some() || args.json,
+            screen: std::io::stderr().is_terminal().then(Screen::default),
+        }
+    }
+
+    /// Tries a phase until a try is not void, and shows each try.
+    fn phase(
+        &mut self,
+        stage: &mut Stage,
+        phase: &Phase,
+        seconds: f64,
+    ) -> anyhow::Result<PhaseReport> {
+        let try_once = |tries| {
+            let report = match self.screen.take() {
+                Some(mut screen) => {
+                    let report = self
+                        .trial
+                        .watched(stage, phase, seconds, &mut screen, tries)?;
+                    screen.clear();
+                    self.screen = Some(screen);
+                    report
+                }
+                None => self
+                    .trial
+                    .watched(stage, phase, seconds, &mut Nobody, tries)?,
+            };
+            self.trial.say(&match (&report.void_reason, self.lines) {
+                (Some(reason), _) => {
+                    let name = &phase.name;
+                    format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
+                }
+                (None, true) => format!("{}\n", text::line(&report)),
+                (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
+            })?;
+            Ok(report)
+        };
+        until_sound(try_once, |report| report.void_reason.is_some())
+    }
+}

@@ -1,0 +1,7 @@
+//! What live trials and benchmarks share: processes, adapters, test SDUs, when a run says nothing.
+
+pub(crate) mod actor;
+pub(crate) mod daemon;
+pub(crate) mod rig;
+pub(crate) mod sdu;
+pub(crate) mod weather;

@@ -1,0 +1,263 @@
+//! What commands leave behind: text, JSON, an exit code.
+
+use std::fs::{self, Metadata};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::Figure;
+use crate::whole::write_whole;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well.
+    Ok,
+    /// It could not do what it was asked, or its verdict is bad.
+    Failed,
+    /// It was asked for something that makes no sense; clap's code too.
+    Usage,
+    /// Admission refused: there is not enough of something.
+    Refused,
+    /// No server answers.
+    NoServer,
+    /// Something panicked in a simulated world.
+    Crash,
+    /// Something did not happen there.
+    Liveness,
+    /// Something happened there that must not.
+    Correctness,
+    /// Two runs of it differ.
+    NonDeterminism,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Ok => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Refused => 3,
+            Exit::NoServer => 4,
+            Exit::Crash => 10,
+            Exit::Liveness => 11,
+            Exit::Correctness => 12,
+            Exit::NonDeterminism => 13,
+        })
+    }
+}
+
+/// Writes to standard output. A reader that went away (`| head`) is no failure.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    print_on(text).map(|_| ())
+}
+
+/// The same of what goes on and on: whether somebody still reads it.
+pub fn print_on(text: &str) -> anyhow::Result<bool> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("standard output"),
+    }
+}
+
+/// Whether standard output is a terminal that understands escape sequences.
+pub fn is_terminal() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdout().is_terminal() && !is_dumb
+}
+
+/// A JSON object on a line of its own.
+pub fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string(value).context("JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// Writes it to standard output.
+pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    print(&json_line(value)?)
+}
+
+/// Writes one JSON object and a line feed to standard output.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value).context("JSON")?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Draws `figure` into the file `path`.
+pub fn write_svg(path: &Path, figure: &Figure) -> anyhow::Result<()> {
+    write_whole(path, figure.to_svg()).with_context(|| format!("cannot draw {}", path.display()))
+}
+
+/// `Err` if there is no folder to write a file into: better told before the work than after it.
+pub fn has_folder(path: &Path) -> anyhow::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let is_there = folder.is_none_or(Path::is_dir) && !path.is_dir();
+    anyhow::ensure!(is_there, "{}: no file can be written there", path.display());
+    Ok(())
+}
+
+/// Whether both paths lead to one file: what is written to one is lost from the other.
+pub fn same_file(one: &Path, other: &Path) -> bool {
+    let file = |path| {
+        let metadata = fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    file(one).is_some_and(|one| file(other) == Some(one))
+}
+
+/// Characters of the widest column; `format!` takes no more than 65,535.
+const WIDTH_MAX: usize = 1_000;
+
+/// Columns side by side, without heads: the first to the left, the others to the right. Wider cells
+/// than the widest column stand out of it.
+pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0).min(WIDTH_MAX)
+    };
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column);
+            line += &match column {
+                0 => format!("{cell:width$}"),
+                _ => format!("  {cell:>width$}"),
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A table whose first row is its heads, as it fits the terminal that it is for, if it is for one.
+pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    fitted(rows, terminal_columns())
+}
+
+/// Columns of text where standard output is no terminal, and of a wide terminal.
+const TEXT: usize = 80;
+
+/// A head, and words behind it on as many lines as they take within the terminal and 80 columns. A
+/// word that is longer has a line of its own.
+pub fn wrapped(head: &str, words: &str) -> String {
+    filled(head, words, terminal_columns().unwrap_or(TEXT).min(TEXT))
+}
+
+fn filled(head: &str, words: &str, width: usize) -> String {
+    let indent = head.chars().count();
+    let mut text = head.to_owned();
+    let mut column = indent;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if column > indent && column + 1 + len > width {
+            text += &format!("\n{}", " ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            text.push(' ');
+            column += 1;
+        }
+        text += word;
+        column += len;
+    }
+    text.push('\n');
+    text
+}
+
+/// Columns of the terminal that standard output is.
+fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The table with heads on one line; with their words under each other; or else a paragraph for
+/// each row: whichever is the first to fit.
+fn fitted<const N: usize>(rows: &[[String; N]], width: Option<usize>) -> String {
+    let wide = columns(rows);
+    let fits = |text: &str| {
+        let mut lines = text.lines();
+        width.is_none_or(|width| lines.all(|line| line.chars().count() <= width))
+    };
+    let (false, Some((head, body))) = (fits(&wide), rows.split_first()) else {
+        return wide;
+    };
+    let words: [Vec<&str>; N] =
+        std::array::from_fn(|column| head[column].split_whitespace().collect());
+    let lines = words.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |at: usize| {
+        // They stand on the row below them.
+        let word = |of: &Vec<&str>| Some(of[at.checked_sub(lines - of.len())?].to_owned());
+        words.each_ref().map(|of| word(of).unwrap_or_default())
+    };
+    let narrow: Vec<[String; N]> = (0..lines).map(line).chain(body.iter().cloned()).collect();
+    let narrow = columns(&narrow);
+    if fits(&narrow) {
+        return narrow;
+    }
+    let mut text = String::new();
+    for row in body {
+        text += &format!("{}\n", row[0]);
+        let fields = head.iter().zip(row).skip(1);
+        for (name, cell) in fields.filter(|(_, cell)| !cell.is_empty()) {
+            text += &format!("  {name}: {cell}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_wide_stands_out_of_its_column() {
+        let long = "n".repeat(70_000);
+        let rows = [[long.clone(), "1".into()], ["m".into(), long.clone()]];
+        let blanks = " ".repeat(WIDTH_MAX - 1);
+        let wanted = format!("{long}  {blanks}1\nm{blanks}  {long}\n");
+        assert!(columns(&rows) == wanted);
+    }
+
+    #[test]
+    fn words_go_on_below_where_they_began() {
+        let text = "one two three  four";
+        assert_eq!(filled("a: ", text, 40), "a: one two three four\n");
+        assert_eq!(filled("a: ", text, 10), "a: one two\n   three\n   four\n");
+        assert_eq!(filled("a: ", "longer words", 4), "a: longer\n   words\n");
+        assert_eq!(filled("a: ", "", 4), "a: \n");
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal() {
+        let rows = [
+            ["connection", "cells/s out", "PDUs/s in"],
+            ["wan.0.100", "353207", ""],
+            ["b.0.7", "1", "22"],
+        ];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let wide = "connection  cells/s out  PDUs/s in\n\
+                    wan.0.100        353207\n\
+                    b.0.7                 1         22\n";
+        assert_eq!(fitted(&rows, None), wide);
+        assert_eq!(fitted(&rows, Some(34)), wide);
+        let narrow = "            cells/s  PDUs/s\n\
+                      connection      out      in\n\
+                      wan.0.100    353207\n\
+                      b.0.7             1      22\n";
+        assert_eq!(fitted(&rows, Some(33)), narrow);
+        assert_eq!(fitted(&rows, Some(27)), narrow);
+        let paragraphs = "wan.0.100\n  cells/s out: 353207\n\
+                          b.0.7\n  cells/s out: 1\n  PDUs/s in: 22\n";
+        assert_eq!(fitted(&rows, Some(26)), paragraphs);
+    }
+}
