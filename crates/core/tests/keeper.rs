@@ -571,3 +571,37 @@ fn whoever_comes_asks_and_goes_nothing_of_them_is_left() {
         assert!(seen.contains(one), "no run has shown this: {one}");
     }
 }
+
+/// A server can die between the two: the socket of the application that opens must not go with it.
+#[test]
+fn what_is_kept_with_an_attachment_outlives_its_owner_though_no_vc_is_open() {
+    let mut world = World::new(0);
+    let server = world.connects(true).expect("room");
+    world.asks(server, Ask::Hello { version: VERSION }, 0, false);
+    let attach = |keep| Ask::Attach {
+        sizes: ATTACHED,
+        user: 1,
+        keep,
+    };
+    for _ in 0..2 {
+        world.asks(server, attach(true), 0, false);
+        world.finish();
+    }
+    let [with, without] = world.clients[&server].attachments[..] else {
+        panic!("two attachments");
+    };
+    let keep = Ask::Keep {
+        attachment: with,
+        record: Some("a socket".to_owned()),
+    };
+    world.asks(server, keep, 1, false);
+    world.hangs_up(server);
+    world.finish();
+    assert!(world.firmware.attachments.contains(&with));
+    assert!(!world.firmware.attachments.contains(&without));
+    let heir = world.connects(true).expect("room");
+    world.asks(heir, Ask::Hello { version: VERSION }, 0, false);
+    world.asks(heir, Ask::TakeUp, 0, false);
+    assert_eq!(world.clients[&heir].attachments, [with]);
+    assert_eq!(world.keeper.kept(with).map(|(kept, _)| kept.len()), Some(1));
+}

@@ -322,13 +322,16 @@ impl Keeper {
         }
     }
 
-    /// Removes an attachment that has neither owner nor VCs.
+    /// Removes an attachment that has neither owner nor VCs, and with which nothing is kept for
+    /// whoever takes it up.
     fn tidy_attachment(&mut self, index: AttachmentIndex) {
         let Some(record) = self.attachments.get(&index) else {
             return;
         };
         let in_use = self.vcs.values().any(|vc| vc.attachment == index);
-        if record.owner.is_none() && !in_use {
+        let kept = record.kept.as_ref();
+        let keeps = kept.is_some_and(|kept| !kept.descriptors.is_empty());
+        if record.owner.is_none() && !in_use && !keeps {
             self.chores.push_back(Chore::Detach(index));
         }
     }

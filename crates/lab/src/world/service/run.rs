@@ -177,8 +177,11 @@ impl World {
         };
         served.vcs.clear();
         served.attachments.clear();
-        let config = self.hosts[host].config();
-        served.process.connects(served.life, config, false);
+        // It can have died since.
+        if served.is_adapter_up && served.adapter_life == adapter {
+            let config = self.hosts[host].config();
+            served.process.connects(served.life, config, false);
+        }
         if !self.service.has(ServerBug::NothingReopened) {
             self.serve_any(host, |server, now| {
                 server.handle_adapter_ready(now, AdapterIndex::FIRST)
