@@ -11,6 +11,7 @@ use std::path::Path;
 use archive::inputs;
 use cellgate_core::adapter::Planted;
 use cellgate_fuzz::{TARGETS, plan};
+use cellgate_lab::plan::Plan;
 use cellgate_lab::{OF_RESTS, run_adapter, run_adapter_resting};
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, Header};
@@ -130,21 +131,27 @@ fn every_target_has_its_binary() {
 /// The judge of the adapter's target sees: what is planted in the adapter shows on the corpus.
 #[test]
 fn the_corpus_finds_planted_bugs() {
-    let inputs = inputs("adapter");
-    let plans: Vec<_> = inputs.iter().map(|input| plan(&input.octets)).collect();
-    let found = |bug: &Planted| {
-        let fails = |plan| match OF_RESTS.contains(bug) {
-            true => catch_unwind(|| run_adapter_resting(plan, Some(*bug)).is_err()),
-            false => catch_unwind(|| run_adapter(plan, Some(*bug)).is_err()),
+    let shows = |plan: &Plan, bug: Planted| {
+        let run = match OF_RESTS.contains(&bug) {
+            true => catch_unwind(|| run_adapter_resting(plan, Some(bug)).is_err()),
+            false => catch_unwind(|| run_adapter(plan, Some(bug)).is_err()),
         };
-        plans.iter().any(|plan| fails(plan).unwrap_or(true))
+        run.unwrap_or(true)
     };
-    let (dead, alive): (Vec<Planted>, Vec<Planted>) = Planted::ALL.iter().copied().partition(found);
-    println!(
-        "{} of {} found, not {alive:?}",
-        dead.len(),
-        Planted::ALL.len()
-    );
+    let all = Planted::ALL.len();
+    let mut alive = Planted::ALL.to_vec();
     // The rest lies in what its plans hardly do: loopback, leases.
-    assert!(dead.len() * 5 >= Planted::ALL.len() * 3, "alive: {alive:?}");
+    let enough = |alive: &[Planted]| (all - alive.len()) * 5 >= all * 3;
+    let mut tried = 0;
+    for input in inputs("adapter") {
+        if enough(&alive) {
+            break;
+        }
+        let plan = plan(&input.octets);
+        alive.retain(|bug| !shows(&plan, *bug));
+        tried += 1;
+    }
+    let found = all - alive.len();
+    println!("{found} of {all} found by {tried} inputs, not {alive:?}");
+    assert!(enough(&alive), "alive: {alive:?}");
 }
