@@ -37,6 +37,7 @@ pub enum Effect {
     Lose,
 }
 
+/// A fault of a line: what happens to one of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// Which cell of the line, counted from 0.
