@@ -1,9 +1,9 @@
 //! An adapter that rests, as a process of its own: whoever has something for it wakes it.
 
+#[path = "all/common/mod.rs"]
 mod common;
 
 use std::hint::spin_loop;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cellgate_core::adapter::{OpenRequest, PortIndex};
@@ -16,8 +16,6 @@ use common::*;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-const ROLE: &str = "CELLGATE_TEST_ROLE";
-
 /// No test by itself: the adapter's process.
 #[test]
 fn plays_its_role() {
@@ -28,11 +26,7 @@ fn plays_its_role() {
 
 /// An adapter whose lines are OC-3s.
 fn spawn(idle: Idle) -> (AdapterProcess, Control) {
-    let mut program = Command::new(std::env::current_exe().unwrap());
-    program
-        .args(["--exact", "plays_its_role", "--nocapture"])
-        .env(ROLE, "adapter")
-        .stdout(Stdio::null());
+    let program = in_role(module_path!(), "adapter");
     let mut options = options();
     options.scheduling.idle = idle;
     for port in &mut options.config.ports {
@@ -126,7 +120,7 @@ impl Caller {
 #[test]
 fn no_pause_of_a_client_or_sender_loses_a_wake_up() {
     let calls = std::env::var("CELLGATE_PAUSES").ok();
-    let calls: u32 = calls.map_or(40_000, |calls| calls.parse().expect("a number"));
+    let calls: u32 = calls.map_or(10_000, |calls| calls.parse().expect("a number"));
     let modes = [Idle::Adaptive, Idle::Sleep];
     let calls = calls / modes.len() as u32;
     for idle in modes {

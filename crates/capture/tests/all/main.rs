@@ -1,0 +1,9 @@
+//! The tests of capture files.
+
+mod common;
+
+mod agreement;
+mod bad_input;
+mod frames;
+mod tshark;
+mod vectors;

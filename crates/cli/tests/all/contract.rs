@@ -1,0 +1,330 @@
+//! `cellgate contract` as a user meets it: exact output, exit codes.
+
+use std::process::{Command, Output, Stdio};
+
+const SHOWN_TEXT: &str = "cbr,aal5:pcr=48Mbps,max_sdu=8192";
+const SHOWN_OUTPUT: &str = "\
+cbr,aal5:pcr=125000,max_sdu=8192
+
+                                    transmit   receive
+peak rate, cells/s                    125000    125000
+sustained rate, cells/s               125000    125000
+largest SDU, octets                     8192      8192
+cells of its PDU                         171       171
+peak rate, bit/s of such SDUs       47906432  47906432
+sustained rate, bit/s of such SDUs  47906432  47906432
+T of a cell, ns                         8000      8000
+T of the PDU, ns                     1368000   1368000
+interval at jitter=low, ns           2736000         -
+credit at jitter=low, octets           16384         -
+interval at jitter=default, ns      13680000         -
+credit at jitter=default, octets       81920         -
+interval at jitter=high, ns         68400000         -
+credit at jitter=high, octets         409600         -
+policing limit, ns                         -   1368000
+receive buffer, PDUs                       -        23
+receive buffer, octets                     -    189888
+delay to the reader, ns                    -  30250000
+";
+
+#[test]
+fn prints_the_canonical_form_and_a_table() {
+    assert_prints(&[SHOWN_TEXT], SHOWN_OUTPUT);
+}
+
+#[test]
+fn prints_what_the_document_shows() {
+    let document = include_str!("../../../../docs/contract.md");
+    let shown = format!("contract \"{SHOWN_TEXT}\"\n```\n\n```text\n{SHOWN_OUTPUT}```\n");
+    assert!(
+        document.contains(&shown),
+        "docs/contract.md does not show:\n{shown}"
+    );
+}
+
+#[test]
+fn canonical_forms_come_first_and_are_their_own() {
+    // From the oracle: libatm's own printing of the same texts.
+    for (text, canonical) in [
+        ("UBR", "ubr"),
+        ("ubr:pcr=100kbps", "ubr:pcr=260"),
+        ("cbr,aal0:pcr=64kbps", "cbr,aal0:pcr=166"),
+        (
+            "cbr:max_pcr=11Mbps,min_pcr=10mbps,sdu=8192",
+            "cbr:max_pcr=28645,min_pcr=26042,max_sdu=8192",
+        ),
+        ("aal5,ubr:tx:none", "ubr,aal5:tx:none"),
+        ("cbr:pcr=10,tx:pcr=20,rx:pcr=30", "cbr:tx:pcr=20,rx:pcr=30"),
+        ("cbr:pcr=0.5Gbps", "cbr:pcr=1302083"),
+    ] {
+        assert_eq!(first_line(&[text]), canonical, "of {text}");
+        assert_eq!(first_line(&[text, "--strict"]), canonical, "of {text}");
+        assert_eq!(first_line(&[canonical]), canonical);
+    }
+    let ours = "vbr,aal5:pcr=3000,scr=1000,mbs=20,cdvt=250us,jitter=low";
+    assert_eq!(first_line(&[ours]), ours);
+}
+
+#[test]
+fn best_effort_has_no_credit_no_policing_limit_and_no_buffer() {
+    assert_prints(
+        &["ubr:tx:none,rx:max_sdu=40"],
+        "\
+ubr:tx:none,rx:max_sdu=40
+
+                                    transmit    receive
+peak rate, cells/s                         -     353207
+sustained rate, cells/s                    -     353207
+largest SDU, octets                        -         40
+cells of its PDU                           -          1
+peak rate, bit/s of such SDUs              -  113026240
+sustained rate, bit/s of such SDUs         -  113026240
+T of a cell, ns                            -       2832
+T of the PDU, ns                           -       2832
+",
+    );
+}
+
+#[test]
+fn cells_of_aal34_carry_44_octets() {
+    assert_prints(
+        &["cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none"],
+        "\
+cbr,aal34:tx:pcr=100000,max_sdu=8192,rx:none
+
+                                    transmit  receive
+peak rate, cells/s                    100000        -
+sustained rate, cells/s               100000        -
+largest SDU, octets                     8192        -
+cells of its PDU                         187        -
+peak rate, bit/s of such SDUs       35045989        -
+sustained rate, bit/s of such SDUs  35045989        -
+T of a cell, ns                        10000        -
+T of the PDU, ns                     1870000        -
+interval at jitter=low, ns           3740000        -
+credit at jitter=low, octets           16384        -
+interval at jitter=default, ns      18700000        -
+credit at jitter=default, octets       81920        -
+interval at jitter=high, ns         93500000        -
+credit at jitter=high, octets         409600        -
+",
+    );
+}
+
+#[test]
+fn an_sdu_of_aal0_is_a_cell() {
+    assert_prints(
+        &[
+            "cbr,aal0:tx:none,rx:pcr=1000,cdvt=3ms",
+            "--wake-up",
+            "1500000",
+        ],
+        "\
+cbr,aal0:tx:none,rx:pcr=1000,cdvt=3ms
+
+                                    transmit  receive
+peak rate, cells/s                         -     1000
+sustained rate, cells/s                    -     1000
+largest SDU, octets                        -       52
+cells of its PDU                           -        1
+peak rate, bit/s of such SDUs              -   416000
+sustained rate, bit/s of such SDUs         -   416000
+T of a cell, ns                            -  1000000
+T of the PDU, ns                           -  1000000
+policing limit, ns                         -  3000000
+receive buffer, PDUs                       -        6
+receive buffer, octets                     -      384
+delay to the reader, ns                    -  1750000
+",
+    );
+}
+
+#[test]
+fn json_names_its_units() {
+    let output = contract(&["vbr,aal5:pcr=3000,scr=1000,mbs=21,sdu=40,tx:none", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let expected = serde_json::json!({
+        "contract": "vbr,aal5:tx:none,rx:pcr=3000,max_sdu=40,scr=1000,mbs=21",
+        "libatm": null,
+        "category": "rt-vbr",
+        "aal": "aal5",
+        "police": "frame",
+        "excess": "discard",
+        "jitter": "default",
+        "line_cell_s": 353207,
+        "wake_up_ns": 30000000,
+        "transmit": null,
+        "receive": {
+            "peak_cell_s": 3000,
+            "sustained_cell_s": 1000,
+            "minimum_cell_s": null,
+            "max_sdu_octets": 40,
+            "pdu_cells": 1,
+            "peak_sdu_bit_s": 960000,
+            "sustained_sdu_bit_s": 320000,
+            "cell_time_ns": 1000000,
+            "pdu_time_ns": 1000000,
+            // 20 cells, each 2/3 of 1/1000 s early.
+            "burst_tolerance_ns": 13333334,
+            "policing_limit_ns": 333334,
+            "buffer_pdus": 31,
+            "buffer_octets": 1984,
+            "delay_ns": 30250000,
+        },
+        "refused": null,
+    });
+    assert_eq!(printed, expected);
+}
+
+#[test]
+fn says_what_no_server_opens() {
+    for (text, why) in [
+        ("cbr", "states its rate"),
+        ("abr:pcr=1000", "no rate feedback"),
+        ("vbr:pcr=1000,scr=100", "needs scr= and mbs="),
+        ("cbr:pcr=353208", "transmit bandwidth"),
+        ("cbr,aal5:police=cell,pcr=100", "police=cell is for aal0"),
+    ] {
+        let output = contract(&[text]);
+        let shown = String::from_utf8(output.stdout).expect("UTF-8");
+        let last = shown.lines().last().expect("a line");
+        assert!(last.starts_with("a server refuses it: "), "{shown}");
+        assert!(last.contains(why), "{shown}");
+        let output = contract(&[text, "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert!(json["refused"].as_str().expect("why").contains(why));
+        assert_eq!(output.status.code(), Some(0), "{text} is a contract");
+    }
+}
+
+#[test]
+fn json_lists_a_credit_for_each_sensitivity_to_jitter() {
+    let output = contract(&["cbr,aal5:pcr=1000,sdu=40,rx:none", "--json"]);
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["libatm"], "cbr,aal5:tx:pcr=1000,max_sdu=40,rx:none");
+    let credit = |jitter, pdus: u64| {
+        serde_json::json!({
+            "jitter": jitter,
+            "pdus": pdus,
+            "interval_ns": pdus * 1_000_000,
+            "octets": pdus * 40,
+        })
+    };
+    assert_eq!(
+        printed["transmit"]["credits"],
+        serde_json::json!([credit("low", 2), credit("default", 10), credit("high", 50)])
+    );
+}
+
+#[test]
+fn a_caret_stands_under_a_mistake() {
+    for (arguments, shown) in [
+        (
+            &["cbr:pcr=1.5k"][..],
+            "a multiplier needs a unit: cps or bps\n  cbr:pcr=1.5k\n              ^\n",
+        ),
+        (
+            &["vbr", "--strict"],
+            "vbr is not part of libatm's contracts\n  vbr\n  ^\n",
+        ),
+        (
+            &["cbr:sdu=8192,rx:sdu=70000"],
+            "an SDU has at most 65535 octets with this AAL\n  cbr:sdu=8192,rx:sdu=70000\n\
+             \x20                     ^\n",
+        ),
+    ] {
+        let output = contract(arguments);
+        assert_eq!(output.status.code(), Some(2), "of {arguments:?}");
+        assert_eq!(text(&output.stderr), format!("cellgate: contract: {shown}"));
+        assert_eq!(text(&output.stdout), "");
+    }
+}
+
+#[test]
+fn strict_says_where_numbers_wrap() {
+    for (contract_text, printed, told) in [
+        (
+            "cbr:pcr=4.3Gbps",
+            "cbr:pcr=13106",
+            "else cbr:pcr=11197916\n",
+        ),
+        ("cbr:sdu=4294967297", "cbr:max_sdu=1", "at octet 8)\n"),
+        ("cbr:pcr=7", "cbr:pcr=7", ""),
+    ] {
+        let output = contract(&[contract_text, "--strict"]);
+        assert_eq!(output.status.code(), Some(0), "of {contract_text}");
+        assert_eq!(text(&output.stdout).lines().next(), Some(printed));
+        let errors = text(&output.stderr);
+        assert!(errors.ends_with(told), "{contract_text}: {errors}");
+        assert_eq!(errors.is_empty(), told.is_empty(), "{errors}");
+    }
+}
+
+#[test]
+fn json_tells_the_place_of_a_mistake() {
+    let output = contract(&["ubr,", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(printed["error"]["at_octet"], 4);
+    assert!(printed["error"]["message"].is_string());
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn wrong_calls_exit_with_2() {
+    for arguments in [&[][..], &["ubr", "cbr"], &["ubr", "--line", "0"]] {
+        assert_eq!(
+            contract(arguments).status.code(),
+            Some(2),
+            "of {arguments:?}"
+        );
+    }
+    let none = Command::new(env!("CARGO_BIN_EXE_cellgate")).output();
+    assert_eq!(none.expect("cellgate starts").status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cellgate"))
+        .args(["contract", SHOWN_TEXT])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("cellgate starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("cellgate ends");
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+fn contract(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cellgate"))
+        .arg("contract")
+        .args(arguments)
+        .output()
+        .expect("cellgate starts")
+}
+
+#[track_caller]
+fn assert_prints(arguments: &[&str], expected: &str) {
+    let output = contract(arguments);
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(text(&output.stdout), expected);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[track_caller]
+fn first_line(arguments: &[&str]) -> String {
+    let output = contract(arguments);
+    assert_eq!(text(&output.stderr), "");
+    text(&output.stdout)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_string()
+}
+
+fn text(octets: &[u8]) -> &str {
+    std::str::from_utf8(octets).expect("UTF-8")
+}

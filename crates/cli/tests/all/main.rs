@@ -1,0 +1,17 @@
+//! The command where it needs nobody else, and with a daemon of its own.
+
+#[path = "../live/daemon/mod.rs"]
+mod daemon;
+
+mod bench_client;
+mod captures;
+mod contract;
+mod decode;
+mod json;
+mod lab;
+mod output;
+mod replay;
+mod save;
+mod server;
+mod sim;
+mod transfer;

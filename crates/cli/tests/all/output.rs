@@ -1,0 +1,94 @@
+//! What commands of a daemon leave behind: on standard output, after an interrupt, as an exit code.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::daemon;
+use crate::daemon::{Daemon, stdout};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// What `a` sends and `b` receives under it. An address receives on one of an adapter's interfaces.
+const CONTRACT: &str = "cbr,aal5:pcr=80Mbps,max_sdu=8192";
+
+fn daemon() -> Daemon {
+    Daemon::start(
+        "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
+         [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
+    )
+}
+
+#[test]
+fn a_dash_is_standard_output_and_makes_no_file() {
+    let daemon = daemon();
+    let here = daemon.path("here");
+    fs::create_dir(&here).unwrap();
+    let saved = daemon.command(&["save", "-"]).current_dir(&here).output();
+    let saved = stdout(&saved.unwrap());
+    assert_eq!(saved, daemon.ok(&["save"]));
+    let receive = ["recv", "--vc", "b.0.60", "-o", "-", "--count", "1"];
+    let mut receiver = daemon.command(&receive);
+    let receiver = receiver.current_dir(&here).stdout(Stdio::piped());
+    let mut receiver = receiver.stderr(Stdio::piped()).spawn().unwrap();
+    let said = daemon::await_line(receiver.stderr.take().unwrap(), "receiving on");
+    daemon.feed(&["send", "--vc", "a.0.60", "-"], b"hello");
+    assert_eq!(receiver.wait_with_output().unwrap().stdout, b"hello");
+    said.join().unwrap();
+    assert_eq!(fs::read_dir(&here).unwrap().count(), 0);
+}
+
+#[test]
+fn fewer_than_were_asked_for_is_a_failure() {
+    let daemon = daemon();
+    let asked = ["recv", "--vc", "b.0.60", "--count", "3", "--timeout", "0.1"];
+    let said = daemon.fails(1, &asked);
+    assert!(said.contains("3 of the SDUs that were asked for"), "{said}");
+}
+
+#[test]
+fn who_interrupts_sees_what_was_measured_until_then() {
+    let daemon = daemon();
+    let ends = |words: &[&str], wait: &str| {
+        let mut child = daemon.command(words);
+        let child = child.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let said = match wait {
+            "" => None,
+            word => Some(daemon::await_line(child.stderr.take().unwrap(), word)),
+        };
+        std::thread::sleep(Duration::from_millis(700));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        said.map(|said| said.join().unwrap());
+        (
+            output.status.code(),
+            serde_json::from_slice::<Value>(&output.stdout).unwrap(),
+        )
+    };
+    let null = ["recv", "--vc", "b.0.90", "-o", "/dev/null", "--json"];
+    let (code, told) = ends(&null, "receiving on");
+    assert_eq!((code, &told["sdus"]), (Some(0), &Value::from(0)));
+    let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", CONTRACT];
+    let server = daemon.begin(&serve, "serving on b.0.40");
+    let words = [
+        "perf", "-c", "a.0.40", "-t", "60", "-b", "10M", "-l", "1000", "--json",
+    ];
+    let (_, told) = ends(&[&words[..], &["--contract", CONTRACT]].concat(), "");
+    assert!(
+        told["end"]["sum_sent"]["packets"].as_u64() > Some(0),
+        "{told}"
+    );
+    server.stdout();
+}
+
+#[test]
+fn a_pipe_gets_no_escape_sequences() {
+    let daemon = daemon();
+    let shown = daemon.ok(&["top", "-n", "2", "-i", "0.05"]);
+    assert!(
+        shown.contains("connections over") && !shown.contains('\u{1b}'),
+        "{shown:?}"
+    );
+}

@@ -1,0 +1,22 @@
+//! The command, daemons and adapters as they run: what is measured, killed and filled up.
+
+mod daemon;
+mod gaps;
+mod iperf3;
+mod load;
+mod netns;
+
+mod demo;
+mod demo_udp;
+mod doctor;
+mod guarantee;
+mod kills;
+mod machine;
+mod neighbours;
+mod overload;
+mod quota;
+mod readme;
+mod serve;
+mod systemd;
+mod tun;
+mod two_hosts;

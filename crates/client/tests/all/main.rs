@@ -1,0 +1,12 @@
+//! The client's tests; what must be a program of its own is beside this folder.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod admin;
+mod connection;
+mod daemon;
+mod examples;
+mod hostile;
+mod poll;
+mod stream;

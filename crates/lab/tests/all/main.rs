@@ -1,0 +1,19 @@
+//! The lab's tests.
+
+mod contracts;
+mod recorded;
+
+mod corpus;
+mod crossing;
+mod ends;
+mod experiments;
+mod hostile;
+mod l4atm;
+mod neighbours;
+mod oracle;
+mod ports;
+mod rest;
+mod singles;
+mod verdicts;
+mod world;
+mod world_service;

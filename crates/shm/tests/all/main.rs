@@ -1,0 +1,6 @@
+//! The tests of shared memory.
+
+mod common;
+
+mod processes;
+mod refusals;
