@@ -76,7 +76,7 @@ pub enum Answer {
     PseudowireReport(UdpReport),
     /// To [`Ask::FaultReport`].
     FaultReport(FaultCounts),
-    /// To [`Ask::Ports`], in order; fewer than [`PORTS_MAX`] are the last.
+    /// To [`Ask::Ports`], in order; fewer than [`PORTS_MAX`](super::PORTS_MAX) are the last.
     Ports(Vec<PortReport>),
     /// To [`Ask::Gaps`].
     Gaps(GapReport),

@@ -43,10 +43,6 @@ pub struct Order {
 
 /// What carrying out an [`Order`] has brought.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum Done {
     /// The firmware's.
     Outcome(Outcome),
@@ -56,10 +52,6 @@ pub enum Done {
 
 /// What the keeper wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum Output {
     Order(Order),
     Reply {

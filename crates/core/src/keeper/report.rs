@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Time;
 use crate::adapter::{AttachmentIndex, PortStats};
 
-/// A reading of [`Gaps`].
+/// How long the adapter went without reading its clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapReport {
     /// Distances between consecutive clock reads from here on count as gaps.
@@ -36,7 +36,7 @@ pub struct GapReport {
 
 impl GapReport {
     /// What happened since `earlier`. The two maxima cannot be taken apart: they stay those since
-    /// the last [`Gaps::restart_maxima`].
+    /// the maxima last began anew.
     pub fn since(&self, earlier: &Self) -> Self {
         let minus = |now: &[u64], then: &[u64]| {
             now.iter()
@@ -62,7 +62,7 @@ impl GapReport {
     }
 }
 
-/// A reading of [`Rests`].
+/// How an adapter has rested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestReport {
     pub rests: u64,

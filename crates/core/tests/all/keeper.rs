@@ -538,9 +538,8 @@ impl World {
 
 #[test]
 fn whoever_comes_asks_and_goes_nothing_of_them_is_left() {
-    let seeds = std::env::var("CELLGATE_SEEDS").map_or(300, |text| text.parse().expect("a number"));
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for seed in 0..seeds {
+    for seed in 0..300 {
         let mut world = World::new(seed);
         for _ in 0..200 {
             world.acts();

@@ -34,7 +34,13 @@ enum Begun {
     /// The firmware ends it.
     Sent,
     /// It is done.
-    Answer(Answer),
+    Answer(Box<Answer>),
+}
+
+impl Begun {
+    fn now(answer: Answer) -> Begun {
+        Begun::Answer(Box::new(answer))
+    }
 }
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -44,7 +50,7 @@ impl Service {
         let ticket = order.ticket;
         let done = match self.begin(order) {
             Ok(Begun::Sent) => return,
-            Ok(Begun::Answer(answer)) => Ok(Done::Answer(answer)),
+            Ok(Begun::Answer(answer)) => Ok(Done::Answer(*answer)),
             Err(error) => Err(error),
         };
         self.keeper.handle_done(ticket, done);
@@ -162,16 +168,16 @@ impl Service {
             Ask::PseudowireReport { port } => {
                 let report = self.ports.get(port)?.pseudowire_report();
                 let report = report.ok_or(ControlError::NotYours)?;
-                return Ok(Begun::Answer(Answer::PseudowireReport(report)));
+                return Ok(Begun::now(Answer::PseudowireReport(report)));
             }
             Ask::FaultReport { port } => {
                 let counters = self.ports.get(port)?.faults.as_ref();
                 let counts = counters.ok_or(ControlError::NotYours)?.read();
-                return Ok(Begun::Answer(Answer::FaultReport(counts)));
+                return Ok(Begun::now(Answer::FaultReport(counts)));
             }
-            Ask::Ports { from } => return Ok(Begun::Answer(self.ports.reports(from))),
+            Ask::Ports { from } => return Ok(Begun::now(self.ports.reports(from))),
             Ask::Gaps { restart_maxima } => {
-                return Ok(Begun::Answer(Answer::Gaps(self.gap_report(restart_maxima))));
+                return Ok(Begun::now(Answer::Gaps(self.gap_report(restart_maxima))));
             }
             // The keeper does these alone.
             Ask::Hello { .. }
@@ -179,7 +185,7 @@ impl Service {
             | Ask::TakeUp
             | Ask::KeepPort { .. }
             | Ask::PortRecord { .. }
-            | Ask::Shutdown => return Ok(Begun::Answer(Answer::Done)),
+            | Ask::Shutdown => return Ok(Begun::now(Answer::Done)),
         };
         Ok(self.post(HostCommand::Adapter(command)))
     }
@@ -208,7 +214,7 @@ impl Service {
             .map_err(|_| ControlError::ConnectionsInUse)?;
         let theirs = Held::of(vec![Shared::One(Arc::new(theirs))]);
         self.held.insert(handle, theirs);
-        Ok(Begun::Answer(Answer::Done))
+        Ok(Begun::now(Answer::Done))
     }
 
     fn attach(
@@ -376,10 +382,10 @@ impl Service {
             sources.add_receiving(receiver.socket()).map_err(kernel)?;
             sources.add_sending(sender.socket()).map_err(kernel)?;
         }
-        let answer = Answer::Pseudowire {
+        let answer = Box::new(Answer::Pseudowire {
             receives_at: receiver.local_address().map_err(kernel)?,
             sends_from: sender.local_address().map_err(kernel)?,
-        };
+        });
         let (ends, shown) = (
             [End::default(), End::default()],
             [Arc::default(), Arc::default()],

@@ -63,7 +63,7 @@ pub(super) enum NewEnds {
         transmit: bool,
         end: End,
     },
-    Pseudowire([End; 2], [Arc<Shown<UdpReport>>; 2], Answer),
+    Pseudowire([End; 2], [Arc<Shown<UdpReport>>; 2], Box<Answer>),
     /// None, and where it counts what it drops.
     Nothing(End),
     Faults(Option<Arc<Shown<FaultCounts>>>),
@@ -92,7 +92,7 @@ impl Ports {
             NewEnds::Pseudowire([receive, transmit], shown, answer) => {
                 (port.receive, port.transmit) = (receive, transmit);
                 port.pseudowire = Some(shown);
-                return answer;
+                return *answer;
             }
             NewEnds::Nothing(line) => {
                 (port.receive, port.transmit) = (End::default(), line);

@@ -70,10 +70,6 @@ pub(super) struct Parted {
 }
 
 /// What a job wants next.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub(super) enum Next {
     /// This, of an adapter.
     Ask(AdapterIndex, Ask, Vec<Handle>),

@@ -32,10 +32,6 @@ pub use take_up::Left;
 
 /// News of an adapter, its links included.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum News {
     /// It has begun, and has nothing yet.
     Ready(Box<Hello>),
@@ -55,10 +51,6 @@ pub enum News {
 
 /// What the governors want done, in this order.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub enum Governed {
     /// A request for an adapter's keeper, and descriptors along with it, which are released then.
     Send(AdapterIndex, Request, Vec<Handle>),

@@ -36,10 +36,6 @@ enum Purpose {
 }
 
 /// What a governor has for others.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one at a time, off the data path"
-)]
 pub(super) enum Said {
     /// To be sent to the keeper, with these descriptors, which are released then.
     Send(Request, Vec<Handle>),
