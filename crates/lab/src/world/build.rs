@@ -111,7 +111,8 @@ impl World {
         builder.hosts()?;
         builder.open()?;
         let steps = |node: &Host| (node.orders() as u64 + 4) * node.spec.step_ns;
-        let opened_ns = builder.hosts.iter().map(steps).max().unwrap_or(0);
+        let hosts_ns = builder.hosts.iter().map(steps).max().unwrap_or(0);
+        let opened_ns = hosts_ns + builder.services.begin_ns(scenario, &builder.topology.ports);
         let sources = builder.sources(Ps::from_ns(opened_ns))?;
         let changes = builder.changes()?;
         refusals::check(scenario, &builder.connections, &builder.hosts, &changes)?;
@@ -142,6 +143,7 @@ impl World {
         let mut world = Self {
             queue: EventQueue::default(),
             now: Ps::ZERO,
+            hosts_opened: Ps::from_ns(hosts_ns),
             opened: Ps::from_ns(opened_ns),
             scheduled: vec![false; lines.len()],
             lines,

@@ -166,6 +166,8 @@ pub(crate) struct Connection {
 pub struct World {
     pub(super) queue: EventQueue<Event>,
     pub(super) now: Ps,
+    /// From here on what hosts open themselves is open; servers begin.
+    pub(super) hosts_opened: Ps,
     /// From here on everything is open, and the scenario's time counts.
     pub(super) opened: Ps,
     pub(super) lines: Vec<Line>,

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cellgate_core::adapter::{AttachmentIndex, OpenRequest, VcId, VcIndex};
+use cellgate_core::adapter::{OpenRequest, VcId, VcIndex};
+use cellgate_core::keeper::{GapReport, Handle, Request};
+use cellgate_core::server::governor::Governors;
 use cellgate_core::server::{
-    AdapterAsk, Admission, ClientId, Enclosed, FromClient, FromServer, Health, InterfaceSpec,
-    Planted, Server, ServerConfig, Ticket,
+    AdapterAnswer, AdapterIndex, Admission, ClientId, Enclosed, FromClient, FromServer,
+    InterfaceSpec, PagesOf, Planted, Server, ServerConfig, Ticket,
 };
 use serde::{Deserialize, Serialize};
 
 use super::killers::Killers;
 use super::memory::MemoryLimits;
 use super::places::Places;
-use super::process::{Files, Heard, Process};
+use super::process::{Files, Heard, Held, Process};
 use super::scenario::ServerSpec;
 use crate::world::Ps;
 
@@ -77,19 +79,18 @@ pub(super) enum Parcel {
     Told(Box<FromServer>, Option<Box<Enclosure>>),
     /// The other end of an application's socket is closed.
     HungUp,
-    /// For the adapter of this life; the server of this life is to have the answer.
+    /// For the keeper of the adapter of this life, by the server of this one; descriptors go along.
     Ask {
         adapter: u32,
         asker: u32,
-        ticket: Ticket,
-        ask: Box<AdapterAsk>,
+        request: Box<Request>,
+        sent: Vec<Held>,
     },
-    /// For the adapter of this life, by the server of this one: a socket is to be kept, and whether
-    /// its connection is to be open again.
-    Keep(u32, u32, ClientId, AttachmentIndex, bool),
     /// For the adapter of this life: the server of this one has gone.
     Gone(u32, u32),
-    Answer(Box<Heard>),
+    Reply(Box<Heard>),
+    /// What a bug answers the server of this life in the adapter's place.
+    Lie(u32, Ticket, Box<AdapterAnswer>),
     /// The adapter of this life has gone.
     Lost(u32),
     /// There is this one.
@@ -146,6 +147,15 @@ pub struct ServerOutcome {
     pub kept_pdus: u64,
 }
 
+/// What a server has asked of its adapter and has had no answer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// What it was for.
+    pub(super) stage: &'static str,
+    /// Octets that it makes.
+    pub(super) octets: u64,
+}
+
 /// What is opened again at the present adapter.
 #[derive(Debug, Default)]
 pub(super) struct Again {
@@ -164,8 +174,12 @@ pub(super) struct Served {
     pub(super) spec: ServerSpec,
     pub(super) config: ServerConfig,
     pub(super) interfaces: Vec<InterfaceSpec>,
-    /// None: there is none.
+    /// None: there is none, or its adapter has not told yet what it has.
     pub(super) server: Option<Serving>,
+    /// The server's side of its adapter. None: there is no process of a server.
+    pub(super) governors: Option<Governors>,
+    /// What the handles of that stand for.
+    pub(super) files: BTreeMap<Handle, Held>,
     /// Servers so far.
     pub(super) life: u32,
     /// Adapters so far.
@@ -178,10 +192,10 @@ pub(super) struct Served {
     pub(super) memory: MemoryLimits,
     pub(super) again: Again,
     pub(super) process: Process,
-    /// The descriptors that the server has, of VCs.
-    pub(super) vcs: BTreeMap<VcIndex, (VcId, Files, OpenRequest)>,
-    /// And of clients.
-    pub(super) attachments: BTreeMap<AttachmentIndex, usize>,
+    /// How the VCs were opened whose memory the server has.
+    pub(super) requests: BTreeMap<VcIndex, (VcId, OpenRequest)>,
+    /// Applications whose sockets the process of the adapter keeps for the server that begins.
+    pub(super) awaited: BTreeSet<ClientId>,
     /// Whose sockets there are: applications by number.
     pub(super) clients: BTreeMap<ClientId, usize>,
     pub(super) channels: BTreeMap<u32, Channel>,
@@ -190,12 +204,11 @@ pub(super) struct Served {
     /// Commands that can find no room.
     pub(super) refusable: u64,
     pub(super) offered: BTreeMap<ClientId, Offered>,
-    /// What the commands were for that it has had no answer to.
-    pub(super) asked: BTreeMap<Ticket, &'static str>,
+    pub(super) asked: BTreeMap<Ticket, Asked>,
     /// When its timer fires next.
     pub(super) deadline: Option<Ps>,
-    /// How its adapter has stood still since it last looked.
-    pub(super) health: Health,
+    /// How its adapter has stood still since it was last asked.
+    pub(super) gaps: GapReport,
     /// Connections that somebody has had deleted.
     pub(super) deleted: BTreeSet<u32>,
     pub(super) counts: ServerOutcome,
@@ -210,6 +223,8 @@ impl Served {
         Self {
             spec,
             server: None,
+            governors: None,
+            files: BTreeMap::new(),
             life: 0,
             adapter_life: 0,
             known_adapter: 0,
@@ -219,8 +234,8 @@ impl Served {
             memory: MemoryLimits::default(),
             again: Again::default(),
             process: Process::default(),
-            vcs: BTreeMap::new(),
-            attachments: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            awaited: BTreeSet::new(),
             clients: BTreeMap::new(),
             channels: BTreeMap::new(),
             last_client: OPERATOR.0,
@@ -228,7 +243,7 @@ impl Served {
             offered: BTreeMap::new(),
             asked: BTreeMap::new(),
             deadline: None,
-            health: Health::default(),
+            gaps: GapReport::default(),
             deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
@@ -236,18 +251,12 @@ impl Served {
         }
     }
 
-    /// Whether this is the answer to a command of the present server that opens a VC.
-    pub(super) fn is_opening(&self, heard: &Heard) -> bool {
-        let asked = self.asked.get(&heard.ticket);
-        self.life == heard.life && asked.is_some_and(|stage| stage.starts_with("open"))
-    }
-
     /// Its adapter stands still for so long.
     pub(super) fn stood_still(&mut self, span: Ps) {
-        let health = &mut self.health;
-        health.gap_ns = health.gap_ns.max(span.ns());
-        health.gaps += 1;
-        health.gaps_total_ns += span.ns();
+        let gaps = &mut self.gaps;
+        gaps.max_ns = gaps.max_ns.max(span.ns());
+        gaps.count += 1;
+        gaps.total_ns += span.ns();
     }
 
     /// Where a channel comes among those that have a message at the same time.
@@ -263,25 +272,35 @@ impl Served {
 
     /// The memory that goes along with a message. None: there is none such.
     pub(super) fn enclosure(&self, enclosed: Enclosed) -> Option<Enclosure> {
-        let (vc, attachment) = match enclosed {
-            Enclosed::Connection { vc, attachment, .. } => (vc, attachment),
-            Enclosed::Memory { vc, .. } => {
-                let (_, _, request) = self.vcs.get(&vc.index)?;
-                (vc, request.attachment)
-            }
+        let governors = self.governors.as_ref()?;
+        let vc = match enclosed {
+            Enclosed::Connection { vc, .. } | Enclosed::Memory { vc, .. } => vc,
             Enclosed::Nothing | Enclosed::Counters => return None,
         };
-        let (name, files, request) = self.vcs.get(&vc.index)?;
-        Some(Enclosure {
-            client: *self.attachments.get(&attachment)?,
-            vc: (*name == vc).then_some(vc)?,
-            files: files.clone(),
-            request: OpenRequest {
-                attachment,
-                ..*request
-            },
-            adapter_life: self.known_adapter,
-        })
+        let (_, request) = self
+            .requests
+            .get(&vc.index)
+            .filter(|(name, _)| *name == vc)?;
+        let attachment = match enclosed {
+            Enclosed::Connection { attachment, .. } => attachment,
+            _ => request.attachment,
+        };
+        let memory = *governors.enclosed(enclosed)?.first()?;
+        let mut all = governors.memory(AdapterIndex::FIRST);
+        let (_, client) = all.find(|(of, _)| *of == PagesOf::Attachment(attachment))?;
+        match (self.files.get(&memory)?, self.files.get(&client)?) {
+            (Held::Memory(files), Held::Client(client)) => Some(Enclosure {
+                client: *client,
+                vc,
+                files: files.clone(),
+                request: OpenRequest {
+                    attachment,
+                    ..*request
+                },
+                adapter_life: self.known_adapter,
+            }),
+            _ => None,
+        }
     }
 
     /// Sockets that the process of the adapter keeps, or is about to.
@@ -293,8 +312,9 @@ impl Served {
         }
         let under_way = self.channels.get(&TO_ADAPTER).into_iter();
         for parcel in under_way.flat_map(|channel| &channel.parcels) {
-            if let Parcel::Keep(life, _, client, ..) = parcel
-                && *life == self.adapter_life
+            if let Parcel::Ask { adapter, sent, .. } = parcel
+                && *adapter == self.adapter_life
+                && let [Held::Socket(client)] = &sent[..]
             {
                 kept.insert(*client);
             }

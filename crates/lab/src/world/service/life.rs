@@ -1,9 +1,13 @@
 //! The lives of servers in a run: they begin, take up what is there, and die.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cellgate_core::keeper::Ask;
-use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, TakenVc, Ticket};
+use cellgate_core::server::governor::{Governors, Left};
+use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, Ticket};
 
 use super::daemon::{Again, Parcel, Serving, TO_ADAPTER, to_client};
+use super::process::{Held, REOPENS};
 use super::{ServerBug, ServiceEvent};
 use crate::world::run::{Event, World};
 use crate::world::{Ps, Violation};
@@ -19,12 +23,14 @@ impl World {
         };
         served.places.process_ends();
         served.killers.are_forgotten();
-        if served.server.take().is_none() {
+        served.server = None;
+        if served.governors.take().is_none() {
             return;
         }
         let under_way = std::mem::take(&mut served.asked);
+        let under_way = under_way.values().map(|asked| asked.stage);
         let seen = &mut self.service.seen;
-        seen.died("server_died_in", under_way.values());
+        seen.died("server_died_in", under_way);
         seen.add(
             "server_died_in",
             "no_adapter",
@@ -33,8 +39,8 @@ impl World {
         let kept = served.kept();
         let gone = Parcel::Gone(served.known_adapter, served.life);
         served.life += 1;
-        served.vcs.clear();
-        served.attachments.clear();
+        served.files.clear();
+        served.requests.clear();
         served.offered.clear();
         served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
@@ -76,53 +82,56 @@ impl World {
         }
     }
 
-    /// A server begins: with its adapter's first words, or when what the server before has asked
-    /// is done.
+    /// The process of a server begins: it asks its adapter what it is and has.
     pub(super) fn server_begins(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = self.service.hosts.get(&host) else {
             return;
         };
-        if served.server.is_some() {
+        if served.governors.is_some() {
             return;
         }
-        let asked = served
-            .channels
-            .get(&TO_ADAPTER)
-            .map_or(0, |to| to.parcels.len());
-        if asked + served.process.waiting() > 0 || !served.is_adapter_up {
+        if !served.is_adapter_up {
             return self.begins_later(host);
         }
         if !self.finds_places(host) {
             return;
         }
+        let template = self.hosts[host].config().ports[0];
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        let config = self.hosts[host].config();
         let is_first = served.life == 0;
         served.life = served.life.max(1);
-        if !served.process.connects(served.life, config, !is_first) {
-            return self.begins_later(host);
-        }
-        let bug = self.service.bug.and_then(ServerBug::inside);
-        served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.known_adapter = served.adapter_life;
+        let mut governors = Governors::new(1, template, |errno| errno.to_string());
+        governors.begin(AdapterIndex::FIRST, !is_first);
+        served.governors = Some(governors);
+        let kept = served.kept();
+        let clients = served.clients.keys().copied();
+        let (awaited, lost): (BTreeSet<ClientId>, BTreeSet<ClientId>) =
+            clients.partition(|client| kept.contains(client));
+        served.awaited = awaited;
+        for client in lost.into_iter().filter(|_| !is_first) {
+            self.loses_socket(host, client);
+        }
+        self.governors_go_on(host);
+    }
+
+    /// Its adapter has told what it is: there is a server.
+    pub(super) fn is_server(&mut self, host: usize) {
+        let bug = self.service.bug.and_then(ServerBug::inside);
+        let now = self.now;
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
+        };
+        served.server = Some(Serving::with_bugs(served.config.clone(), bug));
         served.again = Again {
-            since: self.now,
+            since: now,
             // What the server before has asked again has an order of its own.
-            is_excused: !is_first,
+            is_excused: served.life > 1,
             ..Again::default()
         };
         self.bounds_are_told(host);
-        if is_first {
-            self.serve_any(host, |server, now| {
-                server.handle_adapter_ready(now, AdapterIndex::FIRST)
-            });
-        } else {
-            self.server_takes_up(host);
-        }
-        self.operator_begins(host);
-        self.channels_go_on(host);
     }
 
     /// A new server looks again in a while.
@@ -131,35 +140,33 @@ impl World {
         self.queue.push(self.now.plus(PATIENCE), event);
     }
 
-    fn server_takes_up(&mut self, host: usize) {
+    pub(super) fn server_takes_up(
+        &mut self,
+        host: usize,
+        interfaces: Vec<TakenInterface>,
+        left: Vec<Left>,
+    ) {
+        let taken: Vec<TakenUp> = left
+            .into_iter()
+            .map(|left| self.taken(host, left))
+            .collect();
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        let kept = served.kept();
-        let lost: Vec<ClientId> = served.clients.keys().copied().collect();
-        for client in lost.into_iter().filter(|client| !kept.contains(client)) {
+        let vcs = taken.iter().filter_map(|taken| taken.vc.as_ref());
+        let vcs: BTreeMap<_, _> = vcs
+            .map(|one| (one.vc.index, (one.vc, one.request)))
+            .collect();
+        served.counts.take_ups += 1;
+        served.counts.taken_up += vcs.len() as u64;
+        served.requests = vcs;
+        let found = taken.iter().filter_map(|taken| taken.client);
+        let found: Vec<ClientId> = found.map(|(client, _)| client).collect();
+        let awaited = std::mem::take(&mut served.awaited);
+        for client in awaited.into_iter().filter(|one| !found.contains(one)) {
             self.loses_socket(host, client);
         }
-        let Some(served) = self.service.hosts.get_mut(&host) else {
-            return;
-        };
-        for (vc, kept) in &served.process.vcs {
-            let news = (*vc, kept.files.clone(), kept.request);
-            served.vcs.insert(vc.index, news);
-        }
-        let clients = served.process.attachments.iter();
-        let clients = clients.map(|(index, one)| (*index, one.client));
-        served.attachments = clients.collect();
-        let interfaces = served.process.links.iter();
-        let interfaces = interfaces.map(|(port, spec)| TakenInterface {
-            spec: spec.clone(),
-            port: *port,
-            up: true,
-        });
-        let interfaces = interfaces.collect();
-        served.counts.take_ups += 1;
-        served.counts.taken_up += served.process.vcs.len() as u64;
-        let mut taken = self.taken_up(host);
+        let mut taken = taken;
         self.service.seen.taken_up(&taken);
         if self.service.has(ServerBug::FileBelieved)
             && let Some(served) = self.service.hosts.get(&host)
@@ -182,50 +189,33 @@ impl World {
         });
     }
 
-    /// What the process of the adapter has: one for each VC, and for each attachment without one.
-    fn taken_up(&self, host: usize) -> Vec<TakenUp> {
-        let Some(served) = self.service.hosts.get(&host) else {
-            return Vec::new();
-        };
-        let mut taken = Vec::new();
-        for (index, attachment) in &served.process.attachments {
-            let kept = served.process.kept.get(index);
-            let reopens = kept.is_some_and(|(_, reopens)| *reopens);
-            let client = kept.and_then(|(id, _)| {
-                let n = *served.clients.get(id)?;
-                let one = &self.service.applications[n];
+    /// What another server has left, with the application's socket if somebody is there.
+    fn taken(&mut self, host: usize, left: Left) -> TakenUp {
+        let mut client = None;
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            for handle in &left.kept {
+                let Some(Held::Socket(id)) = served.files.remove(handle) else {
+                    continue;
+                };
+                let number = served.clients.get(&id);
+                let one = number.map(|n| (*n, &self.service.applications[*n]));
                 // Whoever has died in the meantime has hung up.
-                (one.client == Some(*id)).then(|| (*id, one.peer(n)))
-            });
-            let one = |vc| TakenUp {
-                client,
-                reopens,
-                attachment: *index,
-                attachment_sizes: attachment.sizes,
-                attachment_generation: attachment.files_generation,
-                vc,
-            };
-            let before = taken.len();
-            for (vc, kept) in &served.process.vcs {
-                if kept.request.attachment == *index {
-                    taken.push(one(Some(TakenVc {
-                        vc: *vc,
-                        request: kept.request,
-                        sizes: kept.sizes,
-                        files_generation: kept.files.generation,
-                        record: kept.record.clone(),
-                    })));
-                }
-            }
-            if taken.len() == before {
-                taken.push(one(None));
+                let one = one.filter(|(_, one)| one.client == Some(id));
+                client = one.map(|(n, one)| (id, one.peer(n)));
             }
         }
-        taken
+        TakenUp {
+            client,
+            reopens: left.record.as_deref() == Some(REOPENS),
+            attachment: left.attachment,
+            attachment_sizes: left.sizes,
+            attachment_generation: left.files_generation,
+            vc: left.vc,
+        }
     }
 
     /// What has waited for a server comes at once.
-    fn channels_go_on(&mut self, host: usize) {
+    pub(super) fn channels_go_on(&mut self, host: usize) {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };

@@ -198,12 +198,12 @@ impl Seen {
     }
 
     /// Somebody has died while these commands were not answered.
-    pub(super) fn died<'a>(
+    pub(super) fn died(
         &mut self,
         group: &'static str,
-        under_way: impl Iterator<Item = &'a &'static str>,
+        under_way: impl Iterator<Item = &'static str>,
     ) {
-        let stages: BTreeSet<&'static str> = under_way.copied().collect();
+        let stages: BTreeSet<&'static str> = under_way.collect();
         stages.iter().for_each(|stage| self.note(group, stage));
         if stages.is_empty() {
             self.note(group, "nothing");

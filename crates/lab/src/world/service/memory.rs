@@ -50,8 +50,9 @@ impl World {
         served.memory.by_fault.insert(fault, octets);
         self.service.seen.note("memory", "shrinks");
         self.bounds_are_told(host);
-        let is_up = self.service.hosts[&host].is_adapter_up;
-        if is_up && self.memory_used(host) > octets {
+        let served = &self.service.hosts[&host];
+        let (is_up, asked) = (served.is_adapter_up, served.process.octets_asked());
+        if is_up && self.memory_used(host) + asked > octets {
             self.service.seen.note("memory", "killed");
             self.adapter_dies_of_something_else(host);
             self.adapter_dies(host);
@@ -93,29 +94,31 @@ impl World {
         self.serve_any(host, |server, now| server.handle_bounds(now, bounds));
     }
 
-    /// Octets that an adapter has made, or is about to; and those of adapters before that somebody
-    /// has mapped still.
+    /// Octets that an adapter has made, and those of adapters before that somebody has mapped still.
     fn memory_used(&self, host: usize) -> u64 {
         let served = &self.service.hosts[&host];
         let vcs = served.process.vcs.values();
         let open: u64 = vcs.map(|kept| kept.record.demand.memory).sum();
-        let asked: u64 = served.process.asks().filter_map(made_by).sum();
         let applications = self.service.applications.iter();
         let mapped = applications.filter(|one| one.host == host);
         let mapped = mapped.filter_map(|one| one.mapped);
         let old = mapped.filter(|(life, _)| *life != served.adapter_life);
-        open + asked + old.map(|(_, octets)| octets).sum::<u64>()
+        open + old.map(|(_, octets)| octets).sum::<u64>()
     }
 
-    /// Whether an adapter has no memory for what it is asked.
+    /// Whether an adapter will have no memory for what its server is to ask.
     pub(super) fn has_no_memory(
         &mut self,
         host: usize,
         ask: &AdapterAsk,
     ) -> Option<AdapterRefusal> {
-        let limit = self.service.hosts[&host].memory.least()?;
-        let needed = made_by(ask)?;
-        let free = limit.saturating_sub(self.memory_used(host));
+        let served = &self.service.hosts[&host];
+        let limit = served.memory.least()?;
+        let needed = Some(made_by(ask)).filter(|needed| *needed > 0)?;
+        let asked = served.asked.values().map(|asked| asked.octets);
+        let asked: u64 = asked.sum();
+        let used = self.memory_used(host) + asked;
+        let free = limit.saturating_sub(used);
         let limit = Some(MEMORY_MAX.to_owned());
         (needed > free).then(|| {
             self.service.seen.note("memory", "refused");
@@ -146,7 +149,7 @@ impl World {
 }
 
 /// Octets that a command makes.
-fn made_by(ask: &AdapterAsk) -> Option<u64> {
+pub(super) fn made_by(ask: &AdapterAsk) -> u64 {
     match ask {
         AdapterAsk::Keeper(
             Ask::Open { .. }
@@ -154,7 +157,7 @@ fn made_by(ask: &AdapterAsk) -> Option<u64> {
                 region: Some(_), ..
             },
             Some(record),
-        ) => Some(record.demand.memory),
-        _ => None,
+        ) => record.demand.memory,
+        _ => 0,
     }
 }

@@ -1,16 +1,16 @@
-//! Servers in the world: the real protocol server of a host, between the host's adapter and its
-//! applications.
+//! Servers in the world: the real protocol server of a host with its governors, and the real keeper
+//! of the host's adapter, between that and applications.
 //!
 //! ```text
-//!   application  -- Request -->  [ Server ]  -- AdapterAsk -->  process  -- command -->  adapter
-//!    source, reader  <-- Confirm     |     <-- AdapterAnswer --  keeps VCs, records,
-//!        |                           |                           sockets of applications
-//!        +---- queues ----------------------------------------------------------> adapter
+//!   application -- Request -->  [ Server ] - [ Governors ] -- request --> [ Keeper ] --> adapter
+//!    source, reader <-- Confirm                           <--  reply  --  VCs, records,
+//!        |                                                              applications' sockets
+//!        +---- queues ------------------------------------------------------------> adapter
 //! ```
 //!
 //! Every message takes its time; a channel keeps its order, and of channels that have one at the
 //! same time the scenario says which comes first. A server can die at any time: what it had asked
-//! is carried out, nobody hears the answer, and its successor takes up what the process keeps.
+//! is carried out, nobody hears the answer, and its successor takes up what the keeper has.
 
 mod application;
 mod bug;
@@ -22,6 +22,7 @@ mod draw;
 mod guarantee_check;
 mod killers;
 mod life;
+mod link;
 mod marks;
 mod memory;
 mod places;

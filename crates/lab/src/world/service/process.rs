@@ -1,18 +1,14 @@
 //! The process that an adapter lives in: the real keeper, over the lab's memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{
-    AttachmentIndex, Config, OpenRequest, PortIndex, Refusal, VcId, VcInfo,
-};
+use cellgate_core::adapter::{AttachmentIndex, Config, OpenRequest, VcId, VcInfo};
 use cellgate_core::keeper::{
     Answer as KeeperAnswer, Ask, ConnectionId, ControlError, Done, Handle, Hello, Keeper,
-    KeeperConfig, Order, Output, Reply, Request, Scheduling, TakenUp, VERSION,
+    KeeperConfig, Order, Output, Reply, Request, Scheduling, VERSION,
 };
-use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
-use cellgate_core::server::{
-    AdapterAnswer, AdapterAsk, AdapterRefusal, ClientId, InterfaceSpec, Record, Ticket,
-};
+use cellgate_core::queue::ConnectionSizes;
+use cellgate_core::server::{ClientId, Record};
 
 use crate::memory::RegionSizes;
 use crate::world::endpoint::Handles;
@@ -20,10 +16,12 @@ use crate::world::host::{Answer, Brought};
 
 /// Descriptors that a transmit queue of the lab's memory holds.
 const TRANSMIT_SLOTS_MAX: u32 = 512;
-/// Cells of a port's queue, which nobody has in the lab.
+/// Cells of a port's queue, which are none in worlds: what is behind a port is a line.
 const PORT_CELLS: u32 = 64;
+/// Descriptors of a port's sender.
+const PORT_DESCRIPTORS: usize = 4;
 /// What the socket of an application is kept with whose connection is to be open again.
-const REOPENS: &str = "reopens";
+pub(super) const REOPENS: &str = "reopens";
 
 /// The lab's memory for the sizes that are asked for.
 pub(super) fn region_sizes(sizes: ConnectionSizes) -> RegionSizes {
@@ -34,15 +32,6 @@ pub(super) fn region_sizes(sizes: ConnectionSizes) -> RegionSizes {
         transmit_len: sizes.transmit_len,
         stable: true,
     }
-}
-
-/// A client at the adapter.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KeptAttachment {
-    /// Its number at the host.
-    pub(super) client: usize,
-    pub(super) sizes: AttachmentSizes,
-    pub(super) files_generation: u32,
 }
 
 /// The memory of a VC.
@@ -64,38 +53,42 @@ pub(super) struct KeptVc {
     text: String,
 }
 
-/// What the keeper's handles stand for.
+/// What handles stand for, the keeper's and the server's.
 #[derive(Clone, Debug)]
-enum Held {
+pub(super) enum Held {
     Memory(Files),
     /// A client's memory: its number at the host.
     Client(usize),
     /// The socket of an application.
     Socket(ClientId),
+    /// The sender's end of a port.
+    Port,
 }
 
-/// What the server hears of a command.
+/// A reply of the keeper.
 #[derive(Debug)]
 pub(super) struct Heard {
     /// Of the server that asked.
     pub(super) life: u32,
-    pub(super) ticket: Ticket,
-    pub(super) answer: Result<AdapterAnswer, AdapterRefusal>,
-    /// Memory that comes along.
-    pub(super) news: News,
+    pub(super) reply: Reply,
+    pub(super) came: Vec<Held>,
+    /// How the VC of the reply is open.
+    pub(super) opened: Option<OpenRequest>,
 }
 
-/// What a server gets along with an answer.
-#[derive(Debug, Default)]
-pub(super) enum News {
-    #[default]
-    None,
-    /// A client's memory.
-    Attachment(AttachmentIndex, usize),
-    /// It is no more.
-    NoAttachment(AttachmentIndex),
-    /// A VC's memory, and how it was opened.
-    Vc(VcId, Files, OpenRequest),
+impl Heard {
+    /// A reply to the server of this life in the keeper's place.
+    pub(super) fn refusal(life: u32, id: u64, error: ControlError) -> Self {
+        Self {
+            life,
+            reply: Reply {
+                id,
+                result: Err(error),
+            },
+            came: Vec::new(),
+            opened: None,
+        }
+    }
 }
 
 /// An order that the adapter has not ended.
@@ -105,7 +98,7 @@ struct Ordered {
     brought: Brought,
 }
 
-/// What the server asks of a link the world has for it; all else goes to the keeper.
+/// What there is of the process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
     /// None: there is no adapter, or nobody has asked it for anything.
@@ -114,16 +107,15 @@ pub(super) struct Process {
     /// The connection of each server, by its life.
     servers: BTreeMap<u32, ConnectionId>,
     /// What was asked over a connection and is not answered.
-    asked: BTreeMap<(ConnectionId, u64), AdapterAsk>,
+    asked: BTreeMap<(ConnectionId, u64), Ask>,
     /// Orders by the ticket that the adapter has them under.
     ordered: BTreeMap<u64, Ordered>,
     /// As the keeper has it.
-    pub(super) attachments: BTreeMap<AttachmentIndex, KeptAttachment>,
+    pub(super) attachments: BTreeSet<AttachmentIndex>,
     /// Sockets of applications, by their attachments; whether their connections were to be open
     /// again.
     pub(super) kept: BTreeMap<AttachmentIndex, (ClientId, bool)>,
     pub(super) vcs: BTreeMap<VcId, KeptVc>,
-    pub(super) links: BTreeMap<PortIndex, InterfaceSpec>,
 }
 
 impl Process {
@@ -137,43 +129,9 @@ impl Process {
         self.ordered.len()
     }
 
-    /// What was asked and is not answered.
-    pub(super) fn asks(&self) -> impl Iterator<Item = &AdapterAsk> {
-        self.asked.values()
-    }
-
-    /// The server of this life has a control connection; of an adapter that was there before it,
-    /// it takes up everything. `false`: what the server before has asked is under way.
-    pub(super) fn connects(&mut self, life: u32, config: &Config, takes_up: bool) -> bool {
-        let keeper = self.keeper.get_or_insert_with(|| new_keeper(config));
-        let id = match self.servers.get(&life) {
-            Some(id) => *id,
-            // A server is one of few that connect.
-            None => keeper.connect(true, life).expect("room for a connection"),
-        };
-        self.servers.insert(life, id);
-        let hello = Ask::Hello { version: VERSION };
-        self.replied(id, hello).is_ok() && (!takes_up || self.takes_up(id))
-    }
-
-    fn takes_up(&mut self, id: ConnectionId) -> bool {
-        loop {
-            match self.replied(id, Ask::TakeUp) {
-                Ok(KeeperAnswer::TakenUp(TakenUp::Nothing)) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
-        }
-    }
-
-    /// Has the keeper answer at once.
-    fn replied(&mut self, id: ConnectionId, ask: Ask) -> Result<KeeperAnswer, ControlError> {
-        let keeper = self.keeper.as_mut().ok_or(ControlError::ShuttingDown)?;
-        keeper.handle_request(id, Request { id: 0, ask }, Vec::new(), false);
-        match keeper.poll() {
-            Some(Output::Reply { reply, .. }) => reply.result,
-            _ => Err(ControlError::ShuttingDown),
-        }
+    /// Octets of the memory that was asked for and is not there.
+    pub(super) fn octets_asked(&self) -> u64 {
+        self.asked.values().map(octets_of).sum()
     }
 
     /// The control connection of the server of this life has ended.
@@ -184,42 +142,33 @@ impl Process {
         }
     }
 
-    /// The server of this life asks the keeper.
-    pub(super) fn asks_keeper(&mut self, life: u32, ticket: Ticket, ask: AdapterAsk) {
-        let (Some(id), Some(keeper)) = (self.servers.get(&life), &mut self.keeper) else {
-            return;
-        };
-        let AdapterAsk::Keeper(mut request, record) = ask.clone() else {
-            return;
-        };
-        if let (Some(kept), Some(record)) = (request.record(), record) {
-            *kept = record.text();
-        }
-        self.asked.insert((*id, ticket.0), ask);
-        let request = Request {
-            id: ticket.0,
-            ask: request,
-        };
-        keeper.handle_request(*id, request, Vec::new(), false);
-    }
-
-    /// The server of this life has a socket kept with an attachment.
-    pub(super) fn keeps(
+    /// The server of this life asks the keeper, over a control connection of its own.
+    pub(super) fn is_asked(
         &mut self,
         life: u32,
-        at: AttachmentIndex,
-        (client, reopens): (ClientId, bool),
+        config: &Config,
+        request: Request,
+        sent: Vec<Held>,
     ) {
-        let (Some(id), Some(keeper)) = (self.servers.get(&life), &mut self.keeper) else {
-            return;
-        };
-        let handle = keeper.new_handle();
-        self.held.insert(handle, Held::Socket(client));
-        let ask = Ask::Keep {
-            attachment: at,
-            record: reopens.then(|| REOPENS.to_owned()),
-        };
-        keeper.handle_request(*id, Request { id: 0, ask }, vec![handle], false);
+        let keeper = self.keeper.get_or_insert_with(|| new_keeper(config));
+        let id = *self.servers.entry(life).or_insert_with(|| {
+            // A server is one of few that connect.
+            keeper.connect(true, life).expect("room for a connection")
+        });
+        let mut came = Vec::new();
+        for held in sent {
+            let descriptors = match held {
+                Held::Port => PORT_DESCRIPTORS,
+                _ => 1,
+            };
+            for _ in 0..descriptors {
+                let handle = keeper.new_handle();
+                self.held.insert(handle, held.clone());
+                came.push(handle);
+            }
+        }
+        self.asked.insert((id, request.id), request.ask.clone());
+        keeper.handle_request(id, request, came, false);
     }
 
     /// What the keeper wants done.
@@ -237,12 +186,14 @@ impl Process {
         self.ordered.insert(command, Ordered { order, brought });
     }
 
-    /// An order that is none for the adapter is done.
-    pub(super) fn is_done(&mut self, order: &Order) {
-        let done = match order.ask {
-            Ask::Loopback { .. } => Err(ControlError::Refused(Refusal::NoReturn)),
-            _ => Ok(Done::Answer(KeeperAnswer::Done)),
-        };
+    /// An order that is none for the adapter is done, or not.
+    pub(super) fn is_done(&mut self, order: &Order, done: Result<Done, ControlError>) {
+        if let Some(making) = order.making {
+            self.held.insert(making.handle, Held::Port);
+        }
+        for handle in &order.came {
+            self.held.remove(handle);
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.handle_done(order.ticket, done);
         }
@@ -271,63 +222,28 @@ impl Process {
         true
     }
 
-    /// What a server hears of the keeper's reply; none: it is of a server that has died, or of
-    /// what nobody waits for.
+    /// What a server hears of the keeper's reply, and what it had asked; none: nobody waits for it.
     pub(super) fn heard(
         &mut self,
         to: ConnectionId,
         reply: Reply,
+        enclosed: &[Handle],
         info: impl Fn(VcId) -> Option<VcInfo>,
-    ) -> Option<Heard> {
+    ) -> Option<(Heard, Ask)> {
         let ask = self.asked.remove(&(to, reply.id))?;
         let (life, _) = self.servers.iter().find(|(_, id)| **id == to)?;
-        let news = match (&reply.result, &ask) {
-            (Ok(KeeperAnswer::Attached { attachment, .. }), _) => {
-                let mut all = self.keeper.as_ref()?.attachments();
-                let (_, files) = all.find(|(index, _)| index == attachment)?;
-                match self.held.get(&files) {
-                    Some(Held::Client(client)) => News::Attachment(*attachment, *client),
-                    _ => News::None,
-                }
-            }
-            (Ok(KeeperAnswer::Opened { vc, .. }), _) => {
-                let files = self.keeper.as_ref()?.files_of(*vc)?;
-                match (self.held.get(&files), info(*vc)) {
-                    (Some(Held::Memory(files)), Some(info)) => {
-                        News::Vc(*vc, files.clone(), info.request)
-                    }
-                    _ => News::None,
-                }
-            }
-            (Ok(_), AdapterAsk::Keeper(Ask::Detach { attachment }, _)) => {
-                News::NoAttachment(*attachment)
-            }
-            _ => News::None,
+        let opened = match &reply.result {
+            Ok(KeeperAnswer::Opened { vc, .. }) => info(*vc).map(|info| info.request),
+            _ => None,
         };
-        Some(Heard {
+        let came = enclosed.iter();
+        let heard = Heard {
             life: *life,
-            ticket: Ticket(reply.id),
-            answer: match reply.result {
-                Ok(answer) => Ok(AdapterAnswer::Keeper(answer)),
-                Err(error) => Err(error.into()),
-            },
-            news,
-        })
-    }
-
-    /// What concerns links is the world's.
-    pub(super) fn links(&mut self, ask: &AdapterAsk) -> Option<AdapterAnswer> {
-        match ask {
-            AdapterAsk::Link { port, spec } => {
-                self.links.insert(*port, spec.clone());
-                Some(AdapterAnswer::Linked { up: true })
-            }
-            AdapterAsk::Unlink { port } => {
-                self.links.remove(port);
-                Some(AdapterAnswer::Keeper(KeeperAnswer::Done))
-            }
-            AdapterAsk::Keeper(..) => None,
-        }
+            came: came.filter_map(|one| self.held.get(one)).cloned().collect(),
+            reply,
+            opened,
+        };
+        Some((heard, ask))
     }
 
     /// Looks at what the keeper has.
@@ -337,18 +253,8 @@ impl Process {
         };
         self.attachments.clear();
         self.kept.clear();
-        for (index, files) in keeper.attachments() {
-            let (Some(Held::Client(client)), Some((sizes, files_generation))) =
-                (self.held.get(&files), keeper.attachment(index))
-            else {
-                continue;
-            };
-            let one = KeptAttachment {
-                client: *client,
-                sizes,
-                files_generation,
-            };
-            self.attachments.insert(index, one);
+        for (index, _) in keeper.attachments() {
+            self.attachments.insert(index);
             if let Some((kept, words)) = keeper.kept(index)
                 && let Some(Held::Socket(client)) = kept.first().and_then(|one| self.held.get(one))
             {
@@ -395,13 +301,26 @@ fn new_keeper(config: &Config) -> Keeper {
     })
 }
 
-/// Whether a command begins or changes something, and so can find no room.
-pub(super) fn can_be_refused(ask: &AdapterAsk) -> bool {
+/// Whether what is asked begins or changes something, and so can find no room.
+pub(super) fn can_be_refused(ask: &Ask) -> bool {
     matches!(
         ask,
-        AdapterAsk::Keeper(
-            Ask::Attach { .. } | Ask::Open { .. } | Ask::Modify { .. } | Ask::Reattach { .. },
-            _
-        )
+        Ask::Attach { .. } | Ask::Open { .. } | Ask::Modify { .. } | Ask::Reattach { .. }
     )
+}
+
+/// Octets that carrying out a request makes.
+fn octets_of(ask: &Ask) -> u64 {
+    match ask {
+        Ask::Open { record, .. }
+        | Ask::Modify {
+            region: Some(_),
+            record,
+            ..
+        } => {
+            let record = record.as_deref().and_then(Record::parse);
+            record.map_or(0, |record| record.demand.memory)
+        }
+        _ => 0,
+    }
 }

@@ -1,19 +1,19 @@
 //! Servers in a run: they are told and tell.
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{AdapterState, AttachmentIndex, PortIndex, Refusal, VcId, VcInfo};
-use cellgate_core::keeper::Output;
+use cellgate_core::adapter::{Refusal, VcId};
+use cellgate_core::keeper::{self, ControlError, GapReport};
 use cellgate_core::server::{
-    AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, FromClient, FromServer, Health,
-    Output as ServerOutput, Peer, PortHealth, Request, Ticket, VERSION,
+    AdapterAnswer, AdapterAsk, AdapterIndex, AdapterRefusal, ClientId, Enclosed, FromClient,
+    FromServer, Output as ServerOutput, Peer, Request, Ticket, VERSION,
 };
 
 use super::daemon::{
-    Again, FROM_ADAPTER, OPERATOR, Parcel, Reader, Served, Serving, TO_ADAPTER, client_of,
-    reader_of, to_client,
+    Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, client_of, reader_of, to_client,
 };
 use super::marks;
-use super::process::{Heard, News, can_be_refused, region_sizes};
+use super::memory::made_by;
+use super::process::{Heard, Held, REOPENS, can_be_refused};
 use super::sabotage::{is_lost, sabotage, sabotage_message};
 use super::{ServerBug, ServiceEvent};
 use crate::world::Ps;
@@ -30,7 +30,7 @@ impl World {
         let mut events = Vec::new();
         for (host, served) in &self.service.hosts {
             let host = *host as u32;
-            events.push((opened, ServiceEvent::Begins(host)));
+            events.push((self.hosts_opened, ServiceEvent::Begins(host)));
             for crash in &served.spec.crashes {
                 let at = opened.plus(Ps::from_ns(crash.at_ns));
                 events.push((at, ServiceEvent::Dies(host)));
@@ -140,21 +140,16 @@ impl World {
             Parcel::Ask {
                 adapter,
                 asker,
-                ticket,
-                ask,
-            } => self.process_hears(host, adapter, asker, ticket, *ask),
-            Parcel::Keep(adapter, asker, client, attachment, reopens) => {
-                self.keep(host, (adapter, asker), attachment, (client, reopens));
-            }
+                request,
+                sent,
+            } => self.process_hears(host, (adapter, asker), *request, sent),
             Parcel::Gone(adapter, asker) => self.keeper_loses(host, adapter, asker),
-            Parcel::Answer(heard) => self.server_is_answered(host, *heard),
+            Parcel::Reply(heard) => self.governors_hear(host, *heard),
+            Parcel::Lie(life, ticket, answer) => {
+                self.server_is_lied_to(host, life, ticket, *answer)
+            }
             Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
-                if let Some(served) = self.service.hosts.get_mut(&host) {
-                    served.asked.clear();
-                }
-                self.serve_any(host, |server, now| {
-                    server.handle_adapter_lost(now, AdapterIndex::FIRST)
-                });
+                self.with_governors(host, |governors| governors.handle_lost(AdapterIndex::FIRST));
             }
             Parcel::Ready(adapter) if self.adapter_life(host) < adapter => {
                 self.server_finds_adapter(host, adapter);
@@ -162,107 +157,6 @@ impl World {
             // Whoever began since has found the next.
             Parcel::Lost(_) | Parcel::Ready(_) => {}
         }
-    }
-
-    /// A server has the descriptors of no other adapter than the present one.
-    fn server_finds_adapter(&mut self, host: usize, adapter: u32) {
-        let served = self.service.hosts.get_mut(&host);
-        let Some(served) = served.filter(|served| served.server.is_some()) else {
-            return;
-        };
-        served.known_adapter = adapter;
-        served.again = Again {
-            since: self.now,
-            ..Again::default()
-        };
-        served.vcs.clear();
-        served.attachments.clear();
-        // It can have died since.
-        if served.is_adapter_up && served.adapter_life == adapter {
-            let config = self.hosts[host].config();
-            served.process.connects(served.life, config, false);
-        }
-        if !self.service.has(ServerBug::NothingReopened) {
-            self.serve_any(host, |server, now| {
-                server.handle_adapter_ready(now, AdapterIndex::FIRST)
-            });
-            self.operator_adds(host);
-        }
-    }
-
-    /// The process of the adapter is to keep a socket.
-    fn keep(
-        &mut self,
-        host: usize,
-        (adapter, asker): (u32, u32),
-        at: AttachmentIndex,
-        kept: (ClientId, bool),
-    ) {
-        if let Some(served) = self.with_keeper(host, adapter) {
-            served.process.keeps(asker, at, kept);
-            self.keeper_goes_on(host);
-        }
-    }
-
-    /// The control connection of a server that has died has ended.
-    fn keeper_loses(&mut self, host: usize, adapter: u32, asker: u32) {
-        if let Some(served) = self.with_keeper(host, adapter) {
-            served.process.hangs_up(asker);
-            self.keeper_goes_on(host);
-        }
-    }
-
-    /// The server of a host whose adapter of this life is there.
-    fn with_keeper(&mut self, host: usize, adapter: u32) -> Option<&mut Served> {
-        let served = self.service.hosts.get_mut(&host)?;
-        (served.is_adapter_up && served.adapter_life == adapter).then_some(served)
-    }
-
-    /// Does what the keeper of a host wants, until it wants nothing.
-    pub(super) fn keeper_goes_on(&mut self, host: usize) {
-        while let Some(output) = self
-            .service
-            .hosts
-            .get_mut(&host)
-            .and_then(|served| served.process.poll())
-        {
-            let Some(served) = self.service.hosts.get_mut(&host) else {
-                return;
-            };
-            match output {
-                Output::Release(handle) => served.process.release(handle),
-                Output::Reply { to, reply, .. } => {
-                    let node = &self.hosts[host];
-                    if let Some(heard) = served.process.heard(to, reply, |vc| node.info(vc)) {
-                        self.is_heard(host, heard);
-                    }
-                }
-                Output::Order(order) => {
-                    let node = &mut self.hosts[host];
-                    node.catch_up(self.now, &mut self.lines, &mut self.woken);
-                    match node.ask(&order.ask, region_sizes) {
-                        Some((command, brought)) => {
-                            served.process.is_ordered(command, order, brought);
-                        }
-                        None => served.process.is_done(&order),
-                    }
-                    self.after_step(host);
-                }
-            }
-        }
-        if let Some(served) = self.service.hosts.get_mut(&host) {
-            let node = &self.hosts[host];
-            served.process.look(|vc| node.info(vc));
-        }
-    }
-
-    /// A server is to hear of what it has asked.
-    fn is_heard(&mut self, host: usize, heard: Heard) {
-        let is_open = self.service.hosts[&host].is_opening(&heard);
-        if let (News::Vc(_, _, request), true) = (&heard.news, is_open) {
-            self.has_opened(host, request.address);
-        }
-        self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
     }
 
     /// Has the server of this life do something, and carries out what it wants.
@@ -284,6 +178,7 @@ impl World {
         for output in outputs {
             self.carry_out(host, output);
         }
+        self.governors_go_on(host);
     }
 
     /// A server's timer is set to what is due next, if it is not set to something sooner.
@@ -412,6 +307,7 @@ impl World {
         for output in outputs {
             self.carry_out(host, output);
         }
+        self.governors_go_on(host);
     }
 
     /// The operator's first words.
@@ -427,7 +323,7 @@ impl World {
     }
 
     /// All interfaces, those too that are there already.
-    fn operator_adds(&mut self, host: usize) {
+    pub(super) fn operator_adds(&mut self, host: usize) {
         let served = self.service.hosts.get(&host);
         let interfaces = served.map_or(Vec::new(), |served| served.interfaces.clone());
         for spec in interfaces {
@@ -463,12 +359,14 @@ impl World {
                 if self.service.has(ServerBug::SocketNotKept) {
                     return;
                 }
-                let Some(served) = self.service.hosts.get(&host) else {
-                    return;
-                };
-                let (adapter, asker) = (served.known_adapter, served.life);
-                let keep = Parcel::Keep(adapter, asker, client, attachment.id, reopens);
-                self.post(host, TO_ADAPTER, keep);
+                let record = reopens.then(|| REOPENS.to_owned());
+                if let Some(served) = self.service.hosts.get_mut(&host)
+                    && let Some(governors) = &mut served.governors
+                {
+                    let handle = governors.new_handle();
+                    served.files.insert(handle, Held::Socket(client));
+                    governors.keep(attachment, vec![handle], record);
+                }
             }
             ServerOutput::HangUp { client } => {
                 let served = self.service.hosts.get_mut(&host);
@@ -507,24 +405,24 @@ impl World {
             .bug
             .and_then(|bug| sabotage(bug, &served.process, &mut ask))
         {
-            let heard = Heard {
-                life: served.life,
-                ticket,
-                answer: Ok(answer),
-                news: News::None,
-            };
-            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+            let lie = Parcel::Lie(served.life, ticket, Box::new(answer));
+            return self.post(host, FROM_ADAPTER, lie);
         }
         let stage = marks::stage(&ask);
-        served.asked.insert(ticket, stage);
+        let octets = made_by(&ask);
         self.service.seen.note("asked", stage);
-        let parcel = Parcel::Ask {
-            adapter: served.known_adapter,
-            asker: served.life,
-            ticket,
-            ask: Box::new(ask),
+        let refusal = self.has_no_memory(host, &ask);
+        let Some(served) = self.service.hosts.get_mut(&host) else {
+            return;
         };
-        self.post(host, TO_ADAPTER, parcel);
+        let asked = Asked { stage, octets };
+        served.asked.insert(ticket, asked);
+        if let Some(governors) = &mut served.governors {
+            match refusal {
+                Some(refusal) => governors.refuse(AdapterIndex::FIRST, ticket, refusal),
+                None => governors.ask(AdapterIndex::FIRST, ticket, ask),
+            }
+        }
     }
 
     fn tell(&mut self, host: usize, client: ClientId, mut message: FromServer, enclosed: Enclosed) {
@@ -554,47 +452,27 @@ impl World {
     fn process_hears(
         &mut self,
         host: usize,
-        adapter: u32,
-        asker: u32,
-        ticket: Ticket,
-        ask: AdapterAsk,
+        (adapter, asker): (u32, u32),
+        request: keeper::Request,
+        sent: Vec<Held>,
     ) {
+        let config = self.hosts[host].config();
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
         if !served.is_adapter_up || served.adapter_life != adapter {
             return;
         }
-        if let Some(refusal) = self.has_no_memory(host, &ask) {
-            let heard = Heard {
-                life: asker,
-                ticket,
-                answer: Err(refusal),
-                news: News::None,
-            };
-            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
+        if can_be_refused(&request.ask) {
+            let ordinal = served.refusable;
+            served.refusable += 1;
+            if served.spec.refused.contains(&ordinal) {
+                let busy = ControlError::Refused(Refusal::Busy);
+                let heard = Heard::refusal(asker, request.id, busy);
+                return self.post(host, FROM_ADAPTER, Parcel::Reply(Box::new(heard)));
+            }
         }
-        let Some(served) = self.service.hosts.get_mut(&host) else {
-            return;
-        };
-        let ordinal = served.refusable;
-        served.refusable += u64::from(can_be_refused(&ask));
-        let is_refused = can_be_refused(&ask) && served.spec.refused.contains(&ordinal);
-        let answered = |answer| Heard {
-            life: asker,
-            ticket,
-            answer,
-            news: News::None,
-        };
-        if is_refused {
-            let heard = answered(Err(AdapterRefusal::Refused(Refusal::Busy)));
-            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
-        }
-        if let Some(answer) = served.process.links(&ask) {
-            let heard = answered(Ok(answer));
-            return self.post(host, FROM_ADAPTER, Parcel::Answer(Box::new(heard)));
-        }
-        served.process.asks_keeper(asker, ticket, ask);
+        served.process.is_asked(asker, config, request, sent);
         self.keeper_goes_on(host);
     }
 
@@ -613,38 +491,35 @@ impl World {
         }
     }
 
-    fn server_is_answered(&mut self, host: usize, heard: Heard) {
+    /// The server has an answer of its adapter.
+    pub(super) fn server_is_answered(
+        &mut self,
+        host: usize,
+        ticket: Ticket,
+        answer: Result<AdapterAnswer, AdapterRefusal>,
+    ) {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        if served.life != heard.life || served.server.is_none() {
-            return;
-        }
-        let for_memory = matches!(heard.answer, Err(AdapterRefusal::Memory { .. }));
-        served.again.is_excused |= heard.answer.is_err() && !for_memory;
-        let stage = served.asked.remove(&heard.ticket);
-        if let (Some(stage), Err(_)) = (stage, &heard.answer) {
-            self.service.seen.note("adapter_refused", stage);
-        }
-        match heard.news {
-            News::Attachment(attachment, client) => {
-                served.attachments.insert(attachment, client);
-            }
-            News::NoAttachment(attachment) => {
-                served.attachments.remove(&attachment);
-            }
-            News::Vc(vc, files, request) => {
-                served.vcs.insert(vc.index, (vc, files, request));
-            }
-            News::None => {}
+        let for_memory = matches!(answer, Err(AdapterRefusal::Memory { .. }));
+        served.again.is_excused |= answer.is_err() && !for_memory;
+        let asked = served.asked.remove(&ticket);
+        if let (Some(asked), Err(_)) = (asked, &answer) {
+            self.service.seen.note("adapter_refused", asked.stage);
         }
         if self.service.bug == Some(ServerBug::FileBelieved) {
             served.places.note(&served.process);
         }
-        let Heard { ticket, answer, .. } = heard;
         self.serve_any(host, |server, now| {
             server.handle_answer(now, ticket, answer)
         });
+    }
+
+    fn server_is_lied_to(&mut self, host: usize, life: u32, ticket: Ticket, answer: AdapterAnswer) {
+        let served = self.service.hosts.get(&host);
+        if served.is_some_and(|served| served.life == life) {
+            self.server_is_answered(host, ticket, Ok(answer));
+        }
     }
 
     /// A server's timer fires, whatever it was for.
@@ -667,38 +542,10 @@ impl World {
         }
     }
 
-    /// The counters of VCs, and how the adapter does.
+    /// The server asks how its adapter does.
     fn server_looks(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get(&host) else {
-            return;
-        };
-        if !served.is_adapter_up {
-            return;
-        }
-        let node = &self.hosts[host];
-        let vcs = served.process.vcs.keys();
-        let vcs: Vec<VcInfo> = vcs.filter_map(|vc| node.info(*vc)).collect();
-        let state = AdapterState {
-            time: node.time(self.now),
-            stats: *node.adapter.stats(),
-            vcs,
-            next: None,
-        };
-        let ports = 0..served.interfaces.len() as u8;
-        let ports = ports
-            .map(|port| PortHealth::well(PortIndex(port)))
-            .collect();
-        let Some(served) = self.service.hosts.get_mut(&host) else {
-            return;
-        };
-        let health = Health {
-            ports,
-            ..served.health.clone()
-        };
-        served.health.gap_ns = 0;
-        self.serve_any(host, |server, now| {
-            server.handle_report(now, AdapterIndex::FIRST, &state);
-            server.handle_health(now, AdapterIndex::FIRST, &health);
+        self.with_governors(host, |governors| {
+            governors.look(AdapterIndex::FIRST, LOOK.ns(), 0);
         });
     }
 
@@ -715,15 +562,16 @@ impl World {
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
         };
-        let under_way = std::mem::take(&mut served.asked);
+        let under_way = served.asked.values().map(|asked| asked.stage);
         let seen = &mut self.service.seen;
-        seen.died("adapter_died_in", under_way.values());
+        seen.died("adapter_died_in", under_way);
         seen.add(
             "adapter_died_in",
             "no_server",
             served.server.is_none().into(),
         );
-        served.health = Health::default();
+        served.asked.clear();
+        served.gaps = GapReport::default();
         served.process.clear();
         served.is_adapter_up = false;
         let lost = served.adapter_life;

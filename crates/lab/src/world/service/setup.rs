@@ -132,6 +132,19 @@ impl Services {
         Ok(services)
     }
 
+    /// How long servers need at most until their interfaces are there, in nanoseconds.
+    pub(crate) fn begin_ns(&self, scenario: &Scenario, ports: &[Vec<(usize, usize)>]) -> u64 {
+        let needs = scenario.servers.iter().map(|spec| {
+            let mut hosts = scenario.hosts.iter();
+            let host = hosts.position(|host| host.name == spec.host);
+            let host = host.unwrap_or(0);
+            // A request and a reply for each step of a link, for hello, and for an attachment.
+            let steps = 4 * ports[host].len() as u64 + 3;
+            steps * (2 * spec.control_ns + scenario.hosts[host].step_ns)
+        });
+        needs.max().unwrap_or(0)
+    }
+
     /// Clients and VCs that a host's server may need; none: it has no server.
     pub(crate) fn room(&self, host: usize) -> Option<u16> {
         let applications = *self.hosts.get(&host)?;
