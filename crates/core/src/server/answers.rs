@@ -77,9 +77,9 @@ impl<B: Bugs> Server<B> {
         match pending {
             Pending::Connection(number) => self.connection_answered(adapter, number, answer),
             Pending::Home => self.home_answered(adapter, answer),
-            Pending::Leftover => self.work.freed = true,
+            Pending::Leftover => self.has_come_back(),
             Pending::Orphan(attachment) => {
-                self.work.freed = true;
+                self.has_come_back();
                 let mut others = self.tickets.values();
                 let same = |(of, other): &(AdapterIndex, Pending)| {
                     *of == adapter && matches!(other, Pending::Orphan(a) if *a == attachment)
@@ -183,11 +183,12 @@ impl<B: Bugs> Server<B> {
                 if let Ok(AdapterAnswer::Keeper(Answer::Closed(info))) = answer {
                     connection.stats = info.stats;
                 }
+                self.has_come_back();
             }
             Stage::Detaching => {
-                self.work.freed = true;
                 connection.attachment = None;
                 connection.giving_back = GivingBack::Begun;
+                self.has_come_back();
             }
         }
     }
@@ -229,6 +230,7 @@ impl<B: Bugs> Server<B> {
                 port: connection.port,
                 demand: connection.plan.demand,
                 opens: Some(connection.address.vc),
+                refused: true,
             };
             let waits = refused != Refused::AdapterAway
                 && self.awaits(asker, request, lacking, Some(number));
@@ -335,6 +337,7 @@ impl<B: Bugs> Server<B> {
                     port: connection.port,
                     demand: *more.demand(),
                     opens: None,
+                    refused: true,
                 };
                 let request = change_request(connection, &plan.contract.to_string(), set);
                 if !self.bugs.planted(Planted::RefusedChangeKept) {
@@ -347,6 +350,7 @@ impl<B: Bugs> Server<B> {
                 return self.confirm(asker, Err(refused(refusal)));
             }
         };
+        self.returned += 1;
         if let Some(held) = connection.grant.take() {
             connection.grant = Some(self.admission.settle(held, more, plan.demand));
         }

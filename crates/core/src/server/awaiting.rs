@@ -5,6 +5,9 @@
 //! is waited for; a request that does not fit there is refused at once, and hears what will be
 //! free. What is *taken* is what the adapter may hold; a request that is promised and does not fit
 //! there waits. So those who wait are never overtaken for good by who comes later.
+//!
+//! An adapter, or a limit of its machine, can refuse what the books have room for. Such a request is
+//! not asked again before something has come back: it would be refused again, and again.
 
 use super::connection::{Asker, Connection, Stage};
 use super::machine::{Pending, Server};
@@ -32,6 +35,8 @@ pub(super) struct Awaiting {
     /// The address that it opens, if it opens one.
     opens: Option<VpiVci>,
     until: Time,
+    /// What had come back when the adapter refused it; none: it was not asked.
+    refused: Option<u64>,
 }
 
 impl Awaiting {
@@ -47,6 +52,8 @@ pub(super) struct Lacking {
     pub(super) port: On<PortIndex>,
     pub(super) demand: Demand,
     pub(super) opens: Option<VpiVci>,
+    /// Whether the adapter refused it, and not the books.
+    pub(super) refused: bool,
 }
 
 impl Connection {
@@ -108,6 +115,7 @@ impl<B: Bugs> Server<B> {
             port,
             demand,
             opens,
+            refused,
         } = lacking;
         let governs = self.is_governor(uid);
         let of_user = self.awaiting.iter().filter(|one| one.uid == uid).count();
@@ -131,6 +139,7 @@ impl<B: Bugs> Server<B> {
             demand,
             opens,
             until,
+            refused: refused.then_some(self.returned),
         });
         true
     }
@@ -153,6 +162,7 @@ impl<B: Bugs> Server<B> {
             let fits = self.admission.check(one.uid, one.port, &one.demand).is_ok();
             let at = one.opens.and_then(|vc| self.addresses.get(&(one.port, vc)));
             let fits = fits && !at.is_some_and(|number| self.is_closing(*number));
+            let fits = fits && one.refused != Some(self.returned);
             if fits && self.bugs.planted(Planted::AwaitingForgotten) {
                 continue;
             }
@@ -163,6 +173,12 @@ impl<B: Bugs> Server<B> {
                 self.awaiting.push(one);
             }
         }
+    }
+
+    /// The adapter has let go of something, or may have more.
+    pub(super) fn has_come_back(&mut self) {
+        self.returned += 1;
+        self.work.freed = true;
     }
 
     /// How many requests wait for what is on its way back.

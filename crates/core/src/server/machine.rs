@@ -51,6 +51,8 @@ pub struct Server<B = Sound> {
     pub(super) work: Work,
     /// In the order in which they came.
     pub(super) awaiting: Vec<Awaiting>,
+    /// Times that an adapter has let go of something.
+    pub(super) returned: u64,
     /// By user: what its programs took away of their connections' pages.
     pub(super) taken: BTreeMap<u32, Taken>,
     /// Of the input that is being handled.
@@ -173,6 +175,7 @@ impl<B: Bugs> Server<B> {
             last_indication: 0,
             work: Work::default(),
             awaiting: Vec::new(),
+            returned: 0,
             taken: BTreeMap::new(),
             now: Time::ZERO,
         }
@@ -362,7 +365,7 @@ impl<B: Bugs> Server<B> {
             counters_len: self.config.counters_len,
             ..config
         };
-        self.work.freed = true;
+        self.has_come_back();
         self.run(now);
     }
 
@@ -389,7 +392,7 @@ impl<B: Bugs> Server<B> {
     /// promised; no more is beyond them.
     pub fn handle_bounds(&mut self, now: Time, bounds: BTreeMap<Book, Bound>) {
         self.admission.bound(bounds);
-        self.work.freed = true;
+        self.has_come_back();
         self.run(now);
     }
 

@@ -373,6 +373,7 @@ impl<B: Bugs> Server<B> {
                     port,
                     demand: plan.demand,
                     opens: Some(address.vc),
+                    refused: false,
                 };
                 return match self.awaits(asker, request, lacking, None) {
                     true => Ok(None),
@@ -562,6 +563,7 @@ impl<B: Bugs> Server<B> {
                 port,
                 demand: plan.demand.beyond(held.demand()),
                 opens: None,
+                refused: false,
             };
             let request = change_request(connection, text, set);
             return match self.awaits(asker, request, lacking, None) {

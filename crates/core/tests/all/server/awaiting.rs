@@ -79,6 +79,15 @@ fn is_waiting(world: &World, client: ClientId) -> bool {
         .is_some_and(|all| !all.is_empty())
 }
 
+fn is_one(ask: &AdapterAsk, like: impl Fn(&Ask) -> bool) -> bool {
+    matches!(ask, AdapterAsk::Keeper(ask, _) if like(ask))
+}
+
+/// Whether the adapter has such a question before it.
+fn is_asked(world: &World, like: impl Fn(&Ask) -> bool) -> bool {
+    world.asks.iter().any(|(_, ask)| is_one(ask, &like))
+}
+
 #[test]
 fn an_open_waits_for_what_is_on_its_way_back_whatever_is_short_and_whoever_has_it() {
     for (what, config) in short() {
@@ -236,8 +245,38 @@ fn who_waits_for_blocks_or_for_what_the_adapter_lacks_gets_them() {
     world.refuse_next = Some(AdapterRefusal::Refused(Refusal::AttachmentsInUse));
     world.answer(attaches.expect("it is asked"));
     assert!(is_waiting(&world, third));
+    // Before it has let go of something it would refuse once more.
+    assert!(!is_asked(&world, |ask| matches!(ask, Ask::Attach { .. })));
     world.finish();
     assert!(world.confirmed(third, id).is_ok());
+}
+
+/// A limit of the machine has no room for a change that the books have room for, while others give
+/// back: the adapter is asked once more when they have, and not for ever in between.
+#[test]
+fn what_the_adapter_refuses_is_not_asked_again_before_something_comes_back() {
+    let (mut world, _) = World::with_wan(config());
+    let [big, small] = [1, 2].map(|uid| world.hello(user(uid)));
+    assert!(world.open(big, 100, "cbr:pcr=100000,max_sdu=1500").is_ok());
+    assert!(world.open(small, 101, "cbr:pcr=50000,max_sdu=40").is_ok());
+    world.hang_up(big);
+    let contract = "cbr:pcr=50000,max_sdu=1500".to_owned();
+    let id = world.send(small, Request::Modify { contract });
+    let modifies = |ask: &Ask| matches!(ask, Ask::Modify { .. });
+    let place = world.asks.iter().position(|(_, ask)| is_one(ask, modifies));
+    world.refuse_next = Some(AdapterRefusal::Memory {
+        needed: 5,
+        free: 3,
+        limit: Some("memory.max of /a is 100".to_owned()),
+    });
+    world.answer(place.expect("it is asked"));
+    assert!(is_waiting(&world, small));
+    assert!(!is_asked(&world, modifies));
+    world.finish();
+    assert!(matches!(
+        world.confirmed(small, id),
+        Ok(Confirm::Modified { .. })
+    ));
 }
 
 #[test]
