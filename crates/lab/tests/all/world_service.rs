@@ -311,10 +311,10 @@ fn a_reader_gives_up_slow_pdus_after_its_hosts_time() {
     scenario.connections[0].contract = "cbr,aal34:pcr=20000cps,max_sdu=200,cdvt=2ms".into();
     let patient = right(&scenario);
     assert!(patient.connections["one"].delivered_pdus > 140);
-    // Five cells take 0.25 ms, but for those of a first burst.
+    // Five cells take 0.25 ms, but for those of the burst after each pause of the writer.
     scenario.hosts[1].reassembly_timeout_ns = 100_000;
     let hasty = right(&scenario);
-    assert!(hasty.connections["one"].delivered_pdus < 30, "{hasty:?}");
+    assert!(hasty.connections["one"].delivered_pdus < 60, "{hasty:?}");
 }
 
 #[test]

@@ -178,6 +178,8 @@ pub(super) struct Served {
     pub(super) server: Option<Serving>,
     /// The server's side of its adapter. None: there is no process of a server.
     pub(super) governors: Option<Governors>,
+    /// What they want is being done.
+    pub(super) governors_go_on: bool,
     /// What the handles of that stand for.
     pub(super) files: BTreeMap<Handle, Held>,
     /// Servers so far.
@@ -224,6 +226,7 @@ impl Served {
             spec,
             server: None,
             governors: None,
+            governors_go_on: false,
             files: BTreeMap::new(),
             life: 0,
             adapter_life: 0,

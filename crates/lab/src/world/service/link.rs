@@ -68,6 +68,12 @@ impl World {
     /// Does what a server's governors want, until they want nothing.
     pub(super) fn governors_go_on(&mut self, host: usize) {
         let now = self.time_at(host);
+        // What a server asks while it hears of an answer has its turn after what is wanted already.
+        let is_going_on =
+            |served: &mut Served| std::mem::replace(&mut served.governors_go_on, true);
+        if self.service.hosts.get_mut(&host).is_none_or(is_going_on) {
+            return;
+        }
         while let Some(served) = self.service.hosts.get_mut(&host)
             && let Some(governors) = &mut served.governors
             && let Some(wanted) = governors.poll(now)
@@ -87,6 +93,9 @@ impl World {
                 Governed::Release(handle) => drop(served.files.remove(&handle)),
                 Governed::News(_, news) => self.server_hears_of_adapter(host, news),
             }
+        }
+        if let Some(served) = self.service.hosts.get_mut(&host) {
+            served.governors_go_on = false;
         }
     }
 

@@ -50,9 +50,18 @@ impl World {
         served.memory.by_fault.insert(fault, octets);
         self.service.seen.note("memory", "shrinks");
         self.bounds_are_told(host);
+        self.machine_looks(host);
+    }
+
+    /// The machine kills an adapter that has more memory than its limit, or is about to: its server
+    /// may have asked before it knew of the limit.
+    pub(super) fn machine_looks(&mut self, host: usize) {
         let served = &self.service.hosts[&host];
+        let Some(limit) = served.memory.least() else {
+            return;
+        };
         let (is_up, asked) = (served.is_adapter_up, served.process.octets_asked());
-        if is_up && self.memory_used(host) + asked > octets {
+        if is_up && self.memory_used(host) + asked > limit {
             self.service.seen.note("memory", "killed");
             self.adapter_dies_of_something_else(host);
             self.adapter_dies(host);

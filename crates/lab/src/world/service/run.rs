@@ -474,6 +474,7 @@ impl World {
         }
         served.process.is_asked(asker, config, request, sent);
         self.keeper_goes_on(host);
+        self.machine_looks(host);
     }
 
     /// The adapter has ended commands of a server.
