@@ -6,8 +6,8 @@
 //! free. What is *taken* is what the adapter may hold; a request that is promised and does not fit
 //! there waits. So those who wait are never overtaken for good by who comes later.
 //!
-//! An adapter, or a limit of its machine, can refuse what the books have room for. Such a request is
-//! not asked again before something has come back: it would be refused again, and again.
+//! An adapter, or a limit of its machine, can refuse what the books have room for. Such a request
+//! is not asked again before something has come back: it would be refused again, and again.
 
 use super::connection::{Asker, Connection, Stage};
 use super::machine::{Pending, Server};

@@ -103,7 +103,7 @@ impl World {
         self.serve_any(host, |server, now| server.handle_bounds(now, bounds));
     }
 
-    /// Octets that an adapter has made, and those of adapters before that somebody has mapped still.
+    /// Octets that an adapter has made, and those of adapters before that are mapped still.
     fn memory_used(&self, host: usize) -> u64 {
         let served = &self.service.hosts[&host];
         let vcs = served.process.vcs.values();
