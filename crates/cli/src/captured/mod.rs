@@ -1,4 +1,4 @@
-//! What captures hold, as `decode`, `replay` and `sim` read it: files, pseudowires, cells.
+//! Captures as `decode`, `replay` and `sim` read them: files, pseudowires, cells.
 
 pub(crate) mod aal;
 pub(crate) mod pseudowire;

@@ -532,7 +532,7 @@ fn kill_adapters() -> Option<Duration> {
         }
         let mut gaps = Vec::new();
         for (i, (killed, _)) in kills.iter().enumerate() {
-            // What waited in the queue goes with it; both ends have to hear of the new memory.
+            // The queue goes with all that waited in it; both ends have to hear of the new memory.
             let from = *killed - Duration::from_millis(200);
             let to = run.sent.reopened[i].max(run.received.reopened[i]);
             gaps.push((from, to + Duration::from_millis(50)));

@@ -16,11 +16,11 @@ use crate::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 pub struct Reply {
     /// The request's; 0 if the request could not be read.
     pub id: u64,
-    /// What came of it.
+    /// The answer, or why there is none.
     pub result: Result<Answer, ControlError>,
 }
 
-/// What is answered.
+/// An answer of the adapter's process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

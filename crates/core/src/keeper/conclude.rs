@@ -1,3 +1,5 @@
+//! What the end of an order changes, who hears of it, and what nobody needs any more.
+
 use super::records::{Asker, AttachmentRecord, Chore, Kept, Pending, VcMemory, VcRecord};
 use super::{Answer, ConnectionId, ControlError, Done, Keeper, Making};
 use crate::adapter::{AttachmentIndex, Outcome, PortIndex, VcId, VcIndex};

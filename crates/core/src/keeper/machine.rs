@@ -1,3 +1,5 @@
+//! The keeper itself: its inputs, its outputs, and what can be asked of it without changing it.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::records::{

@@ -1,3 +1,5 @@
+//! What an adapter holds of a connection beside the files that it shares.
+
 use crate::aal::aal34;
 use crate::adapter::{Aal, OpenRequest};
 use crate::queue::ConnectionGeometry;

@@ -1,3 +1,5 @@
+//! What the keeper knows: connections, attachments, VCs, ports, and what is under way.
+
 use super::{ConnectionId, Handle, Making, ReceiveInto};
 use crate::adapter::{AttachmentIndex, PortConfig, PortIndex, VcId, VcIndex};
 use crate::queue::{AttachmentSizes, ConnectionSizes, PortSizes};

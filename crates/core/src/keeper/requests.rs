@@ -1,3 +1,5 @@
+//! What a request needs to be allowed, and which order it becomes.
+
 use core::ops::RangeInclusive;
 
 use super::memory::PrivateMemory;
@@ -78,8 +80,51 @@ impl Keeper {
                 self.own_attachment(asker.connection, attachment)?;
                 self.detach_now(Some(asker), attachment);
             }
-            Ask::Open { .. } => self.open(asker, ask, record, came)?,
-            Ask::Modify { .. } => self.modify(asker, ask, record, came)?,
+            Ask::Open {
+                request,
+                sizes,
+                receive_into,
+                ..
+            } => {
+                self.own_attachment(asker.connection, request.attachment)?;
+                let region = NewRegion {
+                    sizes,
+                    receive_into,
+                };
+                let new = self.memory(asker.connection, &request, region)?;
+                let pending = Pending::Open {
+                    asker,
+                    attachment: request.attachment,
+                    memory: new.memory,
+                    record,
+                };
+                let came = core::mem::take(came);
+                self.order_into(pending, ask, Some(new.making), new.into, came);
+            }
+            Ask::Modify {
+                vc,
+                request,
+                region,
+                ..
+            } => {
+                // Another attachment is a matter of `Reattach`.
+                if request.attachment != self.own_vc(asker.connection, vc)?.attachment {
+                    return Err(ControlError::NotYours);
+                }
+                let new = region.map(|region| self.memory(asker.connection, &request, region));
+                let new = new.transpose()?;
+                let (making, into) = match &new {
+                    Some(new) => (Some(new.making), new.into),
+                    None => (None, None),
+                };
+                let pending = Pending::Modify {
+                    asker,
+                    index: vc.index,
+                    memory: new.map(|new| new.memory),
+                    record,
+                };
+                self.order_into(pending, ask, making, into, core::mem::take(came));
+            }
             Ask::Close { vc } => {
                 self.own_vc(asker.connection, vc)?;
                 self.close(Some(asker), vc);
@@ -184,76 +229,6 @@ impl Keeper {
         }
         let ask = Ask::Detach { attachment: index };
         self.order(Pending::Detach { asker, index }, ask, None, Vec::new());
-    }
-
-    fn open(
-        &mut self,
-        asker: Asker,
-        ask: Ask,
-        record: Option<String>,
-        came: &mut Vec<Handle>,
-    ) -> Handled {
-        let Ask::Open {
-            request,
-            sizes,
-            receive_into,
-            ..
-        } = ask
-        else {
-            return Ok(());
-        };
-        self.own_attachment(asker.connection, request.attachment)?;
-        let region = NewRegion {
-            sizes,
-            receive_into,
-        };
-        let new = self.memory(asker.connection, &request, region)?;
-        let pending = Pending::Open {
-            asker,
-            attachment: request.attachment,
-            memory: new.memory,
-            record,
-        };
-        let came = core::mem::take(came);
-        self.order_into(pending, ask, Some(new.making), new.into, came);
-        Ok(())
-    }
-
-    fn modify(
-        &mut self,
-        asker: Asker,
-        ask: Ask,
-        record: Option<String>,
-        came: &mut Vec<Handle>,
-    ) -> Handled {
-        let Ask::Modify {
-            vc,
-            request,
-            region,
-            ..
-        } = ask
-        else {
-            return Ok(());
-        };
-        // Another attachment is a matter of `Reattach`.
-        if request.attachment != self.own_vc(asker.connection, vc)?.attachment {
-            return Err(ControlError::NotYours);
-        }
-        let new = region.map(|region| self.memory(asker.connection, &request, region));
-        let new = new.transpose()?;
-        let (making, into) = match &new {
-            Some(new) => (Some(new.making), new.into),
-            None => (None, None),
-        };
-        let pending = Pending::Modify {
-            asker,
-            index: vc.index,
-            memory: new.map(|new| new.memory),
-            record,
-        };
-        let came = core::mem::take(came);
-        self.order_into(pending, ask, making, into, came);
-        Ok(())
     }
 
     pub(super) fn close(&mut self, asker: Option<Asker>, vc: VcId) {

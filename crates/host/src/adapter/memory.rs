@@ -1,3 +1,5 @@
+//! The memory of attachments, connections and ports, as the service thread makes it.
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! What the service thread has of ports: their ends, and what they count.
+
 use std::sync::Arc;
 
 use cellgate_core::FaultCounts;

@@ -1,3 +1,5 @@
+//! The service thread: a keeper's shell over sockets, memory and the firmware's channels.
+
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The sockets of control connections, and the descriptors that travel over them.
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

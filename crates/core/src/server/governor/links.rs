@@ -1,3 +1,5 @@
+//! Links come and go, one job at a time, each by a few requests to one adapter or two.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::Time;

@@ -1,3 +1,5 @@
+//! Which memory of one adapter is whose.
+
 use std::collections::BTreeMap;
 
 use crate::adapter::{AttachmentIndex, VcId, VcIndex};

@@ -1,3 +1,5 @@
+//! The server's side of one adapter: what is asked of its keeper, for what, and what is heard.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use super::memory::Memory;
@@ -36,6 +38,7 @@ enum Purpose {
 }
 
 /// What a governor has for others.
+#[derive(Debug)]
 pub(super) enum Said {
     /// To be sent to the keeper, with these descriptors, which are released then.
     Send(Request, Vec<Handle>),
@@ -76,12 +79,6 @@ pub(super) struct Governor {
     said: VecDeque<Said>,
     /// For how long looks have found the last question unanswered, in nanoseconds.
     unanswered_ns: u64,
-}
-
-impl core::fmt::Debug for Said {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Said")
-    }
 }
 
 impl Governor {

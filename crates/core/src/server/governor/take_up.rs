@@ -1,3 +1,5 @@
+//! What another server has left with an adapter, as it is told piece by piece.
+
 use std::collections::BTreeMap;
 
 use crate::adapter::{AttachmentIndex, PortIndex, VcId, VcInfo};

@@ -131,7 +131,6 @@ impl World {
             is_excused: served.life > 1,
             ..Again::default()
         };
-        self.bounds_are_told(host);
     }
 
     /// A new server looks again in a while.

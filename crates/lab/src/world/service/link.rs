@@ -113,6 +113,7 @@ impl World {
             }
             News::Ready(_) if begins => {
                 self.is_server(host);
+                self.bounds_are_told(host);
                 self.serve_any(host, |server, now| {
                     server.handle_adapter_ready(now, adapter)
                 });
@@ -132,6 +133,7 @@ impl World {
             News::TakenUp(_, interfaces, left) => {
                 self.is_server(host);
                 self.server_takes_up(host, interfaces, left);
+                self.bounds_are_told(host);
                 self.operator_begins(host);
                 self.channels_go_on(host);
             }
