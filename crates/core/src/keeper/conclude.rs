@@ -106,6 +106,16 @@ impl Keeper {
                 self.reply(asker, answer, enclosed);
                 self.release(making.handle);
             }
+            Pending::Pseudowire {
+                asker,
+                port,
+                before: [receive, transmit],
+            } => {
+                if let (Err(_), Some(ends)) = (&result, self.ports.get_mut(usize::from(port.0))) {
+                    (ends.receive, ends.transmit) = (receive, transmit);
+                }
+                self.reply(asker, result.map(plain), Vec::new());
+            }
             Pending::Unlink { asker, port } => {
                 if let (Ok(_), Some(ends)) = (&result, self.ports.get_mut(usize::from(port.0))) {
                     (ends.receive, ends.transmit) = (None, None);

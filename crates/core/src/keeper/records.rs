@@ -154,6 +154,13 @@ pub(super) enum Pending {
         /// For an end that the asker gets.
         reply: Option<(Making, PortSizes)>,
     },
+    /// A port gets a pseudowire for both its ends.
+    Pseudowire {
+        asker: Asker,
+        port: PortIndex,
+        /// Who had the receive end and the transmit end until now.
+        before: [Option<ConnectionId>; 2],
+    },
     /// A port gets rid of both its ends.
     Unlink {
         asker: Asker,
@@ -173,6 +180,7 @@ impl Pending {
             | Self::Plain { asker }
             | Self::Loopback { asker }
             | Self::Configure { asker, .. }
+            | Self::Pseudowire { asker, .. }
             | Self::Unlink { asker, .. }
             | Self::Port { asker, .. } => Some(*asker),
             Self::Detach { asker, .. } | Self::Close { asker, .. } => *asker,

@@ -163,8 +163,14 @@ impl Keeper {
                 let fits = options.fits(clump);
                 fits.map_err(|error| ControlError::Pseudowire(error.to_string()))?;
                 let ends = self.port_mut(port)?;
+                let before = [ends.receive, ends.transmit];
                 (ends.receive, ends.transmit) = (Some(asker.connection), Some(asker.connection));
-                self.plain(asker, ask);
+                let pending = Pending::Pseudowire {
+                    asker,
+                    port,
+                    before,
+                };
+                self.order(pending, ask, None, Vec::new());
             }
             Ask::Unlink { port } => {
                 self.ensure_free(asker, port)?;
