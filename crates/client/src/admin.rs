@@ -365,7 +365,11 @@ impl Monitor {
     /// # Errors
     /// The server has hung up.
     pub fn try_next(&mut self) -> Result<Option<Indication>, Error> {
-        Ok(self.control.poll()?.map(|heard| heard.indication))
+        if let Some(indication) = self.control.next_indication() {
+            return Ok(Some(indication));
+        }
+        self.control.hear()?;
+        Ok(self.control.next_indication())
     }
 }
 
@@ -383,13 +387,20 @@ impl Iterator for Monitor {
         if self.ended {
             return None;
         }
-        match self.control.hear_within(None) {
-            Ok(heard) => heard.map(|heard| Ok(heard.indication)),
-            Err(error) => {
-                self.ended = true;
-                match error {
-                    Error::Closed => None,
-                    other => Some(Err(other)),
+        loop {
+            match self.try_next() {
+                Ok(Some(indication)) => return Some(Ok(indication)),
+                Ok(None) => {
+                    if let Err(error) = self.control.wait_to_hear(None) {
+                        return Some(Err(error));
+                    }
+                }
+                Err(error) => {
+                    self.ended = true;
+                    return match error {
+                        Error::Closed => None,
+                        other => Some(Err(other)),
+                    };
                 }
             }
         }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cellgate_core::adapter::Notification;
-use cellgate_core::server::{Address, Open, Request};
+use cellgate_core::server::{Address, Confirm, Open, Request};
 
-use crate::control::Control;
+use crate::control::{Control, unexpected};
 use crate::{Connection, Error, socket_path};
 
 /// A connection to open: [`Connection::builder`].
@@ -160,7 +160,9 @@ impl Builder {
                 Control::connect(&path, self.patience)?
             }
         };
-        let confirmed = control.request(request, capability.as_slice())?;
-        Connection::over(control, confirmed, capability.is_some())
+        match control.request(request, capability.as_slice())? {
+            (Confirm::Opened(_), _) => Connection::over(control, capability.is_some()),
+            (other, _) => Err(unexpected(&other)),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket: requests and their confirms, indications in between.
+//! The control socket: the octets and descriptors of what an application says and hears.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,41 +6,49 @@ use std::path::Path;
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Indication, Refused, Request, Response, VERSION,
+use cellgate_core::application::{
+    Answer, Application, Cause, Enclosure, End, Failure, OpenConnection, Output,
 };
+use cellgate_core::server::{
+    Confirm, FromClient, FromServer, Indication, Opened, Request, VERSION,
+};
+use cellgate_shm::name_of;
 use cellgate_shm::socket::{self, MESSAGE_MAX, Received, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::clock::now;
+use crate::connection::FROM_CLIENT;
 use crate::{Error, ServerInfo};
 
-/// An indication, and what came along.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    /// For a Response.
-    pub(crate) id: u64,
-    pub(crate) indication: Indication,
-    pub(crate) fds: Vec<OwnedFd>,
+/// Descriptors that came along with a message.
+#[derive(Debug, Default)]
+pub(crate) struct Descriptors(pub(crate) Vec<OwnedFd>);
+
+impl Enclosure for Descriptors {
+    /// Device and inode of the file that the client writes.
+    type Memory = (u64, u64);
+
+    fn memory(&self) -> Option<Self::Memory> {
+        self.0.get(FROM_CLIENT).and_then(name_of)
+    }
 }
 
-/// A confirm, and what came along.
-pub(crate) type Confirmed = (Confirm, Vec<OwnedFd>);
+/// Memory that the server has given a connection.
+#[derive(Debug)]
+pub(crate) struct NewMemory {
+    pub(crate) opened: Opened,
+    pub(crate) came: Descriptors,
+    pub(crate) cause: Cause,
+}
 
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: OwnedFd,
     buffer: Vec<u8>,
-    last_id: u64,
-    /// How long a request waits for its confirm.
-    patience: Duration,
-    /// Indications in their order, until somebody wants them.
-    heard: VecDeque<Heard>,
-    /// A change that was not confirmed in time, which may have been carried out all the same.
-    unconfirmed: Option<u64>,
-    /// Its confirm.
-    late: Option<Confirmed>,
+    application: Application<Descriptors>,
+    /// What is still to be mapped, in order.
+    memories: VecDeque<NewMemory>,
     server: ServerInfo,
 }
 
@@ -68,30 +76,21 @@ impl Control {
 
     /// Says hello over a socket.
     pub(crate) fn over(socket: OwnedFd, patience: Duration) -> Result<Self, Error> {
+        let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         let mut control = Self {
             socket,
             buffer: vec![0; MESSAGE_MAX],
-            last_id: 0,
-            patience,
-            heard: VecDeque::new(),
-            unconfirmed: None,
-            late: None,
+            application: Application::new(patience),
+            memories: VecDeque::new(),
             server: ServerInfo::default(),
         };
-        let hello = Request::Hello { version: VERSION };
-        match control.request(hello, &[])? {
+        match control.request(Request::Hello { version: VERSION }, &[])? {
             (
                 Confirm::Hello {
-                    version,
-                    server,
-                    pid,
-                    notes,
+                    server, pid, notes, ..
                 },
                 _,
-            ) if version == VERSION => control.server = ServerInfo { server, pid, notes },
-            (Confirm::Hello { version, .. }, _) => {
-                return Err(Refused::Version { speaks: version }.into());
-            }
+            ) => control.server = ServerInfo { server, pid, notes },
             (other, _) => return Err(unexpected(&other)),
         }
         Ok(control)
@@ -106,173 +105,166 @@ impl Control {
         self.socket.as_fd()
     }
 
-    /// Asks, and waits for the confirm. Indications that come before it are kept, in order.
+    /// Of a socket whose connection has been opened, and was not closed since.
+    #[inline]
+    pub(crate) fn open(&self) -> &OpenConnection<(u64, u64)> {
+        let open = self.application.connection();
+        open.expect("a `Connection` begins with its connection and ends with it")
+    }
+
+    /// The same, to send and to take.
+    #[inline]
+    pub(crate) fn open_mut(&mut self) -> &mut OpenConnection<(u64, u64)> {
+        let open = self.application.connection_mut();
+        open.expect("a `Connection` begins with its connection and ends with it")
+    }
+
+    pub(crate) fn end(&self) -> Option<End> {
+        self.application.end()
+    }
+
+    /// Whether the server has told something since the last call.
+    pub(crate) fn take_told(&mut self) -> bool {
+        self.application.take_told()
+    }
+
+    pub(crate) fn next_indication(&mut self) -> Option<Indication> {
+        self.application.next_indication()
+    }
+
+    /// What is to be mapped next: to be asked for after all else that hears the server.
+    pub(crate) fn next_memory(&mut self) -> Option<NewMemory> {
+        self.memories.pop_front()
+    }
+
+    /// Asks, and waits for the confirm.
     pub(crate) fn request(
         &mut self,
         request: Request,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<Confirmed, Error> {
-        self.last_id += 1;
-        let id = self.last_id;
-        self.exchange(id, &FromClient::Request { id, request }, fds)
+    ) -> Result<(Confirm, Vec<OwnedFd>), Error> {
+        self.application.ask(now(), request);
+        self.conclude(fds)
     }
 
-    /// Accepts what an indication offered, and waits for the confirm.
-    pub(crate) fn accept(&mut self, id: u64) -> Result<Confirmed, Error> {
-        let response = Response::Accept;
-        self.exchange(id, &FromClient::Response { id, response }, &[])
+    /// Changes the contract of a connection that has sent everything.
+    pub(crate) fn modify(&mut self, contract: String) -> Result<(), Error> {
+        self.application.modify(now(), contract);
+        self.application.has_sent_all(now());
+        self.conclude(&[]).map(|_| ())
     }
 
-    /// Declines what an indication offered.
-    pub(crate) fn decline(&mut self, id: u64) -> Result<(), Error> {
-        let response = Response::Decline;
-        let deadline = self.deadline();
-        self.say(&FromClient::Response { id, response }, &[], deadline)
+    /// The same, to what was offered.
+    pub(crate) fn accept_offer(&mut self) -> Result<(), Error> {
+        if !self.application.accept_offer(now()) {
+            return Err(Error::WouldBlock(crate::Wait::Pdu));
+        }
+        self.application.has_sent_all(now());
+        self.conclude(&[]).map(|_| ())
     }
 
-    /// Says to a new server that it is known: it reads what follows. One that has gone since need
-    /// not know.
-    fn has_heard(&mut self, id: u64) -> Result<(), Error> {
-        let response = Response::Heard;
-        let deadline = self.deadline();
-        match self.say(&FromClient::Response { id, response }, &[], deadline) {
-            Err(Error::Closed) => Ok(()),
-            said => said,
+    /// Declines what was offered.
+    pub(crate) fn decline_offer(&mut self) -> Result<(), Error> {
+        if !self.application.decline_offer() {
+            return Err(Error::WouldBlock(crate::Wait::Pdu));
+        }
+        self.carry_out(&[])?;
+        match self.application.end() {
+            Some(End::HungUp) => Err(Error::Closed),
+            _ => Ok(()),
         }
     }
 
-    /// The next indication of those that came before the last confirm.
-    pub(crate) fn next_kept(&mut self) -> Option<Heard> {
-        self.heard.pop_front()
+    /// Hears one thing, if it is there; whether it was.
+    pub(crate) fn hear(&mut self) -> Result<bool, Error> {
+        let heard = match self.receive() {
+            Ok(Some((message, came))) => {
+                self.application.handle(now(), message, came);
+                Ok(true)
+            }
+            Err(Error::Closed) => {
+                self.application.hung_up();
+                Err(Error::Closed)
+            }
+            other => return other.map(|_| false),
+        };
+        self.carry_out(&[])?;
+        heard
     }
 
-    /// Forgets the memory that was told of before the last confirm, which brings its own: what a
-    /// server had opened again before it confirmed that it was open at all.
-    pub(crate) fn forget_reopened(&mut self) {
-        let is_other = |heard: &Heard| !matches!(heard.indication, Indication::Reopened(_));
-        self.heard.retain(is_other);
+    /// Waits until there is something to hear; `false`: the time is over.
+    pub(crate) fn wait_to_hear(&self, deadline: Option<Time>) -> Result<bool, Error> {
+        self.wait(PollFlags::IN, deadline)
     }
 
-    /// The next indication, if one was kept or waits.
-    pub(crate) fn poll(&mut self) -> Result<Option<Heard>, Error> {
-        self.hear_within(Some(Time::ZERO))
-    }
-
-    /// The next indication; waits for it until `deadline` (none: as long as it takes).
-    pub(crate) fn hear_within(&mut self, deadline: Option<Time>) -> Result<Option<Heard>, Error> {
+    /// Goes on until what was asked has ended.
+    fn conclude(&mut self, fds: &[BorrowedFd<'_>]) -> Result<(Confirm, Vec<OwnedFd>), Error> {
         loop {
-            if let Some(heard) = self.heard.pop_front() {
-                return Ok(Some(heard));
+            if let Some(Answer { result, came }) = self.carry_out(fds)? {
+                return Ok((result?, came.unwrap_or_default().0));
             }
-            match self.receive()? {
-                Some((FromServer::Confirm { id, result }, fds)) => self.is_late(id, result, fds),
-                Some((FromServer::Indication { id, indication }, fds)) => {
-                    if indication == Indication::Restarted {
-                        self.has_heard(id)?;
-                    }
-                    return Ok(Some(Heard {
-                        id,
-                        indication,
-                        fds,
-                    }));
-                }
-                None if deadline == Some(Time::ZERO) => return Ok(None),
-                None => {
-                    if !self.wait(PollFlags::IN, deadline)? {
-                        return Ok(None);
+            match self.receive() {
+                Ok(Some((message, came))) => self.application.handle(now(), message, came),
+                Ok(None) => {
+                    if !self.wait(PollFlags::IN, self.application.next_deadline())? {
+                        self.application.expire(now());
                     }
                 }
+                Err(Error::Closed) => self.application.hung_up(),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether an indication was kept that [`Self::poll`] will give without asking the socket.
-    pub(crate) fn has_kept(&self) -> bool {
-        !self.heard.is_empty()
-    }
-
-    fn deadline(&self) -> Time {
-        let patience = u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX);
-        now().plus_ns(patience)
-    }
-
-    fn exchange(
-        &mut self,
-        id: u64,
-        message: &FromClient,
-        fds: &[BorrowedFd<'_>],
-    ) -> Result<Confirmed, Error> {
-        let deadline = self.deadline();
-        let said = self.say(message, fds, deadline);
-        said.map_err(|error| self.last_word(error))?;
-        loop {
-            match self.receive()? {
-                Some((FromServer::Confirm { id: of, result }, fds)) if of == id || of == 0 => {
-                    return Ok((result?, fds));
-                }
-                Some((FromServer::Confirm { id, result }, fds)) => self.is_late(id, result, fds),
-                Some((FromServer::Indication { id, indication }, came)) => {
-                    let again = indication == Indication::Restarted;
-                    self.heard.push_back(Heard {
-                        id,
-                        indication,
-                        fds: came,
-                    });
-                    if again {
-                        self.has_heard(id)?;
-                        self.say(message, fds, deadline)?;
+    /// Does what the application wants; the answer to what was asked with `fds`, if there is one.
+    fn carry_out(&mut self, fds: &[BorrowedFd<'_>]) -> Result<Option<Answer<Descriptors>>, Error> {
+        let mut answered = None;
+        while let Some(output) = self.application.poll() {
+            match output {
+                Output::Say(message) => {
+                    let along = match message {
+                        FromClient::Request { .. } => fds,
+                        FromClient::Response { .. } => &[],
+                    };
+                    match self.say(&message, along) {
+                        Err(Error::Closed) => self.is_hung_up(),
+                        Err(Error::TimedOut) => self.application.expire(now()),
+                        said => said?,
                     }
                 }
-                None => {
-                    if !self.wait(PollFlags::IN, Some(deadline))? {
-                        if is_change(message) {
-                            self.unconfirmed = Some(id);
-                        }
-                        return Err(Error::TimedOut);
-                    }
-                }
+                Output::Memory {
+                    opened,
+                    came,
+                    cause,
+                } => self.memories.push_back(NewMemory {
+                    opened,
+                    came,
+                    cause,
+                }),
+                Output::Answer(answer) => answered = Some(answer),
+                Output::Senseless(text) => return Err(Error::BadMessage(text)),
             }
         }
+        Ok(answered)
     }
 
-    /// Why the server has hung up, if it said so before: what it said stands.
-    fn last_word(&mut self, error: Error) -> Error {
-        while let (Error::Closed, Ok(Some((message, _)))) = (&error, self.receive()) {
-            if let FromServer::Confirm {
-                id: 0,
-                result: Err(refused),
-            } = message
-            {
-                return refused.into();
-            }
+    /// Nobody hears any more what is said: what the server said before stands.
+    fn is_hung_up(&mut self) {
+        while let Ok(Some((message, came))) = self.receive() {
+            self.application.handle(now(), message, came);
         }
-        error
+        self.application.hung_up();
     }
 
-    /// A confirm has come that nobody waits for any more: one of a change is kept.
-    fn is_late(&mut self, id: u64, result: Result<Confirm, Refused>, fds: Vec<OwnedFd>) {
-        if self.unconfirmed == Some(id) {
-            self.unconfirmed = None;
-            self.late = result.ok().map(|confirm| (confirm, fds));
-        }
-    }
-
-    /// What has been confirmed of a change that had timed out.
-    pub(crate) fn take_late(&mut self) -> Option<Confirmed> {
-        self.late.take()
-    }
-
-    fn say(
-        &mut self,
-        message: &FromClient,
-        fds: &[BorrowedFd<'_>],
-        deadline: Time,
-    ) -> Result<(), Error> {
+    fn say(&mut self, message: &FromClient, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let octets = serde_json::to_vec(message).map_err(bad_message)?;
         loop {
             match send(&self.socket, &octets, fds, false) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN) => {
+                    let patience = Self::PATIENCE.as_nanos() as u64;
+                    let deadline = self.application.next_deadline();
+                    let deadline = deadline.unwrap_or(now().plus_ns(patience));
                     if !self.wait(PollFlags::OUT, Some(deadline))? {
                         return Err(Error::TimedOut);
                     }
@@ -283,7 +275,7 @@ impl Control {
         }
     }
 
-    fn receive(&mut self) -> Result<Option<(FromServer, Vec<OwnedFd>)>, Error> {
+    fn receive(&mut self) -> Result<Option<(FromServer, Descriptors)>, Error> {
         let mut receive = || receive(&self.socket, &mut self.buffer, false);
         let received = match receive() {
             // It left something unread: what it had said before comes after this.
@@ -294,7 +286,7 @@ impl Control {
             Ok(Received::Message(len, fds)) => {
                 let message = self.buffer.get(..len).unwrap_or_default();
                 let message = serde_json::from_slice(message).map_err(bad_message)?;
-                Ok(Some((message, fds)))
+                Ok(Some((message, Descriptors(fds))))
             }
             Ok(Received::TooLong(_)) => Err(Error::BadMessage("it is too long".to_owned())),
             Ok(Received::Closed(_)) => Err(Error::Closed),
@@ -309,11 +301,23 @@ impl Control {
     }
 }
 
-/// Whether a message changes a connection's contract, and perhaps its memory.
-fn is_change(message: &FromClient) -> bool {
-    match message {
-        FromClient::Request { request, .. } => matches!(request, Request::Modify { .. }),
-        FromClient::Response { response, .. } => *response == Response::Accept,
+impl From<End> for Error {
+    fn from(end: End) -> Self {
+        match end {
+            End::Said(reason) => Self::Ended(reason),
+            End::HungUp => Self::Closed,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refused) => refused.into(),
+            Failure::TimedOut => Self::TimedOut,
+            Failure::Ended(end) => end.into(),
+            Failure::Senseless(text) => Self::BadMessage(text),
+        }
     }
 }
 
@@ -352,7 +356,7 @@ pub(crate) fn unexpected(confirm: &Confirm) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::server::Crowd;
+    use cellgate_core::server::{Crowd, Refused};
     use cellgate_shm::socket::pair;
 
     use super::*;

@@ -40,17 +40,17 @@ mod control;
 mod error;
 mod place;
 mod stream;
-mod usage;
 
 pub use admin::{Admin, Counters, Monitor, ServerInfo};
 pub use builder::Builder;
-pub use connection::{Connection, ConnectionCounters, Interest, Pdu, Received, Space};
+pub use connection::{Connection, ConnectionCounters, Pdu, Received, Space};
 pub use error::{Error, Wait};
 pub use place::socket_path;
 pub use stream::StreamReader;
 
 pub use cellgate_core::Time;
 pub use cellgate_core::adapter::{Discard, DiscardCounts, Notification, VcStats};
+pub use cellgate_core::application::Interest;
 pub use cellgate_core::contract::{
     Aal, CellRate, Credit, Excess, Jitter, Peak, Police, ServiceCategory, TrafficContract,
     TrafficDescriptor,

@@ -22,6 +22,8 @@
 //! - [`adapter`]: the firmware: receive, police, reassemble; segment, shape, transmit.
 //! - [`keeper`]: who has what of an adapter, and what outlives them. Does not make memory.
 //! - [`server`]: connections for applications: admission, shares. Does not see cells.
+//! - [`application`]: a program's end of all that: what it asks, hears, may send and take. Does not
+//!   see the queues.
 //! - [`upper`]: what is in PDUs: IP and Ethernet over a connection. Does not know whose it is.
 //!
 //! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
@@ -30,6 +32,7 @@
 
 pub mod aal;
 pub mod adapter;
+pub mod application;
 pub mod contract;
 mod fault;
 pub mod keeper;

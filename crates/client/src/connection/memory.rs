@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 
-use cellgate_core::contract::TrafficContract;
 use cellgate_core::queue::{AttachmentGeometry, ConnectionGeometry};
 use cellgate_core::server::Opened;
 use cellgate_shm::{
@@ -12,7 +11,7 @@ use cellgate_shm::{
 use crate::Error;
 
 /// Which of the descriptors is of the file that the client writes.
-pub(super) const FROM_CLIENT: usize = 1;
+pub(crate) const FROM_CLIENT: usize = 1;
 
 /// A connection's memory by direction.
 pub(super) struct Memory {
@@ -49,11 +48,6 @@ pub(super) fn all(opened: &Opened, fds: Vec<OwnedFd>) -> Result<(Memory, Attache
 pub(super) fn of_connection(opened: &Opened, fds: Vec<OwnedFd>) -> Result<Memory, Error> {
     let [from_adapter, from_client] = take(fds)?;
     over(opened, from_adapter, from_client)
-}
-
-/// The contract, which the server has made canonical.
-pub(super) fn contract(opened: &Opened) -> Result<TrafficContract, Error> {
-    opened.contract.parse().map_err(bad)
 }
 
 fn over(opened: &Opened, from_adapter: OwnedFd, from_client: OwnedFd) -> Result<Memory, Error> {

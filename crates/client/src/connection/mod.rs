@@ -11,30 +11,24 @@ mod transmit;
 mod wait;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::adapter::{Notification, VcStats};
-use cellgate_core::contract::TrafficContract;
-use cellgate_core::server::{
-    Address, Confirm, ConnectionInfo, EndReason, Indication, Opened, Request,
-};
-use cellgate_shm::{Attached, ClientCounters};
+use cellgate_core::adapter::VcStats;
+use cellgate_core::server::{Address, Confirm, ConnectionInfo, Refused, Request};
+use cellgate_shm::{Attached, ClientCounters, ClientTransmit};
 
-use crate::clock::now;
-use crate::control::{Confirmed, Control, unexpected};
+use crate::control::{Control, unexpected};
 use crate::{Builder, Error, ServerInfo};
 
 use memory::Memory;
 use receive::Receiver;
-use transmit::{Renewal, SendCounters, Transmitter};
 use wait::Poller;
 
+pub(crate) use memory::FROM_CLIENT;
 pub use receive::{Pdu, Received};
 pub use transmit::Space;
-pub use wait::Interest;
 
 /// A virtual channel with its contract, and the queues that carry its PDUs.
 ///
@@ -52,54 +46,18 @@ pub use wait::Interest;
 #[derive(Debug)]
 pub struct Connection {
     control: RefCell<Control>,
-    facts: RefCell<Facts>,
     attached: RefCell<Attached>,
     receive: RefCell<Receiver>,
-    transmit: RefCell<Transmitter>,
-    sent: SendCounters,
+    transmit: RefCell<ClientTransmit>,
     /// What the transmit half becomes as soon as no [`Space`] borrows it.
-    renewal: RefCell<Renewal>,
+    next_transmit: RefCell<Option<ClientTransmit>>,
+    /// The file that this process writes: whoever has it may take the connection over.
+    capability: RefCell<OwnedFd>,
+    sent: Cell<u64>,
+    send_copies: Cell<u64>,
     poller: Poller,
-    end: Cell<Option<End>>,
-    /// The server has told something since the last [`Connection::arm`].
-    told: Cell<bool>,
     /// When the control socket is looked at next.
     look_at: Cell<Time>,
-}
-
-/// What the server said last.
-#[derive(Debug)]
-struct Facts {
-    opened: Opened,
-    contract: TrafficContract,
-    /// The file that this process writes: whoever has it may take the connection over.
-    capability: OwnedFd,
-    indications: VecDeque<Indication>,
-    /// The number of the indication that offered a contract.
-    offer: Option<u64>,
-}
-
-impl Facts {
-    /// Whether events tell of complete PDUs.
-    fn tells(&self) -> bool {
-        use Notification::{FirstCell, Polled};
-        !matches!(self.opened.notification, Some(FirstCell | Polled))
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum End {
-    Said(EndReason),
-    HungUp,
-}
-
-impl From<End> for Error {
-    fn from(end: End) -> Self {
-        match end {
-            End::Said(reason) => Self::Ended(reason),
-            End::HungUp => Self::Closed,
-        }
-    }
 }
 
 /// What this library did for a connection.
@@ -155,73 +113,56 @@ impl Connection {
     }
 
     /// `is_anothers`: another process may have the memory mapped.
-    pub(crate) fn over(
-        mut control: Control,
-        (confirm, fds): Confirmed,
-        is_anothers: bool,
-    ) -> Result<Self, Error> {
-        let Confirm::Opened(opened) = confirm else {
-            return Err(unexpected(&confirm));
-        };
-        control.forget_reopened();
-        let (memory, mut attached) = memory::all(&opened, fds)?;
-        let contract = memory::contract(&opened)?;
+    pub(crate) fn over(mut control: Control, is_anothers: bool) -> Result<Self, Error> {
+        let memory = control.next_memory();
+        let memory = memory.ok_or_else(|| Error::BadMessage("no memory came along".to_owned()))?;
+        let (memory, mut attached) = memory::all(&memory.opened, memory.came.0)?;
         let Memory {
-            transmit,
+            mut transmit,
             receive,
             capability,
         } = memory;
-        let mut transmit = Transmitter::new(transmit, &opened, contract.aal);
         // Whoever had the connection before may not have come to this.
-        if transmit.unsent() > 0 {
-            attached.ring(opened.vc);
+        if transmit.reclaim() > 0 {
+            attached.ring(control.open().opened().vc);
         }
-        let mut receive = Receiver::new(receive, &opened, &contract);
+        let mut receive = Receiver::new(receive);
         if is_anothers {
             receive.share()?;
             transmit.share();
         }
-        let poller = Poller::new(control.as_fd(), attached.as_fd())?;
-        let facts = Facts {
-            opened,
-            contract,
-            capability,
-            indications: VecDeque::with_capacity(events::KEPT_MAX),
-            offer: None,
-        };
         Ok(Self {
+            poller: Poller::new(control.as_fd(), attached.as_fd())?,
             control: RefCell::new(control),
-            facts: RefCell::new(facts),
             attached: RefCell::new(attached),
             receive: RefCell::new(receive),
             transmit: RefCell::new(transmit),
-            sent: SendCounters::default(),
-            renewal: RefCell::new(Renewal::default()),
-            poller,
-            end: Cell::new(None),
-            told: Cell::new(false),
+            next_transmit: RefCell::new(None),
+            capability: RefCell::new(capability),
+            sent: Cell::new(0),
+            send_copies: Cell::new(0),
             look_at: Cell::new(Time::ZERO),
         })
     }
 
     /// Where it is.
     pub fn address(&self) -> Address {
-        self.facts.borrow().opened.address.clone()
+        self.control.borrow().open().opened().address.clone()
     }
 
     /// Its contract in canonical form.
     pub fn contract(&self) -> String {
-        self.facts.borrow().opened.contract.clone()
+        self.control.borrow().open().opened().contract.clone()
     }
 
     /// The largest SDU that it sends, in octets; none: it does not send.
     pub fn transmit_max_sdu(&self) -> Option<u16> {
-        self.facts.borrow().opened.transmit_max_sdu
+        self.control.borrow().open().opened().transmit_max_sdu
     }
 
     /// The largest SDU that it receives, in octets; none: it does not receive.
     pub fn receive_max_sdu(&self) -> Option<u16> {
-        self.facts.borrow().opened.receive_max_sdu
+        self.control.borrow().open().opened().receive_max_sdu
     }
 
     /// The server at the other end of the control socket when it was opened.
@@ -237,7 +178,7 @@ impl Connection {
     /// # Errors
     /// No descriptors are left; a PDU is held, or a [`Space`] borrowed.
     pub fn capability(&self) -> Result<OwnedFd, Error> {
-        let capability = self.facts.borrow().capability.try_clone()?;
+        let capability = self.capability.borrow().try_clone()?;
         let mut transmit = self.transmitter()?;
         self.receive.borrow_mut().share()?;
         transmit.share();
@@ -253,9 +194,9 @@ impl Connection {
     /// what it confirms later is in force then ([`Connection::contract`]).
     pub fn set_contract(&self, contract: &str) -> Result<(), Error> {
         self.flush(Control::PATIENCE)?;
-        let contract = contract.to_owned();
-        let confirmed = self.request(Request::Modify { contract })?;
-        self.modified(confirmed)
+        let modified = self.control.borrow_mut().modify(contract.to_owned());
+        self.map_new_memory()?;
+        modified
     }
 
     /// Takes what [`Indication::CanGrow`] offered.
@@ -264,10 +205,9 @@ impl Connection {
     /// As [`Connection::set_contract`]; [`Error::WouldBlock`] if nothing is offered.
     pub fn accept_offer(&self) -> Result<(), Error> {
         self.flush(Control::PATIENCE)?;
-        let id = self.offer()?;
-        let confirmed = self.control.borrow_mut().accept(id);
-        self.hear_before()?;
-        self.modified(confirmed?)
+        let accepted = self.control.borrow_mut().accept_offer();
+        self.map_new_memory()?;
+        accepted
     }
 
     /// Leaves what [`Indication::CanGrow`] offered.
@@ -275,8 +215,7 @@ impl Connection {
     /// # Errors
     /// The server is gone; [`Error::WouldBlock`] if nothing is offered.
     pub fn decline_offer(&self) -> Result<(), Error> {
-        let id = self.offer()?;
-        self.control.borrow_mut().decline(id)
+        self.control.borrow_mut().decline_offer()
     }
 
     /// Lends host time for `pdus` PDUs beyond the contract (`excess=when-idle`), for `expires_in`,
@@ -291,8 +230,8 @@ impl Connection {
             expires_in_ns,
         };
         match self.request(request)? {
-            (Confirm::Done, _) => Ok(()),
-            (other, _) => Err(unexpected(&other)),
+            Confirm::Done => Ok(()),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -313,8 +252,8 @@ impl Connection {
         let mut from = 0;
         loop {
             let (connections, next) = match self.request(Request::List { from })? {
-                (Confirm::Connections { connections, next }, _) => (connections, next),
-                (other, _) => return Err(unexpected(&other)),
+                Confirm::Connections { connections, next } => (connections, next),
+                other => return Err(unexpected(&other)),
             };
             // Two connections can share an address, one sending and one receiving: whose is asked
             // only if there is another.
@@ -326,7 +265,7 @@ impl Connection {
             }
             match next {
                 Some(next) if next > from => from = next,
-                _ => return Err(cellgate_core::server::Refused::NotFound.into()),
+                _ => return Err(Refused::NotFound.into()),
             }
         }
     }
@@ -334,9 +273,9 @@ impl Connection {
     /// What this library counted; no system call.
     pub fn counters(&self) -> ConnectionCounters {
         ConnectionCounters {
-            sent: self.sent.sent.get(),
-            send_copies: self.sent.copies.get(),
-            suspended: self.sent.suspended.get(),
+            sent: self.sent.get(),
+            send_copies: self.send_copies.get(),
+            suspended: self.control.borrow().open().suspensions(),
             client: self.attached.borrow().counters(),
             ..self.receive.borrow().counters
         }
@@ -350,50 +289,15 @@ impl Connection {
     pub fn close(self, linger: Duration) -> Result<VcStats, Error> {
         let flushed = self.flush(linger);
         let closed = match self.request(Request::Close)? {
-            (Confirm::Closed { stats }, _) => stats,
-            (other, _) => return Err(unexpected(&other)),
+            Confirm::Closed { stats } => stats,
+            other => return Err(unexpected(&other)),
         };
         flushed.map(|()| closed)
     }
 
-    /// Asks, and hears first what the server said before it confirmed.
-    fn request(&self, request: Request) -> Result<Confirmed, Error> {
+    fn request(&self, request: Request) -> Result<Confirm, Error> {
         let confirmed = self.control.borrow_mut().request(request, &[]);
-        self.hear_before()?;
-        confirmed
-    }
-
-    fn offer(&self) -> Result<u64, Error> {
-        let offer = self.facts.borrow_mut().offer.take();
-        offer.ok_or(Error::WouldBlock(crate::Wait::Pdu))
-    }
-
-    fn modified(&self, (confirm, fds): Confirmed) -> Result<(), Error> {
-        let Confirm::Modified { opened, memory } = confirm else {
-            return Err(unexpected(&confirm));
-        };
-        let memory = memory
-            .then(|| memory::of_connection(&opened, fds))
-            .transpose()?;
-        self.renew(opened, memory)
-    }
-
-    /// Puts what the server has changed in force.
-    fn renew(&self, opened: Opened, memory: Option<Memory>) -> Result<(), Error> {
-        let contract = memory::contract(&opened)?;
-        let mut facts = self.facts.borrow_mut();
-        let mut renewal = self.renewal.borrow_mut();
-        let mut receive = self.receive.borrow_mut();
-        renewal.opened = Some((opened.vc, opened.transmit_max_sdu));
-        renewal.credit = Some(opened.transmit_credit);
-        if let Some(memory) = memory {
-            renewal.memory = Some(memory.transmit);
-            receive.add(memory.receive);
-            facts.capability = memory.capability;
-        }
-        receive.renew(now(), &opened, &contract);
-        facts.opened = opened;
-        facts.contract = contract;
-        Ok(())
+        self.map_new_memory()?;
+        Ok(confirmed?.0)
     }
 }

@@ -1,72 +1,38 @@
 //! From the adapter to the application.
 
 use core::mem::MaybeUninit;
-use core::num::NonZeroU32;
 use core::ops::Deref;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use cellgate_core::Time;
-use cellgate_core::contract::{Excess, Police, ServiceCategory, TrafficContract};
+use cellgate_core::application::{Interest, OpenConnection};
 use cellgate_core::queue::ReceivedPdu;
-use cellgate_core::server::Opened;
-use cellgate_core::wire::PAYLOAD_LEN;
 use cellgate_shm::{ClientReceive, HeldPdu};
 
-use super::{Connection, ConnectionCounters, Interest};
+use super::{Connection, ConnectionCounters};
 use crate::clock::now;
-use crate::usage::Allowance;
 use crate::{Error, Wait};
 
 /// PDUs that one call dismisses before it looks at the rest of the world again.
 const DISMISSED_MAX: usize = 1_024;
+
+type Open = OpenConnection<(u64, u64)>;
 
 /// The receive half.
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// The present memory is the last; those before it are read until they are empty. Never empty.
     memories: VecDeque<ClientReceive>,
-    max_sdu: Option<u16>,
-    /// What may be taken of what arrives from `judged_from` on; none: the adapter judges it.
-    allowance: Option<Allowance>,
-    judged_from: Time,
-    /// PDUs of low priority are beyond the contract, and delivered all the same.
-    tags: bool,
     pub(super) counters: ConnectionCounters,
 }
 
 impl Receiver {
-    pub(super) fn new(memory: ClientReceive, opened: &Opened, contract: &TrafficContract) -> Self {
-        let mut receiver = Self {
+    pub(super) fn new(memory: ClientReceive) -> Self {
+        Self {
             memories: VecDeque::from([memory]),
-            max_sdu: None,
-            allowance: None,
-            judged_from: Time::ZERO,
-            tags: false,
             counters: ConnectionCounters::default(),
-        };
-        receiver.renew(now(), opened, contract);
-        receiver
-    }
-
-    /// Another contract. What has arrived under the one before is not judged by it.
-    pub(super) fn renew(&mut self, now: Time, opened: &Opened, contract: &TrafficContract) {
-        self.max_sdu = opened.receive_max_sdu;
-        self.tags = contract.excess == Excess::Tag;
-        self.judged_from = now;
-        // All other contracts the adapter has policed. Nothing limits a share of best effort.
-        let is_judged =
-            contract.policing() == Police::Buffer && contract.category != ServiceCategory::Ubr;
-        let credit = opened.receive_credit.filter(|_| is_judged);
-        let tolerated = contract.receive.unwrap_or_default();
-        let late_ns = tolerated.dvt_ns.unwrap_or(0);
-        let late_ns = late_ns.saturating_add(opened.receive_early_ns);
-        let burst_cells = tolerated.mbs.map_or(0, NonZeroU32::get);
-        let burst = u64::from(burst_cells) * PAYLOAD_LEN as u64;
-        self.allowance = credit.zip(self.max_sdu).map(|(credit, max_sdu)| {
-            let burst = burst + u64::from(max_sdu);
-            Allowance::new(now, credit, burst, late_ns)
-        });
+        }
     }
 
     /// New memory; the present one is read until it is empty.
@@ -92,26 +58,18 @@ impl Receiver {
     /// The next PDU that the contract allows, with its memory. At most `DISMISSED_MAX` are
     /// dismissed before it.
     #[inline]
-    fn next(&mut self) -> Result<(&mut ClientReceive, ReceivedPdu), Error> {
+    fn next(&mut self, open: &mut Open) -> Result<(&mut ClientReceive, ReceivedPdu), Error> {
         while self.memories.len() > 1 && self.memories[0].is_empty() {
             self.memories.pop_front();
         }
         // What `memories` never is.
         let memory = self.memories.front_mut().ok_or(Error::DoesNotReceive)?;
-        self.max_sdu.ok_or(Error::DoesNotReceive)?;
+        open.opened().receive_max_sdu.ok_or(Error::DoesNotReceive)?;
         for _ in 0..DISMISSED_MAX {
             let Some(pdu) = memory.next_pdu() else {
                 break;
             };
-            let descriptor = pdu.descriptor();
-            let is_favour = descriptor.lent || self.tags && descriptor.clp;
-            let allowed = is_favour
-                || descriptor.time < self.judged_from
-                || self
-                    .allowance
-                    .as_mut()
-                    .is_none_or(|allowance| allowance.accept(descriptor.time, pdu.len()));
-            if allowed {
+            if open.takes(pdu.descriptor(), pdu.len()) {
                 self.counters.received += 1;
                 return Ok((memory, pdu));
             }
@@ -122,8 +80,8 @@ impl Receiver {
     }
 
     /// Copies the next PDU's SDU.
-    fn copy(&mut self, buffer: &mut [u8]) -> Result<Received, Error> {
-        let (memory, pdu) = self.next()?;
+    fn copy(&mut self, open: &mut Open, buffer: &mut [u8]) -> Result<Received, Error> {
+        let (memory, pdu) = self.next(open)?;
         let len = memory.copy_sdu(&pdu, buffer);
         let received = Received {
             len,
@@ -135,8 +93,8 @@ impl Receiver {
     }
 
     /// Holds the next PDU in place.
-    fn hold(&mut self) -> Result<HeldPdu, Error> {
-        let (memory, pdu) = self.next()?;
+    fn hold(&mut self, open: &mut Open) -> Result<HeldPdu, Error> {
+        let (memory, pdu) = self.next(open)?;
         // It is this memory's own.
         memory.hold(pdu).map_err(|_| Error::DoesNotReceive)
     }
@@ -257,7 +215,7 @@ impl Connection {
     /// As [`Connection::recv`]; [`Error::WouldBlock`].
     #[inline]
     pub fn try_recv(&self, buffer: &mut [u8]) -> Result<Received, Error> {
-        self.taken(|receive| receive.copy(buffer))
+        self.taken(|receive, open| receive.copy(open, buffer))
     }
 
     /// As [`Connection::recv`] for memory that holds nothing yet, as other languages hand it over:
@@ -334,12 +292,18 @@ impl Connection {
     }
 
     pub(crate) fn receives(&self) -> bool {
-        self.receive.borrow().max_sdu.is_some()
+        self.receive_max_sdu().is_some()
     }
 
     #[inline]
-    fn taken<T>(&self, take: impl FnOnce(&mut Receiver) -> Result<T, Error>) -> Result<T, Error> {
-        let taken = take(&mut self.receive.borrow_mut());
+    fn taken<T>(
+        &self,
+        take: impl FnOnce(&mut Receiver, &mut Open) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let taken = {
+            let mut control = self.control.borrow_mut();
+            take(&mut self.receive.borrow_mut(), control.open_mut())
+        };
         if let Err(Error::WouldBlock(_)) = &taken {
             self.look_now_and_then(now())?;
             // What it received before it ended comes first.

@@ -1,155 +1,17 @@
 //! From the application to the adapter.
 
 use core::ops::{Deref, DerefMut};
-use std::cell::{Cell, RefMut};
+use std::cell::RefMut;
 use std::time::Duration;
 
-use cellgate_core::Time;
-use cellgate_core::adapter::VcId;
-use cellgate_core::contract::{Aal, Credit, Remainder, UsageControl, UsageDecision};
+use cellgate_core::application::{Interest, Unsendable};
+use cellgate_core::contract::UsageDecision;
 use cellgate_core::queue::{self, SduOptions};
-use cellgate_core::server::Opened;
-use cellgate_core::wire::CELL_LEN_NO_HEC;
 use cellgate_shm::ClientTransmit;
 
-use super::{Connection, Interest};
+use super::Connection;
 use crate::clock::now;
 use crate::{Error, Wait};
-
-/// The transmit half.
-#[derive(Debug)]
-pub(super) struct Transmitter {
-    memory: ClientTransmit,
-    vc: VcId,
-    max_sdu: Option<u16>,
-    /// SDUs are cells of AAL0.
-    is_cells: bool,
-    /// None: the adapter's share is the only pace.
-    pace: Option<UsageControl>,
-    /// Until when the writer has no credit.
-    suspended_until: Option<Time>,
-}
-
-/// What was sent. Not within the transmit half, which is borrowed while a [`Space`] is.
-#[derive(Debug, Default)]
-pub(super) struct SendCounters {
-    pub(super) sent: Cell<u64>,
-    pub(super) copies: Cell<u64>,
-    pub(super) suspended: Cell<u64>,
-}
-
-/// What becomes of the transmit half when the server has changed the connection.
-#[derive(Debug, Default)]
-pub(super) struct Renewal {
-    pub(super) opened: Option<(VcId, Option<u16>)>,
-    pub(super) credit: Option<Option<Credit>>,
-    pub(super) memory: Option<ClientTransmit>,
-}
-
-impl Renewal {
-    fn is_due(&self) -> bool {
-        self.opened.is_some() || self.credit.is_some() || self.memory.is_some()
-    }
-}
-
-impl Transmitter {
-    pub(super) fn new(memory: ClientTransmit, opened: &Opened, aal: Option<Aal>) -> Self {
-        Self {
-            memory,
-            vc: opened.vc,
-            max_sdu: opened.transmit_max_sdu,
-            is_cells: aal == Some(Aal::Aal0),
-            pace: opened.transmit_credit.map(|credit| paced(now(), credit)),
-            suspended_until: None,
-        }
-    }
-
-    fn renew(&mut self, renewal: &mut Renewal) {
-        if let Some((vc, max_sdu)) = renewal.opened.take() {
-            (self.vc, self.max_sdu) = (vc, max_sdu);
-        }
-        if let Some(memory) = renewal.memory.take() {
-            self.memory = memory;
-        }
-        match (renewal.credit.take(), &mut self.pace) {
-            (Some(Some(credit)), Some(pace)) => pace.modify(credit),
-            (Some(credit), pace) => *pace = credit.map(|credit| paced(now(), credit)),
-            (None, _) => {}
-        }
-    }
-
-    /// Room and credit for an SDU, or what it waits for. Credit is taken only where there is room.
-    #[inline]
-    fn admit(
-        &mut self,
-        now: Time,
-        len: usize,
-        counters: &SendCounters,
-    ) -> Result<queue::Space, Error> {
-        let max = self.max_sdu.ok_or(Error::DoesNotSend)?;
-        let len = match u16::try_from(len) {
-            Ok(0) => return Err(Error::Empty),
-            Ok(fits) if fits <= max => u32::from(fits),
-            _ => return Err(Error::TooLong { len, max }),
-        };
-        self.is_whole(len as usize)?;
-        let space = self.memory.reserve(len);
-        let space = space.ok_or(Error::WouldBlock(Wait::Room))?;
-        let Some(pace) = &mut self.pace else {
-            return Ok(space);
-        };
-        match pace.request(now, len) {
-            UsageDecision::Transfer => {
-                self.suspended_until = None;
-                Ok(space)
-            }
-            UsageDecision::SuspendUntil(until) => {
-                if self.suspended_until.replace(until) != Some(until) {
-                    counters.suspended.update(|n| n + 1);
-                }
-                let after = Duration::from_nanos(until.since_ns(now));
-                Err(Error::WouldBlock(Wait::Credit(after)))
-            }
-        }
-    }
-
-    /// Whether an SDU can have so many octets: of AAL0 just those of a cell.
-    fn is_whole(&self, len: usize) -> Result<(), Error> {
-        match self.is_cells && len != CELL_LEN_NO_HEC {
-            true => Err(Error::NotACell { len }),
-            false => Ok(()),
-        }
-    }
-
-    /// When the writer that was suspended has credit again.
-    pub(super) fn suspended_at(&self, now: Time) -> Option<Time> {
-        self.suspended_until.filter(|until| *until > now)
-    }
-
-    /// Whether there is room for an SDU of `len` octets.
-    pub(super) fn has_room(&mut self, len: u32) -> bool {
-        self.memory.reserve(len).is_some()
-    }
-
-    /// As [`ClientTransmit::share`].
-    pub(super) fn share(&mut self) {
-        self.memory.share();
-    }
-
-    /// SDUs that the adapter has not sent.
-    pub(super) fn unsent(&mut self) -> u32 {
-        self.memory.reclaim()
-    }
-}
-
-/// How late a writer may wake up and still send all that was its due: as long as an adapter of the
-/// usual configuration may stand still. The adapter shapes what then comes at once.
-const LATE_NS: u64 = 30_000_000;
-
-/// What a waiting PDU leaves of a credit is carried on: the rate is exact whatever its size.
-fn paced(now: Time, credit: Credit) -> UsageControl {
-    UsageControl::new(now, credit, Remainder::Carried).catching_up(LATE_NS)
-}
 
 /// Octets of the transmit buffer, borrowed for one SDU; written in place, then [submitted]. What is
 /// dropped is not sent.
@@ -159,7 +21,7 @@ fn paced(now: Time, credit: Credit) -> UsageControl {
 #[must_use = "nothing is sent before `submit`"]
 pub struct Space<'c> {
     connection: &'c Connection,
-    transmit: RefMut<'c, Transmitter>,
+    transmit: RefMut<'c, ClientTransmit>,
     space: queue::Space,
 }
 
@@ -167,14 +29,14 @@ impl Deref for Space<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.transmit.memory.space(&self.space)
+        self.transmit.space(&self.space)
     }
 }
 
 impl DerefMut for Space<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.transmit.memory.space_mut(&mut self.space)
+        self.transmit.space_mut(&mut self.space)
     }
 }
 
@@ -186,10 +48,13 @@ impl Space<'_> {
     pub fn truncate(&mut self, len: usize) {
         let before = self.space.len();
         self.space.truncate(u32::try_from(len).unwrap_or(u32::MAX));
-        if let Some(pace) = &mut self.transmit.pace {
-            // Below the largest SDU.
-            pace.give_back((before - self.space.len()) as u32);
-        }
+        // Below the largest SDU.
+        let octets = (before - self.space.len()) as u32;
+        self.connection
+            .control
+            .borrow_mut()
+            .open_mut()
+            .give_back(octets);
     }
 
     /// Hands the SDU to the adapter.
@@ -215,14 +80,18 @@ impl Space<'_> {
         if space.len() == 0 {
             return Err(Error::Empty);
         }
-        transmit.is_whole(space.len())?;
-        let replaced = connection.renewal.borrow().memory.is_some();
-        if replaced || !transmit.memory.submit(space, options) {
+        let control = connection.control.borrow();
+        let (open, len) = (control.open(), space.len());
+        if !open.is_whole(len) {
+            return Err(Error::NotACell { len });
+        }
+        let is_replaced = connection.next_transmit.borrow().is_some();
+        if is_replaced || !transmit.submit(space, options) {
             return Err(Error::SpaceLost);
         }
-        connection.sent.sent.update(|n| n + 1);
+        connection.sent.update(|n| n + 1);
         let mut attached = connection.attached.borrow_mut();
-        attached.ring(transmit.vc);
+        attached.ring(open.opened().vc);
         // What tells of SDUs that have left must not fill the event queue.
         attached.pass();
         Ok(())
@@ -312,12 +181,24 @@ impl Connection {
         self.look_now_and_then(now)?;
         self.check_end()?;
         let mut transmit = self.transmitter()?;
-        let space = transmit.admit(now, len, &self.sent)?;
-        Ok(Space {
-            connection: self,
-            transmit,
-            space,
-        })
+        let mut control = self.control.borrow_mut();
+        let open = control.open_mut();
+        let sendable = open.sendable(len);
+        let octets = sendable.map_err(|why| refused(why, len))?;
+        // Credit is taken only where there is room.
+        let space = transmit.reserve(octets);
+        let space = space.ok_or(Error::WouldBlock(Wait::Room))?;
+        match open.request(now, octets) {
+            UsageDecision::Transfer => Ok(Space {
+                connection: self,
+                transmit,
+                space,
+            }),
+            UsageDecision::SuspendUntil(until) => {
+                let after = Duration::from_nanos(until.since_ns(now));
+                Err(Error::WouldBlock(Wait::Credit(after)))
+            }
+        }
     }
 
     /// Waits until the adapter has sent everything that was handed to it.
@@ -328,7 +209,7 @@ impl Connection {
         self.wait_until(Some(timeout), Interest::SENT, || {
             self.look_now_and_then(now())?;
             self.check_end()?;
-            match self.transmitter()?.unsent() {
+            match self.transmitter()?.reclaim() {
                 0 => Ok(()),
                 _ => Err(Error::WouldBlock(Wait::Room)),
             }
@@ -342,18 +223,27 @@ impl Connection {
         options: SduOptions,
     ) -> Result<(), Error> {
         space.copy_from_slice(sdu);
-        self.sent.copies.update(|n| n + 1);
+        self.send_copies.update(|n| n + 1);
         space.submit_with(options)
     }
 
     /// The transmit half as the server wants it.
-    pub(super) fn transmitter(&self) -> Result<RefMut<'_, Transmitter>, Error> {
+    pub(super) fn transmitter(&self) -> Result<RefMut<'_, ClientTransmit>, Error> {
         let transmit = self.transmit.try_borrow_mut();
         let mut transmit = transmit.map_err(|_| Error::SpaceBorrowed)?;
-        let mut renewal = self.renewal.borrow_mut();
-        if renewal.is_due() {
-            transmit.renew(&mut renewal);
+        if let Some(next) = self.next_transmit.take() {
+            *transmit = next;
         }
         Ok(transmit)
+    }
+}
+
+/// Why an SDU of `len` octets is never sent.
+fn refused(why: Unsendable, len: usize) -> Error {
+    match why {
+        Unsendable::DoesNotSend => Error::DoesNotSend,
+        Unsendable::Empty => Error::Empty,
+        Unsendable::TooLong { max } => Error::TooLong { len, max },
+        Unsendable::NotACell => Error::NotACell { len },
     }
 }

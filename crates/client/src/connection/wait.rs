@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use cellgate_core::Time;
+use cellgate_core::application::Interest;
 use cellgate_shm::Attached;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -17,64 +18,6 @@ use super::Connection;
 use crate::Error;
 use crate::clock::now;
 use crate::control::timespec;
-
-/// What somebody waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interest {
-    receive: bool,
-    send: Option<u32>,
-    sent: bool,
-}
-
-impl Interest {
-    /// A PDU to receive.
-    pub const RECEIVE: Self = Self {
-        receive: true,
-        send: None,
-        sent: false,
-    };
-
-    /// That everything was sent that was handed to the adapter.
-    pub const SENT: Self = Self {
-        receive: false,
-        send: None,
-        sent: true,
-    };
-
-    /// Nothing but what the server tells of its own accord, which everybody waits for.
-    pub const INDICATION: Self = Self {
-        receive: false,
-        send: None,
-        sent: false,
-    };
-
-    /// Credit and room to send an SDU of `len` octets.
-    pub const fn send(len: usize) -> Self {
-        Self {
-            receive: false,
-            // An SDU longer than that is refused, whoever waits for it.
-            send: Some(if len > 0xffff { 0xffff } else { len as u32 }),
-            sent: false,
-        }
-    }
-
-    /// Either.
-    #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        Self {
-            receive: self.receive || other.receive,
-            send: match (self.send, other.send) {
-                (Some(a), Some(b)) => Some(if a < b { a } else { b }),
-                (Some(len), None) | (None, Some(len)) => Some(len),
-                (None, None) => None,
-            },
-            sent: self.sent || other.sent,
-        }
-    }
-}
-
-/// How often a reader or writer looks whom no event will tell.
-const LOOK_NS: u64 = 1_000_000;
 
 enum Prepared {
     /// Try again at once.
@@ -210,7 +153,7 @@ impl Connection {
         self.attached.borrow_mut().drain()?;
         // What was told is off the socket, and may have changed all that the last try met: the
         // memory, the credit, the end.
-        if self.told.take() {
+        if self.control.borrow_mut().take_told() {
             return Ok(false);
         }
         match self.prepare(interest)? {
@@ -261,10 +204,6 @@ impl Connection {
     /// One system call, since most waits are short: the control socket is read only if it became
     /// readable, and a wake-up that came late for a former wait ends this one early.
     fn wait(&self, interest: Interest, deadline: Option<Time>) -> Result<(), Error> {
-        if self.control.borrow().has_kept() {
-            // It may have changed all that the last try met.
-            return self.look();
-        }
         let Prepared::Armed { until } = self.prepare(interest)? else {
             return Ok(());
         };
@@ -291,38 +230,28 @@ impl Connection {
         while attached.next_event().is_some() {}
         attached.events_lost();
         let now = now();
-        let retry = Attached::RETRY.subsec_nanos().into();
-        let mut until = (!attached.ring_all()).then(|| now.plus_ns(retry));
-        let mut earliest = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
+        let retry_ns = Attached::RETRY.subsec_nanos().into();
+        let retry_at = (!attached.ring_all()).then(|| now.plus_ns(retry_ns));
+        let control = self.control.borrow();
+        let sleep = control.open().sleep(now, interest);
+        let until = [retry_at, sleep.until].into_iter().flatten().min();
 
-        let facts = self.facts.borrow();
         let mut receive = self.receive.borrow_mut();
         // Who has borrowed a space waits for no room, and is told so by the next try.
         let mut transmit = self.transmit.try_borrow_mut().ok();
-        let credit_at = transmit.as_ref().and_then(|t| t.suspended_at(now));
-        if self.end.get().is_some() && !receive.waits() {
+        if control.end().is_some() && !receive.waits() {
             return Ok(Prepared::Ready);
         }
-        if interest.receive && !facts.tells() {
-            earliest(now.plus_ns(LOOK_NS));
-        }
-        if (interest.send.is_some() || interest.sent) && !facts.opened.completions {
-            earliest(now.plus_ns(LOOK_NS));
-        }
-        if let (Some(_), Some(at)) = (interest.send, credit_at) {
-            earliest(at);
-        }
         let mut possible = || {
-            let sending = interest.send.filter(|_| credit_at.is_none());
-            interest.receive && receive.waits()
+            interest.receives() && receive.waits()
                 || transmit.as_mut().is_some_and(|transmit| {
-                    sending.is_some_and(|len| transmit.has_room(len))
-                        || interest.sent && transmit.unsent() == 0
+                    sleep
+                        .room
+                        .is_some_and(|len| transmit.reserve(len).is_some())
+                        || interest.is_for_sent() && transmit.reclaim() == 0
                 })
         };
-        // Who waits for nothing but credit or the server needs no wake-up by the adapter.
-        let only_credit = !interest.receive && !interest.sent && credit_at.is_some();
-        if only_credit || interest == Interest::INDICATION {
+        if !sleep.is_woken {
             attached.disarm();
         } else if !attached.arm(&mut possible) {
             return Ok(Prepared::Ready);

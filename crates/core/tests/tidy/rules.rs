@@ -8,7 +8,15 @@ use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
 pub(crate) const ROOMS: [&str; 8] = [
-    "wire", "contract", "aal", "queue", "adapter", "keeper", "server", "upper",
+    "wire",
+    "contract",
+    "aal",
+    "queue",
+    "adapter",
+    "keeper",
+    "server",
+    "application",
+    "upper",
 ];
 
 /// The parts of the instruments, and which others each may use.

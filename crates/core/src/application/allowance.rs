@@ -1,7 +1,7 @@
 //! Usage control of what is received: PDUs beyond credit and tolerance are dismissed.
 
-use cellgate_core::Time;
-use cellgate_core::contract::Credit;
+use crate::Time;
+use crate::contract::Credit;
 
 /// What may still be taken, in octets of SDU: a bucket that an interval's length fills by its
 /// credit, and that holds the credit and the tolerance.
@@ -10,7 +10,7 @@ use cellgate_core::contract::Credit;
 /// intervals of the sender any part can fall into one of the reader's. The interval is taken a
 /// nanosecond short, so that rounding never dismisses what conforms.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance {
+pub(super) struct Allowance {
     interval_ns: u128,
     credit: u128,
     /// Octets that the bucket holds, times `interval_ns`.
@@ -24,7 +24,7 @@ impl Allowance {
     /// With a tolerance of one credit beyond that of the interval, a burst of so many octets (at
     /// least the largest PDU), and what arrives within `late_ns`: behind a stall of the adapter all
     /// of it comes in a burst.
-    pub(crate) fn new(now: Time, credit: Credit, burst: u64, late_ns: u64) -> Self {
+    pub(super) fn new(now: Time, credit: Credit, burst: u64, late_ns: u64) -> Self {
         let interval_ns = u128::from(credit.interval_ns()).saturating_sub(1).max(1);
         let octets = u128::from(credit.octets());
         // Below 2^32 * 2^65.
@@ -40,7 +40,7 @@ impl Allowance {
 
     /// Whether a PDU of `octets` that arrived at `now` is taken. One that is not costs nothing.
     #[inline]
-    pub(crate) fn accept(&mut self, now: Time, octets: usize) -> bool {
+    pub(super) fn accept(&mut self, now: Time, octets: usize) -> bool {
         let given_back = u128::from(now.since_ns(self.at)) * self.credit;
         self.at = self.at.max(now);
         self.taken = self.taken.saturating_sub(given_back);
@@ -55,7 +55,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
-    use cellgate_core::contract::{Jitter, Remainder, UsageControl, UsageDecision};
+    use crate::contract::{Jitter, Remainder, UsageControl, UsageDecision};
 
     use super::*;
 
