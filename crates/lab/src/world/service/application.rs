@@ -4,56 +4,68 @@ use std::collections::VecDeque;
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{Notification, VcId};
+use cellgate_core::application::{self, OpenConnection};
 use cellgate_core::contract::{
-    Aal, CellRate, Credit, Peak, Remainder, ServiceCategory, TrafficContract, UsageControl,
-    UsageDecision,
+    Aal, CellRate, Credit, Peak, Remainder, ServiceCategory, TrafficContract, UsageDecision,
 };
 use cellgate_core::server::{ClientId, Opened, Peer, Request};
-
 use cellgate_core::wire::VpiVci;
 
 use super::credit::{Ledger, is_of_rate};
+use super::daemon::Enclosure;
 use super::scenario::ApplicationSpec;
 use crate::world::content::cells_of;
 use crate::world::endpoint::HEADER;
 use crate::world::scenario::ConnectionSpec;
 use crate::world::{Interval, Ps};
 
-/// A Request without a Confirm.
+/// How long a library's Request waits for its Confirm if nothing else is said.
+const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// What comes along with a message to an application.
+#[derive(Debug, Default)]
+pub(crate) struct Came(pub(super) Option<Box<Enclosure>>);
+
+impl application::Enclosure for Came {
+    /// Ticket of the command that brought it.
+    type Memory = u64;
+
+    fn memory(&self) -> Option<u64> {
+        self.0.as_ref().map(|enclosure| enclosure.files.memory)
+    }
+}
+
+/// What an application has asked for last.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) id: u64,
-    /// None: the answer to an Indication of this number.
+pub(crate) struct Asked {
+    /// None: it has not been said yet.
+    pub(crate) id: Option<u64>,
+    /// None: the answer to an Indication.
     pub(crate) request: Option<Request>,
     pub(crate) capability: Option<VcId>,
     /// It is what a refusal has offered.
     pub(crate) takes_offer: bool,
 }
 
+impl Asked {
+    pub(crate) fn new(request: Option<Request>) -> Self {
+        Self {
+            id: None,
+            request,
+            capability: None,
+            takes_offer: false,
+        }
+    }
+}
+
 /// The connection that an application uses.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) vc: VcId,
-    /// Ticket of the command that brought its memory.
-    pub(crate) memory: u64,
-    pub(crate) contract: TrafficContract,
-    pub(crate) max_sdu: u16,
     /// It is written and read.
     pub(crate) in_use: bool,
-    /// None: no share yet.
-    usage: Option<UsageControl>,
     /// What it has handed over by its present credit.
     ledger: Option<Ledger>,
-}
-
-impl Held {
-    /// What is handed over of an SDU of a source: of AAL0 a header, too.
-    fn handed_over(&self, len: u16) -> u16 {
-        match self.contract.aal {
-            Some(Aal::Aal0) => HEADER as u16 + len,
-            _ => len,
-        }
-    }
 }
 
 /// An application in a run.
@@ -72,36 +84,27 @@ pub(crate) struct Application {
     /// Cells per second of its line.
     pub(crate) line: CellRate,
     pub(crate) client: Option<ClientId>,
-    next_id: u64,
-    pub(crate) waiting: VecDeque<Waiting>,
+    /// What it is on its present socket, or was on its last.
+    pub(crate) program: application::Application<Came>,
+    pub(crate) asked: Option<Asked>,
     /// Calls that are made when the Request before has its Confirm.
     pub(crate) later: VecDeque<usize>,
     pub(crate) held: Option<Held>,
     /// Of which adapter it has memory, and how many octets.
     pub(crate) mapped: Option<(u32, u64)>,
-    /// A change of contract that waits until everything has been sent.
-    pub(crate) flushing: Option<Flush>,
     /// What best effort has heard of its share: of what it sends, of what it receives.
     pub(crate) share: [Option<CellRate>; 2],
+    /// Its program has a pace, whose intervals go on whatever becomes of the contract.
+    pub(super) is_paced: bool,
     /// When all that it has handed over is to have been sent.
     shaped: Ps,
     /// What becomes of a credit that is less than a PDU.
-    pub(crate) remainder: Remainder,
+    pub(super) remainder: Remainder,
     /// It has not said hello.
     pub(crate) is_mute: bool,
     /// Processes that it has been.
     pub(crate) lives: u32,
     pub(crate) counts: Counts,
-}
-
-/// What is asked when everything has been sent.
-#[derive(Clone, Debug)]
-pub(crate) enum Flush {
-    Modify(String),
-    /// The same, to what a refusal has offered.
-    Take(String),
-    /// The Indication of this number is accepted.
-    Accept(u64),
 }
 
 /// What an application has asked and heard.
@@ -139,14 +142,14 @@ impl Application {
             sends,
             line,
             client: None,
-            next_id: 0,
-            waiting: VecDeque::new(),
+            program: application::Application::new(PATIENCE_NS),
+            asked: None,
             later: VecDeque::new(),
             held: None,
             mapped: None,
             remainder: Remainder::Carried,
-            flushing: None,
             share: [None; 2],
+            is_paced: false,
             shaped: Ps::ZERO,
             is_mute: false,
             lives: 0,
@@ -162,44 +165,49 @@ impl Application {
         }
     }
 
-    /// The next Request's number.
-    pub(crate) fn number(&mut self) -> u64 {
-        self.next_id += 1;
-        self.counts.requests += 1;
-        // Indications are numbered by the server, from 1 on.
-        self.next_id + (1 << 32)
+    /// Begins anew, on a socket of its own.
+    pub(crate) fn is_run(&mut self) {
+        self.lives += 1;
+        self.forgets();
+        let program = application::Application::new(PATIENCE_NS);
+        self.program = program.leaving(self.remainder);
     }
 
-    /// The Request that a Confirm ends; none: it was confirmed already.
-    pub(crate) fn ended(&mut self, id: u64) -> Option<Waiting> {
-        let at = self.waiting.iter().position(|waiting| waiting.id == id)?;
-        self.waiting.remove(at)
+    /// What was under way ends with its socket.
+    pub(crate) fn forgets(&mut self) {
+        self.client = None;
+        self.asked = None;
     }
 
-    /// Whether a call is under way.
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.flushing.is_some()
+    /// The connection that it uses.
+    pub(crate) fn open(&self) -> Option<&OpenConnection<u64>> {
+        self.held.as_ref().and(self.program.connection())
     }
 
-    /// Whether it has asked for the end of its connection.
-    pub(crate) fn is_closing(&self) -> bool {
-        let closes = |waiting: &Waiting| matches!(waiting.request, Some(Request::Close));
-        self.waiting.iter().any(closes)
+    pub(crate) fn max_sdu(&self) -> Option<u16> {
+        let opened = self.open()?.opened();
+        match self.sends {
+            true => opened.transmit_max_sdu,
+            false => opened.receive_max_sdu,
+        }
     }
 
-    /// Whether a change of its contract is under way.
-    pub(crate) fn is_changing(&self) -> bool {
-        let modifies =
-            |waiting: &Waiting| matches!(waiting.request, None | Some(Request::Modify { .. }));
-        self.flushing.is_some() || self.waiting.iter().any(modifies)
+    fn contract(&self) -> Option<&TrafficContract> {
+        self.open().map(OpenConnection::contract)
+    }
+
+    /// What is handed over of an SDU of a source: of AAL0 a header, too.
+    fn handed_over(&self, len: u16) -> u16 {
+        match self.contract().and_then(|contract| contract.aal) {
+            Some(Aal::Aal0) => HEADER as u16 + len,
+            _ => len,
+        }
     }
 
     /// Uses the connection that was opened; what is wrong with it, if anything.
-    pub(crate) fn holds(&mut self, now: Time, opened: &Opened, memory: u64) -> Result<(), String> {
-        self.flushing = None;
+    pub(crate) fn holds(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
         self.share = [None; 2];
-        self.lets_go(now)?;
-        self.renews(now, opened, Some(memory))
+        self.renews(now, opened)
     }
 
     /// Uses no connection any more; what was wrong with its pace, if anything.
@@ -211,36 +219,20 @@ impl Application {
     }
 
     /// The contract is another, and perhaps the memory.
-    pub(crate) fn renews(
-        &mut self,
-        now: Time,
-        opened: &Opened,
-        memory: Option<u64>,
-    ) -> Result<(), String> {
-        let contract = opened.contract.parse::<TrafficContract>();
-        let contract = contract.map_err(|error| format!("it has no contract: {error}"))?;
-        let max_sdu = match self.sends {
-            true => opened.transmit_max_sdu,
-            false => opened.receive_max_sdu,
-        };
-        let max_sdu = max_sdu.ok_or("the direction that was asked for is not there")?;
-        let (before, usage, ledger) = match self.held.take() {
-            Some(held) => (Some(held.memory), held.usage, held.ledger),
-            None => (None, None, None),
-        };
+    pub(crate) fn renews(&mut self, now: Time, opened: &Opened) -> Result<(), String> {
+        let before = self.held.take();
         self.held = Some(Held {
             vc: opened.vc,
-            memory: memory.or(before).ok_or("it has no memory")?,
-            contract,
-            max_sdu,
             in_use: true,
-            usage,
-            ledger,
+            ledger: before.and_then(|held| held.ledger),
         });
+        let max_sdu = self.max_sdu();
+        let max_sdu = max_sdu.ok_or("the direction that was asked for is not there")?;
         self.paces(now, opened.transmit_credit)?;
+        let aal = self.contract().and_then(|contract| contract.aal);
         match (self.guaranteed(), opened.transmit_credit) {
             (Some(rate), Some(credit)) if self.sends => {
-                let cells = cells_of(contract.aal.unwrap_or(Aal::Aal5), max_sdu);
+                let cells = cells_of(aal.unwrap_or(Aal::Aal5), max_sdu);
                 let (rate, sdu) = (rate.cell_s().into(), max_sdu.into());
                 let is_right = is_of_rate(&credit, rate, cells.into(), sdu);
                 let text = || format!("{credit:?} is no credit of {rate} cells/s");
@@ -252,54 +244,49 @@ impl Application {
 
     /// Another pace; what was wrong with the one before, if anything.
     pub(crate) fn paces(&mut self, now: Time, credit: Option<Credit>) -> Result<(), String> {
-        let (sends, rate) = (self.sends, self.guaranteed());
+        let rate = self.guaranteed();
+        let (max_sdu, aal) = (self.max_sdu().unwrap_or(0), self.contract());
+        let aal = aal.and_then(|contract| contract.aal).unwrap_or(Aal::Aal5);
         let Some(held) = &mut self.held else {
             return Ok(());
         };
         let before = held.ledger.take();
-        let left = before.as_ref().map_or((0, 0), |ledger| ledger.left(now));
-        let excess = before.and_then(|ledger| ledger.excess(now));
         // The grid of one that is changed goes on from where it was.
-        let length = rate.filter(|_| held.usage.is_none());
-        match (credit.filter(|_| sends), &mut held.usage) {
-            (Some(credit), Some(usage)) => usage.modify(credit),
-            (credit, usage) => {
-                let paced = |credit| UsageControl::new(now, credit, self.remainder);
-                *usage = credit.map(paced);
-            }
-        }
-        let aal = held.contract.aal.unwrap_or(Aal::Aal5);
-        let cells = u64::from(cells_of(aal, held.max_sdu));
+        let length = rate.filter(|_| !self.is_paced);
+        self.is_paced = credit.is_some();
+        let left = before.as_ref().map_or((0, 0), |ledger| ledger.left(now));
+        let cells = u64::from(cells_of(aal, max_sdu));
         let ledger = |credit: Credit| {
-            let ledger = Ledger::new(now, credit, held.max_sdu, left);
+            let ledger = Ledger::new(now, credit, max_sdu, left).after(before.as_ref());
             match length {
                 Some(rate) => {
-                    let pdus = credit.octets() / u64::from(held.max_sdu.max(1));
+                    let pdus = credit.octets() / u64::from(max_sdu.max(1));
                     ledger.on_grid((pdus * cells * 1_000_000_000, rate.cell_s().into()))
                 }
                 None => ledger,
             }
         };
-        held.ledger = credit.filter(|_| sends).map(ledger);
+        held.ledger = credit.filter(|_| self.sends).map(ledger);
+        let excess = before.and_then(|ledger| ledger.excess(now));
         excess.map_or(Ok(()), Err)
     }
 
     /// Cells per second that its direction keeps up; none: best effort, or nothing.
     pub(crate) fn guaranteed(&self) -> Option<CellRate> {
-        let held = self.held.as_ref()?;
-        self.most()
-            .filter(|_| held.contract.category != ServiceCategory::Ubr)
+        let category = self.contract()?.category;
+        self.most().filter(|_| category != ServiceCategory::Ubr)
     }
 
     /// The rate that bounds what it sends, or what it may receive: guaranteed, or the peak rate of
     /// best effort. None: a line's alone.
     pub(crate) fn most(&self) -> Option<CellRate> {
-        let held = self.held.as_ref().filter(|held| held.in_use)?;
+        self.held.as_ref().filter(|held| held.in_use)?;
+        let contract = self.contract()?;
         let descriptor = match self.sends {
-            true => held.contract.transmit,
-            false => held.contract.receive,
+            true => contract.transmit,
+            false => contract.receive,
         }?;
-        if held.contract.category != ServiceCategory::Ubr {
+        if contract.category != ServiceCategory::Ubr {
             return Some(descriptor.sustained(self.line));
         }
         match descriptor.pcr.or(descriptor.max_pcr)? {
@@ -310,17 +297,18 @@ impl Application {
 
     /// Whether an SDU that there is room for may be handed over; if so, its credit is taken.
     pub(crate) fn gate(&mut self, now: Time, len: u16) -> Gate {
-        if self.is_changing() {
-            return Gate::Shut;
-        }
-        let Some(held) = self.held.as_mut().filter(|held| held.in_use) else {
-            return Gate::Shut;
-        };
-        let len = held.handed_over(len);
-        let Some(usage) = held.usage.as_mut().filter(|_| len <= held.max_sdu) else {
+        let len = self.handed_over(len);
+        let held = self.held.as_mut().filter(|held| held.in_use);
+        let (Some(held), false) = (held, self.program.is_changing()) else {
             return Gate::Shut;
         };
-        match usage.request(now, len.into()) {
+        let Some(open) = self.program.connection_mut() else {
+            return Gate::Shut;
+        };
+        let Ok(octets) = open.sendable(len.into()) else {
+            return Gate::Shut;
+        };
+        match open.request(now, octets) {
             UsageDecision::Transfer => Gate::Open,
             UsageDecision::SuspendUntil(until) => {
                 self.counts.suspended += 1;
@@ -336,7 +324,7 @@ impl Application {
     /// what was before.
     pub(crate) fn leaves(&mut self, now: Ps, octets: u16) -> Ps {
         if let Some(rate) = self.guaranteed() {
-            let aal = self.held.as_ref().and_then(|held| held.contract.aal);
+            let aal = self.contract().and_then(|contract| contract.aal);
             let cells = cells_of(aal.unwrap_or(Aal::Aal5), octets);
             self.shaped = self
                 .shaped
@@ -348,11 +336,12 @@ impl Application {
 
     /// An SDU was handed over.
     pub(crate) fn sent(&mut self, now: Time, octets: u16) {
-        let Some(held) = &mut self.held else {
-            return;
-        };
-        let octets = held.handed_over(octets);
-        if let Some(ledger) = &mut held.ledger {
+        let octets = self.handed_over(octets);
+        if let Some(Held {
+            ledger: Some(ledger),
+            ..
+        }) = &mut self.held
+        {
             ledger.sent(now, octets);
         }
     }

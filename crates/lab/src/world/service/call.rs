@@ -1,6 +1,8 @@
 //! What applications ask, hear, and hand over.
 
+use cellgate_core::Time;
 use cellgate_core::adapter::VcId;
+use cellgate_core::application::{self, Cause, Failure, Output};
 use cellgate_core::contract::{TrafficContract, TrafficDescriptor};
 use cellgate_core::server::{
     ClientId, Confirm, FromClient, FromServer, Indication, Open, Opened, Refused, Request,
@@ -8,8 +10,8 @@ use cellgate_core::server::{
 };
 
 use super::ServiceEvent;
-use super::application::{Flush, Gate, Waiting};
-use super::daemon::{Enclosure, Parcel, to_server};
+use super::application::{Asked, Came, Gate};
+use super::daemon::{Parcel, to_server};
 use super::scenario::Call;
 use super::setup::address_at;
 use crate::world::host::End;
@@ -65,7 +67,7 @@ impl World {
         if call == Call::Crash {
             return self.application_dies(n);
         }
-        if self.service.applications[n].is_busy() {
+        if self.service.applications[n].program.is_asking() {
             return self.service.applications[n].later.push_back(at);
         }
         let is_connected = self.service.applications[n].client.is_some();
@@ -101,7 +103,7 @@ impl World {
             Call::Open => Request::Open(open(&own)),
             Call::OpenWith(text) => Request::Open(open(&text)),
             Call::Modify(text) => {
-                return self.flush_first(n, Flush::Modify(one_way(&text, sends)));
+                return self.modify(n, one_way(&text, sends), false);
             }
             Call::Close => {
                 self.stops_using(n);
@@ -127,7 +129,7 @@ impl World {
     /// The next call, if none is under way: a program waits for each Confirm.
     fn goes_on(&mut self, n: usize) {
         let application = &mut self.service.applications[n];
-        if application.is_busy() {
+        if application.program.is_asking() {
             return;
         }
         if let Some(next) = application.later.pop_front() {
@@ -139,7 +141,7 @@ impl World {
     fn connect(&mut self, n: usize, greets: bool) {
         let application = &mut self.service.applications[n];
         let host = application.host;
-        application.lives += 1;
+        application.is_run();
         application.is_mute = !greets;
         let Some(served) = self.service.hosts.get_mut(&host) else {
             return;
@@ -156,75 +158,113 @@ impl World {
     }
 
     pub(super) fn request(&mut self, n: usize, request: Request, capability: Option<VcId>) {
-        let application = &mut self.service.applications[n];
-        let (Some(client), host) = (application.client, application.host) else {
-            return;
-        };
-        let id = application.number();
-        application.waiting.push_back(Waiting {
-            id,
-            request: Some(request.clone()),
+        let asked = Asked {
             capability,
-            takes_offer: false,
-        });
-        let said = Parcel::Said(FromClient::Request { id, request }, capability);
-        self.post(host, to_server(client), said);
-    }
-
-    /// Asks as soon as everything has been sent: nothing more is until it is confirmed.
-    fn flush_first(&mut self, n: usize, flush: Flush) {
-        self.service.applications[n].flushing = Some(flush);
-        self.flush(n);
-    }
-
-    pub(super) fn flush(&mut self, n: usize) {
-        let application = &self.service.applications[n];
-        let (host, connection) = (application.host, application.connection);
-        let Some(flush) = application.flushing.clone() else {
-            return;
+            ..Asked::new(Some(request.clone()))
         };
-        let holds = self.service.holders.get(&(host, connection)) == Some(&n);
-        if holds && application.sends && !self.hosts[host].has_sent_all(connection) {
-            let event = ServiceEvent::Flush(n as u32);
-            return self.queue.push(self.now.plus(RETRY), Event::Service(event));
-        }
-        self.service.applications[n].flushing = None;
+        self.begins(n, asked, |program, now| program.ask(now, request));
+    }
+
+    /// Changes the contract as soon as everything has been sent.
+    fn modify(&mut self, n: usize, contract: String, takes_offer: bool) {
         let held = self.service.applications[n].held.as_ref();
         if held.is_some_and(|held| !held.in_use) {
             // It has handed its descriptor on and does not know what is still to be sent.
             return self.goes_on(n);
         }
-        match flush {
-            Flush::Modify(ref contract) | Flush::Take(ref contract) => {
-                let contract = contract.clone();
-                let receives = !self.service.applications[n].sends;
-                if receives {
-                    self.is_disturbed(connection, self.now);
-                }
-                self.request(n, Request::Modify { contract }, None);
-                if let Flush::Take(_) = flush {
-                    self.takes_offer(n);
+        let request = Request::Modify {
+            contract: contract.clone(),
+        };
+        let asked = Asked {
+            takes_offer,
+            ..Asked::new(Some(request))
+        };
+        self.begins(n, asked, |program, now| program.modify(now, contract));
+        self.flush(n);
+    }
+
+    /// The program begins to ask for something.
+    fn begins(
+        &mut self,
+        n: usize,
+        asked: Asked,
+        ask: impl FnOnce(&mut application::Application<Came>, Time),
+    ) {
+        let application = &mut self.service.applications[n];
+        if application.client.is_none() {
+            return;
+        }
+        application.asked = Some(asked);
+        let now = self.time_at(self.service.applications[n].host);
+        ask(&mut self.service.applications[n].program, now);
+        self.carries_out(n);
+    }
+
+    /// Whether everything has been sent, for a program that waits for that.
+    pub(super) fn flush(&mut self, n: usize) {
+        let application = &self.service.applications[n];
+        let (host, connection) = (application.host, application.connection);
+        if !application.program.is_changing() {
+            return;
+        }
+        let holds = self.service.holders.get(&(host, connection)) == Some(&n);
+        if holds && application.sends && !self.hosts[host].has_sent_all(connection) {
+            let event = ServiceEvent::Flush(n as u32);
+            return self.queue.push(self.now.plus(RETRY), Event::Service(event));
+        }
+        let now = self.time_at(host);
+        self.service.applications[n].program.has_sent_all(now);
+        self.carries_out(n);
+    }
+
+    /// The process does what its program wants.
+    fn carries_out(&mut self, n: usize) {
+        while let Some(output) = self.service.applications[n].program.poll() {
+            match output {
+                Output::Say(message) => self.says(n, message),
+                Output::Memory {
+                    opened,
+                    came,
+                    cause,
+                } => self.has_memory(n, &opened, came, cause),
+                Output::Answer(answer) => self.is_answered(n, answer.result),
+                Output::Senseless(text) => {
+                    let name = &self.service.applications[n].spec.name;
+                    let text = format!("application {name}: {text}");
+                    self.violate(Violation::new("I19", self.now, text));
                 }
             }
-            Flush::Accept(id) => self.respond(n, id, Response::Accept),
         }
     }
 
-    fn respond(&mut self, n: usize, id: u64, response: Response) {
+    fn says(&mut self, n: usize, message: FromClient) {
         let application = &mut self.service.applications[n];
         let (Some(client), host) = (application.client, application.host) else {
             return;
         };
-        if response == Response::Accept {
-            application.waiting.push_back(Waiting {
-                id,
-                request: None,
-                capability: None,
-                takes_offer: false,
-            });
+        let id = match &message {
+            FromClient::Request { id, .. } => Some(*id),
+            FromClient::Response { id, response } => (*response == Response::Accept).then_some(*id),
+        };
+        let mut capability = None;
+        if let (Some(id), Some(asked)) = (id, &mut application.asked) {
+            capability = asked.capability;
+            if asked.id == Some(id) {
+                self.service.seen.asked_again(asked);
+            } else {
+                asked.id = Some(id);
+                application.counts.requests += u64::from(asked.request.is_some());
+                let changes = matches!(asked.request, Some(Request::Modify { .. }));
+                self.service
+                    .seen
+                    .add("offer", "taken", asked.takes_offer.into());
+                if changes && !application.sends {
+                    let connection = application.connection;
+                    self.is_disturbed(connection, self.now);
+                }
+            }
         }
-        let said = Parcel::Said(FromClient::Response { id, response }, None);
-        self.post(host, to_server(client), said);
+        self.post(host, to_server(client), Parcel::Said(message, capability));
     }
 
     /// It does not write and read any more.
@@ -266,11 +306,11 @@ impl World {
         self.stops_using(n);
         self.lets_go(n);
         let application = &mut self.service.applications[n];
-        application.waiting.clear();
         application.later.clear();
-        application.flushing = None;
-        let host = application.host;
-        if let Some(client) = application.client.take() {
+        let (host, client) = (application.host, application.client);
+        application.forgets();
+        application.program = application::Application::new(0);
+        if let Some(client) = client {
             self.post(host, to_server(client), Parcel::HangUp);
         }
     }
@@ -293,10 +333,9 @@ impl World {
         };
         self.stops_using(n);
         self.lets_go(n);
-        let application = &mut self.service.applications[n];
-        application.client = None;
-        application.waiting.clear();
-        application.flushing = None;
+        self.service.applications[n].program.hung_up();
+        self.carries_out(n);
+        self.service.applications[n].forgets();
         self.goes_on(n);
     }
 
@@ -311,59 +350,60 @@ impl World {
         host: usize,
         client: ClientId,
         message: FromServer,
-        enclosure: Option<Box<Enclosure>>,
+        came: Came,
     ) {
         let Some(n) = self.application_at(host, client) else {
             return;
         };
         self.service.seen.told(&message);
-        match message {
-            FromServer::Confirm { id, result } => {
-                let Some(waiting) = self.service.applications[n].ended(id) else {
-                    // It was sent twice, and confirmed before.
-                    return self.service.seen.note("asked_again", "confirmed_twice");
-                };
-                let counts = &mut self.service.applications[n].counts;
-                let seen = &mut self.service.seen;
-                match &result {
-                    Ok(_) => {
-                        counts.confirmed += 1;
-                        seen.confirmed(&waiting);
-                    }
-                    Err(refused) => {
-                        counts.refused += 1;
-                        seen.refused(&waiting, refused);
-                    }
-                }
-                match result {
-                    Ok(confirm) => self.is_confirmed(n, &waiting, confirm, enclosure),
-                    Err(refused) => self.is_refused(n, &waiting, refused),
-                }
-                self.goes_on(n);
-            }
-            FromServer::Indication { id, indication } => {
-                self.is_indicated(n, id, indication, enclosure);
-            }
+        let now = self.time_at(host);
+        let application = &mut self.service.applications[n];
+        if let FromServer::Confirm { id, .. } = &message
+            && application.asked.as_ref().and_then(|asked| asked.id) != Some(*id)
+        {
+            // It was sent twice, and confirmed before.
+            self.service.seen.note("asked_again", "confirmed_twice");
+        }
+        application.program.handle(now, message, came);
+        self.carries_out(n);
+        while let Some(indication) = self.service.applications[n].program.next_indication() {
+            self.is_indicated(n, indication);
         }
     }
 
-    fn is_confirmed(
-        &mut self,
-        n: usize,
-        waiting: &Waiting,
-        confirm: Confirm,
-        enclosure: Option<Box<Enclosure>>,
-    ) {
-        match confirm {
-            Confirm::Opened(opened) => {
-                self.is_what_was_asked(n, waiting, &opened);
-                let used = !matches!(waiting.request, Some(Request::Open(_)));
-                // A server that was asked again can have told that it opened this again before.
-                if used || !self.has_memory(n, enclosure.as_deref()) {
-                    self.uses(n, &opened, enclosure, used);
-                }
+    fn is_answered(&mut self, n: usize, result: Result<Confirm, Failure>) {
+        let application = &mut self.service.applications[n];
+        let Some(asked) = application.asked.take() else {
+            return;
+        };
+        let (counts, seen) = (&mut application.counts, &mut self.service.seen);
+        match result {
+            Ok(confirm) => {
+                counts.confirmed += 1;
+                seen.confirmed(&asked);
+                self.is_confirmed(n, confirm);
             }
-            Confirm::Modified { opened, memory } => {
+            Err(Failure::Refused(refused)) => {
+                counts.refused += 1;
+                seen.refused(&asked, &refused);
+                self.is_refused(n, &asked, refused);
+            }
+            Err(Failure::TimedOut | Failure::Ended(_)) => {}
+            Err(Failure::Senseless(text)) => {
+                let name = &application.spec.name;
+                let text = format!("application {name}: {text}");
+                self.violate(Violation::new("I19", self.now, text));
+            }
+        }
+        self.goes_on(n);
+    }
+
+    fn is_confirmed(&mut self, n: usize, confirm: Confirm) {
+        match confirm {
+            Confirm::Modified {
+                opened,
+                memory: false,
+            } => {
                 let application = &mut self.service.applications[n];
                 // None: it was closed in the meantime.
                 let Some(held) = &mut application.held else {
@@ -374,15 +414,12 @@ impl World {
                     held.vc = opened.vc;
                     return;
                 }
-                if memory {
-                    return self.uses(n, &opened, enclosure, false);
-                }
                 let (host, connection) = (application.host, application.connection);
                 if !application.sends {
                     self.is_disturbed(connection, self.now);
                 }
                 let now = self.time_at(host);
-                let renewed = self.service.applications[n].renews(now, &opened, None);
+                let renewed = self.service.applications[n].renews(now, &opened);
                 self.is_paced(n, renewed);
             }
             Confirm::Closed { .. } => {
@@ -393,12 +430,40 @@ impl World {
         }
     }
 
+    /// The connection has this memory from now on.
+    fn has_memory(&mut self, n: usize, opened: &Opened, came: Came, cause: Cause) {
+        let application = &mut self.service.applications[n];
+        match (cause, &mut application.held) {
+            (Cause::Opened, _) => {
+                let Some(asked) = application.asked.clone() else {
+                    return;
+                };
+                application.is_paced = false;
+                self.lets_go(n);
+                self.is_what_was_asked(n, &asked, opened);
+                let is_used = !matches!(asked.request, Some(Request::Open(_)));
+                self.uses(n, opened, came, is_used);
+                let is_paced = opened.transmit_credit.is_some();
+                self.service.applications[n].is_paced = is_paced;
+            }
+            (Cause::Reopened, _) => {
+                self.uses(n, opened, came, false);
+                self.goes_on(n);
+            }
+            // It was closed in the meantime.
+            (Cause::Modified, None) => {}
+            // It was handed on, and is not another's yet.
+            (Cause::Modified, Some(held)) if !held.in_use => held.vc = opened.vc,
+            (Cause::Modified, Some(_)) => self.uses(n, opened, came, false),
+        }
+    }
+
     /// A connection is there, or has other memory: it is used from now on.
-    fn uses(&mut self, n: usize, opened: &Opened, enclosure: Option<Box<Enclosure>>, used: bool) {
+    fn uses(&mut self, n: usize, opened: &Opened, came: Came, used: bool) {
         let application = &self.service.applications[n];
         let (host, connection, sends) =
             (application.host, application.connection, application.sends);
-        let Some(enclosure) = enclosure else { return };
+        let Some(enclosure) = came.0 else { return };
         let Some(served) = self.service.hosts.get(&host) else {
             return;
         };
@@ -448,10 +513,10 @@ impl World {
             }
         }
         let holds = match is_change {
-            true => self.service.applications[n].renews(now, opened, Some(end.memory)),
+            true => self.service.applications[n].renews(now, opened),
             false => {
                 self.is_disturbed(connection, self.now);
-                self.service.applications[n].holds(now, opened, end.memory)
+                self.service.applications[n].holds(now, opened)
             }
         };
         let served = self.service.hosts.get(&host);
@@ -476,7 +541,7 @@ impl World {
         }
     }
 
-    fn is_refused(&mut self, n: usize, waiting: &Waiting, refused: Refused) {
+    fn is_refused(&mut self, n: usize, asked: &Asked, refused: Refused) {
         let application = &self.service.applications[n];
         let Refused::Admission(Shortage {
             offer: Some(offer), ..
@@ -484,59 +549,34 @@ impl World {
         else {
             return;
         };
-        if !application.spec.accepts || waiting.takes_offer {
+        if !application.spec.accepts || asked.takes_offer {
             return;
         }
-        match &waiting.request {
+        match &asked.request {
             Some(Request::Open(open)) => {
                 let open = Open {
                     contract: offer,
                     ..open.clone()
                 };
-                self.request(n, Request::Open(open), None);
-                self.takes_offer(n);
+                let asked = Asked {
+                    takes_offer: true,
+                    ..Asked::new(Some(Request::Open(open.clone())))
+                };
+                let request = Request::Open(open);
+                self.begins(n, asked, |program, now| program.ask(now, request));
             }
             Some(Request::Modify { .. }) if application.held.is_some() => {
-                self.flush_first(n, Flush::Take(offer));
+                self.modify(n, offer, true);
             }
             _ => {}
         }
     }
 
-    /// The Request that was sent last is what a refusal has offered.
-    fn takes_offer(&mut self, n: usize) {
-        self.service.seen.note("offer", "taken");
-        if let Some(waiting) = self.service.applications[n].waiting.back_mut() {
-            waiting.takes_offer = true;
-        }
-    }
-
-    /// Whether an application has the memory that comes along.
-    fn has_memory(&self, n: usize, enclosure: Option<&Enclosure>) -> bool {
-        let held = self.service.applications[n].held.as_ref();
-        let came = enclosure.map(|enclosure| enclosure.files.memory);
-        came.is_some() && held.map(|held| held.memory) == came
-    }
-
-    fn is_indicated(
-        &mut self,
-        n: usize,
-        id: u64,
-        indication: Indication,
-        enclosure: Option<Box<Enclosure>>,
-    ) {
+    fn is_indicated(&mut self, n: usize, indication: Indication) {
         match indication {
             Indication::Ended(_) => {
                 self.stops_using(n);
                 self.lets_go(n);
-                self.service.applications[n].flushing = None;
-                self.goes_on(n);
-            }
-            // A new server cannot know whether the one before it has told this already.
-            Indication::Reopened(_) if self.has_memory(n, enclosure.as_deref()) => {}
-            Indication::Reopened(_) if self.service.applications[n].is_closing() => {}
-            Indication::Reopened(opened) => {
-                self.uses(n, &opened, enclosure, false);
                 self.goes_on(n);
             }
             Indication::Share {
@@ -554,38 +594,19 @@ impl World {
             Indication::CanGrow { .. } => {
                 let application = &self.service.applications[n];
                 let accepts = application.spec.accepts;
-                if accepts && application.held.is_some() && !application.is_busy() {
+                if accepts && application.held.is_some() && !application.program.is_asking() {
                     self.service.seen.note("growth", "accepted");
-                    self.flush_first(n, Flush::Accept(id));
+                    self.begins(n, Asked::new(None), |program, now| {
+                        program.accept_offer(now);
+                    });
+                    self.flush(n);
                 } else {
                     self.service.seen.note("growth", "declined");
-                    self.respond(n, id, Response::Decline);
+                    self.service.applications[n].program.decline_offer();
+                    self.carries_out(n);
                 }
             }
-            Indication::Restarted => self.asks_again(n, id),
             _ => {}
-        }
-    }
-
-    /// There is a new server: what was not confirmed is asked once more.
-    fn asks_again(&mut self, n: usize, id: u64) {
-        self.respond(n, id, Response::Heard);
-        let application = &self.service.applications[n];
-        let (Some(client), host) = (application.client, application.host) else {
-            return;
-        };
-        for waiting in application.waiting.clone() {
-            self.service.seen.asked_again(&waiting);
-            let id = waiting.id;
-            let message = match waiting.request {
-                Some(request) => FromClient::Request { id, request },
-                None => FromClient::Response {
-                    id,
-                    response: Response::Accept,
-                },
-            };
-            let said = Parcel::Said(message, waiting.capability);
-            self.post(host, to_server(client), said);
         }
     }
 
@@ -656,7 +677,7 @@ impl World {
         let to = self.connections[sender.connection as usize].to;
         let reader = self.service.holders.get(&(to, sender.connection));
         let reader = reader.map(|n| &self.service.applications[*n]);
-        let Some((reader, held)) = reader.and_then(|one| Some((one, one.held.as_ref()?))) else {
+        let Some((reader, max_sdu)) = reader.and_then(|one| Some((one, one.max_sdu()?))) else {
             return match sender.guaranteed() {
                 Some(_) => Standing::Unpromised,
                 None => Standing::Exceeds,
@@ -667,8 +688,8 @@ impl World {
             (Some(rate), Some(bound)) => rate <= bound,
             (None, Some(_)) => false,
         };
-        match reader.is_changing() {
-            _ if !passes || len > held.max_sdu => Standing::Exceeds,
+        match reader.program.is_changing() {
+            _ if !passes || len > max_sdu => Standing::Exceeds,
             true => Standing::Unpromised,
             false => Standing::Promised {
                 timely: sender.guaranteed().is_some() && reader.guaranteed().is_some(),

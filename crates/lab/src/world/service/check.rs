@@ -11,7 +11,7 @@ use cellgate_core::server::{
 };
 
 use super::ServerBug;
-use super::application::{Application, Waiting};
+use super::application::{Application, Asked};
 use super::daemon::{Books, Offered, Parcel, Served, ServerOutcome, to_server};
 use super::process::KeptVc;
 use super::setup::{SERVER_UID, address_at, interface_name};
@@ -418,7 +418,7 @@ impl World {
                 .is_some_and(|held| held.vc == *vc && held.in_use)
                 && self.service.holders.get(&key) == Some(*n)
                 && one.client.is_some()
-                && !one.is_closing()
+                && !one.program.is_closing()
                 && !served.deleted.contains(&one.connection)
         };
         if let Some(n) = served.clients.values().find(uses) {
@@ -454,12 +454,12 @@ impl World {
     }
 
     /// I15: what was opened is what was asked for.
-    pub(super) fn is_what_was_asked(&mut self, n: usize, waiting: &Waiting, opened: &Opened) {
-        let Some(Request::Open(open)) = &waiting.request else {
+    pub(super) fn is_what_was_asked(&mut self, n: usize, asked: &Asked, opened: &Opened) {
+        let Some(Request::Open(open)) = &asked.request else {
             return;
         };
-        let asked = open.contract.parse::<TrafficContract>();
-        let same = asked.is_ok_and(|asked| asked.to_string() == opened.contract);
+        let wanted = open.contract.parse::<TrafficContract>();
+        let same = wanted.is_ok_and(|wanted| wanted.to_string() == opened.contract);
         if !same || opened.address != open.address {
             let (asked, got) = (&open.contract, &opened.contract);
             let host = self.service.applications[n].host;
@@ -502,8 +502,8 @@ impl World {
         scenario: &Scenario,
     ) -> Result<(), Violation> {
         for one in &self.service.applications {
-            if let Some(waiting) = one.waiting.front() {
-                let (name, request) = (&one.spec.name, &waiting.request);
+            if let Some(asked) = one.asked.as_ref().filter(|asked| asked.id.is_some()) {
+                let (name, request) = (&one.spec.name, &asked.request);
                 let text = format!("application {name}: {request:?} was never confirmed");
                 return Err(Violation::new("I18", self.now, text));
             }
@@ -565,7 +565,7 @@ impl World {
             if has_one && n.is_multiple_of(2) {
                 self.request(n, Request::Close, None);
             } else {
-                self.service.applications[n].client = None;
+                self.service.applications[n].forgets();
                 self.post(host, to_server(client), Parcel::HangUp);
             }
         }

@@ -136,6 +136,12 @@ impl Ledger {
         }
     }
 
+    /// The writer was told by the credit before to wait, perhaps: it goes on waiting.
+    pub(crate) fn after(mut self, before: Option<&Self>) -> Self {
+        self.until = before.and_then(|before| before.until);
+        self
+    }
+
     /// Its first interval begins with it, and each has so many nanoseconds, over so many.
     pub(crate) fn on_grid(mut self, length: (u64, u64)) -> Self {
         self.grid = Some(Grid {

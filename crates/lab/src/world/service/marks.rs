@@ -12,7 +12,7 @@ use cellgate_core::server::{
 };
 
 use super::Service;
-use super::application::Waiting;
+use super::application::Asked;
 use super::process::{KeptVc, Process};
 
 /// What a connection can be in the middle of, as the commands say that are not answered.
@@ -232,9 +232,9 @@ impl Seen {
     }
 
     /// An application hears that what it has asked for was refused.
-    pub(super) fn refused(&mut self, waiting: &Waiting, refused: &Refused) {
+    pub(super) fn refused(&mut self, asked: &Asked, refused: &Refused) {
         self.note("refused", reason(refused));
-        if waiting.takes_offer {
+        if asked.takes_offer {
             self.note("offer", "refused");
         }
         let Refused::Admission(Shortage {
@@ -252,9 +252,9 @@ impl Seen {
     }
 
     /// An application hears that it was carried out.
-    pub(super) fn confirmed(&mut self, waiting: &Waiting) {
-        self.add("offer", "confirmed", waiting.takes_offer.into());
-        self.add("growth", "confirmed", waiting.request.is_none().into());
+    pub(super) fn confirmed(&mut self, asked: &Asked) {
+        self.add("offer", "confirmed", asked.takes_offer.into());
+        self.add("growth", "confirmed", asked.request.is_none().into());
     }
 
     /// What a server says without being asked.
@@ -307,10 +307,10 @@ impl Seen {
     }
 
     /// An application asks a new server for what the one before has not confirmed.
-    pub(super) fn asked_again(&mut self, waiting: &Waiting) {
+    pub(super) fn asked_again(&mut self, asked: &Asked) {
         self.note(
             "asked_again",
-            match &waiting.request {
+            match &asked.request {
                 None => "accept",
                 Some(Request::Open(_)) => "open",
                 Some(Request::Take { .. }) => "take",

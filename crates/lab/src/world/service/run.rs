@@ -8,6 +8,7 @@ use cellgate_core::server::{
     FromServer, Output as ServerOutput, Peer, Request, Ticket, VERSION,
 };
 
+use super::application::Came;
 use super::daemon::{
     Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, client_of, reader_of, to_client,
 };
@@ -134,7 +135,7 @@ impl World {
                 self.server_hears(host, client_of(channel), parcel);
             }
             Parcel::Told(message, enclosure) => {
-                self.application_hears(host, client_of(channel), *message, enclosure);
+                self.application_hears(host, client_of(channel), *message, Came(enclosure));
             }
             Parcel::HungUp => self.application_is_hung_up(host, client_of(channel)),
             Parcel::Ask {

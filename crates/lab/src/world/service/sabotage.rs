@@ -66,9 +66,8 @@ pub(super) fn sabotage_message(bug: ServerBug, to: &Application, message: &mut F
                 result: Err(Refused::Admission(shortage)),
             },
         ) => {
-            let mut waiting = to.waiting.iter();
-            let asked = waiting.find(|waiting| waiting.id == *id);
-            if let Some(Some(Request::Open(open))) = asked.map(|waiting| &waiting.request)
+            let asked = to.asked.as_ref().filter(|asked| asked.id == Some(*id));
+            if let Some(Some(Request::Open(open))) = asked.map(|asked| &asked.request)
                 && let Some(offer) = &mut shortage.offer
             {
                 *offer = open.contract.clone();
