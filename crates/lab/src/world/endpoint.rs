@@ -119,7 +119,7 @@ pub(crate) struct Found {
     pub(crate) tagged: bool,
     /// It lies across the end of the buffer.
     pub(crate) across: bool,
-    pdu: ReceivedPdu,
+    pub(crate) pdu: ReceivedPdu,
 }
 
 /// One end of a connection.

@@ -737,7 +737,9 @@ impl World {
             pdus.octets += found.len as u64;
             pdus.tagged += u64::from(found.tagged);
             if let Some(pdu) = found.number {
-                self.service.has_read(now, number, pdu);
+                if self.service.takes(host, number, &found.pdu) {
+                    self.service.has_read(now, number, pdu);
+                }
                 let len = sender.map(|sender| usize::from(sender.sdu_len(pdu)));
                 pdus.misfits += u64::from(len != Some(found.len));
                 pdus.found(pdu, now);

@@ -112,6 +112,8 @@ pub(crate) struct Ledger {
     until: Option<Time>,
     /// Octets of intervals that it has slept through although a PDU waited.
     kept: u64,
+    /// The same before the first of these.
+    slept: u64,
     /// None: its intervals are not known.
     grid: Option<Grid>,
     /// The first window that had more than it may.
@@ -131,14 +133,18 @@ impl Ledger {
             whole: 0,
             until: None,
             kept: 0,
+            slept: 0,
             grid: None,
             wrong: None,
         }
     }
 
-    /// The writer was told by the credit before to wait, perhaps: it goes on waiting.
+    /// The writer was told by the credit before to wait, perhaps: it goes on waiting, and what it
+    /// has slept through until now is its due, too.
     pub(crate) fn after(mut self, before: Option<&Self>) -> Self {
         self.until = before.and_then(|before| before.until);
+        let slept_ns = self.until.map_or(0, |until| self.since.since_ns(until));
+        self.slept = slept_ns / self.credit.interval_ns().max(1) * self.credit.octets();
         self
     }
 
@@ -220,7 +226,7 @@ impl Ledger {
             (self.credit.interval_ns(), self.credit.octets(), self.whole);
         let intervals = now.since_ns(self.since) / interval + 2;
         let most = octets * intervals;
-        let most = most + most / 1_000 + self.largest + self.left.0;
+        let most = most + most / 1_000 + self.largest + self.left.0 + self.slept;
         (whole > most).then(|| format!("{whole} octets in {intervals} intervals, at most {most}"))
     }
 }

@@ -49,6 +49,8 @@ use marks::Seen;
 
 pub(crate) use setup::Services;
 
+use cellgate_core::queue::ReceivedPdu;
+
 use super::Ps;
 
 /// What can happen to servers and applications. At one time in this order.
@@ -106,6 +108,18 @@ impl Service {
     pub(crate) fn serves(&self, host: usize, connection: u32) -> bool {
         let mut applications = self.applications.iter();
         applications.any(|one| one.host == host && one.connection == connection)
+    }
+
+    /// Whether the application that reads a connection at a host takes a PDU that has arrived; what
+    /// it dismisses is as good as lost.
+    pub(crate) fn takes(&mut self, host: usize, connection: u32, pdu: &ReceivedPdu) -> bool {
+        let Some(&n) = self.holders.get(&(host, connection)) else {
+            return true;
+        };
+        let open = self.applications[n].program.connection_mut();
+        let is_taken = open.is_none_or(|open| open.takes(pdu.descriptor(), pdu.len()));
+        self.seen.add("dismissed", "by_library", (!is_taken).into());
+        is_taken
     }
 
     /// A PDU of a connection was read.
