@@ -278,6 +278,15 @@ impl Connection {
         !self.plan.is_guaranteed() && self.told != Some(self.share)
     }
 
+    /// Whether this very Request has opened it, and its application did not hear the Confirm.
+    pub(super) fn is_opened_by(&self, asker: Asker) -> bool {
+        let is_of = |user: User| user.client == asker.client;
+        self.user.is_some_and(is_of)
+            && self
+                .done
+                .is_some_and(|done| done.id == asker.id && done.modified.is_none())
+    }
+
     pub(super) fn is_resting(&self) -> bool {
         matches!(self.stage, Stage::Resting)
     }

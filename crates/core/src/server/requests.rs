@@ -118,7 +118,9 @@ impl<B: Bugs> Server<B> {
         let Some(connection) = self.connections.get_mut(&number) else {
             return self.end(asker, Err(Refused::NotFound));
         };
-        let under_way = !connection.is_resting() || connection.opener.is_some();
+        // What opened it is confirmed again when it is open again.
+        let is_away = connection.vc.is_none() && connection.is_opened_by(asker);
+        let under_way = !connection.is_resting() || connection.opener.is_some() || is_away;
         if under_way || self.work.settle.contains(&number) {
             return self.wait_for(number, (asker, request, capability));
         }
@@ -157,7 +159,9 @@ impl<B: Bugs> Server<B> {
         if connection.user.map(|user| user.client) != Some(asker.client) {
             return false;
         }
-        let again = core::mem::take(&mut connection.repeatable);
+        // What opened it stays confirmed whatever has become of its adapter since; a change does
+        // not, for a connection that was opened again has its memory already.
+        let again = core::mem::take(&mut connection.repeatable) || connection.is_opened_by(asker);
         let done = connection.done.filter(|done| again && done.id == asker.id);
         let (Some(done), Some(opened), Some(open)) = (done, connection.opened(), connection.vc)
         else {

@@ -481,6 +481,47 @@ fn a_request_sent_again_is_not_done_twice() {
     assert!(repeated > 12, "{repeated} cases only");
 }
 
+/// The server dies before it can confirm an Open, and the adapter before the next server is asked
+/// again, or has opened the connection again.
+#[test]
+fn an_open_that_outlives_its_server_and_its_adapter_is_confirmed() {
+    for is_back in [false, true] {
+        let (mut world, _) = World::with_wan(config());
+        let client = world.hello(user(1));
+        let id = world.send(client, Request::Open(open(100, CBR)));
+        while world.adapter.attachments.is_empty() {
+            world.answer(0);
+        }
+        world.restart(1);
+        assert_eq!(world.adapter.vcs.len(), 1);
+        world.lose_adapter();
+        if is_back {
+            world.find_adapter();
+            world.finish();
+        }
+        world.hear_of_restarts();
+        world.send_again();
+        world.finish();
+        if !is_back {
+            assert!(
+                world.unconfirmed.contains_key(&client),
+                "there is no adapter"
+            );
+            world.find_adapter();
+            world.finish();
+        }
+        let confirmed = world.confirmed(client, id);
+        let Ok(Confirm::Opened(opened)) = confirmed else {
+            panic!("{confirmed:?}");
+        };
+        assert!(world.adapter.vcs.contains_key(&opened.vc));
+        assert_eq!(world.list(client).len(), 1);
+        // Another Open on this socket is none of this one's business.
+        let another = world.done(client, Request::Open(open(101, CBR)));
+        assert_eq!(another, Err(Refused::Occupied));
+    }
+}
+
 /// What a server left unread on the socket comes before what is sent again.
 #[test]
 fn a_request_that_was_left_unread_is_not_done_twice() {
