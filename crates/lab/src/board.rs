@@ -10,7 +10,6 @@ use cellgate_core::adapter::{
 use cellgate_core::wire::{CELL_LEN, CellFormat};
 
 use crate::memory::{LabAttachment, LabRegion};
-use crate::row::Row;
 
 /// A command as the lab gives it.
 pub type LabCommand = Command<LabRegion, LabAttachment>;
@@ -58,7 +57,7 @@ pub(crate) type Octets = [u8; CELL_LEN];
 #[derive(Debug, Default)]
 pub struct LabBoard {
     arriving: Vec<VecDeque<(Time, Octets)>>,
-    there: Vec<Row<Octets>>,
+    there: Vec<VecDeque<Octets>>,
     space: Vec<usize>,
     commands: VecDeque<(u64, LabCommand)>,
     /// Which port receives what each transmits, if one of this board does, and whether PDUs may
@@ -81,7 +80,7 @@ impl LabBoard {
     pub fn new(ports: usize, planted: Option<Planted>) -> Self {
         Self {
             arriving: vec![VecDeque::new(); ports],
-            there: (0..ports).map(|_| Row::default()).collect(),
+            there: vec![VecDeque::new(); ports],
             space: vec![0; ports],
             joined: vec![None; ports],
             planted,
@@ -110,9 +109,9 @@ impl LabBoard {
         self.arriving[usize::from(port.0)].push_back((at, whole(octets.as_ref())));
     }
 
-    /// Cells are there.
-    pub(crate) fn put(&mut self, port: PortIndex, cells: &[Octets]) {
-        self.there[usize::from(port.0)].extend(cells);
+    /// A cell is there.
+    pub(crate) fn put(&mut self, port: PortIndex, cell: Octets) {
+        self.there[usize::from(port.0)].push_back(cell);
     }
 
     /// The same for a cell that comes before others that are given already.
@@ -132,7 +131,7 @@ impl LabBoard {
     pub(crate) fn look(&mut self, now: Time) {
         for (arriving, there) in self.arriving.iter_mut().zip(&mut self.there) {
             while let Some((_, octets)) = arriving.pop_front_if(|(at, _)| *at <= now) {
-                there.push(octets);
+                there.push_back(octets);
             }
         }
     }
@@ -213,15 +212,9 @@ impl Board for LabBoard {
         let stride = format.stride();
         let asked = format.cells_in(fifo.len());
         let n = asked.min(there.len());
-        let cells = &there.as_slice()[..n];
-        if stride == CELL_LEN {
-            fifo[..n * stride].copy_from_slice(cells.as_flattened());
-        } else {
-            for (cell, place) in cells.iter().zip(fifo.chunks_exact_mut(stride)) {
-                place.copy_from_slice(&cell[..stride]);
-            }
+        for (cell, place) in there.drain(..n).zip(fifo.chunks_exact_mut(stride)) {
+            place.copy_from_slice(&cell[..stride]);
         }
-        there.remove(n);
         self.note(|| Trace::Received {
             port,
             asked,
@@ -243,7 +236,7 @@ impl Board for LabBoard {
         if let Some((to, _)) = self.joined[usize::from(port.0)] {
             let there = &mut self.there[usize::from(to.0)];
             for cell in cells.chunks_exact(format.stride()) {
-                there.push(whole(cell));
+                there.push_back(whole(cell));
             }
         }
         let cells = cells.to_vec();

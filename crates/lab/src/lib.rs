@@ -29,7 +29,6 @@ mod mutants;
 pub mod plan;
 mod progress;
 mod reference;
-mod row;
 mod shrink;
 pub mod world;
 

@@ -10,7 +10,6 @@ use cellgate_core::contract::{Aal, CellRate, TrafficContract};
 use cellgate_core::queue;
 use cellgate_core::wire::PAYLOAD_LEN;
 
-use super::ahead::{Ahead, Parts};
 use super::canary::Canary;
 use super::content::Content;
 use super::error::ScenarioError;
@@ -47,8 +46,6 @@ pub struct Options {
     pub server_bug: Option<ServerBug>,
     /// A bug in the queues of all memory.
     pub ring_bug: Option<queue::Planted>,
-    /// Cells move one by one even where nothing can tell the difference.
-    pub one_by_one: bool,
 }
 
 /// A scenario on its way into a world.
@@ -119,20 +116,6 @@ impl World {
         builder.applications()?;
         let events_max = builder.events_max()?;
         let service = builder.service();
-        let parts = Parts {
-            lines: &builder.lines,
-            places: &builder.topology.places,
-            outputs: &builder.topology.outputs,
-            ports: &builder.topology.ports,
-            switches: &builder.topology.switches,
-            hosts: &builder.hosts,
-            sources: &sources,
-            is_served: !service.is_empty(),
-        };
-        let ahead = match options.one_by_one {
-            true => Ahead::nothing(&parts),
-            false => Ahead::new(&parts),
-        };
         let Builder {
             topology,
             lines,
@@ -154,8 +137,6 @@ impl World {
             connections,
             changes,
             sources,
-            ahead,
-            train: None,
             reached: Ps::ZERO,
             content: Content::default(),
             options,

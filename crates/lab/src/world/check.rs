@@ -105,29 +105,18 @@ fn caught<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     })
 }
 
-/// I20: runs it twice with its cells in trains and once with its cells one by one: nothing may
-/// differ.
+/// I20: runs it twice: nothing may differ.
 pub fn check_determinism(
     scenario: &Scenario,
     options: Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
     let first = check_shown(scenario, options, progress)?;
-    let singles = Options {
-        one_by_one: true,
-        ..options
-    };
-    for (what, again) in [("again", options), ("one by one", singles)] {
-        let mut other = check_shown(scenario, again, progress)?;
-        if again.one_by_one {
-            // A train is one event.
-            other.events = first.events;
-        }
-        if other != first {
-            let (one, two) = (first.trace_hash, other.trace_hash);
-            let text = format!("{what}: trace {two:016x}, before {one:016x}");
-            return Err(Violation::new("I20", Ps::from_ns(first.ended_ns), text).into());
-        }
+    let other = check_shown(scenario, options, progress)?;
+    if other != first {
+        let (one, two) = (first.trace_hash, other.trace_hash);
+        let text = format!("again: trace {two:016x}, before {one:016x}");
+        return Err(Violation::new("I20", Ps::from_ns(first.ended_ns), text).into());
     }
     Ok(first)
 }

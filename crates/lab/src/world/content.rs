@@ -1,7 +1,6 @@
 //! What is in SDUs: whose it is and which, and octets that follow from that, so that a reader can
 //! check every one of them.
 
-use std::mem::offset_of;
 use std::sync::LazyLock;
 
 use cellgate_core::aal::aal5::Segmenter;
@@ -100,10 +99,8 @@ pub(crate) fn cells_of(aal: Aal, len: u16) -> u32 {
     }
 }
 
-/// What goes onto a line: a PDU, or some of AAL3/4 at once; and how far it has gone. What every
-/// cell of AAL5 touches comes first.
+/// What goes onto a line: a PDU, or some of AAL3/4 at once; and how far it has gone.
 #[derive(Debug)]
-#[repr(u16)]
 pub(crate) enum Pdu {
     Aal5(Sealed),
     Whole(Whole),
@@ -121,7 +118,6 @@ pub(crate) struct Whole {
 /// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
 /// holds the octets of all.
 #[derive(Debug, Default)]
-#[repr(C)]
 pub(crate) struct Sealed {
     next: u16,
     /// Of the SDU's noise.
@@ -135,9 +131,6 @@ pub(crate) struct Sealed {
     own: [u8; OWN],
     trailer: [u8; TRAILER_LEN],
 }
-
-/// Octets of a PDU that every cell of AAL5 touches, the tag before its fields among them.
-pub(crate) const TOUCHED: usize = 2 + offset_of!(Sealed, headers) + HEADER_LEN;
 
 impl Default for Pdu {
     fn default() -> Self {
@@ -254,30 +247,6 @@ impl Pdu {
         match self {
             Self::Aal5(sealed) => sealed.cell(content, sealed.next - 1, payload),
             Self::Whole(whole) => (&whole.cells[usize::from(whole.next) - 1]).into(),
-        }
-    }
-
-    /// The header of the cells to come, as long as they have one and their payloads lie one behind
-    /// the other, and these.
-    pub(crate) fn alike(
-        &self,
-        content: &Content,
-    ) -> Option<([u8; HEADER_LEN], &'static [[u8; PAYLOAD_LEN]])> {
-        match self {
-            Self::Aal5(sealed) if sealed.is_noisy(sealed.next) => {
-                let [from, end] = [sealed.next, sealed.noisy + 1].map(|n| sealed.begin_of(n));
-                let (payloads, _) = content.noise[from..end].as_chunks();
-                Some((sealed.headers[0], payloads))
-            }
-            Self::Aal5(_) | Self::Whole(_) => None,
-        }
-    }
-
-    /// So many of these have gone.
-    pub(crate) fn went(&mut self, cells: u16) {
-        match self {
-            Self::Aal5(sealed) => sealed.next += cells,
-            Self::Whole(whole) => whole.next += cells,
         }
     }
 }
@@ -411,24 +380,12 @@ mod tests {
             let mut segmenter = sealed.expect("it fits");
             segmenter.emit_cells(&staging, CellFormat::WithHec, &mut expected);
             let (mut cells, mut room) = (Vec::new(), [0; PAYLOAD_LEN]);
-            let mut rows = Vec::new();
             while !pdu.has_gone() {
-                rows.push(pdu.alike(&content));
                 let is_last = pdu.go();
                 cells.push(pdu.cell(&content, &mut room).octets());
                 assert_eq!(is_last, cells.len() == count, "{len} octets");
             }
             assert_eq!(cells.as_flattened(), expected, "{len} octets");
-            for (n, row) in rows.iter().enumerate() {
-                let alike = row.iter().flat_map(|(header, payloads)| {
-                    let payloads = payloads.iter();
-                    payloads.map(|payload| CellRef::new(header, payload).octets())
-                });
-                assert!(
-                    alike.zip(&cells[n..]).all(|(one, other)| one == *other),
-                    "{len} octets"
-                );
-            }
         }
     }
 

@@ -66,7 +66,7 @@ pub(crate) enum Incident {
     Heal,
     /// From here on everything has to be right again.
     Settled,
-    /// What was sent has arrived: a run ends here, in trains and cell by cell.
+    /// What was sent has arrived: a run ends here.
     End,
 }
 
@@ -114,12 +114,10 @@ impl World {
     }
 
     fn plan(&mut self, at: Ps, incident: Incident) {
-        self.ahead.expect(at);
         self.queue.push(at, Event::Incident(incident));
     }
 
     pub(super) fn incident(&mut self, incident: Incident) {
-        self.ahead.has_come();
         match incident {
             Incident::AdapterStall(host, span) => {
                 let node = &mut self.hosts[host as usize];

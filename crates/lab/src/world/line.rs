@@ -7,7 +7,6 @@ use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 use cellgate_core::{Effect, Fault, FaultCounts, FaultyLine, Time};
 
 use super::{CellRef, Interval, Octets, Pace, Ps};
-use crate::row::Row;
 
 /// A cell on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +40,8 @@ pub struct Line {
     delay: Ps,
     free: Pace,
     faulty: Option<Box<Faulty>>,
-    /// When the last bit of each cell arrives that is on its way, and the cells.
-    arrivals: Row<Ps>,
-    flying: Row<Octets>,
+    /// Cells on their way.
+    flying: VecDeque<Flying>,
     sent: u64,
     arrived: u64,
     /// What has arrived, if somebody wants to know.
@@ -76,8 +74,7 @@ impl Line {
             delay,
             free: Pace::default(),
             faulty: None,
-            arrivals: Row::default(),
-            flying: Row::default(),
+            flying: VecDeque::new(),
             sent: 0,
             arrived: 0,
             trace: None,
@@ -171,14 +168,13 @@ impl Line {
         let at = left.plus(self.delay);
         match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
             None => {
-                self.arrivals.push(at);
-                cell.write(self.flying.push([0; CELL_LEN]));
+                let octets = cell.octets();
+                self.flying.push_back(Flying { at, octets });
             }
             Some(faulty) => {
                 let before = self.flying.len();
                 faulty.pass(&cell.octets(), |octets| {
-                    self.arrivals.push(at);
-                    self.flying.push(octets);
+                    self.flying.push_back(Flying { at, octets });
                 });
                 if faulty.swaps(self.sent - 1) {
                     self.overtake(before, ready);
@@ -188,44 +184,18 @@ impl Line {
         left
     }
 
-    /// Sends a cell and takes it at once, if nothing can happen to it, none is before it and it
-    /// arrives before `limit`: when it arrives.
-    #[inline]
-    pub(crate) fn carry(&mut self, ready: Ps, limit: Ps) -> Option<Ps> {
-        if self.faulty.is_some() || self.trace.is_some() || self.in_flight() > 0 {
-            return None;
-        }
-        let mut free = self.free;
-        free.wait_for(ready);
-        free.advance(self.cell);
-        let at = free.at().plus(self.delay);
-        if at >= limit {
-            return None;
-        }
-        self.free = free;
-        self.sent += 1;
-        self.arrived += 1;
-        Some(at)
-    }
-
-    /// Whether cells may overtake others on it.
-    pub(crate) fn swaps(&self) -> bool {
-        let faulty = self.faulty.as_ref();
-        faulty.is_some_and(|faulty| !faulty.swaps.is_empty())
-    }
-
     /// The cell that was sent behind `before` others arrives before the last of them, unless that
     /// is of the same VC or may have been taken already.
     fn overtake(&mut self, before: usize, ready: Ps) {
         let Some(first) = before.checked_sub(1).filter(|_| self.flying.len() > before) else {
             return;
         };
-        let flying = self.flying.as_mut_slice();
-        let has_arrived = self.arrivals.as_slice()[first] <= ready;
-        if has_arrived || address_of(&flying[first]) == address_of(&flying[before]) {
+        let (one, other) = (self.flying[first], self.flying[before]);
+        if one.at <= ready || address_of(&one.octets) == address_of(&other.octets) {
             return;
         }
-        flying.swap(first, before);
+        self.flying[first].octets = other.octets;
+        self.flying[before].octets = one.octets;
         if let Some(faulty) = &mut self.faulty {
             faulty.swapped += 1;
         }
@@ -238,14 +208,8 @@ impl Line {
 
     /// Carries the last cell once more: a bug on purpose.
     pub(crate) fn repeat(&mut self) {
-        if let (Some(at), Some(last)) = (
-            self.arrivals.as_slice().last(),
-            self.flying.as_slice().last(),
-        ) {
-            let (at, last) = (*at, *last);
-            self.arrivals.push(at);
-            self.flying.push(last);
-        }
+        let last = self.flying.back().copied();
+        self.flying.extend(last);
     }
 
     /// Gets 1 ms longer: a bug on purpose.
@@ -255,8 +219,8 @@ impl Line {
 
     /// Exchanges the octets of a cell for those of the next: a bug on purpose.
     pub(crate) fn exchange(&mut self, flying: &mut Flying) {
-        if let Some(next) = self.flying.as_mut_slice().first_mut() {
-            std::mem::swap(next, &mut flying.octets);
+        if let Some(next) = self.flying.front_mut() {
+            std::mem::swap(&mut next.octets, &mut flying.octets);
         }
     }
 
@@ -270,39 +234,17 @@ impl Line {
     /// When the next cell arrives.
     #[inline]
     pub fn next_arrival(&self) -> Option<Ps> {
-        self.arrivals.first()
+        self.flying.front().map(|flying| flying.at)
     }
 
     /// The next cell, if it arrives at `now` or before.
     pub fn take(&mut self, now: Ps) -> Option<Flying> {
-        let at = self.next_arrival().filter(|at| *at <= now)?;
-        let octets = self.flying.first()?;
-        self.remove(1);
-        Some(Flying { at, octets })
-    }
-
-    /// Takes all cells that arrive at `now` or before.
-    #[inline]
-    pub(crate) fn take_all(&mut self, now: Ps, to: impl FnOnce(&[Octets])) {
-        let arrivals = self.arrivals.as_slice();
-        let n = arrivals.iter().take_while(|at| **at <= now).count();
-        if n > 0 {
-            to(&self.flying.as_slice()[..n]);
-            self.remove(n);
-        }
-    }
-
-    /// The next `n` cells have arrived.
-    #[inline]
-    fn remove(&mut self, n: usize) {
+        let flying = self.flying.pop_front_if(|flying| flying.at <= now)?;
+        self.arrived += 1;
         if let Some(trace) = &mut self.trace {
-            let (arrivals, flying) = (self.arrivals.as_slice(), self.flying.as_slice());
-            let cells = arrivals.iter().zip(flying).take(n);
-            trace.extend(cells.map(|(&at, &octets)| Flying { at, octets }));
+            trace.push_back(flying);
         }
-        self.arrivals.remove(n);
-        self.flying.remove(n);
-        self.arrived += n as u64;
+        Some(flying)
     }
 
     pub fn counts(&self) -> LineCounts {

@@ -11,10 +11,8 @@
 //!
 //! Nothing here reads a clock or draws: a run is a function of its scenario. When a cell arrives is
 //! arithmetic: a line has no events of its own, an output's buffer is looked at when a cell comes,
-//! and an adapter's FIFO when it steps. Cells move in trains as long as nothing else happens
-//! before, or as nobody could tell; then one by one.
+//! and an adapter's FIFO when it steps.
 
-mod ahead;
 mod build;
 mod canary;
 mod cell;
@@ -46,7 +44,6 @@ mod switch;
 mod time;
 mod topology;
 mod trace;
-mod turns;
 mod verdict;
 
 pub use build::Options;

@@ -6,7 +6,6 @@ use cellgate_core::adapter::VcId;
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::wire::{CELL_LEN, VpiVci};
 
-use super::ahead::Ahead;
 use super::build::Options;
 use super::canary::Canary;
 use super::content::Content;
@@ -17,17 +16,13 @@ use super::incident::{Change, Incident};
 use super::pdu_counts::PduCounts;
 use super::scenario::Scenario;
 use super::service::{Gate, Service, ServiceEvent};
-use super::source::{Alike, Source};
-use super::switch::{Output, Switch};
+use super::source::Source;
+use super::switch::Switch;
 use super::topology::Place;
 use super::trace::Watch;
-use super::turns::{Turn, Turns};
 use super::{CellRef, EventQueue, Line, Ps, Violation};
 use crate::Silent;
 use crate::memory::RingBug;
-
-/// Cells that sources send, or steps that a host takes, before others have their turn again.
-const TRAIN: usize = 128;
 
 /// Of [`Canary::WakeUpLate`].
 const WAKE_UP_LATE_NS: u64 = 300_000;
@@ -62,66 +57,6 @@ fn mixed(hash: u64, now: Ps, what: u64) -> u64 {
     let mixed = (what ^ now.ps().rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash.wrapping_add(mixed ^ mixed >> 32)
-}
-
-/// Turns that are had in a row.
-struct Train {
-    next: Option<Turn>,
-    /// How many more there may be.
-    left: usize,
-    /// Those from here on are others' to wait for.
-    barrier: Ps,
-}
-
-impl Train {
-    /// Who is next, if that may be.
-    #[inline]
-    fn turn(&mut self) -> Option<Turn> {
-        let turn = self
-            .next
-            .filter(|(at, _)| *at < self.barrier && self.left > 0)?;
-        self.left -= 1;
-        Some(turn)
-    }
-}
-
-/// A source takes the cell that it sends at `at`.
-#[inline(always)]
-fn take(source: &mut Source, at: Ps, content: &mut Content, of: &mut [Connection]) {
-    if source.take_cell(content) {
-        let connection = &mut of[source.connection as usize];
-        if connection.is_open {
-            connection.pdus.sent(source.sent - 1, at);
-        }
-    }
-}
-
-/// Cells go where the one before them has gone, whose source feeds the first line alone: as many as
-/// may, up to one that comes onto an empty line; how many. Calls `lost` when one is discarded.
-fn follow(
-    [before, behind]: [&mut Line; 2],
-    (output, flow): (&mut Output, u32),
-    cells: &mut Alike,
-    train: &mut Train,
-    mut lost: impl FnMut(Ps),
-) -> u16 {
-    let mut went = 0;
-    for payload in cells.payloads.iter().take(train.left) {
-        if behind.in_flight() == 0 {
-            break;
-        }
-        let Some(at) = before.carry(cells.due.at(), train.barrier) else {
-            break;
-        };
-        let cell = CellRef::new(&cells.header, payload);
-        if !output.offer(at, flow, cell, behind) {
-            lost(at);
-        }
-        cells.due.advance(cells.gap);
-        went += 1;
-    }
-    train.left -= usize::from(went);
-    went
 }
 
 /// A cell goes onto a line.
@@ -181,9 +116,6 @@ pub struct World {
     /// What connections are changed to, by the number of the fault.
     pub(super) changes: BTreeMap<u32, Change>,
     pub(super) sources: Vec<Source>,
-    pub(super) ahead: Ahead,
-    /// The host that does what it has to do without the queue.
-    pub(super) train: Option<usize>,
     /// The latest that has happened.
     pub(super) reached: Ps,
     pub(super) content: Content,
@@ -210,17 +142,8 @@ impl World {
             self.wake_host(host, Ps::ZERO);
         }
         for n in 0..self.sources.len() {
-            let line = self.sources[n].line;
-            let turns = self.ahead.turns[line].as_mut();
-            match (self.sources[n].due(), turns) {
-                (Some(at), Some(turns)) => turns.push((at, n as u32)),
-                (Some(at), None) => self.queue.push(at, Event::Source(n as u32)),
-                (None, _) => {}
-            }
-        }
-        for turns in self.ahead.turns.iter().flatten() {
-            if let Some((at, first)) = turns.first() {
-                self.queue.push(at, Event::Source(first));
+            if let Some(at) = self.sources[n].due() {
+                self.queue.push(at, Event::Source(n as u32));
             }
         }
         self.begin_service(scenario.duration_ns);
@@ -260,7 +183,7 @@ impl World {
             match event {
                 Event::Source(source) => self.source(source as usize),
                 Event::Arrival(line) => self.arrivals(line as usize),
-                Event::Step(host) => self.host(host as usize),
+                Event::Step(host) => self.step(host as usize),
                 Event::Client(host, client) => self.woken(host as usize, client),
                 Event::Incident(incident) => self.incident(incident),
                 Event::Service(event) => self.service_event(event),
@@ -300,7 +223,7 @@ impl World {
 
     /// Whether nothing happens before `at`.
     fn is_quiet_until(&self, at: Ps) -> bool {
-        !self.options.one_by_one && self.queue.next_time().is_none_or(|next| at < next)
+        self.queue.next_time().is_none_or(|next| at < next)
     }
 
     /// A source's cells, as long as nothing else happens before.
@@ -309,10 +232,6 @@ impl World {
             return self.submit(n);
         }
         let line = self.sources[n].line;
-        if let Some(turns) = self.ahead.turns[line].take() {
-            self.ahead.turns[line] = Some(self.take_turns(line, turns));
-            return;
-        }
         let mut now = self.now;
         loop {
             if self.take_cell(n, now) {
@@ -329,95 +248,17 @@ impl World {
         }
     }
 
-    /// Sources that alone feed a line have their turns, up to the next incident.
-    fn take_turns(&mut self, line: usize, mut turns: Turns) -> Turns {
-        let mut train = Train {
-            next: turns.pop(),
-            left: TRAIN,
-            barrier: self.ahead.barrier(),
-        };
-        let passes = self.ahead.passes[line] && self.options.canary.is_none();
-        match self.places[line] {
-            Place::Switch { switch, input } if passes => {
-                while let Some(behind) =
-                    self.go_across(line, (switch, input), &mut turns, &mut train)
-                {
-                    self.announce(behind);
-                }
-            }
-            _ => {
-                while let Some((at, n)) = train.turn() {
-                    self.take_cell(n as usize, at);
-                    train.next = turns.after(n, self.sources[n as usize].due());
-                }
-            }
-        }
-        if let Some((at, n)) = train.next {
-            turns.push((at, n));
-            self.queue.push(at, Event::Source(n));
-        }
-        self.announce(line);
-        turns
-    }
-
-    /// The same where their cells go through a switch at once, up to one that comes onto an empty
-    /// line behind it: which that is.
-    fn go_across(
-        &mut self,
-        line: usize,
-        (switch, input): (usize, usize),
-        turns: &mut Turns,
-        train: &mut Train,
-    ) -> Option<usize> {
-        let (lines, connections) = (&mut self.lines[..], &mut self.connections[..]);
-        let (sources, switch) = (&mut self.sources[..], &mut self.switches[switch]);
-        let mut room = [0; CELL_LEN];
-        while let Some((at, n)) = train.turn() {
-            // Where thousands have their turns, they do not fit the nearest cache.
-            if let Some(later) = turns.later() {
-                cellgate_simd::prefetch(sources, later as usize);
-            }
-            let source = &mut sources[n as usize];
-            take(source, at, &mut self.content, connections);
-            train.next = turns.after(n, source.due());
-            let cell = source.cell(&self.content, &mut room);
-            let Some(at) = lines[line].carry(at, train.barrier) else {
-                lines[line].send(at, cell);
-                continue;
-            };
-            let Some(route) = switch.route(input, cell) else {
-                continue;
-            };
-            let behind = route.line as usize;
-            let was_empty = lines[behind].in_flight() == 0;
-            let output = switch.output(route.output);
-            if !output.offer(at, route.flow, cell, &mut lines[behind]) {
-                connections[route.flow as usize].discarded += 1;
-                self.hash = mixed(self.hash, at, u64::from(route.flow));
-            } else if was_empty {
-                return Some(behind);
-            }
-            if turns.is_empty()
-                && let Ok(lines) = lines.get_disjoint_mut([line, behind])
-                && let Some(mut alike) = source.alike(&self.content)
-            {
-                let went = follow(lines, (output, route.flow), &mut alike, train, |at| {
-                    connections[route.flow as usize].discarded += 1;
-                    self.hash = mixed(self.hash, at, u64::from(route.flow));
-                });
-                source.took(went, alike.due);
-                train.next = source.due().map(|due| (due, n));
-            }
-        }
-        None
-    }
-
     /// The cell that a source has to send at `at` goes onto its line; whether that was empty.
     #[inline]
     fn take_cell(&mut self, n: usize, at: Ps) -> bool {
         let source = &mut self.sources[n];
         let line = source.line;
-        take(source, at, &mut self.content, &mut self.connections);
+        if source.take_cell(&mut self.content) {
+            let connection = &mut self.connections[source.connection as usize];
+            if connection.is_open {
+                connection.pdus.sent(source.sent - 1, at);
+            }
+        }
         let mut room = [0; CELL_LEN];
         let cell = source.cell(&self.content, &mut room);
         let line = &mut self.lines[line];
@@ -434,7 +275,6 @@ impl World {
         let place = self.places[line];
         match place {
             Place::Switch { .. } if self.scheduled[line] => {}
-            Place::Switch { .. } if self.ahead.passes[line] => self.arrivals(line),
             Place::Switch { .. } => {
                 self.scheduled[line] = true;
                 self.queue.push(at, Event::Arrival(line as u32));
@@ -471,27 +311,18 @@ impl World {
         let node = &mut self.hosts[host];
         if node.due.is_none_or(|due| at < due) {
             node.due = Some(at);
-            if self.train != Some(host) {
-                self.queue.push(at, Event::Step(host as u32));
-            }
+            self.queue.push(at, Event::Step(host as u32));
         }
     }
 
-    /// Cells reach a switch, as long as nothing else happens before; where they meet no others, up
-    /// to the next incident.
+    /// Cells reach a switch, as long as nothing else happens before.
     fn arrivals(&mut self, line: usize) {
         let Place::Switch { switch, input } = self.places[line] else {
             return;
         };
         self.scheduled[line] = false;
-        let barrier = self.ahead.passes[line].then(|| self.ahead.barrier());
         while let Some(at) = self.lines[line].next_arrival() {
-            let goes_on = match barrier {
-                _ if at <= self.now => true,
-                Some(barrier) => at < barrier,
-                None => self.is_quiet_until(at),
-            };
-            if !goes_on {
+            if at > self.now && !self.is_quiet_until(at) {
                 self.scheduled[line] = true;
                 self.queue.push(at, Event::Arrival(line as u32));
                 return;
@@ -526,40 +357,6 @@ impl World {
             self.hash = mixed(self.hash, at, u64::from(route.flow));
         } else if was_empty {
             self.announce(route.line as usize);
-        }
-    }
-
-    /// A host's adapter is due. Where all is known that will come, the host goes on alone.
-    fn host(&mut self, host: usize) {
-        let Some(horizon) = self.ahead.horizon(host, &self.lines) else {
-            return self.step(host);
-        };
-        self.train = Some(host);
-        self.step(host);
-        for _ in 0..TRAIN {
-            let node = &self.hosts[host];
-            let due = node.due.unwrap_or(Ps::MAX);
-            let woken = node.waking.iter().copied().min();
-            match woken.filter(|(at, _)| *at <= due) {
-                Some((at, client)) if at < horizon => {
-                    self.now = at;
-                    self.woken(host, client);
-                }
-                None if due < horizon => {
-                    self.now = due;
-                    self.step(host);
-                }
-                _ => break,
-            }
-            self.events += 1;
-        }
-        self.train = None;
-        let node = &self.hosts[host];
-        if let Some(due) = node.due {
-            self.queue.push(due, Event::Step(host as u32));
-        }
-        for (at, client) in &node.waking {
-            self.queue.push(*at, Event::Client(host as u32, *client));
         }
     }
 
@@ -663,9 +460,7 @@ impl World {
 
     fn wake_at(&mut self, host: usize, client: u32, at: Ps) {
         self.hosts[host].waking.push((at, client));
-        if self.train != Some(host) {
-            self.queue.push(at, Event::Client(host as u32, client));
-        }
+        self.queue.push(at, Event::Client(host as u32, client));
     }
 
     /// A client that was woken runs, unless it has run already.

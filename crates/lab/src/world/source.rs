@@ -1,27 +1,23 @@
 //! Sources: which cell or SDU is due, and when.
 
-use std::mem::offset_of;
 use std::rc::Rc;
 
 use cellgate_core::contract::{Aal, CellRate};
-use cellgate_core::wire::{CELL_LEN, Header, PAYLOAD_LEN, Pti, VpiVci, hec};
+use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
 
 use super::cell::{CellRef, HEADER_LEN};
-use super::content::{Content, Pdu, Sender, TOUCHED, cells_of};
+use super::content::{Content, Pdu, Sender, cells_of};
 use super::scenario::{SourceSpec, Traffic};
 use super::{Interval, Octets, Pace, Ps};
 
-/// A source in a run. What every cell touches stands first, on one cache line: thousands have
-/// their turns.
+/// A source in a run.
 #[derive(Debug)]
-#[repr(C, align(64))]
 pub(crate) struct Source {
     /// When the next cell, or with an adapter the next SDU, is due.
     due: Pace,
     gaps: Gaps,
     pub(crate) cells_sent: u64,
     pdu: Pdu,
-    // What every PDU touches, on the next.
     /// PDUs of which the last cell was sent.
     pub(crate) sent: u64,
     /// PDUs begun.
@@ -31,28 +27,13 @@ pub(crate) struct Source {
     by_adapter: bool,
     /// It waits for credit.
     is_suspended: bool,
-    // What only makes the next PDU, or less.
     sender: Sender,
     sdus: Rc<[u16]>,
     pub(crate) line: usize,
     /// PDUs that it sends at once.
     at_once: u64,
-    pub(crate) start: Ps,
     /// SDUs that had to wait for room at the adapter.
     pub(crate) waited: u64,
-}
-
-const _: () = assert!(offset_of!(Source, pdu) + TOUCHED <= 64);
-const _: () = assert!(offset_of!(Source, sender) <= 128);
-
-/// Cells in a row with one header.
-#[derive(Debug)]
-pub(crate) struct Alike {
-    pub(crate) header: [u8; HEADER_LEN],
-    pub(crate) payloads: &'static [[u8; PAYLOAD_LEN]],
-    /// When the first is due, and what lies between two.
-    pub(crate) due: Pace,
-    pub(crate) gap: Interval,
 }
 
 /// What lies between two cells.
@@ -134,7 +115,6 @@ impl Source {
             gaps,
             sdus,
             due: Pace::from(first),
-            start,
             stop,
             by_adapter: spec.by_adapter,
             is_suspended: false,
@@ -285,25 +265,6 @@ impl Source {
                 self.pdu.cell(content, payload)
             }
         }
-    }
-
-    /// The next cells, if they have one header.
-    pub(crate) fn alike(&self, content: &Content) -> Option<Alike> {
-        let gap = self.steady()?;
-        let (header, payloads) = self.pdu.alike(content)?;
-        Some(Alike {
-            header,
-            payloads,
-            due: self.due,
-            gap,
-        })
-    }
-
-    /// The first of these were taken, so many.
-    pub(crate) fn took(&mut self, cells: u16, due: Pace) {
-        self.cells_sent += u64::from(cells);
-        self.pdu.went(cells);
-        self.due = due;
     }
 
     /// The next PDU, or as many as it sends at once.

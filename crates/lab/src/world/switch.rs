@@ -1,12 +1,11 @@
 //! An output-queued switch: each output has one buffer and a rule for whom to discard.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use cellgate_core::wire::{Header, Pti, VpiVci};
 use serde::{Deserialize, Serialize};
 
 use super::Ps;
-use super::ahead::Feeders;
 use super::cell::CellRef;
 use super::line::Line;
 
@@ -253,17 +252,6 @@ impl Switch {
     /// One more VC. False if its address is taken on this input.
     pub fn add_route(&mut self, input: usize, address: VpiVci, route: Route) -> bool {
         self.routes[input].insert(address.bits(), route)
-    }
-
-    /// The inputs from which routes lead to each output.
-    pub(crate) fn feeders(&self) -> Feeders {
-        let mut feeders = vec![BTreeSet::new(); self.outputs.len()];
-        for (input, routes) in self.routes.iter().enumerate() {
-            for (_, route) in routes.slots.iter().flatten() {
-                feeders[route.output as usize].insert(input);
-            }
-        }
-        feeders
     }
 
     /// Where a cell goes. None: nowhere, and it is counted.

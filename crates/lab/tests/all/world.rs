@@ -161,7 +161,7 @@ fn a_generator_goes_by_what_it_draws() {
 }
 
 #[test]
-fn trains_and_single_cells_and_every_run_are_the_same() {
+fn every_run_of_a_scenario_is_the_same() {
     for seed in 0..seeds().div_ceil(3) {
         let scenario = scenario_of(seed);
         assert_eq!(scenario, scenario_of(seed));
@@ -171,7 +171,7 @@ fn trains_and_single_cells_and_every_run_are_the_same() {
 }
 
 #[test]
-fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
+fn sources_that_share_a_line_send_the_same_in_every_run_whatever_befalls_their_reader() {
     let contract = "ubr,aal5:max_sdu=1500";
     let rates = [90_000, 90_001, 90_000, 37_123];
     let names = ["one", "two", "three", "four"];
@@ -210,19 +210,10 @@ fn sources_that_take_turns_run_ahead_and_nobody_can_tell() {
             for_ns: 77_777,
         },
     ];
-    check_determinism(&scenario, judged_options(), &mut Silent).expect("in trains as one by one");
-    let singles = Options {
-        one_by_one: true,
-        ..Options::default()
-    };
-    let [ahead, single] = [Options::default(), singles].map(|options| run(&scenario, options));
-    println!(
-        "{} cells, {} events of {}",
-        ahead.cells, ahead.events, single.events
-    );
-    assert!(ahead.cells > 5_000 && 4 * ahead.events < single.events);
+    check_determinism(&scenario, judged_options(), &mut Silent).expect("the same twice");
     // Those of the adapter that has died, too.
     let judged = run(&scenario, judged_options());
+    assert!(judged.cells > 5_000);
     let received = judged.hosts.iter().map(|host| host.received_cells);
     assert_eq!(judged.judged_cells, received.sum::<u64>());
 }

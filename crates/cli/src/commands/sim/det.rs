@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         let told = told.map(|line| line + "\n").unwrap_or_default();
         let (seeds, verdict) = (swept.seeds, swept.verdict());
         print(&format!(
-            "{told}{seeds} seeds, three runs each; sum of traces {sum}: {verdict}\n"
+            "{told}{seeds} seeds, two runs each; sum of traces {sum}: {verdict}\n"
         ))?;
     }
     failed.map_or(Ok(Exit::Ok), |(_, failure)| exit(failure))

@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Shrink(shrink::Args),
     /// Plant bugs in adapter, queues, server and world, and see that they are found
     Mutants(mutants::Args),
-    /// Run the scenarios of many seeds three times each, in trains and cell by cell
+    /// Run the scenarios of many seeds twice each: nothing may differ
     Det(det::Args),
 }
 

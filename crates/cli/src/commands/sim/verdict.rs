@@ -24,7 +24,7 @@ pub(super) fn exit(failure: &Failure) -> anyhow::Result<Exit> {
 /// Runs that are compared with a scenario's first one.
 #[derive(clap::Args)]
 pub(super) struct Compared {
-    /// Run it three times, in trains and cell by cell: nothing may differ
+    /// Run it twice: nothing may differ
     #[arg(long)]
     det: bool,
     /// Run it without its faults, with and without its hazards, and what hostile clients write, and

@@ -135,7 +135,7 @@ pub(super) enum Mode {
     Plain,
     /// The reference beside each adapter, too.
     Judged,
-    /// The same run twice more, once with its cells one by one, and compared.
+    /// The same run once more, and compared.
     Differential,
 }
 

@@ -21,7 +21,7 @@ pub(super) static KINDS: [Kind; 4] = [
         name: "ns-3, point-to-point devices",
         option: "--ns3",
         word: Some("devices"),
-        at_least: Some(20.0),
+        at_least: Some(10.0),
     },
     Kind {
         name: "ns-3, nothing but its scheduler",
@@ -33,13 +33,13 @@ pub(super) static KINDS: [Kind; 4] = [
         name: "NeXosim",
         option: "--nexosim",
         word: None,
-        at_least: Some(10.0),
+        at_least: Some(8.0),
     },
     Kind {
         name: "SimPy, callbacks",
         option: "--simpy",
         word: None,
-        at_least: Some(50.0),
+        at_least: Some(25.0),
     },
 ];
 

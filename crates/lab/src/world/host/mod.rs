@@ -25,7 +25,7 @@ use crate::world::build::Options;
 use crate::world::canary::Canary;
 use crate::world::content::Content;
 use crate::world::endpoint::{Client, Endpoint, Handles};
-use crate::world::line::{Line, address_of};
+use crate::world::line::{Flying, Line, address_of};
 use crate::world::scenario::HostSpec;
 use crate::world::{Ps, Violation};
 
@@ -162,8 +162,6 @@ pub(crate) struct Host {
     pub(crate) refusals: Vec<Refusal>,
     /// How commands of the server have ended, for whoever carries them on.
     pub(crate) answered: Vec<Answer>,
-    /// It has a server.
-    is_served: bool,
     /// The last counters of VCs that were closed.
     pub(crate) closed: Vec<(u32, VcInfo)>,
     /// How many cells of an address have found a FIFO full, or no adapter.
@@ -269,7 +267,6 @@ impl Host {
             tickets: 0,
             refusals: Vec::new(),
             answered: Vec::new(),
-            is_served: served.is_some(),
             closed: Vec::new(),
             overflowed: BTreeMap::new(),
             counts: HostCounts::default(),
@@ -301,11 +298,6 @@ impl Host {
         };
         node.attach();
         Ok(node)
-    }
-
-    /// Whether a VC is open here, or will be.
-    pub(crate) fn has_openings(&self) -> bool {
-        !self.openings.is_empty() || self.is_served
     }
 
     /// Cells per second of its lines.
@@ -505,24 +497,19 @@ impl Host {
     fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
         let (bug, fifo) = (self.options.canary, self.transmit_fifo());
         for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
-            let room = (self.spec.fifo_cells as usize).saturating_sub(self.board.waiting(port));
-            lines[wires.input].take_all(now, |cells| {
-                let (kept, lost) = cells.split_at(cells.len().min(room));
-                self.counts.overflowed += lost.len() as u64;
-                for cell in lost {
-                    *self.overflowed.entry(address_of(cell)).or_default() += 1;
+            let fifo_cells = self.spec.fifo_cells as usize;
+            while let Some(Flying { octets, .. }) = lines[wires.input].take(now) {
+                if self.board.waiting(port) >= fifo_cells {
+                    self.counts.overflowed += 1;
+                    *self.overflowed.entry(address_of(&octets)).or_default() += 1;
+                    continue;
                 }
-                if bug != Some(Canary::FifoLoses) {
-                    self.counts.arrived += kept.len() as u64;
-                    return self.board.put(port, kept);
+                self.counts.arrived += 1;
+                let is_lost = bug == Some(Canary::FifoLoses);
+                if !is_lost || !self.counts.arrived.is_multiple_of(500) {
+                    self.board.put(port, octets);
                 }
-                for cell in kept.chunks(1) {
-                    self.counts.arrived += 1;
-                    if !self.counts.arrived.is_multiple_of(500) {
-                        self.board.put(port, cell);
-                    }
-                }
-            });
+            }
             let backlog = lines[wires.output].backlog(now);
             wires.space = fifo.saturating_sub(backlog) as usize;
             self.board.set_space(port, wires.space);
