@@ -36,6 +36,7 @@ pub mod application;
 pub mod contract;
 mod fault;
 pub mod keeper;
+pub mod line;
 mod planted;
 pub mod queue;
 pub mod server;

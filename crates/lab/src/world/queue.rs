@@ -81,6 +81,12 @@ impl<T: Ord> EventQueue<T> {
             self.filled &= !(1 << bucket);
             self.first[bucket] = u64::MAX;
             self.last = at;
+            if let [_] = self.later[bucket][..] {
+                self.len -= 1;
+                return self.later[bucket]
+                    .pop()
+                    .map(|(at, event)| (Ps::new(at), event));
+            }
             // All of them go to earlier buckets, and its room stays.
             let mut moved = std::mem::take(&mut self.later[bucket]);
             for (at, event) in moved.drain(..) {

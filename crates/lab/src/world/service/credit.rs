@@ -112,6 +112,8 @@ pub(crate) struct Ledger {
     until: Option<Time>,
     /// Octets of intervals that it has slept through although a PDU waited.
     kept: u64,
+    /// Of these, those of its last sleep.
+    slept_last: u64,
     /// The same before the first of these.
     slept: u64,
     /// None: its intervals are not known.
@@ -133,6 +135,7 @@ impl Ledger {
             whole: 0,
             until: None,
             kept: 0,
+            slept_last: 0,
             slept: 0,
             grid: None,
             wrong: None,
@@ -169,9 +172,14 @@ impl Ledger {
         self.wrong = self.wrong.take().or(wrong);
     }
 
-    /// What may be left of it when another credit comes, and how long its intervals are.
+    /// What may be left of it when another credit comes, of what the writer has slept through, too,
+    /// and how long its intervals are.
     pub(crate) fn left(&self, now: Time) -> (u64, u64) {
-        let own = (self.credit.octets(), self.credit.interval_ns());
+        let slept = match &self.grid {
+            Some(grid) => grid.recent.back().map_or(0, |of| of.2),
+            None => self.slept_last,
+        };
+        let own = (self.credit.octets() + slept, self.credit.interval_ns());
         match now.since_ns(self.since) < self.left.1 {
             true => (own.0.max(self.left.0), own.1.max(self.left.1)),
             false => own,
@@ -189,8 +197,10 @@ impl Ledger {
             return;
         }
         let (interval, octets) = (self.credit.interval_ns(), self.credit.octets());
-        let slept_ns = self.until.take().map_or(0, |until| now.since_ns(until));
-        self.kept += slept_ns / interval * octets;
+        if let Some(until) = self.until.take() {
+            self.slept_last = now.since_ns(until) / interval * octets;
+            self.kept += self.slept_last;
+        }
         self.recent.push_back((at, len));
         for (k, (sum, before)) in WINDOWS.iter().zip(&mut self.windows) {
             let span = interval.saturating_mul(*k);
