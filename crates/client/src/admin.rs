@@ -2,6 +2,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use cellgate_core::line::LineSpec;
 use cellgate_core::server::{
     AdapterInfo, Address, Confirm, ConnectionInfo, Description, DeviceInfo, DeviceSpec, Indication,
     InterfaceInfo, InterfaceSpec, PingFlow, Request, ResourceInfo, Settings,
@@ -184,6 +185,16 @@ impl Admin {
     /// This user may not, or it cannot be had.
     pub fn add_interface(&mut self, spec: InterfaceSpec) -> Result<(), Error> {
         self.done(Request::AddInterface(spec))
+    }
+
+    /// Has the line on which an interface's cells arrive be impaired, or clean. Cells on their way
+    /// are lost.
+    ///
+    /// # Errors
+    /// The server refuses: only its own user and root may, and there must be such an interface.
+    pub fn set_line(&mut self, name: &str, line: LineSpec) -> Result<(), Error> {
+        let name = name.to_owned();
+        self.done(Request::SetLine { name, line })
     }
 
     /// Removes an interface without connections.

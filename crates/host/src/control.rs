@@ -17,6 +17,8 @@ mod tests {
     use cellgate_core::contract::CellRate;
     use cellgate_core::wire::VpiVci;
 
+    use cellgate_core::line::LineCounts;
+
     use super::*;
     use cellgate_core::adapter::{AdapterState, PortStats, VcId, VcIndex};
     use cellgate_core::keeper::UdpReport;
@@ -137,11 +139,24 @@ mod tests {
             last_refused: Some(std::net::Ipv6Addr::from(u128::MAX).into()),
             ..UdpReport::default()
         };
+        let line = LineCounts {
+            cells_in: MOST,
+            cells_out: MOST,
+            lost: MOST,
+            queue_full: MOST,
+            overflowed: MOST,
+            duplicated: MOST,
+            bit_errors: MOST,
+            header_errors: MOST,
+            payload_errors: MOST,
+            marked: MOST,
+        };
         let port = PortReport {
             receive: queue,
             transmit: queue,
             strays,
             pseudowire: Some(pseudowire),
+            line: Some(line),
         };
         let reply = Reply {
             id: MOST,

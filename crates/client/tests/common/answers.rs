@@ -137,6 +137,7 @@ impl Server {
             Request::Interfaces => Confirm::Interfaces(vec![interface()]),
             Request::AddInterface(spec) if spec == interface().spec => Confirm::Done,
             Request::AddInterface(_) => return Err(Refused::NotPermitted),
+            Request::SetLine { .. } => Confirm::Done,
             Request::RemoveInterface { name } if name == "a" => Confirm::Done,
             Request::RemoveInterface { .. } => return Err(Refused::NoInterface),
             Request::Ping { timeout_ns, .. } => Confirm::Returned {
@@ -432,6 +433,7 @@ fn interface() -> InterfaceInfo {
                 peer: "b".to_owned(),
             },
             line_rate: None,
+            line: None,
         },
         port: PortIndex(0),
         up: true,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[cfg(doc)]
 use super::{Ask, VERSION};
 use super::{GapReport, PortReport, ReceiveInto, Scheduling, UdpReport};
-use crate::FaultCounts;
 use crate::adapter::{AdapterState, AttachmentIndex, Config, Refusal, VcId, VcInfo};
 use crate::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 
@@ -74,8 +73,6 @@ pub enum Answer {
     },
     /// To [`Ask::PseudowireReport`], both directions.
     PseudowireReport(UdpReport),
-    /// To [`Ask::FaultReport`].
-    FaultReport(FaultCounts),
     /// To [`Ask::Ports`], in order; fewer than [`PORTS_MAX`](super::PORTS_MAX) are the last.
     Ports(Vec<PortReport>),
     /// To [`Ask::Gaps`].
@@ -192,9 +189,6 @@ pub enum ControlError {
     /// The pseudowire cannot be had.
     #[error("no such pseudowire: {0}")]
     Pseudowire(String),
-    /// The list of faults would be too long.
-    #[error("a list of faults has 1,048,576 entries at most")]
-    TooManyFaults,
     /// Somebody else has the port's other end.
     #[error("the port's other end is taken")]
     PortTaken,

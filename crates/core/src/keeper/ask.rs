@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::UdpLink;
 #[cfg(doc)]
 use super::{Answer, ControlError};
-use crate::FaultRates;
 #[cfg(doc)]
 use crate::adapter::Refusal;
 use crate::adapter::{AttachmentIndex, OpenRequest, PortConfig, PortIndex, VcId, VcIndex};
+use crate::line::LineSpec;
 use crate::queue::{AttachmentSizes, ConnectionSizes, PortSizes};
 use crate::wire::{OamFlow, VpiVci};
 
 /// The version of the control protocol.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The longest record of a VC in octets.
 pub const RECORD_MAX: usize = 4_096;
@@ -189,15 +189,9 @@ pub enum Ask {
     Unlink { port: PortIndex },
     /// What the pseudowire of a port counted. Answered by [`Answer::PseudowireReport`].
     PseudowireReport { port: PortIndex },
-    /// Has what a port receives be lost, damaged and so on from its next cell on, or has an end of
-    /// that; not for connections that [`Ask::Connect`] made. Answered by [`Answer::Done`].
-    Faults {
-        port: PortIndex,
-        /// How often what happens.
-        rates: Option<FaultRates>,
-    },
-    /// What the faults of a port did. Answered by [`Answer::FaultReport`].
-    FaultReport { port: PortIndex },
+    /// Has the line on which a port receives be impaired so from its next cell on; cells on their
+    /// way are lost. Not for connections that [`Ask::Connect`] made. Answered by [`Answer::Done`].
+    Line { port: PortIndex, line: LineSpec },
     /// What ports have counted, from one on: of [`PORTS_MAX`] at most. Answered by
     /// [`Answer::Ports`].
     Ports { from: PortIndex },

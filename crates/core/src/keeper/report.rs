@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Time;
 use crate::adapter::{AttachmentIndex, PortStats};
+use crate::line::LineCounts;
 
 /// How long the adapter went without reading its clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +121,8 @@ pub struct PortReport {
     pub strays: PortStats,
     /// Of a pseudowire, if that is its link.
     pub pseudowire: Option<UdpReport>,
+    /// Of the line on which it receives, if that is impaired.
+    pub line: Option<LineCounts>,
 }
 
 /// A queue of cells between two processes.

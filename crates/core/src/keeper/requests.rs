@@ -176,9 +176,7 @@ impl Keeper {
                 self.ensure_free(asker, port)?;
                 self.order(Pending::Unlink { asker, port }, ask, None, Vec::new());
             }
-            Ask::Faults { port, .. }
-            | Ask::PseudowireReport { port }
-            | Ask::FaultReport { port } => {
+            Ask::Line { port, .. } | Ask::PseudowireReport { port } => {
                 self.port_mut(port)?;
                 self.plain(asker, ask);
             }
@@ -514,7 +512,7 @@ fn concerns_everybody(ask: &Ask) -> bool {
         Ask::Configure { .. }
             | Ask::Pseudowire { .. }
             | Ask::Unlink { .. }
-            | Ask::Faults { .. }
+            | Ask::Line { .. }
             | Ask::Loopback { .. }
             | Ask::TakeUp
             | Ask::KeepPort { .. }

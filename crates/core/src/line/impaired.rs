@@ -85,7 +85,7 @@ impl Impairments {
             jitter: Draws::new(seed, 4),
             spec,
             format,
-            leaving: VecDeque::new(),
+            leaving: VecDeque::with_capacity(spec.bottleneck.map_or(0, |one| one.queue as usize)),
             free_at: (Time::ZERO, 0),
             last_due: Time::ZERO,
             counts: LineCounts::default(),
@@ -95,6 +95,12 @@ impl Impairments {
     /// What was done so far; [`LineCounts::cells_out`] is its caller's.
     pub fn counts(&self) -> LineCounts {
         self.counts
+    }
+
+    /// Whether it can change when cells come off the line.
+    pub fn delays(&self) -> bool {
+        let spec = &self.spec;
+        spec.delay_ns > 0 || spec.jitter_ns > 0 || spec.bottleneck.is_some()
     }
 
     /// A cell comes onto the line: it is changed as it comes off. Cells come in the order of time.
@@ -213,6 +219,7 @@ pub struct ImpairedLine {
     impairments: Impairments,
     /// Octets of the cells on their way, in order, and when each is due.
     flying: VecDeque<(Time, [u8; CELL_LEN])>,
+    flying_max: usize,
     overflowed: u64,
     out: u64,
 }
@@ -223,10 +230,17 @@ impl ImpairedLine {
     /// Cells taken at once.
     const BATCH: usize = 64;
 
+    /// Its memory is made here, and none later.
     pub fn new(spec: LineSpec, format: CellFormat) -> Self {
+        let impairments = Impairments::new(spec, format, 0);
+        let cells = match impairments.delays() {
+            true => Self::FLYING_MAX,
+            false => 4 * Self::BATCH,
+        };
         Self {
-            impairments: Impairments::new(spec, format, 0),
-            flying: VecDeque::new(),
+            impairments,
+            flying: VecDeque::with_capacity(cells),
+            flying_max: cells,
             overflowed: 0,
             out: 0,
         }
@@ -247,7 +261,8 @@ impl ImpairedLine {
     }
 
     /// Takes the `waiting` cells that have come, and moves to `fifo` as many as are due and fit;
-    /// how many. `take` moves so many of the former into what it is given as that holds.
+    /// how many. `take` moves so many of the former into what it is given as that holds. A line that
+    /// delays none leaves those waiting that do not fit.
     ///
     /// Work: at most `waiting` cells in, and as many out as `fifo` has room for.
     pub fn receive(
@@ -259,18 +274,28 @@ impl ImpairedLine {
     ) -> usize {
         let stride = self.impairments.format.stride();
         let mut batch = [0; Self::BATCH * CELL_LEN];
-        let mut waiting = waiting;
-        while waiting > 0 {
+        let (mut waiting, mut done) = (waiting, 0);
+        loop {
+            done += self.hand_on(now, &mut fifo[done * stride..]);
+            let is_full = !self.impairments.delays() && !self.flying.is_empty();
+            if waiting == 0 || is_full {
+                break;
+            }
             let wanted = waiting.min(Self::BATCH);
             let came = take(&mut batch[..wanted * stride]).min(wanted);
             for cell in batch.chunks_exact_mut(stride).take(came) {
                 self.pass(now, cell);
             }
-            waiting -= came;
-            if came == 0 {
-                break;
-            }
+            // None came though they were said to wait: that is all.
+            waiting = if came == 0 { 0 } else { waiting - came };
         }
+        self.out += done as u64;
+        done
+    }
+
+    /// Moves to `fifo` as many cells as are due and fit; how many.
+    fn hand_on(&mut self, now: Time, fifo: &mut [u8]) -> usize {
+        let stride = self.impairments.format.stride();
         let mut places = fifo.chunks_exact_mut(stride);
         let mut done = 0;
         while let Some((_, cell)) = self.flying.front().filter(|(due, _)| *due <= now) {
@@ -279,7 +304,6 @@ impl ImpairedLine {
             self.flying.pop_front();
             done += 1;
         }
-        self.out += done as u64;
         done
     }
 
@@ -288,7 +312,7 @@ impl ImpairedLine {
         let mut octets = [0; CELL_LEN];
         octets[..cell.len()].copy_from_slice(cell);
         for _ in 0..copies {
-            if self.flying.len() >= Self::FLYING_MAX {
+            if self.flying.len() >= self.flying_max {
                 self.overflowed += 1;
             } else {
                 self.flying.push_back((due, octets));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::{PortIndex, PortStats};
 use crate::contract::CellRate;
 use crate::keeper::Link;
+use crate::line::{LineCounts, LineSpec};
 
 /// An interface to add: a link on a port of the adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub struct InterfaceSpec {
     /// Cells/s that it can send and receive; none: 353,207, an OC-3c.
     #[serde(default)]
     pub line_rate: Option<CellRate>,
+    /// How the line is impaired on which its cells arrive; none: it is clean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineSpec>,
 }
 
 /// An interface as the list shows it.
@@ -76,6 +80,9 @@ pub struct InterfaceCounts {
     /// Of a pseudowire: its datagrams.
     #[serde(default)]
     pub datagrams: Option<DatagramCounts>,
+    /// Of an impaired line: what it has done since it was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineCounts>,
 }
 
 /// What became of a pseudowire's datagrams.

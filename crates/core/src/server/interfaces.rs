@@ -9,6 +9,7 @@ use super::{
 use crate::adapter::PortIndex;
 use crate::contract::CellRate;
 use crate::keeper::Answer;
+use crate::line::LineSpec;
 
 #[derive(Debug)]
 pub(super) struct Interface {
@@ -33,6 +34,8 @@ pub(super) enum LinkStage {
     Relinking,
     /// The same; it is removed when that is answered.
     Leaving(Asker),
+    /// Another line, and how the one before was impaired.
+    Impairing(Asker, Option<LineSpec>),
     There,
     /// The end of its link.
     Removing(Asker),
@@ -69,7 +72,10 @@ impl<B: Bugs> Server<B> {
             None => self.interfaces.values().next(),
         };
         let usable = |interface: &&Interface| {
-            matches!(interface.stage, LinkStage::There | LinkStage::Relinking)
+            matches!(
+                interface.stage,
+                LinkStage::There | LinkStage::Relinking | LinkStage::Impairing(..)
+            )
         };
         let interface = named.filter(usable).ok_or(Refused::NoInterface)?;
         if let Some(carried) = interface.spec.link.bars(address.vc) {
@@ -182,6 +188,28 @@ impl<B: Bugs> Server<B> {
         Ok(())
     }
 
+    /// Has the line of an interface be impaired, or clean.
+    pub(super) fn set_line(
+        &mut self,
+        asker: Asker,
+        name: &str,
+        line: LineSpec,
+    ) -> Result<(), Refused> {
+        let interface = self.interfaces.get_mut(name).ok_or(Refused::NoInterface)?;
+        if !interface.linked || interface.stage != LinkStage::There {
+            // Its link comes or goes.
+            return Err(Refused::AdapterAway);
+        }
+        let line = Some(line).filter(|line| !line.is_clean());
+        let former = core::mem::replace(&mut interface.spec.line, line);
+        interface.stage = LinkStage::Impairing(asker, former);
+        interface.counts.line = None;
+        let (On { adapter, id: port }, spec) = (interface.port, interface.spec.clone());
+        let pending = Pending::Interface(name.to_owned());
+        self.ask(adapter, pending, AdapterAsk::Link { port, spec });
+        Ok(())
+    }
+
     pub(super) fn remove_interface(
         &mut self,
         asker: Asker,
@@ -258,6 +286,14 @@ impl<B: Bugs> Server<B> {
                 interface.linked = linked.is_ok();
                 self.set_up(name, linked.unwrap_or(false));
             }
+            (LinkStage::Impairing(asker, _), Ok(_)) => {
+                self.announce_interface(name, Change::Changed);
+                self.confirm(asker, Ok(Confirm::Done));
+            }
+            (LinkStage::Impairing(asker, former), Err(refusal)) => {
+                interface.spec.line = former;
+                self.confirm(asker, Err(link_refused(refusal)));
+            }
             (LinkStage::Leaving(asker), Ok(_)) => self.end_link(name, asker),
             (LinkStage::Removing(asker), Ok(_)) | (LinkStage::Leaving(asker), Err(_)) => {
                 self.forget_interface(name);
@@ -328,6 +364,10 @@ impl<B: Bugs> Server<B> {
                 LinkStage::Removing(asker) | LinkStage::Leaving(asker) => {
                     self.forget_interface(&name);
                     self.confirm(asker, Ok(Confirm::Done));
+                }
+                LinkStage::Impairing(asker, former) => {
+                    interface.spec.line = former;
+                    self.confirm(asker, Err(Refused::AdapterAway));
                 }
                 LinkStage::Relinking | LinkStage::There => {}
             }

@@ -554,6 +554,7 @@ impl<B: Bugs> Server<B> {
             | Request::Set { .. }
             | Request::Delete { .. }
             | Request::AddInterface(_)
+            | Request::SetLine { .. }
             | Request::RemoveInterface { .. } => {
                 state.queue.push_back((id, request, capability));
                 self.work.turn.insert(client);

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::adapter::{AttachmentIndex, Notification, VcId, VcStats};
 use crate::contract::{CellRate, Credit};
+use crate::line::LineSpec;
 use crate::queue::{AttachmentSizes, ConnectionSizes};
 use crate::wire::OamFlow;
 
@@ -117,6 +118,13 @@ pub enum Request {
     Interfaces,
     /// Adds an interface; for the server's own user and root. Confirmed by [`Confirm::Done`].
     AddInterface(InterfaceSpec),
+    /// Has the line on which an interface's cells arrive be impaired, or clean; for the server's own
+    /// user and root. Cells on their way are lost. Confirmed by [`Confirm::Done`].
+    SetLine {
+        /// The interface's.
+        name: String,
+        line: LineSpec,
+    },
     /// Removes an interface without connections; for the server's own user and root. Confirmed by
     /// [`Confirm::Done`].
     RemoveInterface { name: String },

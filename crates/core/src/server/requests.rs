@@ -219,10 +219,15 @@ impl<B: Bugs> Server<B> {
             }
             Request::Adapters => Ok(Some(Confirm::Adapters(self.adapter_infos()))),
             Request::Interfaces => Ok(Some(Confirm::Interfaces(self.interface_infos()))),
-            Request::AddInterface(_) | Request::RemoveInterface { .. } if !governs => {
+            Request::AddInterface(_)
+            | Request::SetLine { .. }
+            | Request::RemoveInterface { .. }
+                if !governs =>
+            {
                 Err(Refused::NotPermitted)
             }
             Request::AddInterface(spec) => self.add_interface(asker, spec).map(|()| None),
+            Request::SetLine { name, line } => self.set_line(asker, &name, line).map(|()| None),
             Request::RemoveInterface { name } => self.remove_interface(asker, &name),
             Request::Ping {
                 address,

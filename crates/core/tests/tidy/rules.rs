@@ -7,9 +7,10 @@ use crate::files::section;
 use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
-pub(crate) const ROOMS: [&str; 8] = [
+pub(crate) const ROOMS: [&str; 10] = [
     "wire",
     "contract",
+    "line",
     "aal",
     "queue",
     "adapter",

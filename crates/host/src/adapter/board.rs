@@ -13,7 +13,7 @@ use super::memory::{HostAttachment, HostRegion};
 use super::sources::Sources;
 use super::wake::ring;
 use super::wakers::{Call, FirmwareCpu};
-use crate::link::{PortFaults, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
+use crate::link::{PortLine, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
 
 /// What the service thread asks of the firmware thread.
 pub(super) enum HostCommand {
@@ -34,11 +34,11 @@ pub(super) enum HostCommand {
         /// Its new ends.
         ends: [Option<PortEnd>; 2],
     },
-    /// A port receives with these faults from now on, or without.
-    Faults {
+    /// The line on which a port receives is impaired so from now on, or clean.
+    Line {
         ticket: u64,
         port: PortIndex,
-        faults: Option<Box<PortFaults>>,
+        line: Option<Box<PortLine>>,
     },
 }
 
@@ -79,11 +79,11 @@ pub(super) enum HostCompletion {
         /// The former ends, or the new ones if there is no such port.
         former: [Option<PortEnd>; 2],
     },
-    /// Of a port's new faults: those before.
-    Faults {
+    /// Of a port's new line: the one before.
+    Line {
         ticket: u64,
-        /// The former faults, or the new ones if there is no such port.
-        former: Option<Box<PortFaults>>,
+        /// The former line, or the new one if there is no such port.
+        former: Option<Box<PortLine>>,
     },
 }
 
@@ -108,7 +108,7 @@ impl StepWork {
 struct BoardPort {
     receive: Option<PortEnd>,
     strays: Arc<Shown<PortStats>>,
-    faults: Option<Box<PortFaults>>,
+    line: Option<Box<PortLine>>,
     transmit: PortEnd,
     /// The port of this board that receives what this one transmits.
     leads_to: Option<usize>,
@@ -122,7 +122,7 @@ impl BoardPort {
         Self {
             receive: None,
             strays,
-            faults: None,
+            line: None,
             transmit: PortEnd::DeadLine(0, line),
             leads_to: None,
             is_fed_here: false,
@@ -152,12 +152,9 @@ impl BoardPort {
             return false;
         };
         let here = receiver.waiting() > 0 || !receiver.is_drained();
-        match &self.faults {
-            None => here,
-            Some(faults) => {
-                faults.line.pending() > 0 || here && faults.line.held_until(now).is_none()
-            }
-        }
+        let line = self.line.as_ref();
+        let due = line.and_then(|line| line.impaired.next_deadline());
+        here || due.is_some_and(|due| due <= now)
     }
 
     /// Whether nothing can be transmitted at `now`.
@@ -166,11 +163,11 @@ impl BoardPort {
         self.full_since.is_some_and(held)
     }
 
-    /// When the port wants a step at the latest: its line is held, a datagram waits, or its reader,
-    /// who wakes nobody, may have made room.
+    /// When the port wants a step at the latest: a cell comes off its line, a datagram waits, or its
+    /// reader, who wakes nobody, may have made room.
     fn next_deadline(&self, now: Time) -> Option<Time> {
-        let line = self.faults.as_ref();
-        let line = line.and_then(|faults| faults.line.held_until(now));
+        let line = self.line.as_ref();
+        let line = line.and_then(|line| line.impaired.next_deadline());
         let sender = match &self.transmit {
             PortEnd::Transmit(sender, _) => sender.next_deadline(),
             _ => None,
@@ -185,8 +182,8 @@ impl BoardPort {
         if let Some(PortEnd::Receive(receiver, counters)) = &mut self.receive {
             receiver.publish(now, counters);
         }
-        if let Some(faults) = &self.faults {
-            faults.publish();
+        if let Some(line) = &self.line {
+            line.publish();
         }
         match &self.transmit {
             PortEnd::Transmit(sender, counters) => sender.publish(counters),
@@ -474,16 +471,16 @@ impl HostBoard {
         }
     }
 
-    /// Gives a port other faults, or none.
-    fn spoil(&mut self, ticket: u64, port: PortIndex, faults: Option<Box<PortFaults>>) {
+    /// Gives a port another line, or a clean one.
+    fn impair(&mut self, ticket: u64, port: PortIndex, line: Option<Box<PortLine>>) {
         let former = match self.ports.get_mut(usize::from(port.0)) {
             Some(port) => {
                 port.publish(self.now);
-                std::mem::replace(&mut port.faults, faults)
+                std::mem::replace(&mut port.line, line)
             }
-            None => faults,
+            None => line,
         };
-        self.finish(HostCompletion::Faults { ticket, former });
+        self.finish(HostCompletion::Line { ticket, former });
     }
 }
 
@@ -504,9 +501,9 @@ impl Board for HostBoard {
         let Some(PortEnd::Receive(receiver, _)) = &mut port.receive else {
             return 0;
         };
-        let cells = match &mut port.faults {
+        let cells = match &mut port.line {
             None => receiver.take(fifo),
-            Some(faults) => faults.receive(self.now, receiver, fifo),
+            Some(line) => line.receive(self.now, receiver, fifo),
         };
         self.work.cells += cells;
         self.work.came |= cells > 0 && !port.is_fed_here;
@@ -560,7 +557,7 @@ impl Board for HostBoard {
         let end = self.ports.get(to)?;
         match &end.receive {
             Some(PortEnd::Receive(receiver, _))
-                if end.faults.is_none() && receiver.waiting() == 0 =>
+                if end.line.is_none() && receiver.waiting() == 0 =>
             {
                 Some(PortIndex(to as u8))
             }
@@ -635,12 +632,8 @@ impl Board for HostBoard {
                 self.connect(ticket, port, ends);
                 None
             }
-            HostCommand::Faults {
-                ticket,
-                port,
-                faults,
-            } => {
-                self.spoil(ticket, port, faults);
+            HostCommand::Line { ticket, port, line } => {
+                self.impair(ticket, port, line);
                 None
             }
         }

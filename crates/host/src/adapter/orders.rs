@@ -8,11 +8,11 @@ use cellgate_core::keeper::{
     Answer, Ask, ConnectionId, ControlError, Done, ENUMERATE_MAX, GapReport, Handle, Making,
     NewRegion, Order, PrivateMemory, ReceiveInto, UdpLink,
 };
+use cellgate_core::line::{ImpairedLine, LineSpec};
 use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, GeometryError,
     PortGeometry, PortSizes,
 };
-use cellgate_core::{FaultRates, FaultyLine};
 use cellgate_shm::{Files, ReceiveBuffer, ShmError, Waker};
 
 use super::board::{HostCommand, HostCompletion, PortEnd};
@@ -25,9 +25,8 @@ use super::sockets::{Held, Shared};
 use super::sources::Source;
 use crate::closer::Closer;
 use crate::control::pair;
-use crate::link::fault::draw;
 use crate::link::udp::{UdpError, UdpReceiver, UdpSender};
-use crate::link::{CellSender, PortFaults, ReceiveEnd, Rousing, Shown, TransmitEnd};
+use crate::link::{CellSender, PortLine, ReceiveEnd, Rousing, TransmitEnd};
 
 /// How an order has begun.
 enum Begun {
@@ -164,16 +163,11 @@ impl Service {
                 let ends = [Some(PortEnd::Silence), Some(dead)];
                 return Ok(self.post_ends(ticket, port, ends, NewEnds::Nothing(line)));
             }
-            Ask::Faults { port, rates } => return self.faults(ticket, port, rates),
+            Ask::Line { port, line } => return self.line(ticket, port, line),
             Ask::PseudowireReport { port } => {
                 let report = self.ports.get(port)?.pseudowire_report();
                 let report = report.ok_or(ControlError::NotYours)?;
                 return Ok(Begun::now(Answer::PseudowireReport(report)));
-            }
-            Ask::FaultReport { port } => {
-                let counters = self.ports.get(port)?.faults.as_ref();
-                let counts = counters.ok_or(ControlError::NotYours)?.read();
-                return Ok(Begun::now(Answer::FaultReport(counts)));
             }
             Ask::Ports { from } => return Ok(Begun::now(self.ports.reports(from))),
             Ask::Gaps { restart_maxima } => {
@@ -401,28 +395,18 @@ impl Service {
         Ok(self.post_ends(ticket, port, new, NewEnds::Pseudowire(ends, shown, answer)))
     }
 
-    /// Draws faults and hands them to the firmware thread.
-    fn faults(&mut self, ticket: u64, port: PortIndex, rates: Option<FaultRates>) -> Result<Begun> {
+    /// Makes the line on which a port receives, and hands it to the firmware thread.
+    fn line(&mut self, ticket: u64, port: PortIndex, line: LineSpec) -> Result<Begun> {
         let format = self.port_geometry(port)?.sizes().format;
-        let (counters, faults) = match rates {
-            None => (None, None),
-            Some(rates) => {
-                let list = draw(&rates, format).ok_or(ControlError::TooManyFaults)?;
-                let counters = Arc::new(Shown::default());
-                let faults = PortFaults {
-                    line: FaultyLine::new(format, list),
-                    counters: Arc::clone(&counters),
-                };
-                (Some(counters), Some(Box::new(faults)))
-            }
-        };
+        let counters = (!line.is_clean()).then(Arc::default);
+        let new = counters.as_ref().map(|counters| PortLine {
+            impaired: ImpairedLine::new(line, format),
+            counters: Arc::clone(counters),
+        });
         self.changing
-            .insert(ticket, (port, NewEnds::Faults(counters)));
-        Ok(self.post(HostCommand::Faults {
-            ticket,
-            port,
-            faults,
-        }))
+            .insert(ticket, (port, NewEnds::Line(counters)));
+        let line = new.map(Box::new);
+        Ok(self.post(HostCommand::Line { ticket, port, line }))
     }
 
     fn post_ends(
@@ -464,7 +448,7 @@ impl Service {
                 drop(former);
                 self.changed(ticket);
             }
-            HostCompletion::Faults { ticket, former } => {
+            HostCompletion::Line { ticket, former } => {
                 drop(former);
                 self.changed(ticket);
             }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cellgate_core::FaultCounts;
 use cellgate_core::adapter::{PortIndex, PortStats};
 use cellgate_core::keeper::{Answer, ControlError, PORTS_MAX, PortReport, UdpReport};
+use cellgate_core::line::LineCounts;
 
 use super::sources::RestBell;
 use crate::link::{QueueCounters, Shown};
@@ -26,8 +26,8 @@ pub(super) struct Port {
     pub(super) pseudowire: Option<[Arc<Shown<UdpReport>>; 2]>,
     /// Cells of no VC that it has received.
     pub(super) strays: Arc<Shown<PortStats>>,
-    /// Of the faults that are set on it.
-    pub(super) faults: Option<Arc<Shown<FaultCounts>>>,
+    /// Of the line on which it receives, if that is impaired.
+    pub(super) line: Option<Arc<Shown<LineCounts>>>,
 }
 
 impl Port {
@@ -55,6 +55,7 @@ impl Port {
             transmit: self.transmit.counters.report(),
             strays: self.strays.read(),
             pseudowire: self.pseudowire_report(),
+            line: self.line.as_ref().map(|line| line.read()),
         }
     }
 }
@@ -68,7 +69,7 @@ pub(super) enum NewEnds {
     Pseudowire([End; 2], [Arc<Shown<UdpReport>>; 2], Box<Answer>),
     /// None, and where it counts what it drops.
     Nothing(End),
-    Faults(Option<Arc<Shown<FaultCounts>>>),
+    Line(Option<Arc<Shown<LineCounts>>>),
 }
 
 /// All ports.
@@ -100,7 +101,7 @@ impl Ports {
                 (port.receive, port.transmit) = (End::default(), line);
                 port.pseudowire = None;
             }
-            NewEnds::Faults(counters) => port.faults = counters,
+            NewEnds::Line(counters) => port.line = counters,
         }
         Answer::Done
     }

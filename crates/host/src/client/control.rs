@@ -3,11 +3,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use cellgate_core::FaultCounts;
-use cellgate_core::FaultRates;
 use cellgate_core::adapter::{
     AdapterState, AdapterStats, OpenRequest, PortConfig, PortIndex, VcId, VcIndex, VcInfo,
 };
+use cellgate_core::line::LineSpec;
 use cellgate_core::queue::{
     AttachmentGeometry, AttachmentSizes, ConnectionGeometry, ConnectionSizes, GeometryError,
     PortGeometry, PortSizes,
@@ -454,28 +453,12 @@ impl Control {
         }
     }
 
-    /// Has what a port receives be lost, damaged and so on from its next cell on; without rates, no
-    /// more.
+    /// Has the line on which a port receives be impaired from its next cell on, or clean.
     ///
     /// # Errors
     /// As [`Control::ask`].
-    pub fn faults(
-        &mut self,
-        port: PortIndex,
-        rates: Option<FaultRates>,
-    ) -> Result<(), ClientError> {
-        self.done(Ask::Faults { port, rates }, &[])
-    }
-
-    /// What the faults of a port did, some milliseconds ago at most.
-    ///
-    /// # Errors
-    /// As [`Control::ask`]; the port has none.
-    pub fn fault_report(&mut self, port: PortIndex) -> Result<FaultCounts, ClientError> {
-        match self.ask(Ask::FaultReport { port }, &[])? {
-            (Answer::FaultReport(counts), _) => Ok(counts),
-            (answer, _) => Err(unexpected(&answer)),
-        }
+    pub fn line(&mut self, port: PortIndex, line: LineSpec) -> Result<(), ClientError> {
+        self.done(Ask::Line { port, line }, &[])
     }
 
     /// Queues and drops of all ports, a fraction of a millisecond old at most.

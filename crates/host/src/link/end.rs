@@ -1,7 +1,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cellgate_core::{FaultCounts, FaultyLine, Time};
+use cellgate_core::Time;
+use cellgate_core::line::{ImpairedLine, LineCounts};
 
 use super::udp::{UdpReceiver, UdpReport, UdpSender};
 use super::{CellReceiver, CellSender, QueueCounters};
@@ -210,21 +211,22 @@ impl TransmitEnd {
     }
 }
 
-/// The faults of a port and where they are counted.
-pub(crate) struct PortFaults {
-    pub(crate) line: FaultyLine,
-    pub(crate) counters: Arc<Shown<FaultCounts>>,
+/// The impaired line on which a port receives, and where it is counted.
+pub(crate) struct PortLine {
+    pub(crate) impaired: ImpairedLine,
+    pub(crate) counters: Arc<Shown<LineCounts>>,
 }
 
-impl PortFaults {
-    /// What `end` hands on, with faults.
+impl PortLine {
+    /// What `end` hands on, by way of the line.
     pub(crate) fn receive(&mut self, now: Time, end: &mut ReceiveEnd, fifo: &mut [u8]) -> usize {
         let waiting = end.waiting();
-        self.line.receive(now, waiting, |into| end.take(into), fifo)
+        self.impaired
+            .receive(now, waiting, |into| end.take(into), fifo)
     }
 
     /// Shows the counters to other threads.
     pub(crate) fn publish(&self) {
-        self.counters.publish(self.line.counts());
+        self.counters.publish(self.impaired.counts());
     }
 }

@@ -1,9 +1,8 @@
-//! Links: where an adapter's cells come from and go to, and [`fault`]s on the way.
+//! Links: where an adapter's cells come from and go to.
 
 mod end;
-pub mod fault;
 mod memory;
 pub mod udp;
 
-pub(crate) use end::{PortFaults, ReceiveEnd, Rousing, Shown, TransmitEnd};
+pub(crate) use end::{PortLine, ReceiveEnd, Rousing, Shown, TransmitEnd};
 pub use memory::{CellReceiver, CellSender, QueueCounters};

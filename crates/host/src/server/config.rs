@@ -83,6 +83,7 @@ impl Default for Config {
                     peer: "lo".to_owned(),
                 },
                 line_rate: None,
+                line: None,
             }],
             connections: Vec::new(),
         }

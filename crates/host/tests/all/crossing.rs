@@ -1,7 +1,6 @@
 //! PDUs that cross a link between two ports of one adapter as a whole.
 
 use crate::common::*;
-use cellgate_core::FaultRates;
 use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::CellRate;
 use cellgate_core::queue::SduOptions;
@@ -37,9 +36,9 @@ fn pdus_cross_octet_for_octet_unless_the_line_has_faults() {
         )
         .unwrap();
     let mut crossed = Vec::new();
-    // Faults at no rate change nothing of what arrives; but only cells can meet them.
-    for faults in [None, Some(FaultRates::none(1, 1_000)), None] {
-        control.faults(PortIndex(0), faults).unwrap();
+    // A line that loses next to nothing changes nothing of what arrives; but only cells can meet it.
+    for words in ["clean", "loss 1e-12", "clean"] {
+        control.line(PortIndex(0), words.parse().unwrap()).unwrap();
         for sdu in Sdus::new(crossed.len() as u64, SDU_MAX.into()).take(PDUS as usize) {
             assert!(out.send(&mut attached, &sdu, SduOptions::default()));
             assert_eq!(next_sdu(&mut attached, &mut back), sdu);

@@ -139,6 +139,7 @@ fn a_memory_link_joins_two_adapters() {
             peer: "ew".to_owned(),
         },
         line_rate: None,
+        line: None,
     };
     let added = daemon.connect().ask(Request::AddInterface(spec.clone()));
     assert_eq!(added, Ok(Confirm::Done));

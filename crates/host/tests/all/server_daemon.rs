@@ -524,6 +524,7 @@ fn interfaces_added_at_run_time_outlive_the_daemon() {
             peer: "x".to_owned(),
         },
         line_rate: None,
+        line: None,
     });
     assert_eq!(operator.ask(add), Ok(Confirm::Done));
     let mut application = daemon.connect();

@@ -44,6 +44,7 @@ fn added(application: &mut Application, name: &str) {
             peer: name.to_owned(),
         },
         line_rate: None,
+        line: None,
     };
     let done = application.ask(Request::AddInterface(spec));
     assert!(done.is_ok(), "{done:?}");

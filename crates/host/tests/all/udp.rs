@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::common::*;
-use cellgate_core::FaultRates;
 use cellgate_core::adapter::{PortIndex, VcId};
+use cellgate_core::line::{LineCounts, LineSpec};
 use cellgate_core::queue::SduOptions;
 use cellgate_core::wire::{CellFormat, MPLS_UDP_PORT, VpiVci};
 use cellgate_host::adapter::{AdapterOptions, AdapterThread};
@@ -133,16 +133,6 @@ fn what_cannot_be_is_refused() {
     };
     let error = refusal(control.pseudowire(PortIndex(0), nowhere));
     assert!(matches!(error, ControlError::Kernel(_)), "{error}");
-    let many = FaultRates {
-        loss_ppm: 1_000_000,
-        ..FaultRates::none(1, 1 << 21)
-    };
-    let error = refusal(control.faults(PortIndex(0), Some(many)));
-    assert_eq!(error, ControlError::TooManyFaults);
-    assert_eq!(
-        refusal(control.fault_report(PortIndex(0))),
-        ControlError::NotYours
-    );
     assert_eq!(
         refusal(control.pseudowire_report(PortIndex(0))),
         ControlError::NotYours
@@ -152,7 +142,7 @@ fn what_cannot_be_is_refused() {
     let error = refusal(guest.pseudowire(PortIndex(0), good));
     assert_eq!(error, ControlError::NotGoverning);
     assert_eq!(
-        refusal(guest.faults(PortIndex(0), None)),
+        refusal(guest.line(PortIndex(0), LineSpec::default())),
         ControlError::NotGoverning
     );
     // A port that another has is taken; after its end it is not.
@@ -205,89 +195,76 @@ fn deliver(
     (sent, delivered, cells_sent, vc.id())
 }
 
+/// What the line on which port 0 receives has done.
+fn line_of(control: &mut Control) -> LineCounts {
+    control.ports().unwrap()[0].line.unwrap_or_default()
+}
+
+/// Cells that the line has done with.
+fn passed(control: &mut Control) -> u64 {
+    let line = line_of(control);
+    line.cells_in - line.in_flight()
+}
+
 #[test]
-fn faults_are_injected_as_drawn_and_every_cell_is_accounted_for() {
-    for (seed, holds_ppm) in [(1, 0), (2, 500)] {
+fn a_line_is_impaired_as_its_words_say_and_every_cell_is_accounted_for() {
+    for words in [
+        "ber 5e-6 loss 0.2% duplicate 0.1% seed 1",
+        "ber 5e-6 loss 0.2% duplicate 0.1% delay 2ms jitter 1ms seed 1",
+    ] {
         let (_adapter, mut control) = AdapterThread::spawn(options()).unwrap();
         let mut sender = control.cell_sender(PortIndex(0)).unwrap();
-        let rates = FaultRates {
-            loss_ppm: 2_000,
-            header_errors_ppb: 20_000,
-            payload_errors_ppb: 5_000,
-            duplication_ppm: 1_000,
-            misinsertion_ppm: 1_000,
-            misinserted: address(1, 100),
-            holds_ppm,
-            hold_max_ns: 1_000_000,
-            ..FaultRates::none(seed, 8_000)
-        };
-        control.faults(PortIndex(0), Some(rates)).unwrap();
-        let taken = |control: &mut Control| control.fault_report(PortIndex(0)).unwrap().cells_in;
-        let (sent, delivered, cells, vc) = deliver(
-            &mut control,
-            |cells| send_all(&mut sender, cells),
-            500,
-            taken,
-        );
+        control.line(PortIndex(0), words.parse().unwrap()).unwrap();
+        let send = |cells: &[u8]| send_all(&mut sender, cells);
+        let (sent, delivered, cells, vc) = deliver(&mut control, send, 500, passed);
         assert!(cells > 8_000, "{cells}");
-        let faults = control.fault_report(PortIndex(0)).unwrap();
+        let line = line_of(&mut control);
         let stats = control.stats().unwrap();
-        assert_eq!(faults.cells_in, cells);
-        assert_eq!((faults.lost, faults.inserted), (16, 8));
-        assert_eq!(faults.holds, u64::from(holds_ppm) * 8_000 / 1_000_000);
-        // A cell that is lost is neither damaged nor sent twice.
-        assert!(
-            (1..=8).contains(&faults.duplicated) && faults.payload_errors > 0,
-            "{faults:?}"
-        );
-        assert_eq!(
-            faults.cells_out,
-            cells - faults.lost + faults.duplicated + faults.inserted
-        );
-        assert_eq!(stats.cells_received, faults.cells_out);
+        assert_eq!(line.cells_in, cells);
+        // 0.2 % of the cells, and three times the root of that.
+        assert!(line.lost.abs_diff(cells / 500) <= 13, "{line:?}");
+        assert!(line.duplicated > 0 && line.payload_errors > 0, "{line:?}");
+        assert_eq!(line.cells_out, cells - line.lost + line.duplicated);
+        assert_eq!(stats.cells_received, line.cells_out);
         let accounted = stats.cells_delivered + stats.cells_discarded.total() + stats.cells_held;
         assert_eq!(stats.cells_received, accounted);
         // What is delivered was sent, in its order.
         let mut rest = sent.iter();
         assert!(delivered.iter().all(|sdu| rest.any(|other| other == sdu)));
-        let spoilt = (faults.lost + faults.inserted + 8 + 20) as usize;
-        assert!(delivered.len() < sent.len() && delivered.len() + spoilt + 20 >= sent.len());
-        // Without faults everything arrives again, but for what the last ones left open.
+        let harmed = line.lost + line.duplicated + line.header_errors + line.payload_errors;
+        assert!(delivered.len() < sent.len());
+        assert!(delivered.len() + 2 * harmed as usize >= sent.len());
+        // On a clean line everything arrives again, but for what the last ones left open.
         control.close(vc).unwrap();
-        control.faults(PortIndex(0), None).unwrap();
+        control.line(PortIndex(0), LineSpec::default()).unwrap();
+        assert_eq!(control.ports().unwrap()[0].line, None);
         let before = control.stats().unwrap().cells_received;
         let taken = |control: &mut Control| control.stats().unwrap().cells_received - before;
-        let (sent, delivered, ..) = deliver(
-            &mut control,
-            |cells| send_all(&mut sender, cells),
-            50,
-            taken,
-        );
+        let send = |cells: &[u8]| send_all(&mut sender, cells);
+        let (sent, delivered, ..) = deliver(&mut control, send, 50, taken);
         assert_eq!(sent, delivered);
     }
 }
 
 #[test]
-fn faults_stand_before_a_pseudowire_too() {
+fn a_line_stands_before_a_pseudowire_too() {
     let (_adapter, mut control) = AdapterThread::spawn(udp_options()).unwrap();
     control
         .pseudowire(PortIndex(0), between(7, 8, "n1-cw"))
         .unwrap();
     let mut far = UdpSender::open(&between(8, 7, "n1-cw")).unwrap();
-    let rates = FaultRates {
-        loss_ppm: 10_000,
-        ..FaultRates::none(4, 2_000)
-    };
-    control.faults(PortIndex(0), Some(rates)).unwrap();
-    let taken = |control: &mut Control| control.fault_report(PortIndex(0)).unwrap().cells_in;
+    let line = "loss 1% seed 4".parse().unwrap();
+    control.line(PortIndex(0), line).unwrap();
     let send = |cells: &[u8]| {
         assert_eq!(far.send(cells), cells.len() / 52);
         assert!(far.flush());
     };
-    let (sent, delivered, cells, _) = deliver(&mut control, send, 150, taken);
-    let faults = control.fault_report(PortIndex(0)).unwrap();
-    assert_eq!((faults.cells_in, faults.lost), (cells, 20));
-    assert!((sent.len() - 40..sent.len()).contains(&delivered.len()));
+    let (sent, delivered, cells, _) = deliver(&mut control, send, 150, passed);
+    let line = line_of(&mut control);
+    assert_eq!((line.cells_in, line.cells_out + line.lost), (cells, cells));
+    assert!(line.lost > 0, "{line:?}");
+    let harmed = 2 * line.lost as usize;
+    assert!((sent.len() - harmed..sent.len()).contains(&delivered.len()));
 }
 
 #[test]

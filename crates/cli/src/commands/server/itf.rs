@@ -2,7 +2,10 @@
 
 use std::num::NonZeroU16;
 
-use cellgate::{CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, Link, Loss, UdpLink};
+use cellgate::{
+    CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Link, Loss,
+    UdpLink,
+};
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
@@ -11,7 +14,7 @@ use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
 
-/// Interfaces: add, del, show.
+/// Interfaces: add, del, set, show.
 #[derive(clap::Args)]
 pub(crate) struct Command {
     #[command(flatten)]
@@ -37,6 +40,18 @@ enum Verb {
         /// Its name
         name: String,
     },
+    /// Has the line on which its cells arrive be impaired, or clean: NAME line ber 1e-6 | NAME line
+    /// clean
+    ///
+    /// The peer's end is impaired by itself. The same cells fare alike for the same seed; cells on
+    /// their way when it is set are lost.
+    Set {
+        /// Its name
+        name: String,
+        /// line [ber SHARE] [loss SHARE] [duplicate SHARE] [delay TIME] [jitter TIME]
+        /// [rate CELLS_S queue CELLS [efci CELLS]] [seed N] | line clean; a SHARE as 1e-6 or 0.1%
+        words: Vec<String>,
+    },
     /// Lists them
     Show {
         /// Only this one
@@ -58,6 +73,13 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Exit> {
             command.server.admin()?.remove_interface(name)?;
             if json {
                 print_json_line(&json!({ "name": name }))?;
+            }
+        }
+        Verb::Set { name, words } => {
+            let line = usage(line(words))?;
+            command.server.admin()?.set_line(name, line)?;
+            if json {
+                print_json_line(&json!({ "name": name, "line": line }))?;
             }
         }
         Verb::Show { name } => {
@@ -102,7 +124,19 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
         adapter,
         link,
         line_rate,
+        line: None,
     })
+}
+
+fn line(words: &[String]) -> Result<LineSpec, String> {
+    match words.split_first() {
+        Some((word, words)) if word == "line" => words
+            .join(" ")
+            .parse()
+            .map_err(|error| format!("line: {error}")),
+        Some((word, _)) => Err(format!("`{word}` is not known: expected line")),
+        None => Err("expected line and how it is impaired, or line clean".to_owned()),
+    }
 }
 
 fn udp(words: &mut Words) -> Result<Link, String> {
@@ -165,9 +199,48 @@ fn list(all: &[InterfaceInfo]) -> String {
     }));
     let mut text = table(&rows);
     for info in all {
+        if let Some(line) = info.spec.line {
+            text += &format!("{} line {line}\n", info.spec.name);
+        }
+        if let Some(counts) = info.counts.line {
+            text += &format!("{} line {}\n", info.spec.name, done(&counts));
+        }
         let losses = info.counts.losses().into_iter();
         for loss in losses.filter(Loss::is_met) {
             text += &format!("{} discarded {loss}\n", info.spec.name);
+        }
+    }
+    text
+}
+
+/// What an impaired line has done, but for what it has not.
+fn done(counts: &LineCounts) -> String {
+    let LineCounts {
+        cells_in,
+        cells_out,
+        lost,
+        queue_full,
+        overflowed,
+        duplicated,
+        bit_errors,
+        header_errors,
+        payload_errors,
+        marked,
+    } = *counts;
+    let mut text = format!("cells in {cells_in}, out {cells_out}");
+    for (what, count) in [
+        ("lost", lost),
+        ("queue full", queue_full),
+        ("overflowed", overflowed),
+        ("duplicated", duplicated),
+        ("bit errors", bit_errors),
+        ("headers damaged", header_errors),
+        ("payloads damaged", payload_errors),
+        ("marked", marked),
+        ("on their way", counts.in_flight()),
+    ] {
+        if count > 0 {
+            text += &format!(", {what} {count}");
         }
     }
     text
@@ -267,6 +340,29 @@ mod tests {
             panic!("a UDP link");
         };
         assert_eq!((pack.map(|pack| pack.get()), timer_ns), (Some(8), 250_000));
+    }
+
+    #[test]
+    fn a_line_is_impaired_in_its_own_words() {
+        let made = line(&words("line loss 0.1% ber 1e-6 delay 5ms seed 7")).unwrap();
+        assert_eq!(made.to_string(), "ber 1e-6 loss 0.1% delay 5ms seed 7");
+        assert!(line(&words("line clean")).unwrap().is_clean());
+        for (text, part) in [
+            ("", "line clean"),
+            ("noise 3", "`noise` is not known: expected line"),
+            ("line", "or clean"),
+            ("line loss 200%", "line: `loss 200%`"),
+        ] {
+            let error = line(&words(text)).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let counts = LineCounts {
+            cells_in: 10,
+            cells_out: 8,
+            lost: 1,
+            ..LineCounts::default()
+        };
+        assert_eq!(done(&counts), "cells in 10, out 8, lost 1, on their way 1");
     }
 
     #[test]

@@ -70,6 +70,8 @@ examples! { Request:
     "interfaces", Self::Interfaces, r#""interfaces""#;
     "add_interface", Self::AddInterface(_),
         r#"{"add_interface":{"name":"wan","link":{"memory":{"peer":"wan"}}}}"#;
+    "set_line", Self::SetLine { .. },
+        r#"{"set_line":{"name":"wan","line":"ber 1e-6 loss 0.1% seed 1"}}"#;
     "remove_interface", Self::RemoveInterface { .. },
         r#"{"remove_interface":{"name":"wan"}}"#;
     "ping", Self::Ping { .. },

@@ -6,6 +6,7 @@ use crate::Time;
 use crate::adapter::{PortConfig, PortIndex};
 use crate::contract::CellRate;
 use crate::keeper::{Answer, Ask, ControlError, Handle, Link, PortReport, UdpLink};
+use crate::line::LineSpec;
 use crate::server::{
     AdapterAnswer, AdapterIndex, AdapterRefusal, DatagramCounts, InterfaceCounts, InterfaceSpec,
     InterfaceState, On, PortHealth, TakenInterface, Ticket,
@@ -26,6 +27,8 @@ enum Step {
     /// The second port is to transmit into the first.
     Join(On<PortIndex>, On<PortIndex>),
     Pseudowire(On<PortIndex>, UdpLink),
+    /// The line on which the port receives.
+    Line(On<PortIndex>, LineSpec),
     Unlink(On<PortIndex>),
     /// What a successor needs of the port's link, if it has one.
     Keep(On<PortIndex>, Option<String>),
@@ -38,6 +41,7 @@ impl Step {
             Self::Configure(port, _)
             | Self::Join(port, _)
             | Self::Pseudowire(port, _)
+            | Self::Line(port, _)
             | Self::Unlink(port)
             | Self::Keep(port, _) => *port,
         }
@@ -223,6 +227,13 @@ impl Links {
     }
 
     fn linking(&self, port: On<PortIndex>, spec: InterfaceSpec) -> Job {
+        if let Some(there) = self
+            .on
+            .get(&port)
+            .filter(|there| there.is_but_for_line(&spec))
+        {
+            return there.clone().impairing(spec);
+        }
         let config = PortConfig {
             line_rate: spec.line_rate.unwrap_or(CellRate::OC3),
             ..self.template
@@ -250,6 +261,8 @@ impl Links {
                 true
             }
         };
+        // The port may have had another line before.
+        steps.push_back(Step::Line(port, spec.line.unwrap_or_default()));
         steps.push_back(Step::Keep(port, serde_json::to_string(&spec).ok()));
         Job {
             steps,
@@ -347,6 +360,7 @@ impl Links {
             Step::Configure(_, config) => Ask::Configure { port, config },
             Step::Join(..) => Ask::ReceivePort { port },
             Step::Pseudowire(_, options) => Ask::Pseudowire { port, options },
+            Step::Line(_, line) => Ask::Line { port, line },
             Step::Unlink(_) => Ask::Unlink { port },
             Step::Keep(_, record) => Ask::KeepPort { port, record },
         };
@@ -375,6 +389,28 @@ impl Links {
 const SILENT_NS: u64 = 10_000_000_000;
 
 impl Linked {
+    /// Whether a specification asks for what is there, but for how its line is impaired.
+    fn is_but_for_line(&self, spec: &InterfaceSpec) -> bool {
+        let asked = InterfaceSpec {
+            line: self.spec.line,
+            ..spec.clone()
+        };
+        asked == self.spec
+    }
+
+    /// Its line becomes another, and nothing else does.
+    fn impairing(self, spec: InterfaceSpec) -> Job {
+        let port = self.port;
+        let line = Step::Line(port, spec.line.unwrap_or_default());
+        let keep = Step::Keep(port, serde_json::to_string(&spec).ok());
+        Job {
+            steps: VecDeque::from([line, keep]),
+            port,
+            becomes: Some(Self { spec, ..self }),
+            peer: None,
+        }
+    }
+
     fn state(&self, now: Time, report: &PortReport, words: ErrorWords) -> InterfaceState {
         let Link::Udp(_) = self.spec.link else {
             return match self.up {
@@ -414,6 +450,7 @@ fn counts(now: Time, report: &PortReport) -> InterfaceCounts {
     InterfaceCounts {
         cells: report.strays,
         datagrams,
+        line: report.line,
     }
 }
 
@@ -446,6 +483,7 @@ mod tests {
                 peer: peer.to_owned(),
             },
             line_rate: None,
+            line: None,
         }
     }
 

@@ -31,6 +31,7 @@ fn interfaces_are_for_those_who_govern() {
             peer: peer.to_owned(),
         },
         line_rate: None,
+        line: None,
     };
     let monitor = world.done(mortal, Request::Monitor);
     assert_eq!(monitor, Ok(Confirm::Done));
@@ -125,6 +126,7 @@ fn pseudowires_that_no_machine_can_have_are_refused() {
             name: name.to_owned(),
             link,
             line_rate: None,
+            line: None,
         };
         world.done(root, Request::AddInterface(spec))
     };

@@ -762,6 +762,7 @@ pub(crate) fn wan(name: &str) -> InterfaceSpec {
             peer: name.to_owned(),
         },
         line_rate: CellRate::new(LINE),
+        line: None,
     }
 }
 

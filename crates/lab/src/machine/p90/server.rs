@@ -82,6 +82,7 @@ impl Application {
                 peer: INTERFACE.to_owned(),
             },
             line_rate: Some(line),
+            line: None,
         };
         application.confirmed(now, root, Request::AddInterface(spec))?;
         Ok(application)

@@ -225,6 +225,7 @@ fn interface(port: usize, rate: CellRate, bug: Option<ServerBug>) -> InterfaceSp
         link: Link::Memory { peer: name.clone() },
         name,
         line_rate: CellRate::new(rate.cell_s().saturating_add(tenth)),
+        line: None,
     }
 }
 

@@ -563,6 +563,7 @@ mod tests {
                         peer: "lo".to_owned(),
                     },
                     line_rate: None,
+                    line: None,
                 },
                 port: serde_json::from_str("0").unwrap(),
                 up: true,
