@@ -9,6 +9,7 @@ mod contract;
 mod decode;
 mod json;
 mod lab;
+mod line;
 mod output;
 mod replay;
 mod save;

@@ -118,8 +118,8 @@ pub enum Request {
     Interfaces,
     /// Adds an interface; for the server's own user and root. Confirmed by [`Confirm::Done`].
     AddInterface(InterfaceSpec),
-    /// Has the line on which an interface's cells arrive be impaired, or clean; for the server's own
-    /// user and root. Cells on their way are lost. Confirmed by [`Confirm::Done`].
+    /// Has the line on which an interface's cells arrive be impaired, or clean; for the server's
+    /// own user and root. Cells on their way are lost. Confirmed by [`Confirm::Done`].
     SetLine {
         /// The interface's.
         name: String,

@@ -5,9 +5,68 @@ use cellgate_core::server::{
     AdapterRefusal, Change, Confirm, Indication, InterfaceSpec, Link, Refused, Request,
 };
 
-use super::world::{SERVER_UID, World, config, open, user, wan};
+use super::world::{ROOT, SERVER_UID, World, config, open, user, wan};
 
 const CBR: &str = "cbr:pcr=1000,max_sdu=1500";
+
+/// It is asked of the adapter, kept for a successor, put on again on a new adapter, and taken back
+/// where the adapter refuses it or dies.
+#[test]
+fn a_line_is_impaired_for_those_who_govern_and_stays_so() {
+    let (mut world, root) = World::with_wan(config());
+    let mortal = world.hello(user(1));
+    let set = |name: &str, words: &str| Request::SetLine {
+        name: name.to_owned(),
+        line: words.parse().expect(words),
+    };
+    let line_of = |world: &mut World| {
+        let client = world.hello(ROOT);
+        let Ok(Confirm::Interfaces(all)) = world.done(client, Request::Interfaces) else {
+            panic!("no list");
+        };
+        let [wan] = &all[..] else { panic!("{all:?}") };
+        let kept = world
+            .adapter
+            .links
+            .values()
+            .next()
+            .and_then(|spec| spec.line);
+        assert!(wan.up && kept == wan.spec.line);
+        wan.spec.line.map(|line| line.to_string())
+    };
+    let refused = world.done(mortal, set("wan", "loss 1%"));
+    assert_eq!(refused, Err(Refused::NotPermitted));
+    let refused = world.done(root, set("lan", "loss 1%"));
+    assert_eq!(refused, Err(Refused::NoInterface));
+    let connection = world.opened(user(1), 100, CBR);
+    assert_eq!(world.done(root, set("wan", "loss 1%")), Ok(Confirm::Done));
+    let impaired = Some("loss 1% seed 0".to_owned());
+    assert_eq!(line_of(&mut world), impaired);
+    assert_eq!(world.list(connection).len(), 1);
+    // The next server, and then the next adapter.
+    world.restart(0);
+    world.finish();
+    assert_eq!(line_of(&mut world), impaired);
+    world.lose_adapter();
+    world.find_adapter();
+    world.finish();
+    assert_eq!(line_of(&mut world), impaired);
+    let root = world.hello(ROOT);
+    world.refuse_next = Some(AdapterRefusal::Link("no memory".to_owned()));
+    let refused = world.done(root, set("wan", "clean"));
+    assert_eq!(refused, Err(Refused::Interface("no memory".to_owned())));
+    assert_eq!(line_of(&mut world), impaired);
+    let id = world.send(root, set("wan", "loss 2%"));
+    world.lose_adapter();
+    assert_eq!(world.confirmed(root, id), Err(Refused::AdapterAway));
+    let away = world.done(root, set("wan", "loss 2%"));
+    assert_eq!(away, Err(Refused::AdapterAway));
+    world.find_adapter();
+    world.finish();
+    assert_eq!(line_of(&mut world), impaired);
+    assert_eq!(world.done(root, set("wan", "clean")), Ok(Confirm::Done));
+    assert_eq!(line_of(&mut world), None);
+}
 
 #[test]
 fn interfaces_are_for_those_who_govern() {

@@ -7,9 +7,9 @@ use super::Host;
 use crate::world::Ps;
 use crate::world::line::Line;
 
-/// Cells that wait in a port's transmit FIFO of an adapter that rests: more than leave while what
-/// is shaped waits, and in a step.
-const FIFO: u64 = 192;
+/// Cells that wait in a port's transmit FIFO of an adapter that rests: fewer than are due at once
+/// when what is shaped has waited as long as it may, so that lines are full at times.
+const FIFO: u64 = 96;
 /// Cells that leave a full one before its adapter looks again.
 const ROOM: u64 = 64;
 /// Cells of its line by which what an adapter shapes is late.
