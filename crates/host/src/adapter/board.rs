@@ -13,7 +13,7 @@ use super::memory::{HostAttachment, HostRegion};
 use super::sources::Sources;
 use super::wake::ring;
 use super::wakers::{Call, FirmwareCpu};
-use crate::link::{PortLine, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
+use crate::link::{CellSink, CellSource, PortLine, QueueCounters, ReceiveEnd, Shown, TransmitEnd};
 
 /// What the service thread asks of the firmware thread.
 pub(super) enum HostCommand {
@@ -58,9 +58,9 @@ impl PortEnd {
     /// The socket of a pseudowire.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Receive(ReceiveEnd::Udp(receiver, _), _) => Some(receiver.socket()),
-            Self::Transmit(TransmitEnd::Udp(sender, _), _) => Some(sender.socket()),
-            _ => None,
+            Self::Receive(source, _) => source.socket(),
+            Self::Transmit(sink, _) => sink.socket(),
+            Self::Silence | Self::DeadLine(..) => None,
         }
     }
 }
@@ -657,7 +657,7 @@ mod tests {
 
     use super::*;
     use crate::adapter::memory::make_receive_port;
-    use crate::link::CellSender;
+    use crate::link::{CellSender, MemorySink, MemorySource};
 
     const CELL: [u8; CELL_LEN_NO_HEC] = [7; CELL_LEN_NO_HEC];
     const FORMAT: CellFormat = CellFormat::NoHec;
@@ -696,14 +696,17 @@ mod tests {
     /// A port that `to` receives from, and its files.
     fn receive_from(board: &mut HostBoard, to: u8) -> Arc<Files> {
         let (receiver, files) = make_receive_port(&geometry(), 1).unwrap();
-        let end = PortEnd::Receive(ReceiveEnd::Memory(receiver), Arc::default());
+        let end = PortEnd::Receive(ReceiveEnd::Memory(MemorySource(receiver)), Arc::default());
         board.connect(0, PortIndex(to), [Some(end), None]);
         files
     }
 
     fn transmit_into(board: &mut HostBoard, from: u8, files: &Files) {
         let sender = CellSender::open(files, &geometry(), 1).unwrap();
-        let end = PortEnd::Transmit(TransmitEnd::Memory(sender, None), Arc::default());
+        let end = PortEnd::Transmit(
+            TransmitEnd::Memory(MemorySink::new(sender, None)),
+            Arc::default(),
+        );
         board.connect(0, PortIndex(from), [None, Some(end)]);
     }
 

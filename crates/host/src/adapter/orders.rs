@@ -25,8 +25,8 @@ use super::sockets::{Held, Shared};
 use super::sources::Source;
 use crate::closer::Closer;
 use crate::control::pair;
-use crate::link::udp::{UdpError, UdpReceiver, UdpSender};
-use crate::link::{CellSender, PortLine, ReceiveEnd, Rousing, TransmitEnd};
+use crate::link::udp::{UdpError, UdpReceiver, UdpSender, UdpSink, UdpSource};
+use crate::link::{CellSender, MemorySink, MemorySource, PortLine, ReceiveEnd, TransmitEnd};
 
 /// How an order has begun.
 enum Begun {
@@ -301,7 +301,7 @@ impl Service {
             ..End::default()
         };
         let counters = Arc::clone(&end.counters);
-        let receive = PortEnd::Receive(ReceiveEnd::Memory(receiver), counters);
+        let receive = PortEnd::Receive(ReceiveEnd::Memory(MemorySource(receiver)), counters);
         let new = NewEnds::One {
             transmit: false,
             end,
@@ -314,7 +314,11 @@ impl Service {
         let (sender, files) = make_transmit_port(&geometry, making.files_generation)?;
         let held = Held::of(vec![Shared::Files(files)]);
         self.held.insert(making.handle, held);
-        Ok(self.transmit_into(ticket, port, TransmitEnd::Memory(sender, None)))
+        Ok(self.transmit_into(
+            ticket,
+            port,
+            TransmitEnd::Memory(MemorySink::new(sender, None)),
+        ))
     }
 
     /// The receive port of another adapter, whose descriptors came.
@@ -349,8 +353,7 @@ impl Service {
         let others = asleep.filter(|_| !is_own).zip(from);
         let call = others.map(|(asleep, from)| self.wakers.adapter(from, bell, asleep));
         let call = call.transpose().map_err(kernel)?;
-        let rousing = call.map(Rousing::new).map(Box::new);
-        Ok(TransmitEnd::Memory(sender, rousing))
+        Ok(TransmitEnd::Memory(MemorySink::new(sender, call)))
     }
 
     fn transmit_into(&mut self, ticket: u64, port: PortIndex, to: TransmitEnd) -> Begun {
@@ -386,11 +389,20 @@ impl Service {
         );
         let [receive, transmit] = ends.each_ref().map(|end| Arc::clone(&end.counters));
         let [receive_shown, transmit_shown] = shown.each_ref().map(Arc::clone);
-        let receiver = ReceiveEnd::Udp(Box::new(receiver), receive_shown);
-        let sender = TransmitEnd::Udp(Box::new(sender), transmit_shown);
+        let source = UdpSource {
+            receiver,
+            shown: receive_shown,
+        };
+        let sink = UdpSink {
+            sender,
+            shown: transmit_shown,
+        };
         let new = [
-            Some(PortEnd::Receive(receiver, receive)),
-            Some(PortEnd::Transmit(sender, transmit)),
+            Some(PortEnd::Receive(ReceiveEnd::Udp(Box::new(source)), receive)),
+            Some(PortEnd::Transmit(
+                TransmitEnd::Udp(Box::new(sink)),
+                transmit,
+            )),
         ];
         Ok(self.post_ends(ticket, port, new, NewEnds::Pseudowire(ends, shown, answer)))
     }

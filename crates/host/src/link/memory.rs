@@ -1,8 +1,13 @@
+//! The `memory` link: a port's cells in memory that two processes share.
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use cellgate_core::Time;
 use cellgate_core::queue::PortGeometry;
 use cellgate_shm::{Files, PortReceiver, PortSender, RouseFiles, Rouser, ShmError};
 
+use super::{CellSink, CellSource};
+use crate::adapter::wakers::Call;
 use crate::control::QueueReport;
 
 /// The sending end of a `memory` link's port: cells, packed, in memory shared with the receiver.
@@ -246,6 +251,97 @@ impl QueueCounters {
             queued_max: self.queued_max.load(Relaxed),
             faults: self.faults.load(Relaxed),
         }
+    }
+}
+
+/// The receiving end as a port has it.
+pub(crate) struct MemorySource(pub(crate) CellReceiver);
+
+impl CellSource for MemorySource {
+    #[inline(always)]
+    fn poll(&mut self, _now: Time) -> usize {
+        self.0.poll()
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.waiting()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, fifo: &mut [u8]) -> usize {
+        self.0.take(fifo)
+    }
+
+    fn publish(&mut self, _now: Time, counters: &QueueCounters) {
+        self.0.publish(counters);
+    }
+
+    fn look_again(&mut self) {
+        self.0.poll();
+    }
+
+    #[inline(always)]
+    fn count_crossed(&mut self, cells: u32) {
+        self.0.count_crossed(cells);
+    }
+}
+
+/// The sending end as a port has it.
+pub(crate) struct MemorySink {
+    sender: CellSender,
+    /// How another adapter, which receives what is sent, is woken if it rests.
+    call: Option<Call>,
+    /// Cells were sent in this step.
+    has_sent: bool,
+}
+
+impl MemorySink {
+    pub(crate) fn new(sender: CellSender, call: Option<Call>) -> Self {
+        Self {
+            sender,
+            call,
+            has_sent: false,
+        }
+    }
+
+    /// Whether what is sent here is received there.
+    pub(crate) fn ends_at(&self, source: &MemorySource) -> bool {
+        self.sender.ends_at(&source.0)
+    }
+}
+
+impl CellSink for MemorySink {
+    #[inline(always)]
+    fn free_for(&mut self, wanted: usize) -> usize {
+        self.sender.free_for(wanted)
+    }
+
+    #[inline(always)]
+    fn capacity(&self) -> usize {
+        self.sender.capacity()
+    }
+
+    #[inline(always)]
+    fn send(&mut self, cells: &[u8]) {
+        self.sender.send(cells);
+        self.has_sent = true;
+    }
+
+    #[inline(always)]
+    fn end_step(&mut self, _now: Time) {
+        if let (true, Some(call)) = (self.has_sent, &mut self.call) {
+            self.has_sent = false;
+            call.wake();
+        }
+    }
+
+    fn publish(&self, counters: &QueueCounters) {
+        self.sender.publish(counters);
+    }
+
+    #[inline(always)]
+    fn count_crossed(&mut self, cells: u32) {
+        self.sender.count_crossed(cells);
     }
 }
 

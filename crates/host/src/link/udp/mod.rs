@@ -23,6 +23,7 @@
 //! fragments, no congestion control (RFC 7510 section 5: for networks that are managed, and traffic
 //! that is shaped).
 
+mod ends;
 mod receive;
 mod send;
 mod socket;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use cellgate_core::keeper::{Refusals, UdpDiscards, UdpLink, UdpLinkError, UdpReport};
 
+pub(crate) use ends::{UdpSink, UdpSource};
 pub use receive::UdpReceiver;
 pub use send::UdpSender;
 pub(crate) use socket::RECEIVE_BUFFER;

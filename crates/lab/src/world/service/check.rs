@@ -129,7 +129,8 @@ impl Served {
         unbalanced.or_else(|| self.shared_wrong(&list, &lines))
     }
 
-    /// Whether a connection that is in use is used by nobody.
+    /// Whether a connection that is in use is used by nobody, or in memory of an adapter that has
+    /// died: its application was not told of the next.
     fn is_nobodys(
         &self,
         info: &ConnectionInfo,
@@ -138,8 +139,9 @@ impl Served {
     ) -> Option<String> {
         let pid = info.pid?;
         let uses = |n: &usize| {
-            let held = applications[*n].held.as_ref();
-            held.is_some_and(|held| held.vc == vc)
+            let one = &applications[*n];
+            let is_of_this = |(life, _)| life == self.adapter_life;
+            one.held.as_ref().is_some_and(|held| held.vc == vc) && one.mapped.is_none_or(is_of_this)
         };
         let is_used = self.clients.values().any(uses);
         let address = &info.address;
