@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use cellgate_core::contract::CellRate;
+use cellgate_core::line::{Impairments, LineSpec, Passage};
 use cellgate_core::wire::{CELL_LEN, CellFormat, VpiVci};
 use cellgate_core::{Effect, Fault, FaultCounts, FaultyLine, Time};
 
@@ -40,6 +41,7 @@ pub struct Line {
     delay: Ps,
     free: Pace,
     faulty: Option<Box<Faulty>>,
+    impaired: Option<Box<Impaired>>,
     /// Cells on their way.
     flying: VecDeque<Flying>,
     sent: u64,
@@ -48,6 +50,14 @@ pub struct Line {
     trace: Option<VecDeque<Flying>>,
     /// Names of the nodes where it begins and ends.
     ends: Box<[String; 2]>,
+}
+
+/// What befalls cells by a law, and whom it met.
+#[derive(Debug)]
+struct Impaired {
+    law: Impairments,
+    met: Vec<VpiVci>,
+    is_over: bool,
 }
 
 /// A list of faults, and whom they met.
@@ -74,6 +84,7 @@ impl Line {
             delay,
             free: Pace::default(),
             faulty: None,
+            impaired: None,
             flying: VecDeque::new(),
             sent: 0,
             arrived: 0,
@@ -128,6 +139,18 @@ impl Line {
         Self { faulty, ..self }
     }
 
+    /// The same line, which is impaired by a law, as the `number`th of those that are.
+    pub(crate) fn impaired(self, spec: Option<LineSpec>, number: u64) -> Self {
+        let impaired = spec.map(|spec| {
+            Box::new(Impaired {
+                law: Impairments::new(spec, CellFormat::WithHec, number),
+                met: Vec::new(),
+                is_over: false,
+            })
+        });
+        Self { impaired, ..self }
+    }
+
     /// The time a cell takes.
     pub fn cell(&self) -> Interval {
         self.cell
@@ -164,18 +187,25 @@ impl Line {
         }
         self.sent += 1;
         self.free.advance(self.cell);
+        let before = self.flying.len();
         let left = self.free.at();
         let at = left.plus(self.delay);
-        match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
-            None => {
-                let octets = cell.octets();
-                self.flying.push_back(Flying { at, octets });
+        let (flying, mut impaired) = (&mut self.flying, self.impaired.as_mut());
+        let mut put = |mut octets: Octets| match impaired.as_mut().filter(|one| !one.is_over) {
+            None => flying.push_back(Flying { at, octets }),
+            Some(impaired) => {
+                let Passage { due, copies } = impaired.pass(left, &mut octets);
+                let later = Ps::from_ns(due.since_ns(Time::from_ns(left.ns())));
+                // Times are rounded to a nanosecond there: cells keep their order.
+                let last = flying.back().map_or(Ps::ZERO, |flying| flying.at);
+                let at = at.plus(later).max(last);
+                flying.extend((0..copies).map(|_| Flying { at, octets }));
             }
+        };
+        match &mut self.faulty.as_mut().filter(|faulty| !faulty.is_over) {
+            None => put(cell.octets()),
             Some(faulty) => {
-                let before = self.flying.len();
-                faulty.pass(&cell.octets(), |octets| {
-                    self.flying.push_back(Flying { at, octets });
-                });
+                faulty.pass(&cell.octets(), put);
                 if faulty.swaps(self.sent - 1) {
                     self.overtake(before, ready);
                 }
@@ -226,6 +256,9 @@ impl Line {
 
     /// Nothing happens to cells that are sent from here on.
     pub fn heal(&mut self) {
+        if let Some(impaired) = &mut self.impaired {
+            impaired.is_over = true;
+        }
         if let Some(faulty) = &mut self.faulty {
             faulty.is_over = true;
         }
@@ -249,13 +282,21 @@ impl Line {
 
     pub fn counts(&self) -> LineCounts {
         let faulty = self.faulty.as_ref();
+        let mut faults = faulty.map_or_else(FaultCounts::default, |one| one.line.counts());
+        let mut held = faulty.map_or(0, |faulty| faulty.held);
+        if let Some(impaired) = &self.impaired {
+            let counts = impaired.law.counts();
+            faults.lost += counts.lost + counts.queue_full;
+            faults.duplicated += counts.duplicated;
+            faults.header_errors += counts.header_errors;
+            faults.payload_errors += counts.payload_errors;
+            held += u64::from(impaired.law.delays()) * counts.cells_in;
+        }
         LineCounts {
             sent: self.sent,
             arrived: self.arrived,
-            faults: faulty
-                .map(|faulty| faulty.line.counts())
-                .unwrap_or_default(),
-            held: faulty.map_or(0, |faulty| faulty.held),
+            faults,
+            held,
             swapped: faulty.map_or(0, |faulty| faulty.swapped),
         }
     }
@@ -273,8 +314,10 @@ impl Line {
     }
 
     /// Addresses of the cells that a fault met, and of those it made, in order.
-    pub fn met(&self) -> &[VpiVci] {
-        self.faulty.as_ref().map_or(&[], |faulty| &faulty.met)
+    pub fn met(&self) -> impl Iterator<Item = VpiVci> {
+        let of_list = self.faulty.as_ref().map(|faulty| &faulty.met);
+        let of_law = self.impaired.as_ref().map(|impaired| &impaired.met);
+        of_list.into_iter().chain(of_law).flatten().copied()
     }
 
     /// Whether no cell was lost or gained but by a fault that says so.
@@ -289,6 +332,21 @@ impl Line {
 /// The address of a cell on a UNI.
 pub(crate) fn address_of(octets: &Octets) -> VpiVci {
     CellRef::from(octets).address()
+}
+
+impl Impaired {
+    /// What becomes of a cell that has left at `left`.
+    fn pass(&mut self, left: Ps, octets: &mut Octets) -> Passage {
+        let sent = *octets;
+        let passage = self.law.pass(Time::from_ns(left.ns()), octets);
+        if passage.copies != 1 || *octets != sent {
+            self.met.push(address_of(&sent));
+            if address_of(octets) != address_of(&sent) {
+                self.met.push(address_of(octets));
+            }
+        }
+        passage
+    }
 }
 
 impl Faulty {
@@ -435,7 +493,7 @@ mod tests {
         let order: Vec<u8> = seen.iter().map(|(_, octet)| *octet).collect();
         assert_eq!(order, [0, 4, 4, 6, 0x6a, 8, 11]);
         assert!(seen[3].0 - seen[2].0 > 50_000, "{seen:?}");
-        assert!(line.met().contains(&address) && line.is_conserved());
+        assert!(line.met().any(|met| met == address) && line.is_conserved());
         assert_eq!((line.counts().faults.lost, line.counts().held), (1, 1));
     }
 }

@@ -480,7 +480,7 @@ impl World {
     fn is_met(&self, scenario: &Scenario, n: usize) -> bool {
         let address = scenario.connections[n].address;
         let mut path = self.connections[n].path.iter();
-        path.any(|line| self.lines[*line].met().contains(&address))
+        path.any(|line| self.lines[*line].met().any(|met| met == address))
     }
 
     fn is_held(&self, connection: &Connection) -> bool {

@@ -1,6 +1,7 @@
 //! An experiment as pure data: what a run is a function of.
 
 use cellgate_core::adapter::Notification;
+use cellgate_core::line::LineSpec;
 use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
@@ -194,6 +195,9 @@ pub struct LinkSpec {
     /// How long a bit travels.
     #[serde(default = "delay_ns")]
     pub delay_ns: u64,
+    /// How either line is impaired, in the words of `cellgate itf set`; none: it is clean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineSpec>,
 }
 
 fn bit_s() -> u64 {
@@ -211,6 +215,7 @@ impl LinkSpec {
             ends: [one.into(), other.into()],
             bit_s: bit_s(),
             delay_ns: delay_ns(),
+            line: None,
         }
     }
 }

@@ -149,12 +149,13 @@ impl Topology {
             let [one, other] = &link.ends;
             [(link, [one.as_str(), other]), (link, [other, one])]
         });
-        let lines = specs.zip(faults).zip(swaps);
+        let lines = specs.zip(faults).zip(swaps).zip(0..);
         lines
-            .map(|(((link, ends), faults), swaps)| {
+            .map(|((((link, ends), faults), swaps), number)| {
                 let line = Line::new(link.bit_s, Ps::from_ns(link.delay_ns));
                 let line = line.between(ends);
-                line.with_faults(faults).with_swaps(swaps)
+                let line = line.with_faults(faults).with_swaps(swaps);
+                line.impaired(link.line, number)
             })
             .collect()
     }

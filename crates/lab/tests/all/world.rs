@@ -42,6 +42,37 @@ fn run(scenario: &Scenario, options: Options) -> Outcome {
     world.outcome(scenario.duration_ns)
 }
 
+/// The same words impair a line here as on a running server.
+#[test]
+fn a_line_that_is_impaired_by_its_words_harms_those_on_it_and_nobody_else() {
+    let contract = "ubr,aal5:max_sdu=1000";
+    let connections = vec![
+        connection("one", "a", "c", 32, contract),
+        connection("two", "b", "c", 33, contract),
+    ];
+    let traffic = Traffic::Paced { cell_s: 50_000 };
+    let sources = ["one", "two"].map(|name| SourceSpec::on(name, traffic.clone(), &[500]));
+    for words in [
+        "ber 1e-5 loss 0.5% duplicate 0.5% seed 3",
+        "delay 2ms jitter 1ms seed 3",
+        "rate 30000 queue 20 efci 5",
+    ] {
+        let mut scenario = star(connections.clone(), sources.clone().into());
+        scenario.links[0].line = Some(words.parse().expect(words));
+        let json = serde_json::to_string(&scenario).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Scenario>(&json).expect("JSON"),
+            scenario
+        );
+        let outcome = check_determinism(&scenario, judged_options(), &mut Silent).expect(words);
+        let [one, two] = ["one", "two"].map(|name| &outcome.connections[name]);
+        assert_eq!(two.delivered_pdus, two.sent_pdus, "{words}");
+        assert!(one.delivered_pdus > 0, "{words}");
+        let is_whole = one.delivered_pdus == one.sent_pdus;
+        assert_eq!(is_whole, words.starts_with("delay"), "{words}");
+    }
+}
+
 #[test]
 fn what_conforms_arrives_octet_for_octet() {
     let contract = "cbr,aal5:pcr=20000cps,max_sdu=1000,cdvt=100us";
