@@ -261,7 +261,7 @@ impl Board for LabBoard {
     }
 
     fn waits(&self) -> bool {
-        self.has_orders() || self.there.iter().any(|there| there.len() > 0)
+        self.has_orders() || self.there.iter().any(|there| !there.is_empty())
     }
 
     fn is_held(&self, port: PortIndex) -> bool {

@@ -260,9 +260,9 @@ impl ImpairedLine {
         self.flying.front().map(|(due, _)| *due)
     }
 
-    /// Takes the `waiting` cells that have come, and moves to `fifo` as many as are due and fit; how
-    /// many. `take` moves so many of the former into what it is given as that holds. A line that
-    /// delays none leaves those that do not fit where they wait.
+    /// Takes the `waiting` cells that have come, and moves to `fifo` as many as are due and fit;
+    /// how many. `take` moves so many of the former into what it is given as that holds. A line
+    /// that delays none leaves those that do not fit where they wait.
     ///
     /// Work: at most `waiting` cells in, and as many out as `fifo` has room for.
     pub fn receive(

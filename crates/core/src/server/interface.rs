@@ -24,7 +24,7 @@ pub struct InterfaceSpec {
     pub line_rate: Option<CellRate>,
     /// How the line is impaired on which its cells arrive; none: it is clean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<LineSpec>,
+    pub line: Option<Box<LineSpec>>,
 }
 
 /// An interface as the list shows it.

@@ -26,7 +26,7 @@ pub(super) struct Interface {
 }
 
 /// What the adapter was asked for an interface and has not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LinkStage {
     /// The link of a new one.
     Adding(Asker),
@@ -35,7 +35,7 @@ pub(super) enum LinkStage {
     /// The same; it is removed when that is answered.
     Leaving(Asker),
     /// Another line, and how the one before was impaired.
-    Impairing(Asker, Option<LineSpec>),
+    Impairing(Asker, Option<Box<LineSpec>>),
     There,
     /// The end of its link.
     Removing(Asker),
@@ -200,7 +200,7 @@ impl<B: Bugs> Server<B> {
             // Its link comes or goes.
             return Err(Refused::AdapterAway);
         }
-        let line = Some(line).filter(|line| !line.is_clean());
+        let line = (!line.is_clean()).then(|| Box::new(line));
         let former = core::mem::replace(&mut interface.spec.line, line);
         interface.stage = LinkStage::Impairing(asker, former);
         interface.counts.line = None;

@@ -163,8 +163,8 @@ impl BoardPort {
         self.full_since.is_some_and(held)
     }
 
-    /// When the port wants a step at the latest: a cell comes off its line, a datagram waits, or its
-    /// reader, who wakes nobody, may have made room.
+    /// When the port wants a step at the latest: a cell comes off its line, a datagram waits, or
+    /// its reader, who wakes nobody, may have made room.
     fn next_deadline(&self, now: Time) -> Option<Time> {
         let line = self.line.as_ref();
         let line = line.and_then(|line| line.impaired.next_deadline());

@@ -289,18 +289,25 @@ impl CellSource for MemorySource {
 /// The sending end as a port has it.
 pub(crate) struct MemorySink {
     sender: CellSender,
-    /// How another adapter, which receives what is sent, is woken if it rests.
-    call: Option<Call>,
+    rousing: Option<Box<Rousing>>,
+}
+
+/// How another adapter, which receives what is sent, is woken if it rests.
+struct Rousing {
+    call: Call,
     /// Cells were sent in this step.
     has_sent: bool,
 }
 
 impl MemorySink {
     pub(crate) fn new(sender: CellSender, call: Option<Call>) -> Self {
-        Self {
-            sender,
+        let rousing = call.map(|call| Rousing {
             call,
             has_sent: false,
+        });
+        Self {
+            sender,
+            rousing: rousing.map(Box::new),
         }
     }
 
@@ -324,14 +331,16 @@ impl CellSink for MemorySink {
     #[inline(always)]
     fn send(&mut self, cells: &[u8]) {
         self.sender.send(cells);
-        self.has_sent = true;
+        if let Some(rousing) = &mut self.rousing {
+            rousing.has_sent = true;
+        }
     }
 
     #[inline(always)]
     fn end_step(&mut self, _now: Time) {
-        if let (true, Some(call)) = (self.has_sent, &mut self.call) {
-            self.has_sent = false;
-            call.wake();
+        if let Some(rousing) = self.rousing.as_mut().filter(|rousing| rousing.has_sent) {
+            rousing.has_sent = false;
+            rousing.call.wake();
         }
     }
 

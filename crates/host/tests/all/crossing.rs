@@ -36,7 +36,8 @@ fn pdus_cross_octet_for_octet_unless_the_line_has_faults() {
         )
         .unwrap();
     let mut crossed = Vec::new();
-    // A line that loses next to nothing changes nothing of what arrives; but only cells can meet it.
+    // A line that loses next to nothing changes nothing of what arrives; but only cells can meet
+    // it.
     for words in ["clean", "loss 1e-12", "clean"] {
         control.line(PortIndex(0), words.parse().unwrap()).unwrap();
         for sdu in Sdus::new(crossed.len() as u64, SDU_MAX.into()).take(PDUS as usize) {

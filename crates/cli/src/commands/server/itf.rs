@@ -199,7 +199,7 @@ fn list(all: &[InterfaceInfo]) -> String {
     }));
     let mut text = table(&rows);
     for info in all {
-        if let Some(line) = info.spec.line {
+        if let Some(line) = &info.spec.line {
             text += &format!("{} line {line}\n", info.spec.name);
         }
         if let Some(counts) = info.counts.line {

@@ -18,7 +18,7 @@ use crate::progress::Shown;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Seeds that each bug is given: A..B, or N for 0..N
-    #[arg(long, value_name = "A..B", default_value = "500")]
+    #[arg(long, value_name = "A..B", default_value = "2000")]
     seeds: Seeds,
     #[command(flatten)]
     jobs: Jobs,

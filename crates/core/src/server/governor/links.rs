@@ -262,7 +262,10 @@ impl Links {
             }
         };
         // The port may have had another line before.
-        steps.push_back(Step::Line(port, spec.line.unwrap_or_default()));
+        steps.push_back(Step::Line(
+            port,
+            spec.line.as_deref().copied().unwrap_or_default(),
+        ));
         steps.push_back(Step::Keep(port, serde_json::to_string(&spec).ok()));
         Job {
             steps,
@@ -392,7 +395,7 @@ impl Linked {
     /// Whether a specification asks for what is there, but for how its line is impaired.
     fn is_but_for_line(&self, spec: &InterfaceSpec) -> bool {
         let asked = InterfaceSpec {
-            line: self.spec.line,
+            line: self.spec.line.clone(),
             ..spec.clone()
         };
         asked == self.spec
@@ -401,7 +404,7 @@ impl Linked {
     /// Its line becomes another, and nothing else does.
     fn impairing(self, spec: InterfaceSpec) -> Job {
         let port = self.port;
-        let line = Step::Line(port, spec.line.unwrap_or_default());
+        let line = Step::Line(port, spec.line.as_deref().copied().unwrap_or_default());
         let keep = Step::Keep(port, serde_json::to_string(&spec).ok());
         Job {
             steps: VecDeque::from([line, keep]),

@@ -30,9 +30,9 @@ fn a_line_is_impaired_for_those_who_govern_and_stays_so() {
             .links
             .values()
             .next()
-            .and_then(|spec| spec.line);
+            .and_then(|spec| spec.line.clone());
         assert!(wan.up && kept == wan.spec.line);
-        wan.spec.line.map(|line| line.to_string())
+        wan.spec.line.as_ref().map(|line| line.to_string())
     };
     let refused = world.done(mortal, set("wan", "loss 1%"));
     assert_eq!(refused, Err(Refused::NotPermitted));

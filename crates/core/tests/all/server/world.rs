@@ -162,9 +162,11 @@ impl FakeAdapter {
         let (ask, record) = match ask {
             AdapterAsk::Keeper(ask, record) => (ask, record),
             AdapterAsk::Link { port, spec } => {
-                let line = spec.line;
                 let was = self.links.insert(port, spec.clone());
-                let is_same = |was: InterfaceSpec| InterfaceSpec { line, ..was } == spec;
+                let is_same = |was: InterfaceSpec| {
+                    let line = spec.line.clone();
+                    InterfaceSpec { line, ..was } == spec
+                };
                 assert!(was.is_none_or(is_same), "two links on {port:?}");
                 return Ok(AdapterAnswer::Linked { up: true });
             }
