@@ -47,4 +47,4 @@ pub mod upper;
 pub mod wire;
 
 pub use fault::{Effect, Fault, FaultCounts, FaultyLine};
-pub use time::Time;
+pub use time::{Time, TimeWord, TimeWordError};

@@ -1,11 +1,14 @@
 //! What carries the cells of a port.
 
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
+use core::str::FromStr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::TimeWord;
 use crate::wire::{CellPseudowire, IpVersion, Label, VpiVci};
 
 /// What carries the cells of an interface.
@@ -250,6 +253,163 @@ impl UdpLink {
     }
 }
 
+/// Words that make no link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LinkError(String);
+
+/// The `key value` words of a link.
+struct Words<'a> {
+    pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Result<Self, LinkError> {
+        let mut words = text.split_whitespace();
+        let mut pairs: Vec<(&str, &str)> = Vec::new();
+        while let Some(key) = words.next() {
+            let value = words.next();
+            let value = value.ok_or_else(|| LinkError(format!("`{key}` has no value")))?;
+            if pairs.iter().any(|(other, _)| *other == key) {
+                return Err(LinkError(format!("`{key}` comes twice")));
+            }
+            pairs.push((key, value));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The word behind `key`.
+    fn text(&mut self, key: &str) -> Option<&'a str> {
+        let at = self.pairs.iter().position(|(other, _)| *other == key)?;
+        Some(self.pairs.remove(at).1)
+    }
+
+    fn required(&mut self, key: &str) -> Result<&'a str, LinkError> {
+        let text = self.text(key);
+        text.ok_or_else(|| LinkError(format!("`{key} VALUE` is missing")))
+    }
+
+    /// The value behind `key`, as `read` reads it.
+    fn value<T, E: fmt::Display>(
+        &mut self,
+        key: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, LinkError> {
+        let Some(text) = self.text(key) else {
+            return Ok(None);
+        };
+        let value = read(text);
+        value
+            .map(Some)
+            .map_err(|error| LinkError(format!("`{key} {text}`: {error}")))
+    }
+
+    fn finish(self) -> Result<(), LinkError> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((key, _)) => Err(LinkError(format!("`{key}` is not known here"))),
+        }
+    }
+}
+
+/// `type memory peer NAME`, or `type udp local ADDR[:PORT] peer ADDR[:PORT] label OUT[:IN]
+/// [source-port N] [peer-source-port N] [mtu N] [mode n1|n1-cw|vcc@VPI.VCI|vpc@VPI] [pack CELLS]
+/// [timer TIME]`.
+impl FromStr for Link {
+    type Err = LinkError;
+
+    fn from_str(text: &str) -> Result<Self, LinkError> {
+        let mut words = Words::of(text)?;
+        let link = match words.required("type")? {
+            "memory" => Self::Memory {
+                peer: words.required("peer")?.to_owned(),
+            },
+            "udp" => Self::Udp(udp(&mut words)?),
+            other => {
+                let text = format!("`type {other}`: expected memory or udp");
+                return Err(LinkError(text));
+            }
+        };
+        words.finish()?;
+        Ok(link)
+    }
+}
+
+fn udp(words: &mut Words<'_>) -> Result<UdpLink, LinkError> {
+    let local = Link::end(words.required("local")?).map_err(LinkError)?;
+    let peer = Link::end(words.required("peer")?).map_err(LinkError)?;
+    let labels = words.required("label")?;
+    let (label_out, label_in) = match labels.split_once(':') {
+        Some((out, into)) => (label(out)?, label(into)?),
+        None => (label(labels)?, label(labels)?),
+    };
+    let number = |text: &str| text.parse().map_err(|_| "expected 0 to 65535");
+    let cells = |text: &str| text.parse().map_err(|_| "expected 1 to 65535");
+    let timer = words.value("timer", str::parse::<TimeWord>)?;
+    Ok(UdpLink {
+        local,
+        peer,
+        source_port: words.value("source-port", number)?.unwrap_or(0),
+        peer_source_port: words.value("peer-source-port", number)?,
+        label_out,
+        label_in,
+        mode: words.value("mode", str::parse)?.unwrap_or_default(),
+        mtu: words.value("mtu", number)?.unwrap_or(Link::MTU),
+        pack: words.value("pack", cells)?,
+        timer_ns: timer.map_or(0, |TimeWord(ns)| ns),
+    })
+}
+
+fn label(text: &str) -> Result<u32, LinkError> {
+    let label = text.parse().ok();
+    let label = label.filter(|label| (16..1 << 20).contains(label));
+    label.ok_or_else(|| LinkError(format!("`label {text}`: expected 16 to 1048575")))
+}
+
+/// The words that make it again, but for `type`.
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UdpLink {
+            local,
+            peer,
+            source_port,
+            peer_source_port,
+            label_out,
+            label_in,
+            mode,
+            mtu,
+            pack,
+            timer_ns,
+        } = match self {
+            Self::Memory { peer } => return write!(f, "memory peer {peer}"),
+            Self::Udp(udp) => udp,
+        };
+        write!(
+            f,
+            "udp local {local} peer {peer} label {label_out}:{label_in}"
+        )?;
+        if *source_port != 0 {
+            write!(f, " source-port {source_port}")?;
+        }
+        if let Some(port) = peer_source_port {
+            write!(f, " peer-source-port {port}")?;
+        }
+        if *mtu != Self::MTU {
+            write!(f, " mtu {mtu}")?;
+        }
+        if *mode != CellPseudowire::default() {
+            write!(f, " mode {mode}")?;
+        }
+        if let Some(pack) = pack {
+            write!(f, " pack {pack}")?;
+        }
+        if *timer_ns != 0 {
+            write!(f, " timer {}", TimeWord(*timer_ns))?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,5 +442,79 @@ mod tests {
             error.starts_with("`here` is no IP address, with or without port"),
             "{error}"
         );
+    }
+
+    fn link(text: &str) -> Result<Link, String> {
+        text.parse().map_err(|error: LinkError| error.to_string())
+    }
+
+    #[test]
+    fn words_make_a_link_and_a_link_its_words() {
+        let all = "type udp local 10.0.0.1:1 peer 10.0.0.2:2 label 100:101 source-port 5 \
+                   peer-source-port 6 mtu 900 mode n1-cw pack 8 timer 250us";
+        for text in [
+            all,
+            "type udp local [::1]:1 peer [::1]:2 label 16:16",
+            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vcc@4095.65535",
+            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vpc@5 timer 1ms",
+            "type memory peer b",
+        ] {
+            let made = link(text).expect(text);
+            assert_eq!(format!("type {made}"), text);
+        }
+        let Ok(Link::Udp(UdpLink { pack, timer_ns, .. })) = link(all) else {
+            panic!("a UDP link");
+        };
+        assert_eq!((pack.map(NonZeroU16::get), timer_ns), (Some(8), 250_000));
+        let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";
+        let Ok(Link::Udp(UdpLink {
+            local, peer, mtu, ..
+        })) = link(text)
+        else {
+            panic!("a UDP link");
+        };
+        assert_eq!(
+            (local.to_string(), peer.to_string(), mtu),
+            (
+                "10.0.0.1:6635".to_owned(),
+                "10.0.0.2:7000".to_owned(),
+                1_500
+            )
+        );
+    }
+
+    #[test]
+    fn words_that_make_no_link_are_said() {
+        for (text, part) in [
+            ("", "type VALUE"),
+            ("type", "`type` has no value"),
+            ("type tin", "memory or udp"),
+            ("type memory", "peer VALUE"),
+            ("type memory peer a peer b", "`peer` comes twice"),
+            ("type memory peer b mtu 3", "`mtu` is not known"),
+            ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
+            ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
+            (
+                "type udp local ::1 peer ::1 label 16 pack 0",
+                "`pack 0`: expected 1",
+            ),
+            (
+                "type udp local ::1 peer ::1 label 16 mode vcc",
+                "vcc@VPI.VCI",
+            ),
+            (
+                "type udp local ::1 peer ::1 label 16 mode vpc@4096",
+                "vpc@VPI",
+            ),
+            (
+                "type udp local ::1 peer ::1 label 16 mode aal5-sdu@0.40",
+                "n1-cw",
+            ),
+            ("type udp local ::1 peer ::1 label 16 timer 5", "250us"),
+            ("type memory peer b timer 5ms", "`timer` is not known"),
+        ] {
+            let error = link(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 }

@@ -28,7 +28,7 @@ pub use answer::{Answer, ControlError, Hello, Reply, TakenUp};
 pub use ask::{
     Ask, ENUMERATE_MAX, KEPT_MAX, NewRegion, PORTS_MAX, RECORD_MAX, ReceiveInto, Request, VERSION,
 };
-pub use link::{Link, UdpLink, UdpLinkError};
+pub use link::{Link, LinkError, UdpLink, UdpLinkError};
 pub use machine::{
     ConnectionId, Done, Handle, Keeper, KeeperConfig, KeptVc, Making, Order, Output,
 };

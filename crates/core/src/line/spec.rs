@@ -6,6 +6,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Share;
+use crate::TimeWord;
 use crate::contract::CellRate;
 
 /// Where a line is narrower than what comes onto it.
@@ -129,8 +130,10 @@ impl FromStr for LineSpec {
             };
             let time = || {
                 let most = Self::DELAY_NS_MAX;
-                let ns = nanoseconds(value).filter(|ns| *ns <= most);
-                ns.ok_or_else(|| wrong("expected a time up to 10s, as 250us, 5ms or 1s".to_owned()))
+                let ns = value.parse().ok().map(|TimeWord(ns)| ns);
+                ns.filter(|ns| *ns <= most).ok_or_else(|| {
+                    wrong("expected a time up to 10s, as 250us, 5ms or 1s".to_owned())
+                })
             };
             let cells = || {
                 let cells = value.parse().ok();
@@ -204,7 +207,7 @@ impl fmt::Display for LineSpec {
         }
         for (word, ns) in [("delay", self.delay_ns), ("jitter", self.jitter_ns)] {
             if ns > 0 {
-                words.push(format!("{word} {}", Span(ns)));
+                words.push(format!("{word} {}", TimeWord(ns)));
             }
         }
         if let Some(Bottleneck { rate, queue, efci }) = self.bottleneck {
@@ -227,38 +230,6 @@ impl TryFrom<String> for LineSpec {
 impl From<LineSpec> for String {
     fn from(spec: LineSpec) -> Self {
         spec.to_string()
-    }
-}
-
-const UNITS: [(&str, u64); 4] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-];
-
-fn nanoseconds(text: &str) -> Option<u64> {
-    if text == "0" {
-        return Some(0);
-    }
-    UNITS.iter().find_map(|(unit, ns)| {
-        let digits = text.strip_suffix(unit)?;
-        let is_number = digits.bytes().all(|octet| octet.is_ascii_digit());
-        let number: u64 = digits.parse().ok().filter(|_| is_number)?;
-        number.checked_mul(*ns)
-    })
-}
-
-/// Nanoseconds in the largest unit of which they are a whole number.
-struct Span(u64);
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut units = UNITS.iter().rev();
-        let (unit, ns) = units
-            .find(|(_, ns)| self.0.is_multiple_of(*ns))
-            .unwrap_or(&UNITS[0]);
-        write!(f, "{}{unit}", self.0 / ns)
     }
 }
 

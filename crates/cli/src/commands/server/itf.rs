@@ -1,16 +1,11 @@
 //! `cellgate itf`: the server's interfaces.
 
-use std::num::NonZeroU16;
-
-use cellgate::{
-    CellPseudowire, CellRate, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Link, Loss,
-    UdpLink,
-};
+use cellgate::{CellRate, InterfaceInfo, InterfaceSpec, LineCounts, LineSpec, Loss};
+use cellgate_core::keeper::LinkError;
 use cellgate_report::output::{Exit, print, print_json_line, table};
 use clap::Subcommand;
 use serde_json::json;
 
-use super::quantity::TimeWord;
 use super::words::Words;
 use super::{Server, usage};
 
@@ -102,15 +97,14 @@ fn spec(name: &str, words: &[String]) -> Result<InterfaceSpec, String> {
     if !cellgate::Address::is_interface_name(name) {
         return Err(cellgate::AddressError::Interface.to_string());
     }
-    let mut words = Words::new(words);
-    let kind: String = words.required("type")?;
-    let link = match &*kind {
-        "memory" => Link::Memory {
-            peer: words.required("peer")?,
-        },
-        "udp" => udp(&mut words)?,
-        other => return Err(format!("`type {other}`: expected memory or udp")),
-    };
+    // What makes the link is the rest.
+    let (own, of_link): (Vec<_>, Vec<_>) = words.chunks(2).partition(|pair| {
+        let [key, ..] = pair else { return false };
+        ["adapter", "rate"].contains(&key.as_str())
+    });
+    let link = of_link.concat().join(" ");
+    let link = link.parse().map_err(|error: LinkError| error.to_string())?;
+    let mut words = Words::new(&own.concat());
     let rate = words.value("rate")?.map(CellRate::new);
     let adapter = words.value("adapter")?;
     words.finish()?;
@@ -139,41 +133,6 @@ fn line(words: &[String]) -> Result<LineSpec, String> {
     }
 }
 
-fn udp(words: &mut Words) -> Result<Link, String> {
-    let local = Link::end(&words.required::<String>("local")?)?;
-    let peer = Link::end(&words.required::<String>("peer")?)?;
-    let labels: String = words.required("label")?;
-    let (label_out, label_in) = match labels.split_once(':') {
-        Some((out, into)) => (label(out)?, label(into)?),
-        None => (label(&labels)?, label(&labels)?),
-    };
-    Ok(Link::Udp(UdpLink {
-        local,
-        peer,
-        source_port: words.value("source-port")?.unwrap_or(0),
-        peer_source_port: words.value("peer-source-port")?,
-        label_out,
-        label_in,
-        mode: words.value("mode")?.unwrap_or_default(),
-        mtu: words.value("mtu")?.unwrap_or(Link::MTU),
-        pack: words.text("pack")?.map(|text| cells(&text)).transpose()?,
-        timer_ns: words.value("timer")?.map_or(0, |TimeWord(ns)| ns),
-    }))
-}
-
-fn label(text: &str) -> Result<u32, String> {
-    let label = text
-        .parse()
-        .ok()
-        .filter(|label| (16..1 << 20).contains(label));
-    label.ok_or_else(|| format!("`label {text}`: expected 16 to 1048575"))
-}
-
-fn cells(text: &str) -> Result<NonZeroU16, String> {
-    text.parse()
-        .map_err(|_| format!("`pack {text}`: expected 1 to 65535"))
-}
-
 fn list(all: &[InterfaceInfo]) -> String {
     let head = [
         "name",
@@ -189,7 +148,7 @@ fn list(all: &[InterfaceInfo]) -> String {
         let rate = info.spec.line_rate.unwrap_or(CellRate::OC3);
         [
             info.spec.name.clone(),
-            link(&info.spec.link),
+            info.spec.link.to_string(),
             info.port.0.to_string(),
             rate.cell_s().to_string(),
             info.connections.to_string(),
@@ -246,47 +205,10 @@ fn done(counts: &LineCounts) -> String {
     text
 }
 
-/// The words that make it again.
-fn link(link: &Link) -> String {
-    match link {
-        Link::Memory { peer } => format!("memory peer {peer}"),
-        Link::Udp(UdpLink {
-            local,
-            peer,
-            source_port,
-            peer_source_port,
-            label_out,
-            label_in,
-            mode,
-            mtu,
-            pack,
-            timer_ns,
-        }) => {
-            let mut words = format!("udp local {local} peer {peer} label {label_out}:{label_in}");
-            let mut say = |told: bool, word: String| {
-                if told {
-                    words += " ";
-                    words += &word;
-                }
-            };
-            say(*source_port != 0, format!("source-port {source_port}"));
-            let peers = peer_source_port.unwrap_or(0);
-            say(
-                peer_source_port.is_some(),
-                format!("peer-source-port {peers}"),
-            );
-            say(*mtu != Link::MTU, format!("mtu {mtu}"));
-            say(*mode != CellPseudowire::default(), format!("mode {mode}"));
-            let cells = pack.map_or(0, |pack| pack.get());
-            say(pack.is_some(), format!("pack {cells}"));
-            say(*timer_ns != 0, format!("timer {}", TimeWord(*timer_ns)));
-            words
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use cellgate::Link;
+
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
@@ -294,52 +216,16 @@ mod tests {
     }
 
     #[test]
-    fn reads_both_links() {
+    fn reads_what_is_of_the_interface_beside_its_link() {
         let memory = spec("a", &words("type memory peer b rate 1000")).unwrap();
         assert_eq!(memory.adapter, None);
-        let named = spec("a", &words("type memory peer b adapter east")).unwrap();
-        assert_eq!(named.adapter.as_deref(), Some("east"));
         assert_eq!(memory.line_rate, CellRate::new(1000));
         assert_eq!(memory.link, Link::Memory { peer: "b".into() });
-        let text = "type udp local 10.0.0.1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";
-        let Link::Udp(UdpLink {
-            local,
-            peer,
-            label_out,
-            label_in,
-            mode,
-            mtu,
-            ..
-        }) = spec("wan", &words(text)).unwrap().link
-        else {
-            panic!("a UDP link");
-        };
-        assert_eq!(local.to_string(), "10.0.0.1:6635");
-        assert_eq!(peer.to_string(), "10.0.0.2:7000");
-        assert_eq!(
-            (label_out, label_in, mode, mtu),
-            (100, 101, CellPseudowire::n_to_one(true), 1500)
-        );
-    }
-
-    #[test]
-    fn shows_a_link_as_the_words_that_make_it() {
-        let all = "type udp local 10.0.0.1:1 peer 10.0.0.2:2 label 100:101 source-port 5 \
-                   peer-source-port 6 mtu 900 mode n1-cw pack 8 timer 250us";
-        for text in [
-            all,
-            "type udp local [::1]:1 peer [::1]:2 label 16:16",
-            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vcc@4095.65535",
-            "type udp local [::1]:1 peer [::1]:2 label 16:16 mode vpc@5 timer 1ms",
-            "type memory peer b",
-        ] {
-            let made = spec("a", &words(text)).unwrap().link;
-            assert_eq!(format!("type {}", link(&made)), text);
-        }
-        let Link::Udp(UdpLink { pack, timer_ns, .. }) = spec("a", &words(all)).unwrap().link else {
-            panic!("a UDP link");
-        };
-        assert_eq!((pack.map(|pack| pack.get()), timer_ns), (Some(8), 250_000));
+        let named = spec("a", &words("type memory adapter east peer b")).unwrap();
+        assert_eq!(named.adapter.as_deref(), Some("east"));
+        let text = "type udp local 10.0.0.1:1 peer 10.0.0.2:7000 label 100:101 mode n1-cw";
+        let udp = spec("wan", &words(text)).unwrap();
+        assert_eq!(format!("type {}", udp.link), text);
     }
 
     #[test]
@@ -370,29 +256,10 @@ mod tests {
         for (text, part) in [
             ("", "type VALUE"),
             ("type tin", "memory or udp"),
-            ("type memory", "peer VALUE"),
+            ("type memory peer b rate", "behind `rate`"),
             ("type memory peer b rate 0", "no rate"),
+            ("type memory peer b rate x", "`rate x`"),
             ("type memory peer b mtu 3", "`mtu` is not known"),
-            ("type udp local x peer 10.0.0.2 label 100", "`x` is no IP"),
-            ("type udp local ::1 peer ::1 label 15", "16 to 1048575"),
-            (
-                "type udp local ::1 peer ::1 label 16 pack 0",
-                "`pack 0`: expected 1",
-            ),
-            (
-                "type udp local ::1 peer ::1 label 16 mode vcc",
-                "vcc@VPI.VCI",
-            ),
-            (
-                "type udp local ::1 peer ::1 label 16 mode vpc@4096",
-                "vpc@VPI",
-            ),
-            (
-                "type udp local ::1 peer ::1 label 16 mode aal5-sdu@0.40",
-                "n1-cw",
-            ),
-            ("type udp local ::1 peer ::1 label 16 timer 5", "250us"),
-            ("type memory peer b timer 5ms", "`timer` is not known"),
         ] {
             let error = spec("a", &words(text)).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
