@@ -16,7 +16,7 @@
 //! - [`wire`]: octets to values and back. Does not know connections.
 //! - [`contract`]: what was promised, and the arithmetic that checks it. Does not know cells'
 //!   contents.
-//! - [`line`]: a line that is impaired on purpose. Does not know links.
+//! - [`mod@line`]: a line that is impaired on purpose. Does not know links.
 //! - [`aal`]: cells to PDUs and back. Does not police.
 //! - [`queue`]: queues between two parties that do not trust each other. Does not know what is in
 //!   them.
@@ -29,7 +29,7 @@
 //!
 //! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
 //! reads. So is chance: a [`FaultyLine`] does to the cells what a list says, an impaired
-//! [`line`] what follows from its seed.
+//! [`mod@line`] what follows from its seed.
 #![forbid(unsafe_code)]
 
 pub mod aal;

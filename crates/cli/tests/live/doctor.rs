@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, stderr, stdout};
-use cellgate_core::server::{FromServer, Refused};
+use cellgate_core::server::{FromClient, FromServer, Refused};
 use cellgate_host::sys::{allowed_cpus, name_thread, pin_thread};
 use cellgate_shm::socket::{self, MESSAGE_MAX};
 use rustix::process::{Signal, geteuid};
@@ -406,9 +406,16 @@ fn a_daemon_of_another_version_is_named() {
     std::thread::spawn(move || {
         let caller = rustix::net::accept(&listener).unwrap();
         let mut buffer = vec![0; MESSAGE_MAX];
-        socket::receive(&caller, &mut buffer, true).unwrap();
+        let Ok(socket::Received::Message(len, _)) = socket::receive(&caller, &mut buffer, true)
+        else {
+            panic!("no message");
+        };
+        let hello: FromClient = serde_json::from_slice(&buffer[..len]).unwrap();
+        let FromClient::Request { id, .. } = hello else {
+            panic!("{hello:?}");
+        };
         let result = Err(Refused::Version { speaks: 999 });
-        let told = serde_json::to_vec(&FromServer::Confirm { id: 1, result }).unwrap();
+        let told = serde_json::to_vec(&FromServer::Confirm { id, result }).unwrap();
         socket::send(&caller, &told, &[], true).unwrap();
     });
     let report = found(&[], &["-c", &config]);
