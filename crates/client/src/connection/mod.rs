@@ -199,7 +199,9 @@ impl Connection {
         modified
     }
 
-    /// Takes what [`Indication::CanGrow`] offered.
+    /// Takes what [`CanGrow`] offered.
+    ///
+    /// [`CanGrow`]: crate::Indication::CanGrow
     ///
     /// # Errors
     /// As [`Connection::set_contract`]; [`Error::WouldBlock`] if nothing is offered.
@@ -210,7 +212,9 @@ impl Connection {
         accepted
     }
 
-    /// Leaves what [`Indication::CanGrow`] offered.
+    /// Leaves what [`CanGrow`] offered.
+    ///
+    /// [`CanGrow`]: crate::Indication::CanGrow
     ///
     /// # Errors
     /// The server is gone; [`Error::WouldBlock`] if nothing is offered.
