@@ -1,10 +1,10 @@
 //! A line that is impaired on purpose: bits in error, cells lost, repeated, delayed, and a
 //! bottleneck with a queue. What happens to the n-th cell follows from the line's words alone, not
-//! from when it comes or with how many others.
+//! from when it comes or with how many others. The bottleneck is the exception: its queue depends on
+//! when cells come.
 //!
 //! ```text
-//!            loss  bit errors  duplicates   rate, queue     delay, jitter
-//!  cells --> [ Fates: a generator a kind ] --> bottleneck --> in order --> cells
+//!  cells --> loss --> bottleneck --> bit errors, duplicates --> delay, jitter --> cells in order
 //! ```
 //!
 //! Faults that a list names, by the cell ([`crate::FaultyLine`]), are another thing.
