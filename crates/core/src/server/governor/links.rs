@@ -238,7 +238,9 @@ impl Links {
             line_rate: spec.line_rate.unwrap_or(CellRate::OC3),
             ..self.template
         };
-        let mut steps = VecDeque::from([Step::Configure(port, config)]);
+        // The line is there before the first cell can come; the port may have had another.
+        let line = spec.line.as_deref().copied().unwrap_or_default();
+        let mut steps = VecDeque::from([Step::Configure(port, config), Step::Line(port, line)]);
         let mut peer_port = None;
         let up = match &spec.link {
             Link::Memory { peer } if *peer == spec.name => {
@@ -261,11 +263,6 @@ impl Links {
                 true
             }
         };
-        // The port may have had another line before.
-        steps.push_back(Step::Line(
-            port,
-            spec.line.as_deref().copied().unwrap_or_default(),
-        ));
         steps.push_back(Step::Keep(port, serde_json::to_string(&spec).ok()));
         Job {
             steps,
@@ -525,6 +522,28 @@ mod tests {
                 };
                 next = links.answered(ticket, Ok(answer), Vec::new()).0.unwrap();
             }
+        }
+    }
+
+    /// The first cell may come as soon as there is a link.
+    #[test]
+    fn a_line_is_impaired_before_there_is_a_link() {
+        let port = AdapterIndex(0).on(PortIndex(0));
+        let udp = r#"{"local": "10.0.0.1", "peer": "10.0.0.2", "label_out": 100, "label_in": 101}"#;
+        for link in [
+            Link::Udp(serde_json::from_str(udp).unwrap()),
+            memory("a", "a").link,
+        ] {
+            let spec = InterfaceSpec {
+                link,
+                line: Some(Box::new("loss 1%".parse().unwrap())),
+                ..memory("a", "a")
+            };
+            let steps = links().linking(port, spec).steps;
+            let at = |wanted: fn(&Step) -> bool| steps.iter().position(wanted).unwrap();
+            let line = at(|step| matches!(step, Step::Line(..)));
+            let link = at(|step| matches!(step, Step::Join(..) | Step::Pseudowire(..)));
+            assert!(line < link, "{steps:?}");
         }
     }
 
