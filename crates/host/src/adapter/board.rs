@@ -148,10 +148,10 @@ impl BoardPort {
 
     /// Whether cells wait that a step at `now` would take.
     fn waits(&self, now: Time) -> bool {
-        let Some(PortEnd::Receive(receiver, _)) = &self.receive else {
-            return false;
+        let here = match &self.receive {
+            Some(PortEnd::Receive(receiver, _)) => receiver.waiting() > 0 || !receiver.is_drained(),
+            _ => false,
         };
-        let here = receiver.waiting() > 0 || !receiver.is_drained();
         let line = self.line.as_ref();
         let due = line.and_then(|line| line.impaired.next_deadline());
         here || due.is_some_and(|due| due <= now)
@@ -498,12 +498,13 @@ impl Board for HostBoard {
         let Some(port) = self.ports.get_mut(usize::from(port.0)) else {
             return 0;
         };
-        let Some(PortEnd::Receive(receiver, _)) = &mut port.receive else {
-            return 0;
-        };
-        let cells = match &mut port.line {
-            None => receiver.take(fifo),
-            Some(line) => line.receive(self.now, receiver, fifo),
+        let cells = match (&mut port.receive, &mut port.line) {
+            (Some(PortEnd::Receive(receiver, _)), None) => receiver.take(fifo),
+            (Some(PortEnd::Receive(receiver, _)), Some(line)) => {
+                line.receive(self.now, receiver, fifo)
+            }
+            (_, Some(line)) => line.hand_on(self.now, fifo),
+            (_, None) => return 0,
         };
         self.work.cells += cells;
         self.work.came |= cells > 0 && !port.is_fed_here;
@@ -651,6 +652,7 @@ mod tests {
 
     use cellgate_core::adapter::PortConfig;
     use cellgate_core::contract::CellRate;
+    use cellgate_core::line::ImpairedLine;
     use cellgate_core::queue::{PortGeometry, PortSizes};
     use cellgate_core::wire::{CELL_LEN_NO_HEC, HeaderForm};
     use cellgate_shm::{Files, wake_descriptor};
@@ -739,6 +741,29 @@ mod tests {
         transmit_into(&mut board, 2, &other);
         assert_eq!(at_once(&mut board, 2, 2), 1);
         assert_eq!(at_once(&mut board, 0, 1), 1);
+    }
+
+    /// Else its deadline would stay in the past, and the adapter would never rest again.
+    #[test]
+    fn a_cell_on_its_way_comes_off_its_line_when_the_link_has_gone() {
+        let mut board = board(2);
+        let files = receive_from(&mut board, 1);
+        transmit_into(&mut board, 0, &files);
+        let line = PortLine {
+            impaired: ImpairedLine::new("delay 1us".parse().unwrap(), FORMAT),
+            counters: Arc::default(),
+        };
+        board.impair(0, PortIndex(1), Some(Box::new(line)));
+        assert_eq!(at_once(&mut board, 0, 1), 0);
+        board.connect(0, PortIndex(1), [Some(PortEnd::Silence), None]);
+        let due = Time::from_ns(1_001);
+        assert_eq!(board.next_deadline(), Some(due));
+        board.begin(due);
+        assert!(board.waits());
+        let mut fifo = [0; 8 * CELL_LEN_NO_HEC];
+        assert_eq!(board.receive(PortIndex(1), FORMAT, &mut fifo), 1);
+        assert_eq!(fifo[..CELL_LEN_NO_HEC], CELL);
+        assert_eq!((board.waits(), board.next_deadline()), (false, None));
     }
 
     #[test]

@@ -21,6 +21,11 @@ impl PortLine {
             .receive(now, waiting, |into| end.take(into), fifo)
     }
 
+    /// Cells that were on their way when the link went.
+    pub(crate) fn hand_on(&mut self, now: Time, fifo: &mut [u8]) -> usize {
+        self.impaired.receive(now, 0, |_| 0, fifo)
+    }
+
     /// Shows the counters to other threads.
     pub(crate) fn publish(&self) {
         self.counters.publish(self.impaired.counts());
