@@ -282,6 +282,10 @@ impl Links {
         // A successor must not take a link for one that is half gone already.
         let mut steps = VecDeque::from([Step::Keep(port, None), Step::Unlink(port)]);
         steps.extend(peer.map(Step::Unlink));
+        // Its memory is needed no more.
+        if link.is_some_and(|spec| spec.line.is_some()) {
+            steps.push_back(Step::Line(port, LineSpec::default()));
+        }
         Job {
             steps,
             port,
@@ -527,7 +531,7 @@ mod tests {
 
     /// The first cell may come as soon as there is a link.
     #[test]
-    fn a_line_is_impaired_before_there_is_a_link() {
+    fn a_line_is_impaired_before_there_is_a_link_and_ends_with_it() {
         let port = AdapterIndex(0).on(PortIndex(0));
         let udp = r#"{"local": "10.0.0.1", "peer": "10.0.0.2", "label_out": 100, "label_in": 101}"#;
         for link in [
@@ -545,6 +549,15 @@ mod tests {
             let link = at(|step| matches!(step, Step::Join(..) | Step::Pseudowire(..)));
             assert!(line < link, "{steps:?}");
         }
+        let impaired = InterfaceSpec {
+            line: Some(Box::new("loss 1%".parse().unwrap())),
+            ..memory("a", "b")
+        };
+        let mut links = links();
+        links.enqueue(Ticket(1), port, Some(impaired));
+        carry_out(&mut links, &mut Adapters::default(), 20);
+        let last = links.unlinking(port).steps.pop_back();
+        assert!(matches!(last, Some(Step::Line(_, line)) if line.is_clean()));
     }
 
     /// The links that a successor finds, by name.
