@@ -9,7 +9,6 @@ mod contract;
 mod decode;
 mod json;
 mod lab;
-mod line;
 mod output;
 mod replay;
 mod save;

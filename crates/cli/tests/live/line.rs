@@ -159,7 +159,7 @@ fn bit_errors_damage_as_many_pdus_as_the_law_says_and_the_same_for_a_seed() {
 
 /// The same over a million PDUs.
 #[test]
-#[ignore = "it takes a minute: name it"]
+#[cfg_attr(not(feature = "live"), ignore = "live: --features live")]
 fn bit_errors_damage_a_millionth_of_a_million() {
     is_by_the_law(1_000_000, 1e-6);
     println!("ran line_of_a_million");
