@@ -150,6 +150,7 @@ mod tests {
             header_errors: MOST,
             payload_errors: MOST,
             marked: MOST,
+            in_flight: MOST,
         };
         let port = PortReport {
             receive: queue,

@@ -9,8 +9,8 @@ use super::{Bottleneck, LineSpec};
 use crate::Time;
 use crate::wire::{CELL_LEN, CellFormat, Header, PAYLOAD_LEN, Pti, hec};
 
-/// What a line has done. `cells_out` = `cells_in` - `lost` - `queue_full` - `overflowed` +
-/// `duplicated`, but for cells on their way.
+/// What a line has done. `cells_in` + `duplicated` = `cells_out` + `lost` + `queue_full` +
+/// `overflowed` + `in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineCounts {
@@ -34,14 +34,8 @@ pub struct LineCounts {
     pub payload_errors: u64,
     /// Cells that the bottleneck has marked (EFCI).
     pub marked: u64,
-}
-
-impl LineCounts {
-    /// Cells on their way.
-    pub fn in_flight(&self) -> u64 {
-        let gone = self.cells_out + self.lost + self.queue_full + self.overflowed;
-        (self.cells_in + self.duplicated).saturating_sub(gone)
-    }
+    /// Cells on their way now.
+    pub in_flight: u64,
 }
 
 /// What becomes of one cell.
@@ -92,7 +86,8 @@ impl Impairments {
         }
     }
 
-    /// What was done so far; [`LineCounts::cells_out`] is its caller's.
+    /// What was done so far; [`LineCounts::cells_out`] and [`LineCounts::in_flight`] are its
+    /// caller's.
     pub fn counts(&self) -> LineCounts {
         self.counts
     }
@@ -251,6 +246,7 @@ impl ImpairedLine {
         LineCounts {
             cells_out: self.out,
             overflowed: self.overflowed,
+            in_flight: self.flying.len() as u64,
             ..self.impairments.counts()
         }
     }
@@ -387,7 +383,9 @@ mod tests {
             receive(&mut line, due.ns(), 0, 0);
         }
         let counts = line.counts();
-        assert_eq!(counts.in_flight(), 0, "{counts:?}");
+        let gone = counts.lost + counts.queue_full + counts.overflowed;
+        let came = counts.cells_in + counts.duplicated;
+        assert_eq!((came, counts.in_flight), (counts.cells_out + gone, 0));
         assert_eq!(counts.cells_out, out.len() as u64);
         (out, counts)
     }

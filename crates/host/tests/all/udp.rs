@@ -203,7 +203,7 @@ fn line_of(control: &mut Control) -> LineCounts {
 /// Cells that the line has done with.
 fn passed(control: &mut Control) -> u64 {
     let line = line_of(control);
-    line.cells_in - line.in_flight()
+    line.cells_in - line.in_flight
 }
 
 #[test]

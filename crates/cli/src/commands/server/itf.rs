@@ -185,6 +185,7 @@ fn done(counts: &LineCounts) -> String {
         header_errors,
         payload_errors,
         marked,
+        in_flight,
     } = *counts;
     let mut text = format!("cells in {cells_in}, out {cells_out}");
     for (what, count) in [
@@ -196,7 +197,7 @@ fn done(counts: &LineCounts) -> String {
         ("headers damaged", header_errors),
         ("payloads damaged", payload_errors),
         ("marked", marked),
-        ("on their way", counts.in_flight()),
+        ("on their way", in_flight),
     ] {
         if count > 0 {
             text += &format!(", {what} {count}");
@@ -246,6 +247,7 @@ mod tests {
             cells_in: 10,
             cells_out: 8,
             lost: 1,
+            in_flight: 1,
             ..LineCounts::default()
         };
         assert_eq!(done(&counts), "cells in 10, out 8, lost 1, on their way 1");

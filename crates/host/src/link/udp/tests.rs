@@ -630,7 +630,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
     let (line, wire) = loop {
         let line = control.ports().unwrap()[0].line.unwrap();
         let wire = control.pseudowire_report(PortIndex(0)).unwrap();
-        if (line.cells_in, line.in_flight()) == (cells, 0) && wire.sent_cells == cells {
+        if (line.cells_in, line.in_flight) == (cells, 0) && wire.sent_cells == cells {
             break (line, wire);
         }
         assert!(Instant::now() < deadline, "{line:?} {wire:?}");
