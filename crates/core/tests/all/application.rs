@@ -5,8 +5,8 @@ use cellgate_core::adapter::{AttachmentIndex, Notification, VcId, VcIndex, VcSta
 use cellgate_core::application::{
     Answer, Application, Cause, Enclosure, End, Failure, Interest, Output, Unsendable,
 };
-use cellgate_core::contract::{Credit, Jitter, UsageDecision};
-use cellgate_core::queue::{AttachmentSizes, ConnectionSizes};
+use cellgate_core::contract::{CellRate, Credit, Jitter, UsageDecision};
+use cellgate_core::queue::{AttachmentSizes, ConnectionSizes, ReceiveDescriptor};
 use cellgate_core::server::{
     Confirm, EndReason, FromClient, FromServer, Indication, Open, Opened, Refused, Request,
     Response, VERSION,
@@ -406,4 +406,207 @@ fn a_writer_is_paced_and_a_sleeper_woken_by_what_can_help() {
         let until = open.sleep(now, interest).until;
         assert_eq!(until, Some(now.plus_ns(1_000_000)), "{interest:?}");
     }
+}
+
+/// SDUs of 100 octets that may be sent at once.
+fn sendable_at_once(program: &mut Program) -> usize {
+    let now = program.now;
+    let open = program.application.connection_mut().unwrap();
+    let sent = (0..1_000).take_while(|_| open.request(now, 100) == UsageDecision::Transfer);
+    sent.count()
+}
+
+#[test]
+fn what_is_told_after_a_confirm_is_heard_after_it() {
+    const BEST_EFFORT: &str = "ubr,aal5:max_sdu=100";
+    // A server tells a share as soon as the contract has changed to best effort: 200 octets in each
+    // second.
+    let share = || Indication::Share {
+        transmit: None,
+        transmit_credit: Credit::for_sdu_rate(1_600, 100, Jitter::Low),
+        receive: None,
+    };
+    let without_share = || {
+        let opened = Opened {
+            transmit_credit: None,
+            ..opened(BEST_EFFORT)
+        };
+        let memory = false;
+        Ok(Confirm::Modified { opened, memory })
+    };
+    let mut program = Program::with_connection();
+    let mut change = |told_after: bool| {
+        program.application.modify(program.now, String::new());
+        program.application.has_sent_all(program.now);
+        let FromClient::Request { id, .. } = program.says() else {
+            panic!("no request");
+        };
+        // Both are there before the program does anything about either.
+        if told_after {
+            program.confirms(id, without_share(), None);
+            program.is_told(0, share(), None);
+        } else {
+            program.is_told(0, share(), None);
+            program.confirms(id, without_share(), None);
+        }
+        assert!(program.answer().result.is_ok());
+        assert_eq!(program.application.next_indication(), Some(share()));
+        program.now = program.now.plus_ns(60_000_000_000);
+        sendable_at_once(&mut program)
+    };
+    for _ in 0..3 {
+        // At most two credits and a PDU.
+        assert!((1..6).contains(&change(true)));
+        // The contract that came later has no pace yet.
+        assert_eq!(change(false), 1_000);
+    }
+}
+
+#[test]
+fn an_offer_is_taken_or_left_once_and_the_last_counts() {
+    let mut program = Program::with_connection();
+    let offer = || Indication::CanGrow {
+        contract: "cbr,aal5:pcr=200000,max_sdu=100".to_owned(),
+    };
+    assert!(!program.application.accept_offer(program.now));
+    assert!(!program.application.decline_offer());
+    program.is_told(3, offer(), None);
+    program.is_told(4, offer(), None);
+    assert!(program.application.decline_offer());
+    let left = FromClient::Response {
+        id: 4,
+        response: Response::Decline,
+    };
+    assert_eq!(program.says(), left);
+    assert!(!program.application.decline_offer());
+    assert!(!program.application.is_asking());
+    program.is_told(5, offer(), None);
+    assert!(program.application.accept_offer(program.now));
+    assert!(!program.application.accept_offer(program.now));
+    // Nothing is taken before all has been sent under the contract that there is.
+    program.does_nothing();
+    program.application.has_sent_all(program.now);
+    let taken = FromClient::Response {
+        id: 5,
+        response: Response::Accept,
+    };
+    assert_eq!(program.says(), taken);
+    // A new server is told again, as it is asked again.
+    program.is_told(1, Indication::Restarted, None);
+    program.says();
+    assert_eq!(program.says(), taken);
+    // The memory is the former one, whatever came along.
+    let larger = "cbr,aal5:pcr=200000,max_sdu=100";
+    program.confirms(5, modified(larger, false), None);
+    assert!(program.answer().result.is_ok());
+    let open = program.application.connection().unwrap();
+    assert_eq!(
+        (open.opened().contract.as_str(), open.memory()),
+        (larger, Some(&1))
+    );
+    for _ in 0..3 {
+        assert_eq!(program.application.next_indication(), Some(offer()));
+    }
+}
+
+#[test]
+fn what_was_received_outlives_the_end_and_a_closed_socket_ends_what_waits() {
+    let ends: [fn(&mut Program); 2] = [
+        |program| program.is_told(0, Indication::Ended(EndReason::Deleted), None),
+        |program| program.application.hung_up(),
+    ];
+    for (ends, end) in ends
+        .into_iter()
+        .zip([End::Said(EndReason::Deleted), End::HungUp])
+    {
+        for waits in [false, true] {
+            let mut program = Program::with_connection();
+            if waits {
+                program.application.modify(program.now, String::new());
+            }
+            program.application.take_told();
+            ends(&mut program);
+            // Who sleeps wakes up.
+            assert!(program.application.take_told());
+            if waits {
+                program.fails(&Failure::Ended(end));
+            }
+            program.does_nothing();
+            assert_eq!(program.application.end(), Some(end));
+            let open = program.application.connection_mut().unwrap();
+            assert_eq!(open.memory(), Some(&1));
+            assert!(open.takes(&pdu(Time::from_ns(2)), 100));
+            // What the server has to say about another adapter comes too late.
+            let reopened = Indication::Reopened(opened(CONTRACT));
+            program.is_told(0, reopened, Some(2));
+            program.does_nothing();
+        }
+    }
+}
+
+/// A PDU of 100 octets that arrived then.
+fn pdu(time: Time) -> ReceiveDescriptor {
+    ReceiveDescriptor {
+        position: 0,
+        time,
+        len: 100,
+        cells: 3,
+        generation: 1,
+        uu: 0,
+        cpi: 0,
+        clp: false,
+        congestion: false,
+        lent: false,
+        mid: 0,
+    }
+}
+
+#[test]
+fn what_arrived_is_judged_by_the_contract_and_the_memory_that_it_arrived_under() {
+    const JUDGED: &str = "cbr,aal5:police=buffer,pcr=100000,max_sdu=100";
+    let taken = |program: &mut Program, at: Time| {
+        let open = program.application.connection_mut().unwrap();
+        (0..100).filter(|_| open.takes(&pdu(at), 100)).count()
+    };
+    let change = |program: &mut Program, contract: &str| {
+        program.application.modify(program.now, String::new());
+        program.application.has_sent_all(program.now);
+        let FromClient::Request { id, .. } = program.says() else {
+            panic!("no request");
+        };
+        program.confirms(id, modified(contract, false), None);
+        assert!(program.answer().result.is_ok());
+    };
+    let mut program = Program::with_connection();
+    // The adapter has policed all but contracts of `police=buffer`.
+    let first = program.now;
+    assert_eq!(taken(&mut program, first), 100);
+    program.now = first.plus_ns(1_000);
+    change(&mut program, JUDGED);
+    // Two credits, of two PDUs each, and one PDU.
+    let second = program.now;
+    assert_eq!(taken(&mut program, second), 5);
+    assert_eq!(taken(&mut program, first), 100, "it came before");
+    // A changed contract has the same tolerance, and all of it again.
+    program.now = second.plus_ns(1_000);
+    change(&mut program, JUDGED);
+    assert_eq!(taken(&mut program, second), 100);
+    let third = program.now;
+    assert_eq!(taken(&mut program, third), 5);
+    assert_eq!(taken(&mut program, third), 0);
+    // So has another adapter.
+    program.now = third.plus_ns(1_000);
+    program.is_told(0, Indication::Reopened(opened(JUDGED)), Some(2));
+    program.memory();
+    let last = program.now;
+    assert_eq!(taken(&mut program, last), 5);
+    // A share that shrinks judges nothing.
+    change(&mut program, "ubr,aal5:police=buffer,max_sdu=100");
+    let share = Indication::Share {
+        transmit: None,
+        transmit_credit: None,
+        receive: CellRate::new(1),
+    };
+    program.is_told(0, share, None);
+    assert_eq!(taken(&mut program, last), 100);
 }
