@@ -1,145 +1,20 @@
 //! Over the real daemon: kills, changes of contract, permanent connections.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cellgate::{
-    Admin, Builder, Connection, Error, Indication, Interest, Notification, Refused, Resource,
-};
-use cellgate_host::adapter::run_as_child;
-use cellgate_host::server::{Config, ServerOptions, serve};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-
-/// Long enough for anything on a busy machine; reached only by a failing test.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Names the part that this executable plays when a test has started it.
-const ROLE: &str = "CELLGATE_CLIENT_TEST_ROLE";
-const CONFIG: &str = "CELLGATE_CLIENT_TEST_CONFIG";
+use crate::common::{Daemon, PATIENCE, hears};
+use cellgate::{Connection, Error, Indication, Interest, Notification, Refused, Resource};
+use rustix::process::{Signal, kill_process};
 
 const SENDS: &str = "cbr,aal5:tx:pcr=20000,max_sdu=1000,rx:none";
 const RECEIVES: &str = "cbr,aal5:tx:none,rx:pcr=20000,max_sdu=1000";
 
-fn program(role: &str) -> Command {
-    let mut program = Command::new(std::env::current_exe().unwrap());
-    program.args(["--exact", "daemon::plays_its_role", "--nocapture"]);
-    program.env(ROLE, role).stdout(Stdio::null());
-    program
-}
-
-/// No test by itself: what the processes do that the tests here start.
-#[test]
-fn plays_its_role() {
-    match std::env::var(ROLE).as_deref() {
-        Ok("adapter") => run_as_child().unwrap(),
-        Ok("daemon") => {
-            let path = PathBuf::from(std::env::var_os(CONFIG).unwrap());
-            let text = std::fs::read_to_string(&path).unwrap();
-            serve(ServerOptions {
-                config: Config::parse(&text).unwrap(),
-                path: Some(path),
-                adapter: || Ok(program("adapter")),
-                say: |text| eprintln!("cellgate: {text}"),
-            })
-            .unwrap();
-        }
-        _ => {}
-    }
-}
-
-/// A daemon with interfaces `a` and `b`, each the other's peer.
-struct Daemon {
-    directory: PathBuf,
-    child: Child,
-}
-
-impl Daemon {
-    fn start(name: &str) -> Self {
-        Self::start_with(name, "", "")
-    }
-
-    /// One with more keys of its adapter, and more sections.
-    fn start_with(name: &str, adapter: &str, more: &str) -> Self {
-        let name = format!("cellgate-client-{name}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).unwrap();
-        let config = format!(
-            "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
-             idle = \"sleep\"\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n{more}\n\
-             [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
-             [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
-            directory.to_str().unwrap()
-        );
-        std::fs::write(directory.join("config.toml"), config).unwrap();
-        let child = Self::spawn(&directory);
-        Self { directory, child }
-    }
-
-    fn spawn(directory: &std::path::Path) -> Child {
-        let mut program = program("daemon");
-        program.env(CONFIG, directory.join("config.toml"));
-        program.spawn().unwrap()
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.directory.join("control.sock")
-    }
-
-    /// As soon as somebody answers.
-    fn admin(&self) -> Admin {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match Admin::at(self.socket()) {
-                Ok(admin) => return admin,
-                Err(Error::NoServer { .. }) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-
-    fn builder(&self, address: &str, contract: &str) -> Builder {
-        self.admin();
-        let builder = Connection::builder().socket(self.socket());
-        builder.address(address).contract(contract)
-    }
-
-    fn pair(&self) -> (Connection, Connection) {
-        let open = |address, contract| self.builder(address, contract).open().unwrap();
-        (open("a.0.100", SENDS), open("b.0.100", RECEIVES))
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// The adapter's process: the one that listens beside the daemon.
-    fn kill_adapter(&self) {
-        let flags = rustix::net::SocketFlags::CLOEXEC;
-        let family = rustix::net::AddressFamily::UNIX;
-        let kind = rustix::net::SocketType::SEQPACKET;
-        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
-        let path = self.directory.join("adapter.sock");
-        let path = rustix::net::SocketAddrUnix::new(&path).unwrap();
-        rustix::net::connect(&socket, &path).unwrap();
-        let adapter = cellgate_host::sys::peer_credentials(&socket).unwrap().1;
-        let adapter = Pid::from_raw(adapter as i32).unwrap();
-        kill_process(adapter, Signal::KILL).unwrap();
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Ends the adapter and all connections too.
-        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
+/// Both ends of a connection that goes one way.
+fn pair(daemon: &Daemon) -> (Connection, Connection) {
+    (
+        daemon.open("a.0.100", SENDS),
+        daemon.open("b.0.100", RECEIVES),
+    )
 }
 
 fn crosses(a: &Connection, b: &Connection, sdu: &[u8]) {
@@ -149,15 +24,10 @@ fn crosses(a: &Connection, b: &Connection, sdu: &[u8]) {
     assert_eq!(&buffer[..received.len], sdu);
 }
 
-/// Waits for an indication, leaving others aside.
-fn hears(connection: &Connection, wanted: impl Fn(&Indication) -> bool) {
-    while !wanted(&connection.next_indication_timeout(PATIENCE).unwrap()) {}
-}
-
 #[test]
 fn sdus_cross_contracts_change_and_refusals_offer_what_fits() {
-    let daemon = Daemon::start("cross");
-    let (a, b) = daemon.pair();
+    let daemon = Daemon::start();
+    let (a, b) = pair(&daemon);
     for i in 0..300_usize {
         crosses(&a, &b, &vec![i as u8; 1 + i * 3]);
     }
@@ -204,20 +74,17 @@ fn a_change_that_is_confirmed_too_late_is_in_force_all_the_same() {
 }
 
 fn is_in_force_late(hears: impl Fn(&Connection) -> bool) {
-    let daemon = Daemon::start("late");
+    let daemon = Daemon::start();
     let a = daemon.builder("a.0.100", SENDS).open().unwrap();
     let patience = Duration::from_millis(300);
     let b = daemon.builder("b.0.100", RECEIVES).patience(patience);
     let b = b.open().unwrap();
     crosses(&a, &b, b"before");
-    let pid = Pid::from_child(&daemon.child);
-    kill_process(pid, Signal::STOP).unwrap();
-    // Told as soon as all of its threads stand still.
-    waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+    daemon.stop();
     // With other memory.
     let larger = "cbr,aal5:tx:none,rx:pcr=30000,max_sdu=4000";
     let late = b.set_contract(larger);
-    kill_process(pid, Signal::CONT).unwrap();
+    kill_process(daemon.pid(), Signal::CONT).unwrap();
     assert!(matches!(late, Err(Error::TimedOut)), "{late:?}");
     let deadline = Instant::now() + PATIENCE;
     while !hears(&b) {
@@ -232,14 +99,14 @@ fn is_in_force_late(hears: impl Fn(&Connection) -> bool) {
 
 #[test]
 fn a_killed_daemon_stops_no_data_and_its_successor_answers() {
-    let mut daemon = Daemon::start("kill");
-    let (a, b) = daemon.pair();
+    let mut daemon = Daemon::start();
+    let (a, b) = pair(&daemon);
     crosses(&a, &b, b"before");
     daemon.kill();
     for i in 0..200 {
         crosses(&a, &b, &[i; 700]);
     }
-    daemon.child = Daemon::spawn(&daemon.directory);
+    daemon.restart();
     for connection in [&a, &b] {
         hears(connection, |told| *told == Indication::Restarted);
     }
@@ -253,8 +120,8 @@ fn a_killed_daemon_stops_no_data_and_its_successor_answers() {
 
 #[test]
 fn a_killed_adapter_costs_the_gap_and_no_more() {
-    let mut daemon = Daemon::start("adapter");
-    let (a, b) = daemon.pair();
+    let mut daemon = Daemon::start();
+    let (a, b) = pair(&daemon);
     crosses(&a, &b, b"before");
     daemon.kill_adapter();
     for connection in [&a, &b] {
@@ -265,7 +132,7 @@ fn a_killed_adapter_costs_the_gap_and_no_more() {
     }
     // Of its memory the next daemon tells once more, in case that this one could not.
     daemon.kill();
-    daemon.child = Daemon::spawn(&daemon.directory);
+    daemon.restart();
     for connection in [&a, &b] {
         hears(connection, |told| *told == Indication::Restarted);
     }
@@ -278,7 +145,7 @@ fn a_killed_adapter_costs_the_gap_and_no_more() {
 
 #[test]
 fn a_permanent_connection_is_taken_given_back_and_taken_again() {
-    let daemon = Daemon::start("permanent");
+    let daemon = Daemon::start();
     let mut admin = daemon.admin();
     let contract = admin.add(&daemon.builder("b.0.7", RECEIVES)).unwrap();
     let a = daemon.builder("a.0.7", SENDS).open().unwrap();
@@ -302,7 +169,7 @@ fn a_permanent_connection_is_taken_given_back_and_taken_again() {
 
 #[test]
 fn a_reader_of_a_taken_connection_misses_nothing_however_that_was_made() {
-    let daemon = Daemon::start("looks");
+    let daemon = Daemon::start();
     let mut admin = daemon.admin();
     let a = daemon.builder("a.0.7", SENDS).open().unwrap();
     let made = daemon.builder("b.0.7", RECEIVES);
@@ -338,7 +205,7 @@ fn a_reader_of_a_taken_connection_misses_nothing_however_that_was_made() {
 
 #[test]
 fn a_sender_on_a_taken_connection_is_told_what_has_left() {
-    let daemon = Daemon::start("left");
+    let daemon = Daemon::start();
     // A PDU of 500 octets, 11 cells, takes 110 ms.
     let made = daemon.builder("a.0.7", "aal5,cbr:pcr=100,max_sdu=500,rx:none");
     daemon.admin().add(&made.transmit_pdus(4)).unwrap();
@@ -369,9 +236,12 @@ fn sleeps() -> u32 {
 #[test]
 fn opens_and_closes_of_others_leave_an_idle_connection_alone() {
     const BEST_EFFORT: &str = "ubr,aal5:max_sdu=1000";
-    let daemon = Daemon::start("idle");
-    let idle = daemon.builder("a.0.100", BEST_EFFORT).open().unwrap();
-    let other = daemon.builder("a.0.101", BEST_EFFORT);
+    let daemon = Daemon::start();
+    let small = |at| {
+        let of = daemon.builder(at, BEST_EFFORT);
+        of.transmit_pdus(4).receive_pdus(4)
+    };
+    let (idle, other) = (small("a.0.100").open().unwrap(), small("a.0.101"));
     for _ in 0..400 {
         other.open().unwrap().close(PATIENCE).unwrap();
     }
@@ -392,7 +262,7 @@ fn opens_and_closes_of_others_leave_an_idle_connection_alone() {
 fn best_effort_that_keeps_its_credit_loses_nothing_as_shares_shrink() {
     const BEST_EFFORT: &str = "ubr,aal5:max_sdu=1500";
     const SDUS: u64 = 20_000;
-    let daemon = Daemon::start("shrinks");
+    let daemon = Daemon::start();
     let window = |at| {
         let of = daemon.builder(at, BEST_EFFORT).completions(false);
         let of = of.notification(Notification::Polled);
@@ -432,7 +302,7 @@ fn best_effort_that_keeps_its_credit_loses_nothing_as_shares_shrink() {
 
 #[test]
 fn memory_is_short_in_the_books_before_it_is_at_the_adapter() {
-    let daemon = Daemon::start_with("memory", "memory_max = 4000000", "");
+    let daemon = Daemon::start_with("memory_max = 4000000", "");
     let mut admin = daemon.admin();
     // The server keeps the attachment that it has had for this.
     admin.add(&daemon.builder("b.0.7", RECEIVES)).unwrap();
@@ -462,9 +332,9 @@ fn memory_is_short_in_the_books_before_it_is_at_the_adapter() {
 fn what_the_daemon_tolerates_the_library_does_not_dismiss() {
     const SDUS: u64 = 400;
     let stall = "gap_max_ns = 5000000000";
-    let late = "[admission]\ncdvt_ns = 5000000000";
-    for (name, adapter, more) in [("stall", stall, ""), ("late", "gap_max_ns = 250000", late)] {
-        let daemon = Daemon::start_with(name, adapter, more);
+    let late = "cdvt_ns = 5000000000";
+    for (adapter, more) in [(stall, ""), ("gap_max_ns = 250000", late)] {
+        let daemon = Daemon::start_with(adapter, more);
         let a = daemon.builder("a.0.100", SENDS).open().unwrap();
         // Policed by its buffer only: what is beyond the rate reaches the library. Five seconds at
         // that rate have more cells than there come at once.
@@ -481,7 +351,7 @@ fn what_the_daemon_tolerates_the_library_does_not_dismiss() {
                     .is_ok()
             };
             let taken = (0..SDUS).map(received).take_while(|taken| *taken).count();
-            assert_eq!((taken as u64, b.dismissed()), (SDUS, 0), "{name}");
+            assert_eq!((taken as u64, b.dismissed()), (SDUS, 0), "{adapter}");
             // A changed contract has the same tolerance, and all of it again.
             b.set_contract(&contract.replace("pcr=100", "pcr=101"))
                 .unwrap();

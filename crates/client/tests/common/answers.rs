@@ -17,7 +17,7 @@ use cellgate_core::server::{
 use cellgate_host::control::{Answer, Ask, NewRegion, ReceiveInto};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
-use super::{LINE, RESTARTED, Server, Vc, say, tell};
+use super::{FAKE_LINE, RESTARTED, Server, Vc, say, tell};
 
 /// One user a part.
 fn settings(from: u32) -> Settings {
@@ -129,7 +129,7 @@ impl Server {
                 resource: Resource::TransmitBandwidth,
                 interface: Some("a".to_owned()),
                 adapter: None,
-                capacity: LINE.into(),
+                capacity: FAKE_LINE.into(),
                 reserved: 0,
                 expected: 0,
                 limit: None,
@@ -377,7 +377,7 @@ fn parse(text: &str) -> Result<TrafficContract, Refused> {
 
 /// What the adapter makes of a contract, if the line has room for it.
 fn terms(contract: &TrafficContract, open: &Open) -> Result<Terms, Refused> {
-    let line = CellRate::new(LINE).unwrap();
+    let line = CellRate::new(FAKE_LINE).unwrap();
     let assumptions = Assumptions {
         line,
         cdvt_ns: 0,
@@ -399,9 +399,9 @@ fn terms(contract: &TrafficContract, open: &Open) -> Result<Terms, Refused> {
         return Err(Refused::Admission(Shortage {
             resource: Resource::TransmitBandwidth,
             needed: rate.cell_s().into(),
-            free: LINE.into(),
+            free: FAKE_LINE.into(),
             quota: None,
-            offer: Some(format!("cbr,aal5:pcr={LINE}")),
+            offer: Some(format!("cbr,aal5:pcr={FAKE_LINE}")),
             limit: None,
         }));
     }
@@ -418,7 +418,7 @@ fn credit(
     contract: &TrafficContract,
     direction: Option<cellgate_core::contract::TrafficDescriptor>,
 ) -> Option<cellgate::Credit> {
-    let line = CellRate::new(LINE).unwrap();
+    let line = CellRate::new(FAKE_LINE).unwrap();
     let stream: PduStream = direction?.pdus(line, 1_500);
     assert_eq!(stream.cells, aal5_cells(stream.sdu));
     (contract.category != ServiceCategory::Ubr).then(|| stream.credit(contract.jitter))

@@ -7,6 +7,7 @@
 #![allow(unreachable_pub, reason = "a module of several binaries")]
 
 pub mod answers;
+mod daemon;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,11 +30,11 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-/// Long enough for anything on a busy machine; reached only by a failing test.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Cells/s of either interface.
-pub const LINE: u32 = 1_000_000;
+const FAKE_LINE: u32 = 1_000_000;
+
+#[allow(unused_imports, reason = "every test binary uses a part of it")]
+pub use daemon::*;
 
 /// The number of `Restarted`.
 const RESTARTED: u64 = 1 << 41;
@@ -185,7 +186,7 @@ fn adapters() -> Vec<(AdapterThread, Control)> {
         format: CellFormat::NoHec,
         budget: 256,
         discard_unread: false,
-        line_rate: CellRate::new(LINE).unwrap(),
+        line_rate: CellRate::new(FAKE_LINE).unwrap(),
     };
     let config = Config {
         form: HeaderForm::Nni,
