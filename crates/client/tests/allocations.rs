@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use cellgate::Interest;
-use common::{Fake, PATIENCE};
+use common::{Daemon, PATIENCE};
 
 struct Counting;
 
@@ -34,8 +34,8 @@ static COUNTING: Counting = Counting;
 
 #[test]
 fn sending_and_receiving_allocate_and_free_nothing() {
-    let fake = Fake::start();
-    let (a, b) = fake.pair("cbr,aal5:pcr=400000,max_sdu=1000");
+    let daemon = Daemon::start();
+    let (a, b) = daemon.pair("cbr,aal5:pcr=400000,max_sdu=1000");
     let mut buffer = [0; 1_000];
     let before = ALLOCATIONS.get();
     for i in 0..500 {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use crate::common::{Fake, PATIENCE};
+use crate::common::{Daemon, PATIENCE, hears};
 use cellgate::{Connection, Error, Indication, Interest, Wait};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
@@ -64,8 +64,8 @@ fn receive_by_edges(connection: &Connection, edges: &Edges) -> Vec<u8> {
 
 #[test]
 fn no_wake_up_is_lost_by_edge() {
-    let fake = Fake::start();
-    let (a, b) = fake.pair(CONTRACT);
+    let daemon = Daemon::start();
+    let (a, b) = daemon.pair(CONTRACT);
     let edges = Edges::of(&b);
     let sender = std::thread::spawn(move || {
         for i in 0..3_000_u32 {
@@ -86,8 +86,8 @@ fn no_wake_up_is_lost_by_edge() {
 
 #[test]
 fn one_wake_up_per_arming_and_none_without() {
-    let fake = Fake::start();
-    let (a, b) = fake.pair(CONTRACT);
+    let daemon = Daemon::start();
+    let (a, b) = daemon.pair(CONTRACT);
     assert!(b.arm(Interest::RECEIVE).unwrap());
     assert!(!readable(&b, Duration::ZERO));
     a.send(b"first").unwrap();
@@ -103,15 +103,15 @@ fn one_wake_up_per_arming_and_none_without() {
     );
     b.disarm().unwrap();
     a.send(b"second").unwrap();
-    while b.stats().unwrap().pdus_delivered < 2 {}
+    daemon.delivers(&a);
     assert!(!readable(&b, Duration::ZERO), "nobody said that they sleep");
     assert_eq!(b.try_recv(&mut [0; 1_000]).unwrap().len, 6);
 }
 
 #[test]
 fn an_edge_comes_though_the_descriptor_was_readable_before() {
-    let fake = Fake::start();
-    let (a, b) = fake.pair(CONTRACT);
+    let daemon = Daemon::start();
+    let (a, b) = daemon.pair(CONTRACT);
     let edges = Edges::of(&b);
     for _ in 0..20 {
         // The reader is told, and does not look at the descriptor before it arms again.
@@ -124,9 +124,9 @@ fn an_edge_comes_though_the_descriptor_was_readable_before() {
 
 #[test]
 fn credit_and_room_and_indications_are_told_by_the_same_descriptor() {
-    let fake = Fake::start();
+    let mut daemon = Daemon::start();
     let contract = "cbr,aal5:pcr=2000,max_sdu=40";
-    let a = fake
+    let a = daemon
         .builder("a.0.100", contract)
         .transmit_pdus(100)
         .open()
@@ -152,40 +152,36 @@ fn credit_and_room_and_indications_are_told_by_the_same_descriptor() {
     }
 
     assert!(a.arm(Interest::INDICATION).unwrap());
-    let risk = Indication::AtRisk {
-        reason: "a test".to_owned(),
-    };
-    fake.tell(risk.clone());
+    daemon.kill();
+    daemon.restart();
     assert!(readable(&a, PATIENCE));
-    assert_eq!(a.next_indication().unwrap(), Some(risk));
+    assert_eq!(a.next_indication().unwrap(), Some(Indication::Restarted));
 }
 
 #[test]
 fn what_was_told_before_is_no_reason_to_wait() {
-    let fake = Fake::start();
+    let mut daemon = Daemon::start();
     // A PDU takes 220 ms to leave.
     let contract = "cbr,aal5:pcr=100,max_sdu=1000";
-    let a = fake.builder("a.0.100", contract).transmit_pdus(2);
+    let a = daemon.builder("a.0.100", contract).transmit_pdus(2);
     let a = a.open().unwrap();
-    let risk = Indication::AtRisk {
-        reason: "a test".to_owned(),
-    };
-    let tell = || {
+    let told = |daemon: &mut Daemon| {
         assert!(a.arm(Interest::INDICATION).unwrap());
-        fake.tell(risk.clone());
+        daemon.kill();
+        daemon.restart();
         assert!(readable(&a, PATIENCE));
     };
     assert_eq!(a.next_indication().unwrap(), None);
-    tell();
+    told(&mut daemon);
     assert!(
         !a.arm(Interest::INDICATION).unwrap(),
         "it is off the socket"
     );
     assert!(a.arm(Interest::INDICATION).unwrap(), "it was said once");
-    assert_eq!(a.next_indication().unwrap(), Some(risk.clone()));
+    assert_eq!(a.next_indication().unwrap(), Some(Indication::Restarted));
 
     // Another call took it off the socket.
-    tell();
+    told(&mut daemon);
     a.stats().unwrap();
     assert!(!a.arm(Interest::INDICATION).unwrap());
     assert!(a.arm(Interest::INDICATION).unwrap());
@@ -198,9 +194,10 @@ fn what_was_told_before_is_no_reason_to_wait() {
             Err(error) => panic!("{error}"),
         }
     }
-    fake.restart_adapter();
-    // Answered after that.
-    fake.open("b.0.100", contract);
+    // Opened again after that.
+    let b = daemon.open("b.0.100", contract);
+    daemon.kill_adapter();
+    hears(&b, |told| matches!(told, Indication::Reopened(_)));
     assert!(!a.arm(Interest::send(1_000)).unwrap());
     a.try_send(&[7; 1_000]).unwrap();
 }

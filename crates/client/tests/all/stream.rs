@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::Fake;
+use crate::common::Daemon;
 use cellgate::{Error, StreamReader};
 
 const CONTRACT: &str = "cbr,aal5:pcr=400000,max_sdu=100";
@@ -11,9 +11,9 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 #[test]
 fn what_is_held_is_read_in_order_again_and_out_of_order() {
-    let fake = Fake::start();
-    let a = fake.open("a.0.100", CONTRACT);
-    let b = fake
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", CONTRACT);
+    let b = daemon
         .builder("b.0.100", CONTRACT)
         .receive_pdus(64)
         .open()
@@ -51,9 +51,9 @@ fn what_is_held_is_read_in_order_again_and_out_of_order() {
 
 #[test]
 fn what_is_released_before_it_is_read_is_late_and_counted() {
-    let fake = Fake::start();
-    let a = fake.open("a.0.100", CONTRACT);
-    let b = fake
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", CONTRACT);
+    let b = daemon
         .builder("b.0.100", CONTRACT)
         .receive_pdus(64)
         .open()
@@ -84,9 +84,9 @@ fn what_is_released_before_it_is_read_is_late_and_counted() {
 
 #[test]
 fn the_oldest_goes_where_there_is_no_room_for_all() {
-    let fake = Fake::start();
-    let a = fake.open("a.0.100", CONTRACT);
-    let b = fake
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", CONTRACT);
+    let b = daemon
         .builder("b.0.100", CONTRACT)
         .receive_pdus(64)
         .open()
@@ -95,7 +95,7 @@ fn the_oldest_goes_where_there_is_no_room_for_all() {
     for i in 0..7_u8 {
         a.send(&[i; 10]).unwrap();
     }
-    while b.stats().unwrap().pdus_delivered < 7 {}
+    daemon.delivers(&a);
     let mut buffer = [0; 100];
     // What is taken in one call is bounded, too.
     while stream.end() < 7 {
@@ -117,8 +117,8 @@ fn the_oldest_goes_where_there_is_no_room_for_all() {
 
 #[test]
 fn a_connection_that_does_not_receive_is_no_stream() {
-    let fake = Fake::start();
-    let a = fake.open("a.0.100", "cbr,aal5:tx:pcr=1000,max_sdu=100,rx:none");
+    let daemon = Daemon::start();
+    let a = daemon.open("a.0.100", "cbr,aal5:tx:pcr=1000,max_sdu=100,rx:none");
     let refused = StreamReader::new(&a, LONG, 4).map(|_| ());
     assert!(matches!(refused, Err(Error::DoesNotReceive)));
 }
