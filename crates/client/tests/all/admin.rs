@@ -2,26 +2,23 @@
 
 use std::time::Duration;
 
-use crate::common::{Fake, PATIENCE};
+use crate::common::{Daemon, PATIENCE};
 use cellgate::{
-    Admin, Change, Connection, Error, Indication, MessageKind, PingFlow, Refused, Resource,
+    Admin, Change, Connection, Error, Indication, InterfaceSpec, Link, MessageKind, PingFlow,
+    Refused, Resource,
 };
 
 #[test]
 fn permanent_connections_are_added_changed_taken_and_deleted() {
-    let fake = Fake::start();
-    let mut admin = Admin::at(fake.path()).unwrap();
-    let builder = fake.builder("a.0.7", "CBR,aal5:max_sdu=100,pcr=1000");
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    let builder = daemon.builder("a.0.7", "CBR,aal5:max_sdu=100,pcr=1000");
     assert_eq!(
         admin.add(&builder).unwrap(),
         "cbr,aal5:pcr=1000,max_sdu=100"
     );
     admin.set("a.0.7", "cbr,aal5:pcr=2000,max_sdu=100").unwrap();
-    let taken = Connection::builder()
-        .socket(fake.path())
-        .address("a.0.7")
-        .take()
-        .unwrap();
+    let taken = daemon.builder("a.0.7", "").take().unwrap();
     assert_eq!(taken.contract(), "cbr,aal5:pcr=2000,max_sdu=100");
     taken.send(b"taken").unwrap();
     taken.flush(PATIENCE).unwrap();
@@ -33,11 +30,12 @@ fn permanent_connections_are_added_changed_taken_and_deleted() {
 
 #[test]
 fn lists_come_page_by_page() {
-    let fake = Fake::start();
-    let open: Vec<_> = (100..105)
-        .map(|vci| fake.open(&format!("a.0.{vci}"), "cbr,aal5:pcr=1000,max_sdu=100"))
+    let daemon = Daemon::start();
+    // More than twice what one page holds.
+    let open: Vec<_> = (100..140)
+        .map(|vci| daemon.open(&format!("a.0.{vci}"), "cbr,aal5:pcr=1000,max_sdu=100"))
         .collect();
-    let mut admin = Admin::at(fake.path()).unwrap();
+    let mut admin = daemon.admin();
     let listed: Vec<_> = admin
         .list()
         .unwrap()
@@ -46,15 +44,44 @@ fn lists_come_page_by_page() {
         .collect();
     let opened: Vec<_> = open.iter().map(Connection::address).collect();
     assert_eq!(listed, opened);
-    assert_eq!(open[4].info().unwrap().address, opened[4]);
+    assert_eq!(open[39].info().unwrap().address, opened[39]);
+}
+
+#[test]
+fn settings_come_page_by_page() {
+    let users = |connections| {
+        (70_000..70_040).map(move |uid| format!("[quota.{uid}]\nconnections = {connections}\n"))
+    };
+    let reserve = "[[reserve]]\ninterface = \"a\"\nvci = \"40-49\"\n";
+    let more: String = users(5).chain([reserve.to_owned()]).collect();
+    let daemon = Daemon::start_with("", &more);
+    let settings = daemon.admin().settings().unwrap();
+    let users: Vec<_> = settings.users.iter().map(|user| user.uid).collect();
+    assert_eq!(users, Vec::from_iter(70_000..70_040));
+    assert_eq!((settings.reserves.len(), settings.next), (1, None));
+    assert_eq!(settings.admission.best_effort_percent, 20);
+}
+
+/// An interface that receives what it sends.
+fn own_peer(name: &str) -> InterfaceSpec {
+    InterfaceSpec {
+        name: name.to_owned(),
+        adapter: None,
+        link: Link::Memory {
+            peer: name.to_owned(),
+        },
+        line_rate: None,
+    }
 }
 
 #[test]
 fn the_server_is_asked_for_all_it_knows() {
-    let fake = Fake::start();
-    let mut admin = Admin::at(fake.path()).unwrap();
-    assert_eq!(admin.server().notes, ["no real-time classes"]);
-    assert_eq!(admin.adapters().unwrap()[0].gaps, 2);
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    assert_eq!(admin.server().pid, daemon.pid().as_raw_pid() as u32);
+    assert!(admin.server().server.starts_with("cellgate "));
+    let adapters = admin.adapters().unwrap();
+    assert_eq!((adapters.len(), &adapters[0].name), (1, &None));
     assert_eq!(
         admin.resources().unwrap()[0].resource,
         Resource::TransmitBandwidth
@@ -69,38 +96,62 @@ fn the_server_is_asked_for_all_it_knows() {
     assert!(opened.example.starts_with(r#"{"confirm":"#));
     assert_eq!(opened.descriptors.len(), 7);
     assert!(of(MessageKind::Request, "open").descriptors.is_empty());
-    assert_eq!(admin.counters().unwrap().len, 4096);
-    let settings = admin.settings().unwrap();
-    let users: Vec<_> = settings.users.iter().map(|user| user.uid).collect();
-    assert_eq!((users, settings.next), (vec![0, 1, 2], None));
-    assert_eq!(settings.reserves.len(), 1);
-    let spec = admin.interfaces().unwrap().remove(0).spec;
-    admin.add_interface(spec.clone()).unwrap();
-    let other = cellgate::InterfaceSpec {
-        name: "c".to_owned(),
-        ..spec
+    admin.counters().unwrap().map().unwrap();
+}
+
+#[test]
+fn interfaces_are_added_listed_and_removed() {
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    let names = |admin: &mut Admin| {
+        let all = admin.interfaces().unwrap().into_iter();
+        all.map(|info| info.spec.name).collect::<Vec<_>>()
     };
-    let refused = admin.add_interface(other).unwrap_err();
-    assert!(matches!(refused, Error::Refused(Refused::NotPermitted)));
-    admin.remove_interface("a").unwrap();
-    assert!(admin.remove_interface("c").is_err());
-    let address = "a.0.5".parse().unwrap();
-    let round_trip = admin.ping(&address, PingFlow::F5EndToEnd, Duration::from_secs(1));
-    assert_eq!(round_trip.unwrap(), Duration::from_millis(500));
+    admin.add_interface(own_peer("c")).unwrap();
+    assert_eq!(names(&mut admin), ["a", "b", "c"]);
+    let refused = admin.add_interface(own_peer("c")).unwrap_err();
+    assert!(matches!(refused, Error::Refused(Refused::Interface(_))));
+    admin.remove_interface("c").unwrap();
+    let gone = admin.remove_interface("c").unwrap_err();
+    assert!(matches!(gone, Error::Refused(Refused::NoInterface)));
+    assert_eq!(names(&mut admin), ["a", "b"]);
+}
+
+#[test]
+fn a_ping_comes_back_where_the_connection_ends() {
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    let contract = "cbr,aal5:pcr=1000,max_sdu=100";
+    let (a, _b) = daemon.pair(contract);
+    let mut ping = |timeout| admin.ping(&a.address(), PingFlow::F5EndToEnd, timeout);
+    let round_trip = ping(Duration::from_secs(10)).unwrap();
+    assert!(round_trip > Duration::ZERO && round_trip < Duration::from_secs(10));
+    drop(_b);
+    let lost = ping(Duration::from_millis(20)).unwrap_err();
+    assert!(matches!(lost, Error::Refused(_)), "{lost}");
 }
 
 #[test]
 fn a_monitor_tells_changes_until_the_server_hangs_up() {
-    let fake = Fake::start();
-    let mut monitor = Admin::at(fake.path()).unwrap().monitor().unwrap();
-    let Some(Ok(Indication::Interface { change, info })) = monitor.next() else {
-        panic!("no change was told");
+    let mut daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    let mut monitor = daemon.admin().monitor().unwrap();
+    admin.add_interface(own_peer("c")).unwrap();
+    let told = monitor.next();
+    let Some(Ok(Indication::Interface { change, info })) = told else {
+        panic!("no change was told: {told:?}");
     };
-    assert_eq!((change, info.spec.name.as_str()), (Change::Added, "a"));
+    assert_eq!((change, info.spec.name.as_str()), (Change::Added, "c"));
     assert!(monitor.try_next().unwrap().is_none());
-    fake.tell(Indication::Restarted);
-    fake.hang_up();
-    assert!(matches!(monitor.next(), Some(Ok(Indication::Restarted))));
-    assert!(monitor.next().is_none());
+    let a = daemon.open("a.0.100", "ubr,aal5");
+    let told = monitor.next();
+    let Some(Ok(Indication::Connection { change, info })) = told else {
+        panic!("no change was told: {told:?}");
+    };
+    assert_eq!((change, info.address), (Change::Added, a.address()));
+    daemon.end();
+    let last = std::iter::from_fn(|| monitor.next()).last();
+    let ended = Indication::Ended(cellgate::EndReason::ShuttingDown);
+    assert_eq!(last.unwrap().unwrap(), ended);
     assert!(monitor.next().is_none());
 }

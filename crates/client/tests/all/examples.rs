@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::Fake;
+use crate::common::Daemon;
 
 /// What an example's first comment says that it prints.
 fn promised(source: &str) -> String {
@@ -28,10 +28,10 @@ fn every_example_prints_what_it_says() {
         let path = entry.unwrap().path();
         let source = std::fs::read_to_string(&path).unwrap();
         assert!(source.lines().count() < 60, "{} is long", path.display());
-        let fake = Fake::start();
+        let daemon = Daemon::start();
         let example = built.join(path.file_stem().unwrap());
         let output = Command::new(example)
-            .env("CELLGATE_SOCKET", fake.path())
+            .env("CELLGATE_SOCKET", daemon.path())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
