@@ -29,6 +29,9 @@ int main(int argc, char **argv) {
     int code;
 
     if (argc != 3) return 2;
+    code = cg_open(&none, NULL, argv[1], "cbr,aal5:pcr=2000000");
+    cg_last_error(said, sizeof said);
+    printf("%s: %s\n", cg_error_string(code), said);
     if ((code = cg_open(&a, NULL, argv[1], CONTRACT))) return failed("open", code);
     if ((code = cg_open(&b, NULL, argv[2], CONTRACT))) return failed("open", code);
 
@@ -51,9 +54,6 @@ int main(int argc, char **argv) {
     printf("again: %s\n", cg_error_string(cg_release(b, pdu)));
     printf("submit: %s\n", cg_error_string(cg_submit(a, NULL)));
     printf("too long: %s\n", cg_error_string(cg_send(a, buffer, 1001, NULL, 0)));
-    code = cg_open(&none, NULL, argv[1], "cbr,aal5:pcr=2000000");
-    cg_last_error(said, sizeof said);
-    printf("%s: %s\n", cg_error_string(code), said);
 
     cg_counters(a, &sent);
     cg_counters(b, &got);

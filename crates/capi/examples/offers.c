@@ -1,8 +1,9 @@
 /* What admission says when there is not enough, an offer that is taken later, a stream that is
  * released by time, and the adapter's counters.
  *
- *     cc offers.c -lcellgate && ./a.out a.0.100 b.0.100
+ *     cc offers.c -lcellgate && ./a.out a.0.100 b.0.100 a.0.101
  */
+#include <poll.h>
 #include <stdio.h>
 
 #include <cellgate.h>
@@ -15,7 +16,7 @@ static int failed(const char *what, int code) {
 }
 
 int main(int argc, char **argv) {
-    cg_connection *a, *b;
+    cg_connection *a, *b, *other;
     struct cg_open how = {.size = sizeof how, .contract = "cbr,aal5:pcr=5000000"};
     struct cg_shortage shortage;
     struct cg_indication told;
@@ -24,7 +25,7 @@ int main(int argc, char **argv) {
     char text[400];
     int code, i;
 
-    if (argc != 3) return 2;
+    if (argc != 4) return 2;
     how.address = argv[1];
     code = cg_open_with(&a, &how);
     if (code != CG_REFUSED) return failed("open", code);
@@ -35,9 +36,13 @@ int main(int argc, char **argv) {
     how.contract = "cbr,aal5:pcr=1000,max_sdu=1000";
     if ((code = cg_open_with(&a, &how))) return failed("open", code);
 
-    /* Less than was asked for first; the server tells when there is more. */
-    code = cg_set_contract(a, "cbr,aal5:pcr=2000,max_sdu=1000");
-    if (code) return failed("set_contract", code);
+    /* Another has most of it: what is refused now the server offers when there is room. */
+    how.address = argv[3];
+    how.contract = "cbr,aal5:pcr=950000";
+    if ((code = cg_open_with(&other, &how))) return failed("open", code);
+    code = cg_set_contract(a, "cbr,aal5:pcr=100000,max_sdu=2000");
+    if (code != CG_REFUSED) return failed("set_contract", code);
+    if ((code = cg_close(other, 0))) return failed("close", code);
     code = cg_indication(a, &told, text, sizeof text, 60000);
     if (code < 0) return failed("indication", code);
     if (told.kind == CG_TOLD_CAN_GROW) printf("it can grow to %s\n", text);
@@ -61,7 +66,9 @@ int main(int argc, char **argv) {
     if ((code = cg_stream_close(b))) return failed("stream_close", code);
 
     if ((code = cg_flush(a, 60000))) return failed("flush", code);
-    if ((code = cg_stats(a, &stats))) return failed("stats", code);
+    /* They are as of the server's last report. */
+    while (!(code = cg_stats(a, &stats)) && stats.pdus_transmitted < 3) poll(NULL, 0, 10);
+    if (code) return failed("stats", code);
     printf("the adapter has sent %d PDUs\n", (int)stats.pdus_transmitted);
     if ((code = cg_stats(b, &stats))) return failed("stats", code);
     for (i = 0; cg_discard_name(i); i++)
