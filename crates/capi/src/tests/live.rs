@@ -9,13 +9,12 @@ use core::ptr;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use cellgate_core::contract::Jitter;
-use client::{Admin, CellRate, Credit, EndReason, Indication, Notification};
+use client::{EndReason, Error, Indication, Notification};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::value;
 use crate::*;
-use common::{Fake, answers::OFFER};
+use common::{Daemon, PATIENCE, eventually};
 
 const CONTRACT: &CStr = c"cbr,aal5:pcr=100000,max_sdu=1000";
 const PATIENCE_MS: c_int = 60_000;
@@ -36,8 +35,8 @@ struct How(
     #[expect(dead_code, reason = "it is pointed to")] CString,
 );
 
-fn how(fake: &Fake, address: &'static CStr) -> How {
-    let socket = CString::new(fake.path().to_str().unwrap()).unwrap();
+fn how(daemon: &Daemon, address: &'static CStr) -> How {
+    let socket = CString::new(daemon.path().to_str().unwrap()).unwrap();
     let how = cg_open_t {
         size: size_of::<cg_open_t>(),
         socket: socket.as_ptr(),
@@ -59,8 +58,8 @@ fn open_with(how: &cg_open_t) -> Result<Handle, c_int> {
     }
 }
 
-fn open(fake: &Fake, address: &'static CStr) -> Handle {
-    open_with(&how(fake, address).0).unwrap()
+fn open(daemon: &Daemon, address: &'static CStr) -> Handle {
+    open_with(&how(daemon, address).0).unwrap()
 }
 
 fn send(handle: &Handle, sdu: &[u8]) {
@@ -95,12 +94,18 @@ fn next(handle: &Handle, timeout_ms: c_int) -> Result<(cg_indication_t, String),
 
 #[test]
 fn every_option_reaches_the_server() {
-    let fake = Fake::start();
-    let listed = |how: &cg_open_t| {
-        let _open = open_with(how).unwrap();
-        Admin::at(fake.path()).unwrap().list().unwrap().remove(0)
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    let mut listed = |how: &cg_open_t| {
+        let open = open_with(how).unwrap();
+        let listed = admin.list().unwrap().remove(0);
+        drop(open);
+        eventually("it is not closed", || {
+            admin.list().unwrap().is_empty().then_some(())
+        });
+        listed
     };
-    let mut how = how(&fake, c"a.0.100");
+    let mut how = how(&daemon, c"a.0.100");
     how.0.receive_pdus = 0;
     let usual = listed(&how.0);
     assert_eq!((usual.transmit_pdus, usual.receive_pdus), (None, None));
@@ -144,8 +149,8 @@ fn every_option_reaches_the_server() {
 fn a_longer_structure_is_read_if_it_asks_for_nothing_unknown() {
     #[repr(C)]
     struct Newer(cg_open_t, [u8; 16]);
-    let fake = Fake::start();
-    let how = how(&fake, c"a.0.100");
+    let daemon = Daemon::start();
+    let how = how(&daemon, c"a.0.100");
     let bad = Some(value("CG_BAD_ARGUMENT"));
     for size in [0, size_of::<cg_open_t>() - 1, usize::MAX] {
         let other = cg_open_t { size, ..how.0 };
@@ -169,8 +174,8 @@ fn a_longer_structure_is_read_if_it_asks_for_nothing_unknown() {
 fn a_server_that_says_nothing_is_waited_for_as_long_as_was_asked() {
     let (flags, family) = (SocketFlags::CLOEXEC, AddressFamily::UNIX);
     let (here, _there) = socketpair(family, SocketType::SEQPACKET, flags, None).unwrap();
-    let fake = Fake::start();
-    let mut how = how(&fake, c"a.0.100");
+    let daemon = Daemon::start();
+    let mut how = how(&daemon, c"a.0.100");
     how.0.connected = here.as_raw_fd();
     how.0.socket = c"/nonexistent/socket".as_ptr();
     how.0.patience_ns = 1_000_000;
@@ -184,11 +189,11 @@ fn a_server_that_says_nothing_is_waited_for_as_long_as_was_asked() {
 
 #[test]
 fn a_permanent_connection_is_taken() {
-    let fake = Fake::start();
-    let mut admin = Admin::at(fake.path()).unwrap();
-    admin.add(&fake.builder("a.0.100", "ubr,aal5")).unwrap();
+    let daemon = Daemon::start();
+    let mut admin = daemon.admin();
+    admin.add(&daemon.builder("a.0.100", "ubr,aal5")).unwrap();
     for (address, taken) in [(c"a.0.100", 0), (c"a.0.101", value("CG_REFUSED"))] {
-        let how = how(&fake, address);
+        let how = how(&daemon, address);
         let mut handle = ptr::dangling_mut();
         // SAFETY: a place of this test, and texts that stay.
         let code = unsafe { cg_take_with(&mut handle, &how.0) };
@@ -197,10 +202,20 @@ fn a_permanent_connection_is_taken() {
     }
 }
 
+/// The next indication of this kind and its text, leaving others aside.
+fn hears(handle: &Handle, kind: &str) -> (cg_indication_t, String) {
+    loop {
+        let told = next(handle, PATIENCE_MS).unwrap();
+        if told.0.kind == value(&format!("CG_TOLD_{kind}")) {
+            return told;
+        }
+    }
+}
+
 #[test]
 fn whatever_the_server_tells_is_told() {
-    let fake = Fake::start();
-    let a = open(&fake, c"a.0.100");
+    let mut daemon = Daemon::start();
+    let a = open(&daemon, c"a.0.100");
     let told = |name| cg_indication_t {
         kind: value(&format!("CG_TOLD_{name}")),
         ..cg_indication_t::default()
@@ -208,52 +223,76 @@ fn whatever_the_server_tells_is_told() {
     assert_eq!(next(&a, 0), Err(value("CG_WOULD_BLOCK")));
     assert_eq!(next(&a, 1), Err(value("CG_TIMED_OUT")));
 
-    let rate = CellRate::new;
-    let credit = Credit::for_sdu_rate(8_000, 100, Jitter::Low);
-    let credit = credit.unwrap();
-    fake.tell(Indication::Share {
-        transmit: rate(300),
-        transmit_credit: Some(credit),
-        receive: rate(200),
-    });
-    let share = cg_indication_t {
-        transmit_cell_s: 300,
-        receive_cell_s: 200,
-        credit_octets: credit.octets(),
-        interval_ns: credit.interval_ns(),
-        ..told("SHARE")
-    };
-    assert_eq!(next(&a, PATIENCE_MS), Ok((share, String::new())));
-
-    let reason = "a drift".to_owned();
-    fake.tell(Indication::AtRisk { reason });
-    let at_risk = (told("AT_RISK"), "a drift".to_owned());
-    assert_eq!(next(&a, PATIENCE_MS), Ok(at_risk));
-
-    fake.tell(Indication::Restarted);
+    daemon.kill();
+    daemon.restart();
     let restarted = (told("RESTARTED"), String::new());
     assert_eq!(next(&a, -1), Ok(restarted));
 
-    fake.restart_adapter();
+    daemon.kill_adapter();
     let contract = CONTRACT.to_str().unwrap().to_owned();
-    assert_eq!(next(&a, PATIENCE_MS), Ok((told("REOPENED"), contract)));
+    assert_eq!(hears(&a, "REOPENED"), (told("REOPENED"), contract));
 
-    fake.tell(Indication::Ended(EndReason::NotReopened));
+    daemon.admin().remove_interface("b").unwrap();
+    let reason = "the link of its interface is down".to_owned();
+    assert_eq!(hears(&a, "AT_RISK"), (told("AT_RISK"), reason));
+
+    daemon.end();
     let ended = cg_indication_t {
-        reason: value("CG_END_NOT_REOPENED"),
+        reason: value("CG_END_SHUTTING_DOWN"),
         ..told("ENDED")
     };
-    let (said, text) = next(&a, PATIENCE_MS).unwrap();
-    assert_eq!(said, ended);
-    assert!(text.contains("could not go on"), "{text}");
+    let text = Error::Ended(EndReason::ShuttingDown).to_string();
+    assert_eq!(hears(&a, "ENDED"), (ended, text));
     assert_eq!(next(&a, 0), Err(value("CG_ENDED")));
     assert_eq!(value("CG_TOLD_OTHER"), 0);
 }
 
 #[test]
+fn a_share_is_told_with_its_pace() {
+    let daemon = Daemon::start();
+    let mut how = how(&daemon, c"a.0.100");
+    how.0.contract = c"ubr,aal5:tx:max_sdu=100,rx:max_sdu=100".as_ptr();
+    let a = open_with(&how.0).unwrap();
+    // What one hears the other does: both have the same contract.
+    let contract = "ubr,aal5:tx:max_sdu=100,rx:max_sdu=100";
+    let same = daemon.open("a.0.101", contract);
+    let _others = ["a.0.102", "a.0.103"].map(|address| daemon.open(address, contract));
+    let is_quarter = |rate: u32| rate == common::LINE / 4;
+    let Indication::Share {
+        transmit: Some(transmit),
+        transmit_credit: Some(credit),
+        receive: Some(receive),
+    } = common::hears(&same, |told| {
+        let Indication::Share { transmit, .. } = told else {
+            return false;
+        };
+        transmit.is_some_and(|rate| is_quarter(rate.cell_s()))
+    })
+    else {
+        panic!("a share lacks something");
+    };
+    let share = cg_indication_t {
+        transmit_cell_s: transmit.cell_s(),
+        receive_cell_s: receive.cell_s(),
+        credit_octets: credit.octets(),
+        interval_ns: credit.interval_ns(),
+        kind: value("CG_TOLD_SHARE"),
+        reason: 0,
+    };
+    let (told, text) = loop {
+        let (told, text) = hears(&a, "SHARE");
+        if is_quarter(told.transmit_cell_s) {
+            break (told, text);
+        }
+    };
+    assert_eq!((told, text), (share, String::new()));
+}
+
+#[test]
 fn an_offer_is_taken_or_left() {
-    let fake = Fake::start();
-    let a = open(&fake, c"a.0.100");
+    const OFFER: &CStr = c"cbr,aal5:pcr=900000,max_sdu=2000";
+    let daemon = Daemon::start();
+    let a = open(&daemon, c"a.0.100");
     // SAFETY: a handle.
     let answer = |yes| unsafe {
         match yes {
@@ -265,15 +304,14 @@ fn an_offer_is_taken_or_left() {
         (answer(true), answer(false)),
         (value("CG_WOULD_BLOCK"), value("CG_WOULD_BLOCK"))
     );
-    for (yes, contract) in [(false, CONTRACT.to_str().unwrap()), (true, OFFER)] {
-        fake.tell(Indication::CanGrow {
-            contract: OFFER.to_owned(),
-        });
-        let (told, offer) = next(&a, PATIENCE_MS).unwrap();
-        assert_eq!(
-            (told.kind, offer.as_str()),
-            (value("CG_TOLD_CAN_GROW"), OFFER)
-        );
+    for (yes, contract) in [(false, CONTRACT), (true, OFFER)] {
+        let other = daemon.open("a.0.101", "cbr,aal5:pcr=200000");
+        // SAFETY: a handle, and a text that stays.
+        let refused = unsafe { cg_set_contract(a.0, OFFER.as_ptr()) };
+        assert_eq!(refused, value("CG_REFUSED"));
+        other.close(PATIENCE).unwrap();
+        let (_, offer) = hears(&a, "CAN_GROW");
+        assert_eq!(offer.as_str(), OFFER.to_str().unwrap());
         assert_eq!(answer(yes), 0);
         let mut text = [0; 100];
         // SAFETY: a handle, and room for as many octets; it is closed by a 0.
@@ -281,17 +319,17 @@ fn an_offer_is_taken_or_left() {
             cg_contract(a.0, text.as_mut_ptr(), text.len());
             CStr::from_ptr(text.as_ptr())
         };
-        assert_eq!(text.to_str(), Ok(contract));
+        assert_eq!(text, contract);
     }
 }
 
 #[test]
 fn a_connection_is_taken_over_by_its_capability() {
-    let fake = Fake::start();
-    let a = open(&fake, c"a.0.100");
+    let daemon = Daemon::start();
+    let a = open(&daemon, c"a.0.100");
     // SAFETY: a handle; the descriptor is this test's.
     let capability = unsafe { OwnedFd::from_raw_fd(cg_capability(a.0)) };
-    let how = how(&fake, c"a.0.100");
+    let how = how(&daemon, c"a.0.100");
     let mut other = ptr::null_mut();
     // SAFETY: a place of this test, texts that stay, open descriptors.
     unsafe {
@@ -307,9 +345,9 @@ fn a_connection_is_taken_over_by_its_capability() {
 
 #[test]
 fn what_the_adapter_counted_is_told_by_reason() {
-    let fake = Fake::start();
-    let a = open(&fake, c"a.0.100");
-    let mut small = how(&fake, c"b.0.100");
+    let daemon = Daemon::start();
+    let a = open(&daemon, c"a.0.100");
+    let mut small = how(&daemon, c"b.0.100");
     small.0.contract = c"cbr,aal5:pcr=100000,max_sdu=40".as_ptr();
     let b = open_with(&small.0).unwrap();
     send(&a, &[1; 1_000]);
@@ -340,8 +378,8 @@ fn what_the_adapter_counted_is_told_by_reason() {
 
 #[test]
 fn a_connection_tells_its_largest_sdus() {
-    let fake = Fake::start();
-    let mut how = how(&fake, c"a.0.100");
+    let daemon = Daemon::start();
+    let mut how = how(&daemon, c"a.0.100");
     how.0.contract = c"cbr,aal5:tx:pcr=1000,max_sdu=100,rx:pcr=1000,max_sdu=200".as_ptr();
     let both = open_with(&how.0).unwrap();
     how.0.contract = c"cbr,aal5:tx:pcr=1000,max_sdu=100,rx:none".as_ptr();
@@ -362,8 +400,8 @@ fn a_connection_tells_its_largest_sdus() {
 
 #[test]
 fn less_than_was_reserved_is_sent() {
-    let fake = Fake::start();
-    let (a, b) = (open(&fake, c"a.0.100"), open(&fake, c"b.0.100"));
+    let daemon = Daemon::start();
+    let (a, b) = (open(&daemon, c"a.0.100"), open(&daemon, c"b.0.100"));
     let mut space = ptr::null_mut();
     let mut buffer = [0_u8; 10];
     // SAFETY: handles and places of this test; there is room for what is written.
@@ -382,19 +420,24 @@ fn less_than_was_reserved_is_sent() {
 
 #[test]
 fn host_time_is_lent() {
-    let fake = Fake::start();
-    let a = open(&fake, c"a.0.100");
-    // SAFETY: a handle.
+    let daemon = Daemon::start();
+    let mut how = how(&daemon, c"a.0.100");
+    how.0.contract = c"cbr,aal5:excess=when-idle,pcr=1000,max_sdu=100".as_ptr();
+    let a = open_with(&how.0).unwrap();
+    let other = open(&daemon, c"a.0.101");
+    // SAFETY: handles.
     unsafe {
         assert_eq!(cg_lease(a.0, 1, 1_000_000), 0);
-        assert_eq!(cg_lease(a.0, 0, 1_000_000), value("CG_REFUSED"));
+        assert_eq!(cg_lease(a.0, 1, 10_000_001), value("CG_REFUSED"));
+        // Its excess is discarded.
+        assert_eq!(cg_lease(other.0, 1, 1_000_000), value("CG_REFUSED"));
     }
 }
 
 #[test]
 fn admission_says_what_there_is_not_enough_of() {
-    let fake = Fake::start();
-    let mut how = how(&fake, c"a.0.100");
+    let daemon = Daemon::start();
+    let mut how = how(&daemon, c"a.0.100");
     let mut offer = [c_char::MAX; 100];
     let mut shortage = cg_shortage_t {
         needed: 0,
@@ -425,8 +468,8 @@ fn admission_says_what_there_is_not_enough_of() {
 
 #[test]
 fn a_stream_is_released_by_time() {
-    let fake = Fake::start();
-    let (a, b) = (open(&fake, c"a.0.100"), open(&fake, c"b.0.100"));
+    let daemon = Daemon::start();
+    let (a, b) = (open(&daemon, c"a.0.100"), open(&daemon, c"b.0.100"));
     let mut buffer = [0_u8; 4];
     let mut read = |number: Option<u64>, timeout_ms| {
         let octets = buffer.as_mut_ptr().cast();
