@@ -1,95 +1,170 @@
-//! A server as simple as can be over real adapters: it speaks the protocol, admits by a line rate,
-//! and does what a test orders.
+//! The real daemon, as a process of the test's own program.
 //!
-//! Interfaces `a` and `b` have an adapter each: what one sends the other receives.
+//! Interfaces `a` and `b` are each the other's peer: what one sends the other receives.
 
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of several binaries")]
 
-pub mod answers;
-mod daemon;
-
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cellgate::{Builder, Connection, Indication};
-use cellgate_core::adapter::{Config, PortConfig, PortIndex};
-use cellgate_core::contract::CellRate;
-use cellgate_core::server::{Address, FromClient, FromServer, Open, Opened, Request};
-use cellgate_core::wire::{CellFormat, HeaderForm};
-use cellgate_host::adapter::{AdapterOptions, AdapterThread};
-use cellgate_host::client::Control;
-use cellgate_host::sys::SchedulingRequest;
-use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+use cellgate::{Admin, Builder, Connection, Indication};
+use cellgate_core::server::{Direction, Former, Sample};
+use cellgate_host::adapter::run_as_child;
+use cellgate_host::server::{Calibration, Config, Machine, ServerOptions, serve};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
 };
 
-/// Cells/s of either interface.
-const FAKE_LINE: u32 = 1_000_000;
+/// Long enough for anything on a busy machine; reached only by a failing test.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-#[allow(unused_imports, reason = "every test binary uses a part of it")]
-pub use daemon::*;
+/// Cells/s of either interface: 1,000,000 for guarantees, the rest for best effort.
+pub const LINE: u32 = 1_250_000;
 
-/// The number of `Restarted`.
-const RESTARTED: u64 = 1 << 41;
+/// Names the part that this executable plays when a test has started it.
+const ROLE: &str = "CELLGATE_CLIENT_TEST_ROLE";
+const CONFIG: &str = "CELLGATE_CLIENT_TEST_CONFIG";
 
-/// What a test orders.
-enum Order {
-    /// Tell every client.
-    Tell(Box<Indication>),
-    /// End the adapter, start another, open everything again.
-    Restart,
-    /// Do not answer the next request; say `Restarted` instead.
-    Forget,
-    /// Before the next Open is confirmed, tell that it was opened again, with memory that has gone.
-    Reopen,
-    /// Close every client's socket.
-    HangUp,
-    /// Whether changes of a contract bring new memory.
-    Renew(bool),
-    /// Tell it whenever a contract has changed, right after the confirm.
-    TellAfter(Box<Indication>),
+fn program(role: &str) -> Command {
+    let module = module_path!().split_once("::").map(|(_, module)| module);
+    let test = format!("{}::plays_its_role", module.unwrap());
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", &test, "--nocapture"]);
+    program.env(ROLE, role).stdout(Stdio::null());
+    program
 }
 
-pub struct Fake {
-    path: PathBuf,
-    orders: Sender<Order>,
-    thread: Option<JoinHandle<()>>,
+/// No test by itself: what the processes do that the tests start.
+#[test]
+fn plays_its_role() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("adapter") => run_as_child().unwrap(),
+        Ok("daemon") => {
+            // Should the test be killed, nothing stays.
+            set_parent_process_death_signal(Some(Signal::TERM)).unwrap();
+            let path = PathBuf::from(std::env::var_os(CONFIG).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            serve(ServerOptions {
+                config: Config::parse(&text).unwrap(),
+                path: Some(path),
+                adapter: || Ok(program("adapter")),
+                say: |text| eprintln!("cellgate: {text}"),
+            })
+            .unwrap();
+        }
+        _ => {}
+    }
 }
 
-impl Fake {
+/// What cells and PDUs cost: next to nothing, so that whether a contract is admitted depends on no
+/// machine and no build, and no daemon measures it.
+fn calibration() -> Calibration {
+    let sample = |direction, sdu, pdus| Sample {
+        direction,
+        sdu,
+        cells: 1_000,
+        pdus,
+        ns: 10_000,
+    };
+    let samples = |direction| {
+        // One, ten, a hundred cells.
+        [(40, 1_000), (472, 100), (4_792, 10)].map(|(sdu, pdus)| sample(direction, sdu, pdus))
+    };
+    let samples = [samples(Direction::Transmit), samples(Direction::Receive)].concat();
+    Calibration {
+        machine: Machine::present(),
+        samples: samples.clone(),
+        workers: samples,
+        without_tcp: None,
+        had_devices: true,
+        wake_ups: Default::default(),
+    }
+}
+
+/// A daemon with a directory of its own; its adapter ends with it.
+pub struct Daemon {
+    directory: PathBuf,
+    /// None: it was killed.
+    child: Option<Child>,
+}
+
+impl Daemon {
     pub fn start() -> Self {
+        Self::start_with("", "")
+    }
+
+    /// One with more keys of its adapter, and with other sections and more keys of admission
+    /// before them.
+    pub fn start_with(adapter: &str, more: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("cellgate-test-{}-{number}.sock", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let name = format!("cellgate-client-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut daemon = Self {
+            directory,
+            child: None,
+        };
+        let config = format!(
+            "[server]\nstate_dir = {:?}\n[adapter]\npin = false\nnice = 0\nlock_memory = false\n\
+             idle = \"sleep\"\nvcs = 64\nports = 4\nport_cells = 4096\n{adapter}\n\
+             [admission]\nbest_effort_percent = 20\n{more}\n\
+             [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\nline_rate.cell_s = {LINE}\n\
+             [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\nline_rate.cell_s = {LINE}\n",
+            daemon.directory.to_str().unwrap()
+        );
+        std::fs::write(daemon.directory.join("config.toml"), config).unwrap();
+        let calibration = calibration().octets();
+        std::fs::write(daemon.directory.join("calibration.json"), calibration).unwrap();
+        // It need not look for what a former one may have left.
+        std::fs::write(daemon.directory.join("lock"), Former::ENDED).unwrap();
+        daemon.restart();
+        daemon
+    }
+
+    /// Starts a daemon where there is none: it is ready.
+    pub fn restart(&mut self) {
+        assert!(self.child.is_none());
+        let path = self.directory.join("notify");
         let _ = std::fs::remove_file(&path);
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        listen(&listener, 16).unwrap();
-        let (orders, receiver) = channel();
-        let thread = std::thread::spawn(move || Server::new(listener).run(&receiver));
-        Self {
-            path,
-            orders,
-            thread: Some(thread),
+        let notices = UnixDatagram::bind(&path).unwrap();
+        let look = Duration::from_secs(1);
+        notices.set_read_timeout(Some(look)).unwrap();
+        let mut program = program("daemon");
+        program.env(CONFIG, self.directory.join("config.toml"));
+        program.env("NOTIFY_SOCKET", &path);
+        let child = self.child.insert(program.spawn().unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        let mut buffer = [0; 4_096];
+        loop {
+            let told = notices
+                .recv(&mut buffer)
+                .map_or(&[][..], |len| &buffer[..len]);
+            if told.starts_with(b"READY=1") {
+                return;
+            }
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "the daemon has ended: {ended:?}");
+            assert!(Instant::now() < deadline, "the daemon is not ready");
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Its control socket.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join("control.sock")
+    }
+
+    pub fn admin(&self) -> Admin {
+        Admin::at(self.path()).unwrap()
     }
 
     pub fn builder(&self, address: &str, contract: &str) -> Builder {
-        let builder = Connection::builder().socket(&self.path);
+        let builder = Connection::builder().socket(self.path());
         builder.address(address).contract(contract)
     }
 
@@ -107,243 +182,93 @@ impl Fake {
         ends
     }
 
-    pub fn tell(&self, indication: Indication) {
-        self.orders.send(Order::Tell(Box::new(indication))).unwrap();
+    /// Waits until all that `from`, a connection of `a`, was given has arrived at the other end:
+    /// what is sent behind it has.
+    pub fn delivers(&self, from: &Connection) {
+        from.flush(PATIENCE).unwrap();
+        let contract = "cbr,aal5:pcr=1000,max_sdu=40";
+        let (a, b) = (self.open("a.0.99", contract), self.open("b.0.99", contract));
+        a.send(b"behind").unwrap();
+        b.recv_timeout(&mut [0; 40], PATIENCE).unwrap();
+        for end in [a, b] {
+            end.close(PATIENCE).unwrap();
+        }
     }
 
-    pub fn restart_adapter(&self) {
-        self.orders.send(Order::Restart).unwrap();
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    pub fn forget_next_request(&self) {
-        self.orders.send(Order::Forget).unwrap();
+    /// All of its threads stand still until it is sent `CONT`.
+    pub fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
     }
 
-    pub fn reopen_before_the_next_confirm(&self) {
-        self.orders.send(Order::Reopen).unwrap();
+    /// Kills it without a word; its adapter goes on.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
-    pub fn hang_up(&self) {
-        self.orders.send(Order::HangUp).unwrap();
+    /// Kills the adapter's process.
+    pub fn kill_adapter(&self) {
+        let adapter = self.adapter().expect("an adapter listens");
+        kill_process(adapter, Signal::KILL).unwrap();
     }
 
-    pub fn tell_after_changes(&self, indication: Indication) {
-        let order = Order::TellAfter(Box::new(indication));
-        self.orders.send(order).unwrap();
+    /// The adapter's process: the one that listens beside the daemon.
+    fn adapter(&self) -> Option<Pid> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let path = SocketAddrUnix::new(self.directory.join("adapter.sock")).unwrap();
+        connect(&socket, &path).ok()?;
+        let pid = cellgate_host::sys::peer_credentials(&socket).unwrap().1;
+        Pid::from_raw(pid.cast_signed())
     }
 
-    pub fn renew_memory(&self, renew: bool) {
-        self.orders.send(Order::Renew(renew)).unwrap();
+    /// Ends in order, and all connections and the adapter with it.
+    pub fn end(&mut self) {
+        let mut child = self.child.take().unwrap();
+        let pid = Pid::from_child(&child);
+        for signal in [Signal::TERM, Signal::CONT] {
+            let _ = kill_process(pid, signal);
+        }
+        child.wait().unwrap();
     }
 }
 
-impl Drop for Fake {
+impl Drop for Daemon {
     fn drop(&mut self) {
-        let (ended, _) = channel();
-        // The thread ends with its orders.
-        drop(std::mem::replace(&mut self.orders, ended));
-        let served = self.thread.take().map(JoinHandle::join);
-        let _ = std::fs::remove_file(&self.path);
-        if !std::thread::panicking() {
-            served.unwrap().unwrap();
+        if self.child.is_some() {
+            self.end();
+        }
+        if let Some(adapter) = self.adapter() {
+            let _ = kill_process(adapter, Signal::KILL);
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Waits for an indication, leaving others aside.
+pub fn hears(connection: &Connection, wanted: impl Fn(&Indication) -> bool) -> Indication {
+    loop {
+        let told = connection.next_indication_timeout(PATIENCE).unwrap();
+        if wanted(&told) {
+            return told;
         }
     }
 }
 
-struct Client {
-    socket: OwnedFd,
-    vc: Option<Vc>,
-    /// It was told of a new server, and has not said that it has heard so.
-    unheard: bool,
-}
-
-/// An open connection and what the server keeps of it.
-struct Vc {
-    /// Of the adapter.
-    host: usize,
-    open: Open,
-    opened: Opened,
-    /// Of the file that the client writes.
-    capability: u64,
-}
-
-struct Server {
-    listener: OwnedFd,
-    /// Of interfaces `a` and `b`.
-    adapters: Vec<(AdapterThread, Control)>,
-    clients: Vec<Client>,
-    permanent: BTreeMap<Address, Open>,
-    forget: bool,
-    reopen: bool,
-    tell_after: Option<Indication>,
-    renew: bool,
-    buffer: Vec<u8>,
-}
-
-/// Two adapters, back to back.
-fn adapters() -> Vec<(AdapterThread, Control)> {
-    let port = PortConfig {
-        format: CellFormat::NoHec,
-        budget: 256,
-        discard_unread: false,
-        line_rate: CellRate::new(FAKE_LINE).unwrap(),
-    };
-    let config = Config {
-        form: HeaderForm::Nni,
-        vcs: 64,
-        leaves: 4,
-        attachments: 16,
-        ports: vec![port],
-        gap_max_ns: 30_000_000,
-        clump_cells: 1,
-        overload_cells: 0,
-    };
-    let options = AdapterOptions {
-        scheduling: SchedulingRequest::modest(),
-        port_cells: 16_384,
-        ..AdapterOptions::new(config)
-    };
-    let (a, mut to_a) = AdapterThread::spawn(options.clone()).unwrap();
-    let (b, mut to_b) = AdapterThread::spawn(options).unwrap();
-    to_a.join(PortIndex(0), &mut to_b, PortIndex(0)).unwrap();
-    to_b.join(PortIndex(0), &mut to_a, PortIndex(0)).unwrap();
-    vec![(a, to_a), (b, to_b)]
-}
-
-impl Server {
-    fn new(listener: OwnedFd) -> Self {
-        Self {
-            listener,
-            adapters: adapters(),
-            clients: Vec::new(),
-            permanent: BTreeMap::new(),
-            forget: false,
-            reopen: false,
-            tell_after: None,
-            renew: true,
-            buffer: vec![0; MESSAGE_MAX],
+/// Repeats `attempt` until it gives something.
+pub fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = attempt() {
+            return value;
         }
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
     }
-
-    fn run(mut self, orders: &Receiver<Order>) {
-        loop {
-            let flags = SocketFlags::CLOEXEC;
-            if let Ok(socket) = accept_with(&self.listener, flags) {
-                self.clients.push(Client {
-                    socket,
-                    vc: None,
-                    unheard: false,
-                });
-            }
-            for i in (0..self.clients.len()).rev() {
-                self.serve(i);
-            }
-            match orders.recv_timeout(Duration::from_micros(300)) {
-                Ok(order) => self.obey(order),
-                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        self.end_adapters();
-    }
-
-    fn end_adapters(&mut self) {
-        for (adapter, control) in self.adapters.drain(..) {
-            control.shutdown().unwrap();
-            adapter.join().unwrap();
-        }
-    }
-
-    fn obey(&mut self, order: Order) {
-        match order {
-            Order::Tell(indication) => {
-                for client in &mut self.clients {
-                    client.unheard |= *indication == Indication::Restarted;
-                    tell(client, (*indication).clone(), &[]);
-                }
-            }
-            Order::Restart => self.restart(),
-            Order::Forget => self.forget = true,
-            Order::Reopen => self.reopen = true,
-            Order::Renew(renew) => self.renew = renew,
-            Order::TellAfter(indication) => self.tell_after = Some(*indication),
-            Order::HangUp => {
-                for i in (0..self.clients.len()).rev() {
-                    self.leave(i);
-                }
-            }
-        }
-    }
-
-    fn restart(&mut self) {
-        self.end_adapters();
-        self.adapters = adapters();
-        for i in 0..self.clients.len() {
-            let Some(vc) = self.clients[i].vc.take() else {
-                continue;
-            };
-            let (opened, fds) = self.establish(i, vc.open).unwrap();
-            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-            tell(&self.clients[i], Indication::Reopened(opened), &fds);
-        }
-    }
-
-    fn serve(&mut self, i: usize) {
-        match receive(&self.clients[i].socket, &mut self.buffer, false) {
-            Ok(Received::Message(len, fds)) => {
-                let message = serde_json::from_slice(&self.buffer[..len]).unwrap();
-                if std::mem::take(&mut self.forget) {
-                    self.clients[i].unheard = true;
-                    tell(&self.clients[i], Indication::Restarted, &[]);
-                } else {
-                    self.tell_of_former(i, &message);
-                    self.handle(i, message, fds);
-                }
-            }
-            Ok(_) => self.leave(i),
-            Err(rustix::io::Errno::AGAIN) => {}
-            Err(_) => self.leave(i),
-        }
-    }
-
-    /// As after an adapter that died twice before its server could confirm an Open.
-    fn tell_of_former(&mut self, i: usize, message: &FromClient) {
-        let FromClient::Request {
-            request: Request::Open(open),
-            ..
-        } = message
-        else {
-            return;
-        };
-        if std::mem::take(&mut self.reopen) {
-            let (opened, fds) = self.establish(i, open.clone()).unwrap();
-            let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-            tell(&self.clients[i], Indication::Reopened(opened), &fds);
-            let former = self.clients[i].vc.take().unwrap();
-            self.close(&former);
-        }
-    }
-
-    /// The connection ends with its socket.
-    fn leave(&mut self, i: usize) {
-        let client = self.clients.remove(i);
-        if let Some(vc) = client.vc {
-            self.close(&vc);
-        }
-    }
-}
-
-fn tell(client: &Client, indication: Indication, fds: &[BorrowedFd<'_>]) {
-    let id = match indication {
-        Indication::CanGrow { .. } => 1 << 40,
-        Indication::Restarted => RESTARTED,
-        _ => 0,
-    };
-    say(client, &FromServer::Indication { id, indication }, fds);
-}
-
-fn say(client: &Client, message: &FromServer, fds: &[BorrowedFd<'_>]) {
-    let octets = serde_json::to_vec(message).unwrap();
-    // A client that is gone is noticed when it is read from.
-    let _ = send(&client.socket, &octets, fds, true);
 }
