@@ -7,10 +7,8 @@ use std::time::Instant;
 
 use crate::common::application::*;
 use crate::common::*;
-use cellgate_core::server::{
-    AdapterInfo, Confirm, Indication, InterfaceInfo, InterfaceSpec, Link, Refused, Request,
-    Resource,
-};
+use cellgate::Admin;
+use cellgate_core::server::{Confirm, Indication, InterfaceSpec, Link, Refused, Request, Resource};
 use rustix::process::Signal;
 
 const NAMES: [&str; 3] = ["west", "mid", "east"];
@@ -24,40 +22,26 @@ const THREE: &str = "[[interface]]\nname = \"w\"\nadapter = \"west\"\nlink.memor
 
 const CBR: &str = "aal5,cbr:pcr=20000cps,max_sdu=1000";
 
-fn interfaces(application: &mut Application) -> Vec<InterfaceInfo> {
-    match application.ask(Request::Interfaces) {
-        Ok(Confirm::Interfaces(all)) => all,
-        other => panic!("{other:?}"),
-    }
+fn are_all_up(admin: &mut Admin) -> bool {
+    admin.interfaces().unwrap().iter().all(|info| info.up)
 }
 
-fn adapters(application: &mut Application) -> Vec<AdapterInfo> {
-    match application.ask(Request::Adapters) {
-        Ok(Confirm::Adapters(all)) => all,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn reopened(indication: &Indication) -> Option<cellgate_core::server::Opened> {
-    match indication {
-        Indication::Reopened(opened) => Some(opened.clone()),
-        _ => None,
-    }
+fn is_reopened(told: &Indication) -> bool {
+    matches!(told, Indication::Reopened(_))
 }
 
 #[test]
 fn each_adapter_is_a_process_with_books_of_its_own() {
     let daemon = Daemon::start_with("three", &NAMES, THREE);
-    let mut watcher = daemon.connect();
-    let names = adapters(&mut watcher)
-        .into_iter()
-        .map(|info| info.name.unwrap());
+    let mut watcher = daemon.admin();
+    let adapters = watcher.adapters().unwrap().into_iter();
+    let names = adapters.map(|info| info.name.unwrap());
     assert_eq!(names.collect::<Vec<_>>(), NAMES);
     let pids: BTreeSet<_> = NAMES.map(|name| daemon.adapter_named(name).unwrap()).into();
     assert_eq!(pids.len(), 3);
     assert!(!pids.contains(&daemon.pid()));
-    let reserved = |watcher: &mut Application, resource, name: &str| {
-        let all = watcher.resources().into_iter();
+    let reserved = |watcher: &mut Admin, resource, name: &str| {
+        let all = watcher.resources().unwrap().into_iter();
         let mut all = all.filter(|info| info.resource == resource);
         let of = all.find(|info| info.adapter.as_deref() == Some(name));
         of.unwrap().reserved
@@ -107,33 +91,23 @@ fn each_adapter_is_a_process_with_books_of_its_own() {
 #[test]
 fn a_memory_link_joins_two_adapters() {
     let daemon = Daemon::start_with("joined", &NAMES, THREE);
-    let (mut one, mut other) = (daemon.connect(), daemon.connect());
-    let (_, mut west) = one.open(open("we.0.100", CBR)).unwrap();
-    let (_, mut east) = other.open(open("ew.0.100", CBR)).unwrap();
+    let mut admin = daemon.admin();
+    let (west, east) = (daemon.open("we.0.100", CBR), daemon.open("ew.0.100", CBR));
     for (out, back) in Sdus::new(2, 1_000).zip(Sdus::new(3, 1_000)).take(200) {
-        west.send(&out);
-        assert_eq!(east.receive(), out);
-        east.send(&back);
-        assert_eq!(west.receive(), back);
+        crosses(&west, &east, &out);
+        crosses(&east, &west, &back);
     }
-    assert!(interfaces(&mut one).iter().all(|info| info.up));
-    let name = "we".to_owned();
-    drop((west, one));
-    eventually("nobody is there", || {
-        let removed = daemon
-            .connect()
-            .ask(Request::RemoveInterface { name: name.clone() });
-        removed.is_ok().then_some(())
-    });
+    assert!(are_all_up(&mut admin));
+    drop(west);
+    eventually("nobody is there", || admin.remove_interface("we").ok());
     let of = |name: &str| {
-        interfaces(&mut daemon.connect())
-            .into_iter()
-            .find(|i| i.spec.name == name)
+        let all = daemon.admin().interfaces().unwrap().into_iter();
+        all.into_iter().find(|info| info.spec.name == name).unwrap()
     };
-    assert!(!of("ew").unwrap().up);
+    assert!(!of("ew").up);
     // On another adapter this time.
     let spec = InterfaceSpec {
-        name,
+        name: "we".to_owned(),
         adapter: Some("mid".to_owned()),
         link: Link::Memory {
             peer: "ew".to_owned(),
@@ -141,36 +115,23 @@ fn a_memory_link_joins_two_adapters() {
         line_rate: None,
         line: None,
     };
-    let added = daemon.connect().ask(Request::AddInterface(spec.clone()));
-    assert_eq!(added, Ok(Confirm::Done));
-    assert!(of("ew").unwrap().up && of("we").unwrap().spec == spec);
-    let mut one = daemon.connect();
-    let (_, mut mid) = one.open(open("we.0.100", CBR)).unwrap();
-    mid.send(b"from the middle");
-    assert_eq!(east.receive(), b"from the middle");
+    admin.add_interface(spec.clone()).unwrap();
+    assert!(of("ew").up && of("we").spec == spec);
+    crosses(&daemon.open("we.0.100", CBR), &east, b"from the middle");
     let nowhere = InterfaceSpec {
         name: "n".to_owned(),
         adapter: Some("north".to_owned()),
         ..spec
     };
-    let refused = daemon
-        .connect()
-        .ask(Request::AddInterface(nowhere))
-        .unwrap_err();
+    let refused = admin.add_interface(nowhere).unwrap_err();
     assert!(refused.to_string().contains("no such adapter"), "{refused}");
 }
 
 #[test]
 fn the_death_of_one_is_noticed_by_the_others_in_nothing() {
     let daemon = Daemon::start_with("deaths", &NAMES, THREE);
-    let mut killed = daemon.connect();
-    let (_, mut mid) = killed.open(open("m.0.100", CBR)).unwrap();
-    let mut others = Vec::new();
-    for address in ["w.0.100", "e.0.100"] {
-        let mut application = daemon.connect();
-        let (_, vc) = application.open(open(address, CBR)).unwrap();
-        others.push((application, vc));
-    }
+    let mid = daemon.open("m.0.100", CBR);
+    let mut others = ["w.0.100", "e.0.100"].map(|address| daemon.open(address, CBR));
     let pids = |names: [&str; 2]| names.map(|name| daemon.adapter_named(name).unwrap());
     let stay = pids(["west", "east"]);
     // Not three: a connection that three in a row die of is left out.
@@ -179,7 +140,7 @@ fn the_death_of_one_is_noticed_by_the_others_in_nothing() {
         std::thread::scope(|scope| {
             let streams: Vec<_> = others
                 .iter_mut()
-                .map(|(_, vc)| {
+                .map(|other| {
                     let ended = &ended;
                     scope.spawn(move || {
                         let mut number = 0_u32;
@@ -187,31 +148,25 @@ fn the_death_of_one_is_noticed_by_the_others_in_nothing() {
                         let from = Instant::now();
                         while !ended.load(Ordering::Relaxed) || number < 200 {
                             assert!(from.elapsed() < PATIENCE);
-                            vc.send(&number.to_be_bytes());
-                            assert_eq!(vc.receive(), number.to_be_bytes());
+                            crosses(other, other, &number.to_be_bytes());
                             number += 1;
                         }
                         number
                     })
                 })
                 .collect();
-            mid.send(b"before");
-            assert_eq!(mid.receive(), b"before");
+            crosses(&mid, &mid, b"before");
             kill(daemon.adapter_named("mid").unwrap(), Signal::KILL);
-            let (opened, fds) = killed.indication(reopened);
-            mid = raw(&opened, fds);
-            mid.send(b"after");
-            assert_eq!(mid.receive(), b"after");
+            hears(&mid, is_reopened);
+            crosses(&mid, &mid, b"after");
             ended.store(true, Ordering::Relaxed);
             let sent: Vec<_> = streams.into_iter().map(|one| one.join().unwrap()).collect();
             println!("round {round}: {sent:?} PDUs beside a death, none lost");
         });
     }
     assert_eq!(pids(["west", "east"]), stay);
-    for (application, _) in &mut others {
-        let Ok(Confirm::Closed { stats }) = application.ask(Request::Close) else {
-            panic!("closed");
-        };
+    for other in others {
+        let stats = other.close(PATIENCE).unwrap();
         assert_eq!(stats.pdus_transmitted, stats.pdus_delivered);
         assert_eq!(stats.cells_discarded.total(), 0);
     }
@@ -221,65 +176,51 @@ fn the_death_of_one_is_noticed_by_the_others_in_nothing() {
 #[test]
 fn a_link_to_an_adapter_that_died_is_there_again_with_its_successor() {
     let daemon = Daemon::start_with("relinked", &NAMES, THREE);
-    let (mut one, mut other) = (daemon.connect(), daemon.connect());
-    let (_, mut west) = one.open(open("we.0.100", CBR)).unwrap();
-    let (_, mut east) = other.open(open("ew.0.100", CBR)).unwrap();
+    let mut watcher = daemon.admin();
+    let (west, east) = (daemon.open("we.0.100", CBR), daemon.open("ew.0.100", CBR));
     for round in 0..4_u32 {
-        west.send(&round.to_be_bytes());
-        assert_eq!(east.receive(), round.to_be_bytes());
+        crosses(&west, &east, &round.to_be_bytes());
         // Either end.
-        let (name, application, vc) = match round % 2 {
-            0 => ("east", &mut other, &mut east),
-            _ => ("west", &mut one, &mut west),
+        let (name, connection) = match round % 2 {
+            0 => ("east", &east),
+            _ => ("west", &west),
         };
         kill(daemon.adapter_named(name).unwrap(), Signal::KILL);
-        let (opened, fds) = application.indication(reopened);
-        *vc = raw(&opened, fds);
-        let mut watcher = daemon.connect();
+        hears(connection, is_reopened);
         eventually("the link is there again", || {
-            interfaces(&mut watcher)
-                .iter()
-                .all(|info| info.up)
-                .then_some(())
+            are_all_up(&mut watcher).then_some(())
         });
-        east.send(b"back");
-        assert_eq!(west.receive(), b"back");
+        crosses(&east, &west, b"back");
     }
 }
 
 #[test]
 fn a_successor_of_the_daemon_takes_all_adapters_up_and_ends_those_without_a_name() {
     let mut daemon = Daemon::start_with("taken", &NAMES, THREE);
-    let mut applications = Vec::new();
-    for address in ["w.0.100", "m.0.100", "e.0.100", "we.0.100", "ew.0.100"] {
-        let mut application = daemon.connect();
-        let (opened, vc) = application.open(open(address, CBR)).unwrap();
-        assert_eq!(opened.address.to_string(), address);
-        applications.push((application, vc));
-    }
+    let addresses = ["w.0.100", "m.0.100", "e.0.100", "we.0.100", "ew.0.100"];
+    let connections = addresses.map(|address| daemon.open(address, CBR));
+    assert_eq!(
+        connections.each_ref().map(|one| one.address().to_string()),
+        addresses
+    );
     let pids = NAMES.map(|name| daemon.adapter_named(name));
     daemon.kill();
     daemon.restart();
-    for (application, _) in &mut applications {
-        application.indication(|i| (*i == Indication::Restarted).then_some(()));
+    for connection in &connections {
+        hears(connection, |told| *told == Indication::Restarted);
     }
     assert_eq!(NAMES.map(|name| daemon.adapter_named(name)), pids);
-    let mut watcher = daemon.connect();
-    assert!(interfaces(&mut watcher).iter().all(|info| info.up));
-    let [(_, west), (_, mid), (_, east), (_, we), (_, ew)] = &mut applications[..] else {
-        panic!("five");
-    };
-    for vc in [west, mid, east] {
-        vc.send(b"on");
-        assert_eq!(vc.receive(), b"on");
+    let mut watcher = daemon.admin();
+    assert!(are_all_up(&mut watcher));
+    let [west, mid, east, we, ew] = &connections;
+    for connection in [west, mid, east] {
+        crosses(connection, connection, b"on");
     }
-    we.send(b"across");
-    assert_eq!(ew.receive(), b"across");
+    crosses(we, ew, b"across");
     // A new connection has a number of its own.
-    let (_, mut vc) = watcher.open(open("m.0.101", CBR)).unwrap();
-    vc.send(b"new");
-    assert_eq!(vc.receive(), b"new");
-    drop((applications, watcher, vc));
+    let new = daemon.open("m.0.101", CBR);
+    crosses(&new, &new, b"new");
+    drop((connections, new));
     daemon.kill();
     daemon.has(&["mid"]);
     daemon.configure("");

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::common::application::*;
 use crate::common::*;
 use cellgate_core::server::{
-    Confirm, ConnectionInfo, EndReason, FromClient, FromServer, Indication, InterfaceSpec, Link,
-    MessageKind, Refused, Request, Resource, ResourceInfo, VERSION,
+    Confirm, ConnectionInfo, EndReason, FromClient, FromServer, Indication, MessageKind, Refused,
+    Request, Resource, ResourceInfo, VERSION,
 };
 use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use rand_core::Rng;
@@ -43,25 +43,19 @@ fn vcs_of(application: &mut Application) -> usize {
 #[test]
 fn octets_cross_a_memory_link_between_two_applications() {
     let daemon = Daemon::start("pair", PAIR);
-    let (mut one, mut other) = (daemon.connect(), daemon.connect());
-    let (opened, mut sender) = one.open(open("a.0.100", SENDS)).unwrap();
-    let (_, mut receiver) = other.open(open("b.0.100", RECEIVES)).unwrap();
-    assert_eq!(opened.address.to_string(), "a.0.100");
+    let sender = daemon.open("a.0.100", SENDS);
+    let receiver = daemon.open("b.0.100", RECEIVES);
+    assert_eq!(sender.address().to_string(), "a.0.100");
     for sdu in Sdus::new(1, 1_000).take(300) {
-        sender.send(&sdu);
-        assert_eq!(receiver.receive(), sdu);
+        crosses(&sender, &receiver, &sdu);
     }
     let mut third = daemon.connect();
     let taken = third.open(open("a.0.100", SENDS)).err();
     assert_eq!(taken, Some(Refused::AddressInUse));
     assert_eq!(vcs_of(&mut third), 2);
-    let Ok(Confirm::Closed { stats }) = one.ask(Request::Close) else {
-        panic!("closed");
-    };
+    let stats = sender.close(PATIENCE).unwrap();
     assert_eq!((stats.pdus_transmitted, stats.client_faults), (300, 0));
-    let Ok(Confirm::Closed { stats }) = other.ask(Request::Close) else {
-        panic!("closed");
-    };
+    let stats = receiver.close(PATIENCE).unwrap();
     assert_eq!(stats.pdus_delivered, 300);
     assert_eq!(stats.cells_received, stats.cells_delivered);
 }
@@ -69,20 +63,17 @@ fn octets_cross_a_memory_link_between_two_applications() {
 #[test]
 fn both_ends_of_a_memory_link_may_have_the_same_address() {
     let daemon = Daemon::start("namesakes", PAIR);
-    let (mut one, mut other) = (daemon.connect(), daemon.connect());
-    let (_, mut here) = one.open(open("a.0.100", CBR)).unwrap();
-    let (_, mut there) = other.open(open("b.0.100", CBR)).unwrap();
+    let (here, there) = (daemon.open("a.0.100", CBR), daemon.open("b.0.100", CBR));
     let sdus = Sdus::new(2, 1_000).zip(Sdus::new(3, 1_000));
     for (out, back) in sdus.take(100) {
-        here.send(&out);
-        there.send(&back);
-        assert_eq!(there.receive(), out);
-        assert_eq!(here.receive(), back);
+        here.send(&out).unwrap();
+        crosses(&there, &here, &back);
+        let mut buffer = [0; 1_000];
+        let received = there.recv_timeout(&mut buffer, PATIENCE).unwrap();
+        assert_eq!(buffer[..received.len], out);
     }
-    for application in [&mut one, &mut other] {
-        let Ok(Confirm::Closed { stats }) = application.ask(Request::Close) else {
-            panic!("closed");
-        };
+    for connection in [here, there] {
+        let stats = connection.close(PATIENCE).unwrap();
         assert_eq!((stats.pdus_transmitted, stats.pdus_delivered), (100, 100));
         assert_eq!(stats.cells_discarded.total(), 0);
     }
@@ -91,28 +82,22 @@ fn both_ends_of_a_memory_link_may_have_the_same_address() {
 #[test]
 fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
     let mut daemon = Daemon::start("kill", "");
-    let mut applications = Vec::new();
-    for vci in 100..103 {
-        let mut application = daemon.connect();
-        let (_, vc) = application.open(open(&format!("0.{vci}"), CBR)).unwrap();
-        applications.push((application, vc));
-    }
+    let mut connections = [100, 101, 102].map(|vci| daemon.open(&format!("0.{vci}"), CBR));
     let mut watcher = daemon.connect();
     let before = reserved(&watcher.resources());
     let ended = AtomicBool::new(false);
     for round in 0..3 {
         ended.store(false, Ordering::Relaxed);
         std::thread::scope(|scope| {
-            for (application, vc) in &mut applications {
+            for connection in &mut connections {
                 let ended = &ended;
                 scope.spawn(move || {
                     let mut number = 0_u32;
                     while !ended.load(Ordering::Relaxed) || number < 100 {
-                        vc.send(&number.to_be_bytes());
-                        assert_eq!(vc.receive(), number.to_be_bytes());
+                        crosses(connection, connection, &number.to_be_bytes());
                         number += 1;
                     }
-                    application.indication(|i| (*i == Indication::Restarted).then_some(()));
+                    hears(connection, |told| *told == Indication::Restarted);
                 });
             }
             daemon.kill();
@@ -127,10 +112,8 @@ fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
         assert_eq!(vcs_of(&mut watcher), 3);
     }
     // The sockets are served as before.
-    for (application, _) in &mut applications {
-        let Ok(Confirm::Closed { stats }) = application.ask(Request::Close) else {
-            panic!("closed");
-        };
+    for connection in connections {
+        let stats = connection.close(PATIENCE).unwrap();
         assert_eq!(stats.cells_discarded.total(), 0);
         assert_eq!(stats.pdus_delivered, stats.pdus_transmitted);
     }
@@ -142,19 +125,16 @@ fn what_died_while_no_daemon_was_there_is_given_back() {
     let mut daemon = Daemon::start("orphan", "");
     let mut watcher = daemon.connect();
     let before = reserved(&watcher.resources());
-    let mut application = daemon.connect();
-    let (_, vc) = application.open(open("0.100", CBR)).unwrap();
-    let mut staying = daemon.connect();
-    let (_, mut other) = staying.open(open("0.101", CBR)).unwrap();
+    let connection = daemon.open("0.100", CBR);
+    let staying = daemon.open("0.101", CBR);
     daemon.kill();
-    drop((application, vc));
+    drop(connection);
     daemon.restart();
     let mut watcher = daemon.connect();
     eventually("the dead one's connection stays", || {
         (vcs_of(&mut watcher) == 1).then_some(())
     });
-    other.send(b"on");
-    assert_eq!(other.receive(), b"on");
+    crosses(&staying, &staying, b"on");
     drop(staying);
     eventually("resources do not come back", || {
         (reserved(&watcher.resources()) == before).then_some(())
@@ -164,24 +144,16 @@ fn what_died_while_no_daemon_was_there_is_given_back() {
 #[test]
 fn a_killed_adapter_is_followed_by_another_with_all_connections() {
     let daemon = Daemon::start("adapter", PAIR);
-    let (mut one, mut other) = (daemon.connect(), daemon.connect());
-    let (_, mut sender) = one.open(open("a.0.100", SENDS)).unwrap();
-    let (_, mut receiver) = other.open(open("b.0.100", RECEIVES)).unwrap();
+    let sender = daemon.open("a.0.100", SENDS);
+    let receiver = daemon.open("b.0.100", RECEIVES);
     for round in 0..3_u32 {
-        sender.send(&round.to_be_bytes());
-        assert_eq!(receiver.receive(), round.to_be_bytes());
+        crosses(&sender, &receiver, &round.to_be_bytes());
         kill(daemon.adapter(), Signal::KILL);
-        let reopened = |i: &Indication| match i {
-            Indication::Reopened(opened) => Some(opened.clone()),
-            _ => None,
-        };
-        let (opened, fds) = one.indication(reopened);
-        sender = raw(&opened, fds);
-        let (opened, fds) = other.indication(reopened);
-        receiver = raw(&opened, fds);
+        for connection in [&sender, &receiver] {
+            hears(connection, |told| matches!(told, Indication::Reopened(_)));
+        }
     }
-    sender.send(b"again");
-    assert_eq!(receiver.receive(), b"again");
+    crosses(&sender, &receiver, b"again");
 }
 
 /// Lets a process have so many octets of address space.
@@ -381,23 +353,11 @@ fn a_configuration_is_read_again_and_a_bad_one_is_not_taken() {
     let connection = "[[connection]]\naddress = \"b.0.40\"\n\
                       contract = \"aal5,cbr:pcr=1000cps,max_sdu=100\"\n";
     let mut daemon = Daemon::start("reload", PAIR);
-    let mut watcher = daemon.connect();
+    let mut admin = daemon.admin();
     let mut state = || {
-        let Ok(Confirm::Interfaces(interfaces)) = watcher.ask(Request::Interfaces) else {
-            panic!("interfaces");
-        };
-        let Ok(Confirm::Connections { connections, .. }) = watcher.ask(Request::List { from: 0 })
-        else {
-            panic!("connections");
-        };
-        let names: Vec<_> = interfaces
-            .iter()
-            .map(|info| info.spec.name.clone())
-            .collect();
-        let rates: Vec<_> = connections
-            .iter()
-            .map(|info| info.contract.clone())
-            .collect();
+        let rates = admin.list().unwrap().into_iter().map(|info| info.contract);
+        let rates: Vec<_> = rates.collect();
+        let names = interface_names(&mut admin);
         (names.join(" "), rates.len(), rates.concat())
     };
     eventually("no interfaces", || (state().0 == "a b").then_some(()));
@@ -516,31 +476,17 @@ fn a_daemon_that_ends_takes_all_with_it_and_one_that_leaves_does_not() {
 #[test]
 fn interfaces_added_at_run_time_outlive_the_daemon() {
     let mut daemon = Daemon::start("itf", "");
-    let mut operator = daemon.connect();
-    let add = Request::AddInterface(InterfaceSpec {
-        adapter: None,
-        name: "x".to_owned(),
-        link: Link::Memory {
-            peer: "x".to_owned(),
-        },
-        line_rate: None,
-        line: None,
-    });
-    assert_eq!(operator.ask(add), Ok(Confirm::Done));
-    let mut application = daemon.connect();
-    let (_, mut vc) = application.open(open("x.0.100", CBR)).unwrap();
+    daemon.admin().add_interface(own_peer("x")).unwrap();
+    let connection = daemon.open("x.0.100", CBR);
     daemon.kill();
     daemon.restart();
-    application.indication(|i| (*i == Indication::Restarted).then_some(()));
-    vc.send(b"through x");
-    assert_eq!(vc.receive(), b"through x");
-    let mut operator = daemon.connect();
-    let remove = || Request::RemoveInterface {
-        name: "x".to_owned(),
-    };
-    assert!(operator.ask(remove()).is_err(), "it has a connection");
-    assert!(application.ask(Request::Close).is_ok());
-    assert_eq!(operator.ask(remove()), Ok(Confirm::Done));
+    hears(&connection, |told| *told == Indication::Restarted);
+    crosses(&connection, &connection, b"through x");
+    let mut operator = daemon.admin();
+    let there = operator.remove_interface("x");
+    assert!(there.is_err(), "it has a connection");
+    connection.close(PATIENCE).unwrap();
+    operator.remove_interface("x").unwrap();
 }
 
 /// Whether every user can reach a file.

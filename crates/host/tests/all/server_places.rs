@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::application::*;
 use crate::common::*;
-use cellgate_core::server::{
-    Confirm, FromClient, Indication, InterfaceSpec, Link, Request, VERSION,
-};
+use cellgate_core::server::{FromClient, Indication, Request, VERSION};
 use cellgate_shm::socket::{MESSAGE_MAX, receive, send};
 use rustix::process::{Signal, geteuid};
 
@@ -33,27 +31,6 @@ const OTHER: u32 = 419_992;
 fn plays_its_role() {
     if std::env::var(ROLE).as_deref() == Ok("flood") {
         flood(Path::new(&std::env::var_os(OF).unwrap()));
-    }
-}
-
-fn added(application: &mut Application, name: &str) {
-    let spec = InterfaceSpec {
-        adapter: None,
-        name: name.to_owned(),
-        link: Link::Memory {
-            peer: name.to_owned(),
-        },
-        line_rate: None,
-        line: None,
-    };
-    let done = application.ask(Request::AddInterface(spec));
-    assert!(done.is_ok(), "{done:?}");
-}
-
-fn interfaces(application: &mut Application) -> Vec<String> {
-    match application.ask(Request::Interfaces) {
-        Ok(Confirm::Interfaces(all)) => all.into_iter().map(|info| info.spec.name).collect(),
-        other => panic!("{other:?}"),
     }
 }
 
@@ -79,40 +56,32 @@ fn what_becomes_of_the_state_directory_costs_a_successor_nothing() {
     };
     for (name, harm) in [("kept", nothing), ("emptied", empty), ("removed", all)] {
         let mut daemon = Daemon::start(&format!("places-{name}"), LO);
-        let mut application = daemon.connect();
-        added(&mut application, "hand");
-        let (opened, mut vc) = application.open(open("hand.0.100", CBR)).unwrap();
+        daemon.admin().add_interface(own_peer("hand")).unwrap();
+        let connection = daemon.open("hand.0.100", CBR);
         let adapter = daemon.adapter();
         harm(&daemon.directory);
         daemon.kill();
         fs::create_dir_all(&daemon.directory).unwrap();
         daemon.configure(LO);
         daemon.restart();
-        let restarted = |indication: &Indication| match indication {
-            Indication::Restarted => Some(()),
-            Indication::Ended(reason) => panic!("{name}: ended: {reason:?}"),
-            _ => None,
-        };
-        application.indication(restarted);
+        hears(&connection, |told| *told == Indication::Restarted);
         assert_eq!(daemon.adapter(), adapter, "{name}");
-        assert_eq!(interfaces(&mut daemon.connect()), ["hand", "lo"], "{name}");
-        assert_eq!(opened.address.to_string(), "hand.0.100");
-        vc.send(&[7; 500]);
-        assert_eq!(vc.receive(), [7; 500], "{name}");
+        let names = interface_names(&mut daemon.admin());
+        assert_eq!(names, ["hand", "lo"], "{name}");
+        assert_eq!(connection.address().to_string(), "hand.0.100");
+        crosses(&connection, &connection, &[7; 500]);
     }
 }
 
 #[test]
 fn a_link_that_a_dead_server_took_off_stays_off() {
     let mut daemon = Daemon::start("places-unlinked", LO);
-    let mut application = daemon.connect();
-    added(&mut application, "hand");
-    let name = "hand".to_owned();
-    let removed = application.ask(Request::RemoveInterface { name });
-    assert!(removed.is_ok(), "{removed:?}");
+    let mut admin = daemon.admin();
+    admin.add_interface(own_peer("hand")).unwrap();
+    admin.remove_interface("hand").unwrap();
     daemon.kill();
     daemon.restart();
-    assert_eq!(interfaces(&mut daemon.connect()), ["lo"]);
+    assert_eq!(interface_names(&mut daemon.admin()), ["lo"]);
 }
 
 /// Another daemon of the same state directory, at a socket of its own.
@@ -130,8 +99,7 @@ fn second(daemon: &Daemon) -> Command {
 #[test]
 fn two_daemons_never_govern_one_adapter() {
     let daemon = Daemon::start("places-two", LO);
-    let mut application = daemon.connect();
-    let (_, mut vc) = application.open(open("lo.0.100", CBR)).unwrap();
+    let connection = daemon.open("lo.0.100", CBR);
     let adapter = daemon.adapter();
     let lock = daemon.directory.join("lock");
     for removed in [false, true, true] {
@@ -144,8 +112,7 @@ fn two_daemons_never_govern_one_adapter() {
         assert!(!output.status.success(), "{told}");
         assert!(told.contains(&daemon.pid().to_string()), "{told}");
         assert_eq!(daemon.adapter(), adapter, "{removed}");
-        vc.send(&[7; 500]);
-        assert_eq!(vc.receive(), [7; 500]);
+        crosses(&connection, &connection, &[7; 500]);
         eventually("the lock stays away", || lock.exists().then_some(()));
     }
 }
@@ -176,7 +143,7 @@ fn a_control_socket_that_is_removed_comes_back() {
     drop(daemon.connect());
     let mode = path.metadata().unwrap().mode();
     fs::remove_file(&path).unwrap();
-    assert_eq!(interfaces(&mut daemon.connect()), ["lo"]);
+    assert_eq!(interface_names(&mut daemon.admin()), ["lo"]);
     assert_eq!(path.metadata().unwrap().mode(), mode);
     // What another has put there stays, until that one takes it away.
     eventually("the socket is always there", || {
@@ -186,7 +153,7 @@ fn a_control_socket_that_is_removed_comes_back() {
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(fs::read(&path).unwrap(), b"planted");
     fs::remove_file(&path).unwrap();
-    assert_eq!(interfaces(&mut daemon.connect()), ["lo"]);
+    assert_eq!(interface_names(&mut daemon.admin()), ["lo"]);
     fs::remove_file(&path).unwrap();
     let theirs = UnixDatagram::bind(&path);
     daemon.signal(Signal::TERM);
@@ -211,12 +178,12 @@ fn who_does_not_read_the_log_holds_nobody_up() {
     fs::write(&path, own.replace("second.sock", "control.sock")).unwrap();
     program.env(PATH, &path).stderr(writes);
     let daemon = Daemon::of(directory, program);
-    let mut application = daemon.connect();
+    let mut admin = daemon.admin();
     fs::write(&path, "nonsense").unwrap();
     for _ in 0..5_000 {
         daemon.signal(Signal::HUP);
         let from = Instant::now();
-        assert_eq!(interfaces(&mut application), ["lo"]);
+        assert_eq!(interface_names(&mut admin), ["lo"]);
         assert!(from.elapsed() < Duration::from_secs(5));
     }
     // Beyond what the pipe and the queue hold, something is lost; who reads again, hears it.
@@ -266,7 +233,7 @@ fn what_one_user_asks_over_many_sockets_makes_no_other_wait() {
     println!("ran turns_of_two_users");
     let line = "socket_mode = \"0666\"";
     let daemon = Daemon::start_as("places-flood", line, LO);
-    let mut application = daemon.connect();
+    let mut admin = daemon.admin();
     let mut program = in_role(module_path!(), "flood");
     program.env(OF, daemon.directory.join("control.sock"));
     program.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -276,7 +243,7 @@ fn what_one_user_asks_over_many_sockets_makes_no_other_wait() {
     let mut waits: Vec<_> = (0..100)
         .map(|_| {
             let from = Instant::now();
-            assert_eq!(interfaces(&mut application), ["lo"]);
+            assert_eq!(interface_names(&mut admin), ["lo"]);
             std::thread::sleep(Duration::from_millis(5));
             from.elapsed()
         })

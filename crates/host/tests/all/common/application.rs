@@ -1,4 +1,4 @@
-//! The daemon as a process, and applications that speak JSON to it.
+//! The daemon as a process, applications of the client library, and some that speak JSON.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cellgate::{Admin, Connection};
 use cellgate_core::server::{
-    Confirm, FromClient, FromServer, Indication, Open, Opened, Refused, Request, ResourceInfo,
-    Response, VERSION,
+    Confirm, FromClient, FromServer, Indication, InterfaceSpec, Link, Open, Opened, Refused,
+    Request, ResourceInfo, Response, VERSION,
 };
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
@@ -203,6 +204,20 @@ impl Daemon {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+
+    /// Asks through the library, as soon as somebody answers.
+    pub fn admin(&self) -> Admin {
+        drop(self.connect());
+        Admin::at(self.directory.join("control.sock")).unwrap()
+    }
+
+    /// Opens a connection through the library, as soon as somebody answers.
+    pub fn open(&self, address: &str, contract: &str) -> Connection {
+        drop(self.connect());
+        let builder = Connection::builder().socket(self.directory.join("control.sock"));
+        let builder = builder.address(address).contract(contract);
+        builder.transmit_pdus(16).receive_pdus(64).open().unwrap()
+    }
 }
 
 impl Drop for Daemon {
@@ -251,7 +266,45 @@ pub fn dial(path: &Path) -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// An application's end of a control socket.
+/// Sends an SDU, and receives it at the other end, or at the same.
+pub fn crosses(from: &Connection, to: &Connection, sdu: &[u8]) {
+    let mut buffer = [0; 2_000];
+    from.send(sdu).unwrap();
+    let received = to.recv_timeout(&mut buffer, PATIENCE).unwrap();
+    assert_eq!(&buffer[..received.len], sdu);
+}
+
+/// Waits for an indication, leaving others aside; the connection goes on.
+pub fn hears(connection: &Connection, wanted: impl Fn(&Indication) -> bool) {
+    loop {
+        let told = connection.next_indication_timeout(PATIENCE).unwrap();
+        if wanted(&told) {
+            return;
+        }
+        assert!(!matches!(told, Indication::Ended(_)), "{told:?}");
+    }
+}
+
+/// The names of the interfaces.
+pub fn interface_names(admin: &mut Admin) -> Vec<String> {
+    let all = admin.interfaces().unwrap().into_iter();
+    all.map(|info| info.spec.name).collect()
+}
+
+/// An interface that receives what it sends.
+pub fn own_peer(name: &str) -> InterfaceSpec {
+    InterfaceSpec {
+        adapter: None,
+        name: name.to_owned(),
+        link: Link::Memory {
+            peer: name.to_owned(),
+        },
+        line_rate: None,
+    }
+}
+
+/// The end of a control socket of an application that says what no library does, or looks at what
+/// none shows.
 pub struct Application {
     pub socket: OwnedFd,
     last_id: u64,
