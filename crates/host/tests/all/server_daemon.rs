@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::application::*;
 use crate::common::*;
+use cellgate::{Admin, Error};
 use cellgate_core::server::{
     Confirm, ConnectionInfo, EndReason, FromClient, FromServer, Indication, MessageKind, Refused,
-    Request, Resource, ResourceInfo, VERSION,
+    Request, Resource, VERSION,
 };
 use cellgate_shm::socket::{MESSAGE_MAX, pair, send};
 use rand_core::Rng;
@@ -28,16 +29,14 @@ const SENDS: &str = "aal5,cbr:tx:pcr=20000cps,max_sdu=1000,rx:none";
 const RECEIVES: &str = "aal5,cbr:tx:none,rx:pcr=20000cps,max_sdu=1000";
 const CBR: &str = "aal5,cbr:pcr=20000cps,max_sdu=1000";
 
-fn reserved(resources: &[ResourceInfo]) -> Vec<(Resource, Option<String>, u64)> {
-    let reserved = |info: &ResourceInfo| (info.resource, info.interface.clone(), info.reserved);
-    resources.iter().map(reserved).collect()
+fn reserved(admin: &mut Admin) -> Vec<(Resource, Option<String>, u64)> {
+    let all = admin.resources().unwrap().into_iter();
+    all.map(|info| (info.resource, info.interface, info.reserved))
+        .collect()
 }
 
-fn vcs_of(application: &mut Application) -> usize {
-    match application.ask(Request::List { from: 0 }) {
-        Ok(Confirm::Connections { connections, .. }) => connections.len(),
-        other => panic!("{other:?}"),
-    }
+fn vcs_of(admin: &mut Admin) -> usize {
+    admin.list().unwrap().len()
 }
 
 #[test]
@@ -49,10 +48,9 @@ fn octets_cross_a_memory_link_between_two_applications() {
     for sdu in Sdus::new(1, 1_000).take(300) {
         crosses(&sender, &receiver, &sdu);
     }
-    let mut third = daemon.connect();
-    let taken = third.open(open("a.0.100", SENDS)).err();
-    assert_eq!(taken, Some(Refused::AddressInUse));
-    assert_eq!(vcs_of(&mut third), 2);
+    let taken = daemon.builder("a.0.100", SENDS).open().unwrap_err();
+    assert!(matches!(taken, Error::Refused(Refused::AddressInUse)));
+    assert_eq!(vcs_of(&mut daemon.admin()), 2);
     let stats = sender.close(PATIENCE).unwrap();
     assert_eq!((stats.pdus_transmitted, stats.client_faults), (300, 0));
     let stats = receiver.close(PATIENCE).unwrap();
@@ -83,8 +81,8 @@ fn both_ends_of_a_memory_link_may_have_the_same_address() {
 fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
     let mut daemon = Daemon::start("kill", "");
     let mut connections = [100, 101, 102].map(|vci| daemon.open(&format!("0.{vci}"), CBR));
-    let mut watcher = daemon.connect();
-    let before = reserved(&watcher.resources());
+    let mut watcher = daemon.admin();
+    let before = reserved(&mut watcher);
     let ended = AtomicBool::new(false);
     for round in 0..3 {
         ended.store(false, Ordering::Relaxed);
@@ -104,11 +102,11 @@ fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
             let from = Instant::now();
             daemon.restart();
             // Ready again when it answers; how long that takes is printed, not judged.
-            watcher = daemon.connect();
+            watcher = daemon.admin();
             println!("taken up {:?} after the start ({round})", from.elapsed());
             ended.store(true, Ordering::Relaxed);
         });
-        assert_eq!(reserved(&watcher.resources()), before);
+        assert_eq!(reserved(&mut watcher), before);
         assert_eq!(vcs_of(&mut watcher), 3);
     }
     // The sockets are served as before.
@@ -123,21 +121,21 @@ fn a_killed_daemon_stops_no_data_and_its_successor_takes_all_up() {
 #[test]
 fn what_died_while_no_daemon_was_there_is_given_back() {
     let mut daemon = Daemon::start("orphan", "");
-    let mut watcher = daemon.connect();
-    let before = reserved(&watcher.resources());
+    let mut watcher = daemon.admin();
+    let before = reserved(&mut watcher);
     let connection = daemon.open("0.100", CBR);
     let staying = daemon.open("0.101", CBR);
     daemon.kill();
     drop(connection);
     daemon.restart();
-    let mut watcher = daemon.connect();
+    let mut watcher = daemon.admin();
     eventually("the dead one's connection stays", || {
         (vcs_of(&mut watcher) == 1).then_some(())
     });
     crosses(&staying, &staying, b"on");
     drop(staying);
     eventually("resources do not come back", || {
-        (reserved(&watcher.resources()) == before).then_some(())
+        (reserved(&mut watcher) == before).then_some(())
     });
 }
 
@@ -175,19 +173,17 @@ fn a_connection_that_a_new_adapter_refuses_is_there_again_when_it_can_be() {
                          [[connection]]\naddress = \"a.0.101\"\n\
                          contract = \"aal5,ubr:max_sdu=1500\"\n";
     let daemon = Daemon::start("refused", LARGE);
-    let mut watcher = daemon.connect();
-    let delete = |vci: u16| Request::Delete {
-        address: format!("a.0.{vci}").parse().unwrap(),
-    };
+    let mut watcher = daemon.admin();
     // By hand: nobody wants it back.
-    assert_eq!(watcher.ask(delete(101)), Ok(Confirm::Done));
+    watcher.delete("a.0.101").unwrap();
     let mut listed = || {
-        let Ok(Confirm::Connections { connections, .. }) = watcher.ask(Request::List { from: 0 })
-        else {
-            panic!("no list");
-        };
-        let of = |info: &ConnectionInfo| (info.address.vc.vci(), info.memory);
-        connections.iter().map(of).collect::<Vec<_>>()
+        let of = |info: ConnectionInfo| (info.address.vc.vci(), info.memory);
+        watcher
+            .list()
+            .unwrap()
+            .into_iter()
+            .map(of)
+            .collect::<Vec<_>>()
     };
     let there = listed();
     let [(100, memory)] = there[..] else {
@@ -209,9 +205,9 @@ fn a_connection_that_a_new_adapter_refuses_is_there_again_when_it_can_be() {
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(listed(), []);
     // Who asks by hand hears once who it is that has no room.
-    let mut large = open("a.0.103", "aal5,cbr:tx:none,rx:pcr=20000cps,max_sdu=9180");
-    large.receive_pdus = Some(30_000);
-    let refused = daemon.connect().ask(Request::Add(large)).unwrap_err();
+    let large = "aal5,cbr:tx:none,rx:pcr=20000cps,max_sdu=9180";
+    let large = daemon.builder("a.0.103", large).receive_pdus(30_000);
+    let refused = daemon.admin().add(&large).unwrap_err();
     let said = refused.to_string();
     assert_eq!(said.matches("refused").count(), 1, "{said}");
     limit(next, None);
@@ -224,8 +220,8 @@ fn a_connection_that_a_new_adapter_refuses_is_there_again_when_it_can_be() {
 #[test]
 fn a_thousand_opens_and_closes_leak_nothing() {
     let daemon = Daemon::start("leak", "");
-    let mut watcher = daemon.connect();
-    let before = reserved(&watcher.resources());
+    let mut watcher = daemon.admin();
+    let before = reserved(&mut watcher);
     let descriptors = |pid: u32| {
         let path = format!("/proc/{pid}/fd");
         std::fs::read_dir(path).unwrap().count()
@@ -238,13 +234,12 @@ fn a_thousand_opens_and_closes_leak_nothing() {
     });
     let mut opens = |n: usize| {
         for i in 0..n {
-            let mut application = daemon.connect();
-            let (_, vc) = application.open(open("0.100", CBR)).unwrap();
+            let connection = daemon.builder("0.100", CBR).open().unwrap();
             // Half of them in order, half by their end.
             if i % 2 == 0 {
-                assert!(application.ask(Request::Close).is_ok());
+                connection.close(PATIENCE).unwrap();
             } else {
-                drop((application, vc));
+                drop(connection);
                 eventually("the address stays in use", || {
                     (vcs_of(&mut watcher) == 0).then_some(())
                 });
@@ -253,14 +248,14 @@ fn a_thousand_opens_and_closes_leak_nothing() {
     };
     opens(1_000);
     eventually("descriptors leak", || (count() <= settled).then_some(()));
-    assert_eq!(reserved(&watcher.resources()), before);
+    assert_eq!(reserved(&mut watcher), before);
 }
 
 #[test]
 fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
     let daemon = Daemon::start("garbage", "");
-    let mut steady = daemon.connect();
-    let (_, mut vc) = steady.open(open("0.100", CBR)).unwrap();
+    let steady = daemon.open("0.100", CBR);
+    let (mut admin, other) = (daemon.admin(), daemon.connect());
     let mut rng = Pcg64Mcg::new(5);
     let samples = [
         format!(r#"{{"request":{{"id":1,"request":{{"hello":{{"version":{VERSION}}}}}}}}}"#),
@@ -278,14 +273,13 @@ fn garbage_on_the_socket_is_answered_and_hurts_nobody() {
             octets[at] = b"{}[]\",:-e019x"[rng.next_u32() as usize % 13];
         }
         octets.truncate(1 + rng.next_u32() as usize % (octets.len() + 8));
-        let fds = vec![steady.socket.as_fd(); i % 9];
+        let fds = vec![other.socket.as_fd(); i % 9];
         send(&wild.socket, &octets, &fds, true).unwrap();
         // It is still served, or was hung up on; the others are.
         if i % 50 == 0 {
             let _ = wild.next(Instant::now() + PATIENCE);
-            vc.send(&i.to_be_bytes());
-            assert_eq!(vc.receive(), i.to_be_bytes());
-            assert!(vcs_of(&mut steady) >= 1);
+            crosses(&steady, &steady, &i.to_be_bytes());
+            assert!(vcs_of(&mut admin) >= 1);
         }
     }
 }
@@ -338,7 +332,7 @@ fn what_a_client_sends_holds_nobody_up_when_it_is_closed() {
         silent.push((wild, listener));
         daemon.signal(Signal::CONT);
         let from = Instant::now();
-        vcs_of(&mut daemon.connect());
+        vcs_of(&mut daemon.admin());
         let waited = from.elapsed();
         assert!(waited < LINGER / 5, "{round}: {waited:?}");
     }
@@ -527,7 +521,7 @@ fn a_daemon_of_root_becomes_its_user_and_keeps_what_the_adapter_needs() {
         return println!("skipped {NAME}: other users cannot run this test's program");
     }
     let daemon = Daemon::start_as("user", "user = \"65534\"", PAIR);
-    let mut application = daemon.connect();
+    let mut admin = daemon.admin();
     let nobody = "65534 65534 65534 65534";
     for (pid, thread) in [
         (daemon.pid(), "cg-service"),
@@ -540,8 +534,7 @@ fn a_daemon_of_root_becomes_its_user_and_keeps_what_the_adapter_needs() {
         // CAP_IPC_LOCK is number 14, CAP_SYS_NICE 23; a container may have neither.
         assert_eq!(kept & !(1 << 14 | 1 << 23), 0, "{kept:x}");
     }
-    let resources = application.resources();
-    assert!(!resources.is_empty());
+    assert!(!admin.resources().unwrap().is_empty());
     // So it may connect to itself.
     let owner = |daemon: &Daemon| {
         let socket = std::fs::metadata(daemon.directory.join("control.sock")).unwrap();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use cellgate::{Admin, Connection};
+use cellgate::{Admin, Builder, Connection};
 use cellgate_core::server::{
     Confirm, FromClient, FromServer, Indication, InterfaceSpec, Link, Open, Opened, Refused,
-    Request, ResourceInfo, Response, VERSION,
+    Request, Response, VERSION,
 };
 use cellgate_host::server::{Config, ServerOptions, serve};
 use cellgate_shm::socket::{MESSAGE_MAX, Received, receive, send};
@@ -214,9 +214,14 @@ impl Daemon {
     /// Opens a connection through the library, as soon as somebody answers.
     pub fn open(&self, address: &str, contract: &str) -> Connection {
         drop(self.connect());
+        self.builder(address, contract).open().unwrap()
+    }
+
+    /// A connection of the library.
+    pub fn builder(&self, address: &str, contract: &str) -> Builder {
         let builder = Connection::builder().socket(self.directory.join("control.sock"));
         let builder = builder.address(address).contract(contract);
-        builder.transmit_pdus(16).receive_pdus(64).open().unwrap()
+        builder.transmit_pdus(16).receive_pdus(64)
     }
 }
 
@@ -370,13 +375,6 @@ impl Application {
             FromServer::Indication { indication, .. } => like(indication),
             FromServer::Confirm { .. } => None,
         })
-    }
-
-    pub fn resources(&mut self) -> Vec<ResourceInfo> {
-        match self.ask(Request::Resources) {
-            Ok(Confirm::Resources(resources)) => resources,
-            other => panic!("{other:?}"),
-        }
     }
 
     fn wait_for<T>(&mut self, like: impl Fn(&FromServer) -> Option<T>) -> (T, Vec<OwnedFd>) {
