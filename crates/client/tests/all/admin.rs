@@ -71,6 +71,7 @@ fn own_peer(name: &str) -> InterfaceSpec {
             peer: name.to_owned(),
         },
         line_rate: None,
+        line: None,
     }
 }
 

@@ -508,8 +508,8 @@ mod tests {
         );
     }
 
-    /// A bottleneck stands before the line that damages: it gives no damaged header a good HEC, which
-    /// finds up to three bits in error.
+    /// A bottleneck stands before the line that damages: it gives no damaged header a good HEC,
+    /// which finds up to three bits in error.
     #[test]
     fn a_mark_hides_no_damaged_header() {
         let words = "ber 1e-4 rate 300000 queue 10 efci 1 seed 2";

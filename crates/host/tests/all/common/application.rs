@@ -305,6 +305,7 @@ pub fn own_peer(name: &str) -> InterfaceSpec {
             peer: name.to_owned(),
         },
         line_rate: None,
+        line: None,
     }
 }
 
