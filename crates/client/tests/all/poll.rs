@@ -128,12 +128,14 @@ fn credit_and_room_and_indications_are_told_by_the_same_descriptor() {
     let contract = "cbr,aal5:pcr=2000,max_sdu=40";
     let a = daemon
         .builder("a.0.100", contract)
-        .transmit_pdus(100)
+        .transmit_pdus(700)
         .open()
         .unwrap();
     let edges = Edges::of(&a);
     let mut suspended = 0;
-    for _ in 0..100 {
+    // An interval has credit for ten, and who wakes late has that of six before it, too: 700 take
+    // nine wake-ups, however late they are.
+    for _ in 0..700 {
         while let Err(error) = a.try_send(&[7; 40]) {
             assert!(
                 matches!(error, Error::WouldBlock(Wait::Credit(_))),
