@@ -200,7 +200,8 @@ impl Circumstances<'_> {
         [first, both].into_iter().find_map(|ways| {
             let top = top_cell_s(contract, ways, self.line);
             let at = |cell_s| scaled(contract, ways, self.line, cell_s, top);
-            let (mut good, mut bad) = (0, top);
+            // What was asked for can be more than the line, and the line itself fit.
+            let (mut good, mut bad) = (0, top.saturating_add(1));
             while bad - good > 1 {
                 let middle = good + (bad - good) / 2;
                 if fits(&at(middle)) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cellgate_core::contract::TrafficContract;
+use cellgate_core::contract::{CellRate, TrafficContract};
 use cellgate_core::server::{
     AdapterSection, Book, Bound, ClientId, Confirm, Indication, Quota, Refused, Request, Resource,
     Response, Shortage, VERSION,
@@ -688,4 +688,19 @@ fn the_least_of_the_configuration_and_the_machine_is_promised_and_a_refusal_name
             .open(client, 901, "ubr:max_sdu=40")
             .expect("there is room");
     }
+}
+
+#[test]
+fn who_asks_for_more_than_a_line_is_offered_all_of_it() {
+    let mut config = config();
+    config.admission.best_effort_percent = 0;
+    let (mut world, root) = World::with_wan(config);
+    let refused = world.open(root, 100, "cbr:tx:pcr=5000000,max_sdu=1500,rx:none");
+    let Err(Refused::Admission(shortage)) = refused else {
+        panic!("{refused:?}");
+    };
+    let offer = shortage.offer.expect("an offer");
+    assert_eq!(u64::from(CellRate::OC3.cell_s()), shortage.free);
+    assert!(offer.contains(&format!("pcr={}", shortage.free)), "{offer}");
+    world.open(root, 100, &offer).expect("what was offered");
 }
