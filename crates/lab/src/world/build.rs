@@ -6,25 +6,26 @@ use std::rc::Rc;
 use cellgate_core::adapter::{
     Assumptions, AttachmentIndex, Config, Interleaving, Planted, PortIndex, Terms, Unserved,
 };
-use cellgate_core::contract::{Aal, CellRate, TrafficContract};
+use cellgate_core::contract::{Aal, TrafficContract};
 use cellgate_core::queue;
 use cellgate_core::wire::PAYLOAD_LEN;
 
 use super::canary::Canary;
-use super::content::Content;
 use super::error::ScenarioError;
 use super::host::{Host, Opening, Wires};
 use super::incident::Change;
 use super::limits::{self, Memory};
 use super::names::Names;
+use super::net::Net;
+use super::plan::{Connection, Plan};
 use super::refusals;
-use super::run::{Connection, World};
+use super::run::World;
 use super::scenario::{Call, ConnectionSpec, FaultSpec, HostSpec, Scenario, SourceSpec, Traffic};
 use super::service::{ServerBug, Services};
 use super::source::Source;
 use super::source_conforms;
 use super::topology::{Place, Topology};
-use super::{EventQueue, Line, Ps};
+use super::{Line, Ps};
 use crate::memory::RegionSizes;
 
 /// Descriptors that a transmit queue of the lab's memory holds.
@@ -115,42 +116,64 @@ impl World {
         refusals::check(scenario, &builder.connections, &builder.hosts, &changes)?;
         builder.applications()?;
         let events_max = builder.events_max()?;
-        let service = builder.service();
         let Builder {
             topology,
             lines,
-            hosts,
+            mut hosts,
             connections,
+            services,
             ..
         } = builder;
-        let mut world = Self {
-            queue: EventQueue::default(),
-            now: Ps::ZERO,
+        services.settle(scenario, &connections, &mut hosts, options.server_bug);
+        let plan = Plan {
+            connections,
+            sources,
+            places: topology.places,
+            cells: lines.iter().map(Line::cell).collect(),
+            changes,
+            served: services.ends().to_vec(),
             hosts_opened: Ps::from_ns(hosts_ns),
             opened: Ps::from_ns(opened_ns),
-            scheduled: vec![false; lines.len()],
-            lines,
-            places: topology.places,
-            ports: topology.ports,
+        };
+        for (n, change) in &plan.changes {
+            hosts[change.host].changes.insert(*n, *change);
+        }
+        let mut sources = Vec::new();
+        for (n, source) in (0..).zip(&plan.sources) {
+            let mut source = source.clone();
+            spoil(&mut source, n as usize, scenario, options.canary);
+            let by_adapter = source.is_by_adapter();
+            if by_adapter {
+                let host = plan.connections[source.connection as usize].from;
+                hosts[host].writers.insert(n, source.clone());
+            }
+            sources.push((!by_adapter).then_some(source));
+        }
+        let mut world = Self {
+            sources,
             switches: topology.switches,
             hosts,
-            connections,
-            changes,
-            sources,
-            reached: Ps::ZERO,
-            content: Content::default(),
-            options,
+            net: Net::new(plan, lines, options),
             events: 0,
             events_max,
-            woken: Vec::new(),
-            violation: None,
-            offered: 0,
-            hash: 0,
-            host_stalls: vec![Ps::ZERO; scenario.hosts.len()],
-            service,
         };
-        world.begin(scenario)?;
+        world.begin(scenario);
         Ok(world)
+    }
+}
+
+/// Has a source send otherwise than it was told: a bug on purpose.
+fn spoil(source: &mut Source, n: usize, scenario: &Scenario, canary: Option<Canary>) {
+    let mut faults = scenario.faults.iter();
+    let mut stalls = || faults.any(|fault| matches!(fault, FaultSpec::AdapterStall { .. }));
+    let is_hazard = scenario.sources[n].hazard;
+    let harmed = || !is_hazard && scenario.sources.iter().any(|other| other.hazard);
+    match canary {
+        Some(Canary::SourceHurries) => source.hurry(),
+        Some(Canary::SourceYields) if harmed() => source.slow_down(),
+        Some(Canary::YieldsToStalls) if harmed() && stalls() => source.slow_down(),
+        Some(Canary::SourceSlows) => source.slow_down(),
+        _ => {}
     }
 }
 
@@ -186,8 +209,6 @@ impl Builder<'_> {
                 contract,
                 is_open: spec.open && !self.services.serves(to, n),
                 sender: None,
-                discarded: 0,
-                pdus: super::pdu_counts::PduCounts::default(),
             });
         }
         Ok(())
@@ -221,7 +242,7 @@ impl Builder<'_> {
             let all = all.saturating_add(served.unwrap_or(0));
             self.memory.take_adapter(spec, all)?;
             let room = (clients, vcs, self.blocks(host));
-            let node = Host::new(spec.clone(), ports, room, served, self.options);
+            let node = Host::new(host as u32, spec.clone(), ports, room, served, self.options);
             let refused = |refusal| ScenarioError::Refused(spec.name.clone(), refusal);
             self.hosts.push(node.map_err(refused)?);
         }
@@ -479,14 +500,6 @@ impl Builder<'_> {
         })
     }
 
-    fn service(&self) -> super::service::Service {
-        let rates = self.hosts.iter().map(Host::rates);
-        let rates: Vec<Vec<CellRate>> = rates.collect();
-        let (ports, bug) = (&self.topology.ports, self.options.server_bug);
-        self.services
-            .build(self.scenario, &self.connections, ports, &rates, bug)
-    }
-
     /// More events than there can be: each line always busy, each host always stepping, each cell
     /// on its way by itself, many times.
     fn events_max(&self) -> Result<u64, ScenarioError> {
@@ -555,18 +568,6 @@ impl Builder<'_> {
                 (span[0], span[1]),
                 (line, self.lines[line].cell()),
             ));
-            let mut faults = self.scenario.faults.iter();
-            let mut stalls = || faults.any(|fault| matches!(fault, FaultSpec::AdapterStall { .. }));
-            let harmed = || !spec.hazard && self.scenario.sources.iter().any(|other| other.hazard);
-            match (self.options.canary, sources.last_mut()) {
-                (Some(Canary::SourceHurries), Some(source)) => source.hurry(),
-                (Some(Canary::SourceYields), Some(source)) if harmed() => source.slow_down(),
-                (Some(Canary::YieldsToStalls), Some(source)) if harmed() && stalls() => {
-                    source.slow_down();
-                }
-                (Some(Canary::SourceSlows), Some(source)) => source.slow_down(),
-                _ => {}
-            }
         }
         Ok(sources)
     }

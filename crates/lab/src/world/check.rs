@@ -71,8 +71,8 @@ pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, M
     caught(|| {
         let mut world = World::new(scenario, options)?;
         world.judge(scenario, &mut Watch::of(&mut Silent))?;
-        let marks = Marks::of(&world, scenario);
-        Ok((world.outcome(scenario.duration_ns), marks))
+        let outcome = world.outcome(scenario.duration_ns);
+        Ok((outcome, Marks::of(&world.oracle(scenario))))
     })
 }
 
@@ -85,7 +85,7 @@ pub fn check_recorded(
 ) -> Result<Outcome, Failure> {
     caught(|| {
         let mut world = World::new(scenario, options)?;
-        world.lines.iter_mut().for_each(Line::record);
+        world.net.lines.iter_mut().for_each(Line::record);
         let mut watch = Watch::of(progress);
         watch.trace = Some(trace);
         let judged = world.judge(scenario, &mut watch);
@@ -164,7 +164,8 @@ fn check_hazards(
         caught(|| {
             let mut world = World::new(scenario, options)?;
             world.judge(scenario, &mut Watch::of(progress))?;
-            Ok((world.goodput(scenario), world.outcome(scenario.duration_ns)))
+            let goodput = world.oracle(scenario).goodput();
+            Ok((goodput, world.outcome(scenario.duration_ns)))
         })
     };
     let (with, outcome) = run(scenario)?;
@@ -229,7 +230,8 @@ fn check_hostile(
         caught(|| {
             let mut world = World::new(scenario, options)?;
             world.judge(scenario, &mut Watch::of(progress))?;
-            Ok((world.fates(), world.lawless()))
+            let oracle = world.oracle(scenario);
+            Ok((oracle.fates(), oracle.lawless()))
         })
     };
     let (without, _) = others(calm)?;

@@ -100,14 +100,14 @@ pub(crate) fn cells_of(aal: Aal, len: u16) -> u32 {
 }
 
 /// What goes onto a line: a PDU, or some of AAL3/4 at once; and how far it has gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Pdu {
     Aal5(Sealed),
     Whole(Whole),
 }
 
 /// Cells that are there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Whole {
     next: u16,
     /// Of how many PDUs they are: the last cells of all come last, in order.
@@ -117,7 +117,7 @@ pub(crate) struct Whole {
 
 /// An AAL5 PDU. Its cells are made when they are due: where thousands are under way, no memory
 /// holds the octets of all.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sealed {
     next: u16,
     /// Of the SDU's noise.

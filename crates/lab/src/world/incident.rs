@@ -3,14 +3,16 @@
 use cellgate_core::adapter::Attachment;
 use cellgate_core::queue::Words;
 
+use super::Ps;
 use super::canary::Canary;
-use super::error::ScenarioError;
 use super::fault::{FaultSpec, Whose};
-use super::host::Opening;
+use super::host::{Host, Opening};
+use super::log::Fact;
 use super::names::Names;
-use super::run::{Connection, Event, World};
+use super::net::{Net, NodeId, Turn};
+use super::plan::{Connection, Plan};
+use super::run::World;
 use super::scenario::Scenario;
-use super::{Ps, Violation};
 
 /// So long after the healing everything that conforms arrives.
 pub(crate) const SETTLED: Ps = Ps::from_ns(5_000_000);
@@ -18,48 +20,48 @@ pub(crate) const SETTLED: Ps = Ps::from_ns(5_000_000);
 /// Of [`Canary::StallLasts`].
 const STALL_LASTS: Ps = Ps::from_ns(3_000_000);
 
-/// Something that happens to hosts.
+/// Something that happens to a host, or to all that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Incident {
-    /// An adapter stands still.
-    AdapterStall(u32, Ps),
-    /// A host's clients are not run.
-    HostStall(u32, Ps),
-    /// A host's clients are not interrupted.
-    InterruptsLost(u32, Ps),
-    /// A host's clients run.
-    Awake(u32),
-    /// A host's clock goes forward.
-    ClockStep(u32, Ps),
+    /// Its adapter stands still.
+    AdapterStall(Ps),
+    /// Its clients are not run.
+    HostStall(Ps),
+    /// Its clients are not interrupted.
+    InterruptsLost(Ps),
+    /// Its clients run.
+    Awake,
+    /// Its clock goes forward.
+    ClockStep(Ps),
     /// The reader of a connection dies.
     ReaderDies(u32),
     /// Another opens it.
     ReaderOpens(u32),
-    /// A host's adapter dies.
-    AdapterDies(u32),
-    AdapterBegins(u32),
-    /// The command queue of a host's adapter is full for so long.
-    QueueFills(u32, Ps),
+    /// Its adapter dies.
+    AdapterDies,
+    AdapterBegins,
+    /// The command queue of its adapter is full for so long.
+    QueueFills(Ps),
     /// It has room again.
-    QueueEmpties(u32),
-    /// A host's timers fire before their time.
-    EarlyTimers(u32),
-    /// Somebody opens so many VCs at a host.
-    GuestsCome(u32, u16),
+    QueueEmpties,
+    /// Its timers fire before their time.
+    EarlyTimers,
+    /// Somebody opens so many VCs.
+    GuestsCome(u16),
     /// They are closed.
-    GuestsGo(u32),
+    GuestsGo,
     /// A connection gets the contract of a fault.
     Modify(u32),
     /// A connection is lent so many PDUs.
     Lend(u32, u32, Ps),
-    /// A host has so much memory for its adapter, by a fault.
-    MemoryShrinks(u32, u32, u64),
+    /// It has so much memory for its adapter, by a fault.
+    MemoryShrinks(u32, u64),
     /// That is over.
-    MemoryGrows(u32, u32),
-    /// Something becomes of a host's state directory, by a fault.
-    Harm(u32, u32),
+    MemoryGrows(u32),
+    /// Something becomes of its state directory, by a fault.
+    Harm(u32),
     /// It is over.
-    HarmEnds(u32, u32),
+    HarmEnds(u32),
     /// A client of a connection writes a word of its own memory.
     Write(u32, Whose, u64, u64),
     /// From here on nothing goes wrong.
@@ -88,299 +90,280 @@ impl Change {
 }
 
 impl World {
-    pub(super) fn schedule_incidents(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
+    pub(super) fn plan_incidents(&mut self, scenario: &Scenario) {
         let names = Names::of(scenario);
+        let opened = self.net.plan.opened;
         for (n, fault) in (0..).zip(&scenario.faults) {
-            let Some((at_ns, for_ns, begin, end)) = incidents(scenario, &names, n, fault)? else {
+            let Some((host, span)) = incidents(&self.net.plan, &names, n, fault) else {
                 continue;
             };
-            let at = self.opened.plus(Ps::from_ns(at_ns));
-            self.plan(at, begin);
+            let (at_ns, for_ns, begin, end) = span;
+            let at = opened.plus(Ps::from_ns(at_ns));
+            self.will_happen(at, begin, host);
             if let Some(end) = end {
-                let at = at.plus(Ps::from_ns(for_ns));
-                self.plan(at, end);
+                self.will_happen(at.plus(Ps::from_ns(for_ns)), end, host);
             }
         }
-        let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
-        let end = end.plus(SETTLED);
-        self.plan(end, Incident::End);
+        let end = opened.plus(Ps::from_ns(scenario.duration_ns));
+        self.will_happen(end.plus(SETTLED), Incident::End, NodeId::World);
         if scenario.heal_ns > 0 {
-            let heal = self.opened.plus(Ps::from_ns(scenario.heal_ns));
-            self.plan(heal, Incident::Heal);
-            let settled = heal.plus(SETTLED);
-            self.plan(settled, Incident::Settled);
+            let heal = opened.plus(Ps::from_ns(scenario.heal_ns));
+            self.will_happen(heal, Incident::Heal, NodeId::World);
+            self.will_happen(heal.plus(SETTLED), Incident::Settled, NodeId::World);
         }
-        Ok(())
     }
 
-    fn plan(&mut self, at: Ps, incident: Incident) {
-        self.queue.push(at, Event::Incident(incident));
+    fn will_happen(&mut self, at: Ps, incident: Incident, to: NodeId) {
+        self.net.later(at, Turn::Incident(incident), to);
     }
+}
 
-    pub(super) fn incident(&mut self, incident: Incident) {
+impl Host {
+    /// Something happens to it.
+    pub(crate) fn suffers(&mut self, incident: Incident, net: &mut Net) {
+        let now = net.now;
+        let host = self.number as usize;
         match incident {
-            Incident::AdapterStall(host, span) => {
-                let node = &mut self.hosts[host as usize];
-                let in_all = node.stall(self.now, span);
-                let is_covered = in_all <= Ps::from_ns(node.spec.gap_max_ns);
-                self.adapter_is_stalled(host as usize, span, is_covered);
-            }
-            Incident::HostStall(host, span) => {
-                let until = &mut self.host_stalls[host as usize];
-                *until = (*until).max(self.now.plus(span));
-                let told = *until;
-                if self.options.canary == Some(Canary::StallLasts) {
-                    *until = until.plus(STALL_LASTS);
+            Incident::AdapterStall(span) => {
+                let in_all = self.stall(now, span);
+                let is_covered = in_all <= Ps::from_ns(self.spec.gap_max_ns);
+                if let Some(served) = &mut self.served {
+                    served.stood_still(span);
                 }
-                self.host_is_disturbed(host as usize, told);
-            }
-            Incident::InterruptsLost(host, span) => {
-                let until = self.now.plus(span);
-                self.hosts[host as usize].deafen(until);
-                self.host_is_deaf(host as usize, until);
-            }
-            Incident::Awake(host) => self.awake(host as usize),
-            Incident::ClockStep(host, by) => self.step_clock(host as usize, by),
-            Incident::ReaderDies(connection) => {
-                let host = self.connections[connection as usize].to;
-                self.hosts[host].close(connection);
-                self.wake_host(host, self.now);
-            }
-            Incident::ReaderOpens(connection) => {
-                let host = self.connections[connection as usize].to;
-                self.hosts[host].reopen(connection);
-                self.wake_host(host, self.now);
-            }
-            Incident::AdapterDies(host) => {
-                self.adapter_dies_of_something_else(host as usize);
-                self.adapter_dies(host as usize);
-            }
-            Incident::AdapterBegins(host) => self.adapter_begins(host as usize),
-            Incident::QueueFills(host, span) => {
-                self.hosts[host as usize].fill_queue(self.now.plus(span));
-            }
-            Incident::QueueEmpties(host) => {
-                self.hosts[host as usize].empty_queue(self.now);
-                self.wake_host(host as usize, self.now);
-            }
-            Incident::EarlyTimers(host) => self.timers_fire(host as usize),
-            Incident::GuestsCome(host, vcs) => {
-                self.hosts[host as usize].invite(vcs);
-                self.wake_host(host as usize, self.now);
-            }
-            Incident::GuestsGo(host) => {
-                self.hosts[host as usize].show_out();
-                self.wake_host(host as usize, self.now);
-            }
-            Incident::Modify(fault) => {
-                if let Some(Change {
+                let until = now.plus(span);
+                net.tell(Fact::Stalled {
                     host,
-                    opening,
-                    memory,
-                }) = self.changes.get(&fault).copied()
-                {
-                    self.hosts[host].modify(self.now, opening, memory);
-                    self.wake_host(host, self.now);
+                    until,
+                    is_covered,
+                });
+            }
+            Incident::HostStall(span) => {
+                let until = self.idle_until.max(now.plus(span));
+                self.idle_until = match self.options.canary {
+                    Some(Canary::StallLasts) => until.plus(STALL_LASTS),
+                    _ => until,
+                };
+                self.is_disturbed(until, net);
+            }
+            Incident::InterruptsLost(span) => {
+                let until = now.plus(span);
+                self.deafen(until);
+                net.tell(Fact::HostDisturbed {
+                    host,
+                    until,
+                    sends_too: false,
+                });
+            }
+            Incident::Awake => {
+                for client in 0..self.clients.len() {
+                    self.unasked += 1;
+                    self.wake_client(client, now, net);
                 }
             }
-            Incident::Lend(connection, pdus, span) => {
-                let host = self.connections[connection as usize].to;
-                self.hosts[host].lend(connection, pdus, span.ns());
-                self.wake_host(host, self.now);
+            Incident::ClockStep(by) => self.steps_clock(by, net),
+            Incident::ReaderDies(connection) => self.close(connection),
+            Incident::ReaderOpens(connection) => self.reopen(connection),
+            Incident::AdapterDies => {
+                self.adapter_dies_of_something_else();
+                return self.adapter_dies(net);
             }
-            Incident::MemoryShrinks(host, fault, octets) => {
-                self.memory_shrinks(host as usize, fault, octets);
+            Incident::AdapterBegins => return self.adapter_begins(net),
+            Incident::QueueFills(span) => return self.fill_queue(now.plus(span)),
+            Incident::QueueEmpties => self.empty_queue(now),
+            Incident::EarlyTimers => return self.timers_fire(net),
+            Incident::GuestsCome(vcs) => self.invite(vcs),
+            Incident::GuestsGo => self.show_out(),
+            Incident::Modify(fault) => {
+                if let Some(change) = self.changes.get(&fault).copied() {
+                    self.modify(now, change.opening, change.memory);
+                }
             }
-            Incident::MemoryGrows(host, fault) => self.memory_grows(host as usize, fault),
-            Incident::Harm(host, fault) => self.places_are_harmed(host as usize, fault, true),
-            Incident::HarmEnds(host, fault) => self.places_are_harmed(host as usize, fault, false),
+            Incident::Lend(connection, pdus, span) => self.lend(connection, pdus, span.ns()),
+            Incident::MemoryShrinks(fault, octets) => self.memory_shrinks(fault, octets, net),
+            Incident::MemoryGrows(fault) => self.memory_grows(fault, net),
+            Incident::Harm(fault) => self.places_are_harmed(fault, true, net),
+            Incident::HarmEnds(fault) => self.places_are_harmed(fault, false, net),
             Incident::Write(connection, whose, word, value) => {
-                self.write(connection, whose, word, value);
-            }
-            Incident::Heal => {
-                if self.options.canary != Some(Canary::HealForgotten) {
-                    self.lines.iter_mut().for_each(super::Line::heal);
+                if !self.write(connection, whose, word, value) {
+                    return;
                 }
             }
-            Incident::End => {}
-            Incident::Settled => self.settled(),
+            Incident::Heal | Incident::Settled | Incident::End => {}
+        }
+        let is_told = matches!(
+            incident,
+            Incident::ReaderDies(_)
+                | Incident::ReaderOpens(_)
+                | Incident::QueueEmpties
+                | Incident::GuestsCome(_)
+                | Incident::GuestsGo
+                | Incident::Modify(_)
+                | Incident::Lend(..)
+                | Incident::Write(..)
+        );
+        if is_told {
+            self.wakes(now, net);
         }
     }
 
-    fn settled(&mut self) {
-        for n in 0..self.connections.len() {
-            let sender = self.connections[n].sender;
-            let begun = sender.map_or(0, |sender| self.sources[sender].begun);
-            let no_room = self.found_no_room(&self.connections[n]);
-            self.connections[n].pdus.settle(begun, no_room);
-        }
+    /// Until then something can cost PDUs that it sends or receives.
+    pub(crate) fn is_disturbed(&self, until: Ps, net: &mut Net) {
+        net.tell(Fact::HostDisturbed {
+            host: self.number as usize,
+            until,
+            sends_too: true,
+        });
     }
 
-    pub(super) fn adapter_dies(&mut self, host: usize) {
-        if !self.hosts[host].is_down {
-            self.hosts[host].crash();
-            self.service_loses_adapter(host);
+    pub(crate) fn adapter_dies(&mut self, net: &mut Net) {
+        if !self.is_down {
+            self.crash();
+            self.service_loses_adapter(net);
         }
     }
 
     /// Another begins, if there is none.
-    pub(super) fn adapter_begins(&mut self, host: usize) {
-        if !self.hosts[host].is_down {
+    pub(crate) fn adapter_begins(&mut self, net: &mut Net) {
+        if !self.is_down {
             return;
         }
-        if let Err(refusal) = self.hosts[host].restart(self.now, &mut self.lines) {
-            let text = format!("an adapter does not begin again: {refusal}");
-            self.violate(Violation::new("I19", self.now, text));
+        if let Err(refusal) = self.restart(net) {
+            net.violate("I19", format!("an adapter does not begin again: {refusal}"));
         }
-        self.hosts[host].due = None;
-        self.wake_host(host, self.now.plus(Ps::new(1)));
-        self.service_finds_adapter(host);
+        self.due = None;
+        self.wakes(net.now.plus(Ps::new(1)), net);
+        self.service_finds_adapter(net);
     }
 
-    /// All clients of a host run, for no reason.
-    fn awake(&mut self, host: usize) {
-        for client in 0..self.hosts[host].clients.len() {
-            self.hosts[host].unasked += 1;
-            self.wake_client(host, client, self.now);
-        }
-    }
-
-    /// Timers of a host fire, and nothing is due: whoever waits looks, and waits on.
-    fn timers_fire(&mut self, host: usize) {
-        self.wake_host(host, self.now);
-        self.server_timer_fires(host);
-        for n in 0..self.sources.len() {
-            let from = self.connections[self.sources[n].connection as usize].from;
-            let Some(until) = self.sources[n].suspended().filter(|_| from == host) else {
+    /// Its timers fire, and nothing is due: whoever waits looks, and waits on.
+    fn timers_fire(&mut self, net: &mut Net) {
+        self.wakes(net.now, net);
+        self.server_timer_fires(net);
+        for (n, source) in &mut self.writers {
+            let Some(until) = source.suspended().filter(|until| *until > net.now) else {
                 continue;
             };
-            if until > self.now {
-                self.writer_wakes_early(n, until);
-                self.sources[n].wakes(self.now);
-                self.queue.push(self.now, Event::Source(n as u32));
-            }
+            self.early.insert(*n, until);
+            source.wakes(net.now);
+            net.later(net.now, Turn::Source(*n), NodeId::Host(self.number));
         }
     }
 
-    /// A host's clock goes forward; what its adapter did until then it did by the old one.
-    fn step_clock(&mut self, host: usize, by: Ps) {
-        self.catch_up(host);
-        self.hosts[host].step_clock(by.ns());
-        self.clock_has_stepped(host);
-        self.after_step(host);
-        self.wake_host(host, self.now);
+    /// Its clock goes forward; what its adapter did until then it did by the old one.
+    fn steps_clock(&mut self, by: Ps, net: &mut Net) {
+        self.catch_up(net);
+        self.step_clock(by.ns());
+        self.clock_has_stepped();
+        let host = self.number as usize;
+        net.tell(Fact::ClockStepped { host });
+        self.after_step(net);
+        self.wakes(net.now, net);
     }
 
-    fn write(&mut self, connection: u32, whose: Whose, word: u64, value: u64) {
-        let Connection { from, to, .. } = self.connections[connection as usize];
-        let host = if whose.sends() { from } else { to };
-        let node = &mut self.hosts[host];
-        let vc = node.by_connection.get(&connection);
-        let Some(endpoint) = vc.and_then(|vc| node.endpoints.get(vc)) else {
-            return;
+    /// A client writes into memory of its own, if it has that.
+    fn write(&mut self, connection: u32, whose: Whose, word: u64, value: u64) -> bool {
+        let vc = self.by_connection.get(&connection);
+        let Some(endpoint) = vc.and_then(|vc| self.endpoints.get(vc)) else {
+            return false;
         };
         let memory = if whose.is_clients() {
-            node.clients[endpoint.client].is_lawless = true;
-            node.clients[endpoint.client].memory.from_client()
+            let client = &mut self.clients[endpoint.client];
+            client.is_lawless = true;
+            client.memory.from_client()
         } else {
             &endpoint.from_client
         };
         let words = (memory.len() / 8) as u64;
         memory.store((word % words.max(1)) as usize * 8, value);
         if self.options.canary == Some(Canary::WriteSpills) {
-            let mut others = node.endpoints.values();
+            let mut others = self.endpoints.values();
             if let Some(other) = others.find(|other| !other.is_lawless) {
                 let words = (other.from_client.len() / 8) as u64;
                 let at = (word % words.max(1)) as usize * 8;
                 other.from_client.store(at, value);
             }
         }
-        self.wake_host(host, self.now);
+        true
     }
 }
 
 /// When a fault begins, how long it lasts, and what that means.
 type Span = (u64, u64, Incident, Option<Incident>);
 
-/// When fault `n` begins and ends, and what that means; none: it happens to a cell.
-fn incidents(
-    scenario: &Scenario,
-    names: &Names<'_>,
-    n: u32,
-    fault: &FaultSpec,
-) -> Result<Option<Span>, ScenarioError> {
-    let host_of = |name: &str| Ok(names.host(name)? as u32);
-    let connection_of = |name: &str| Ok(names.connection(name)? as u32);
-    let span = match fault {
-        FaultSpec::Cell { link, .. } | FaultSpec::Swap { link, .. } => {
-            if *link >= scenario.links.len() {
-                return Err(ScenarioError::Unknown(format!("link {link}")));
-            }
-            return Ok(None);
-        }
+/// To whom fault `n` happens, when it begins and ends, and what that means; none: it happens to a
+/// cell, or to whoever names it no node.
+fn incidents(plan: &Plan, names: &Names<'_>, n: u32, fault: &FaultSpec) -> Option<(NodeId, Span)> {
+    let host_of = |name: &str| Some(NodeId::Host(names.host(name).ok()? as u32));
+    let end_of = |name: &str, sends: bool| {
+        let n = names.connection(name).ok()?;
+        let Connection { from, to, .. } = plan.connections[n];
+        let host = if sends { from } else { to };
+        Some((NodeId::Host(host as u32), n as u32))
+    };
+    let (host, at_ns, for_ns, begin, end) = match fault {
+        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return None,
         // They strike when a server opens them.
-        FaultSpec::Kills { .. } => return Ok(None),
+        FaultSpec::Kills { .. } => return None,
         FaultSpec::AdapterStall {
             host,
             at_ns,
             for_ns,
         } => {
-            let stall = Incident::AdapterStall(host_of(host)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
+            let stall = Incident::AdapterStall(Ps::from_ns(*for_ns));
+            (host_of(host)?, at_ns, 0, stall, None)
         }
         FaultSpec::HostStall {
             host,
             at_ns,
             for_ns,
         } => {
-            let stall = Incident::HostStall(host_of(host)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
+            let stall = Incident::HostStall(Ps::from_ns(*for_ns));
+            (host_of(host)?, at_ns, 0, stall, None)
         }
         FaultSpec::InterruptsLost {
             host,
             at_ns,
             for_ns,
         } => {
-            let who = host_of(host)?;
-            let lost = Incident::InterruptsLost(who, Ps::from_ns(*for_ns));
-            (*at_ns, *for_ns, lost, Some(Incident::Awake(who)))
+            let lost = Incident::InterruptsLost(Ps::from_ns(*for_ns));
+            let end = Some(Incident::Awake);
+            (host_of(host)?, at_ns, *for_ns, lost, end)
         }
         FaultSpec::SpuriousWakeUp { host, at_ns } => {
-            (*at_ns, 0, Incident::Awake(host_of(host)?), None)
+            (host_of(host)?, at_ns, 0, Incident::Awake, None)
         }
         FaultSpec::ClockStep { host, at_ns, by_ns } => {
-            let step = Incident::ClockStep(host_of(host)?, Ps::from_ns(*by_ns));
-            (*at_ns, 0, step, None)
+            let step = Incident::ClockStep(Ps::from_ns(*by_ns));
+            (host_of(host)?, at_ns, 0, step, None)
         }
         FaultSpec::ReaderCrash {
             connection,
             at_ns,
             for_ns,
         } => {
-            let who = connection_of(connection)?;
-            let end = Some(Incident::ReaderOpens(who));
-            (*at_ns, *for_ns, Incident::ReaderDies(who), end)
+            let (host, n) = end_of(connection, false)?;
+            let end = Some(Incident::ReaderOpens(n));
+            (host, at_ns, *for_ns, Incident::ReaderDies(n), end)
         }
         FaultSpec::AdapterCrash {
             host,
             at_ns,
             for_ns,
         } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::AdapterBegins(who));
-            (*at_ns, *for_ns, Incident::AdapterDies(who), end)
+            let end = Some(Incident::AdapterBegins);
+            (host_of(host)?, at_ns, *for_ns, Incident::AdapterDies, end)
         }
         FaultSpec::CommandQueueFull {
             host,
             at_ns,
             for_ns,
         } => {
-            let who = host_of(host)?;
-            let fills = Incident::QueueFills(who, Ps::from_ns(*for_ns));
-            (*at_ns, *for_ns, fills, Some(Incident::QueueEmpties(who)))
+            let fills = Incident::QueueFills(Ps::from_ns(*for_ns));
+            let end = Some(Incident::QueueEmpties);
+            (host_of(host)?, at_ns, *for_ns, fills, end)
         }
         FaultSpec::EarlyTimers { host, at_ns } => {
-            (*at_ns, 0, Incident::EarlyTimers(host_of(host)?), None)
+            (host_of(host)?, at_ns, 0, Incident::EarlyTimers, None)
         }
         FaultSpec::Guests {
             host,
@@ -388,9 +371,9 @@ fn incidents(
             for_ns,
             vcs,
         } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::GuestsGo(who));
-            (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
+            let end = Some(Incident::GuestsGo);
+            let come = Incident::GuestsCome(*vcs);
+            (host_of(host)?, at_ns, *for_ns, come, end)
         }
         FaultSpec::MemoryLimit {
             host,
@@ -398,14 +381,9 @@ fn incidents(
             for_ns,
             octets,
         } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::MemoryGrows(who, n));
-            (
-                *at_ns,
-                *for_ns,
-                Incident::MemoryShrinks(who, n, *octets),
-                end,
-            )
+            let end = Some(Incident::MemoryGrows(n));
+            let shrinks = Incident::MemoryShrinks(n, *octets);
+            (host_of(host)?, at_ns, *for_ns, shrinks, end)
         }
         FaultSpec::StateDirectory {
             host,
@@ -413,15 +391,17 @@ fn incidents(
             for_ns,
             ..
         } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::HarmEnds(who, n));
-            (*at_ns, *for_ns, Incident::Harm(who, n), end)
+            let end = Some(Incident::HarmEnds(n));
+            (host_of(host)?, at_ns, *for_ns, Incident::Harm(n), end)
         }
         FaultSpec::Modify {
-            connection, at_ns, ..
+            connection,
+            at_ns,
+            sender,
+            ..
         } => {
-            connection_of(connection)?;
-            (*at_ns, 0, Incident::Modify(n), None)
+            let (host, _) = end_of(connection, *sender)?;
+            (host, at_ns, 0, Incident::Modify(n), None)
         }
         FaultSpec::Lend {
             connection,
@@ -429,13 +409,9 @@ fn incidents(
             for_ns,
             pdus,
         } => {
-            let who = connection_of(connection)?;
-            (
-                *at_ns,
-                0,
-                Incident::Lend(who, *pdus, Ps::from_ns(*for_ns)),
-                None,
-            )
+            let (host, of) = end_of(connection, false)?;
+            let lend = Incident::Lend(of, *pdus, Ps::from_ns(*for_ns));
+            (host, at_ns, 0, lend, None)
         }
         FaultSpec::Write {
             connection,
@@ -444,9 +420,10 @@ fn incidents(
             word,
             value,
         } => {
-            let who = connection_of(connection)?;
-            (*at_ns, 0, Incident::Write(who, *whose, *word, *value), None)
+            let (host, of) = end_of(connection, whose.sends())?;
+            let write = Incident::Write(of, *whose, *word, *value);
+            (host, at_ns, 0, write, None)
         }
     };
-    Ok(Some(span))
+    Some((host, (*at_ns, for_ns, begin, end)))
 }

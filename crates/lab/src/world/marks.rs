@@ -1,18 +1,15 @@
 //! Coverage marks: what random scenarios are to have reached, each counted from what a run has left
 //! behind. The adapter knows nothing of them.
 
-use cellgate_core::adapter::{
-    AdapterStats, Attachment, Discard, EventKind, Excess, Notification, VcStats,
-};
+use cellgate_core::adapter::{AdapterStats, Discard, EventKind, Excess, Notification, VcStats};
 use cellgate_core::contract::{Aal, Excess as Beyond, Police, TrafficContract};
-use cellgate_core::queue::{Words, layout::attachment};
 use serde::Serialize;
 
 use super::LineCounts;
-use super::endpoint::DOORBELL_SLOTS;
 use super::fault::{FaultSpec, Whose};
-use super::host::{Host, HostCounts, RestCounts};
-use super::run::{Connection, World};
+use super::host::{HostCounts, RestCounts};
+use super::oracle::Oracle;
+use super::plan::Connection;
 use super::scenario::Scenario;
 
 /// One thing that a run may reach, and how often.
@@ -63,34 +60,38 @@ impl Marks {
         self.0.push(Mark { group, name, count });
     }
 
-    /// The marks of a world that has run to its end.
-    pub(crate) fn of(world: &World, scenario: &Scenario) -> Self {
+    /// The marks of a run that is over.
+    pub(crate) fn of(run: &Oracle<'_>) -> Self {
         let mut marks = Self::default();
-        if !world.service.is_empty() {
-            let discarded = |reason: Discard| {
-                let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
-                (reason, adapters(world, count))
-            };
-            let reached = world.service.reached(Discard::ALL.map(discarded));
-            for (group, name, count) in reached {
-                marks.push(group, name, count);
-            }
-            marks.beside(world, scenario);
-            marks.rests(world);
-            return marks;
+        if run.scenario.servers.is_empty() {
+            marks.discards(run);
+            marks.faults(run);
+            marks.states(run);
+            marks.wraps(run);
+            marks.traffic(run);
+        } else {
+            marks.servers(run);
+            marks.beside(run);
         }
-        marks.discards(world);
-        marks.faults(world, scenario);
-        marks.states(world);
-        marks.wraps(world, scenario);
-        marks.traffic(world, scenario);
-        marks.rests(world);
+        marks.rests(run);
         marks
     }
 
+    /// What servers, their applications and their adapters have reached.
+    fn servers(&mut self, run: &Oracle<'_>) {
+        let mut seen = run.log.seen.clone();
+        for reason in Discard::ALL {
+            let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
+            seen.add("discarded_beside", reason.name(), adapters(run, count));
+        }
+        for (group, name, count) in seen.marks() {
+            self.push(group, name, count);
+        }
+    }
+
     /// Where adapters rest, how often, and what has ended that.
-    fn rests(&mut self, world: &World) {
-        if !world.hosts.iter().any(|node| node.spec.rests) {
+    fn rests(&mut self, run: &Oracle<'_>) {
+        if !run.scenario.hosts.iter().any(|host| host.rests) {
             return;
         }
         let kinds: [Count<RestCounts>; 7] = [
@@ -103,46 +104,46 @@ impl Marks {
             ("looked_while_held", |counts| counts.held),
         ];
         for (name, count) in kinds {
-            let hosts = world.hosts.iter();
-            let reached = hosts.map(|node| count(&node.rests())).sum();
+            let hosts = run.log.report.hosts.iter();
+            let reached = hosts.map(|host| count(&host.rests)).sum();
             self.push("rest", name, reached);
         }
     }
 
-    fn discards(&mut self, world: &World) {
+    fn discards(&mut self, run: &Oracle<'_>) {
         for reason in Discard::ALL {
             let count = |stats: &AdapterStats| stats.cells_discarded.of(reason);
-            self.push("discarded", reason.name(), adapters(world, count));
+            self.push("discarded", reason.name(), adapters(run, count));
         }
-        let overflowed = hosts(world, |counts| counts.overflowed);
+        let overflowed = hosts(run, |counts| counts.overflowed);
         self.push("discarded", "receive_fifo", overflowed);
-        let switches = world.switches.iter();
-        let full = switches.clone().flat_map(super::Switch::counts);
+        let switches = run.log.report.switches.iter();
+        let full = switches.clone().flat_map(|switch| &switch.outputs);
         self.push(
             "discarded",
             "switch",
             full.map(|counts| counts.discarded).sum(),
         );
-        let unrouted = switches.map(super::Switch::unrouted).sum();
+        let unrouted = switches.map(|switch| switch.unrouted).sum();
         self.push("discarded", "no_route", unrouted);
     }
 
     /// What happens beside servers, of which these know nothing.
-    fn beside(&mut self, world: &World, scenario: &Scenario) {
-        self.strangers("beside", world);
-        self.push("beside", "lent", vcs(world, |stats| stats.pdus_lent));
-        self.push("beside", "tagged", vcs(world, |stats| stats.pdus_tagged));
+    fn beside(&mut self, run: &Oracle<'_>) {
+        self.strangers("beside", run);
+        self.push("beside", "lent", vcs(run, |stats| stats.pdus_lent));
+        self.push("beside", "tagged", vcs(run, |stats| stats.pdus_tagged));
         let told = |name: &str| ["spurious_wake_up", "clock_step"].contains(&name);
-        self.planned("beside", scenario, told);
-        self.kept(world);
+        self.planned("beside", run.scenario, told);
+        self.kept(run);
     }
 
     /// PDUs that servers at both ends have promised, and that have come.
-    fn kept(&mut self, world: &World) {
+    fn kept(&mut self, run: &Oracle<'_>) {
         let count = |is: &dyn Fn(&Connection) -> bool| -> u64 {
-            let all = world.connections.iter().enumerate();
+            let all = run.plan.connections.iter().enumerate();
             let of = all.filter(|(_, connection)| is(connection));
-            of.map(|(n, _)| world.service.kept(n as u32)).sum()
+            of.map(|(n, _)| run.log.promises.kept(n as u32)).sum()
         };
         let of_contracts: [Kind; 6] = [
             ("aal0", |contract| contract.aal == Some(Aal::Aal0)),
@@ -160,15 +161,15 @@ impl Marks {
             self.push("kept", name, count(&|connection| is(&connection.contract)));
         }
         let bursts = |connection: &Connection| {
-            let sender = connection.sender.and_then(|n| world.sources.get(n));
+            let sender = connection.sender.map(|n| &run.plan.sources[n]);
             sender.is_some_and(|sender| sender.steady().is_none())
         };
         self.push("kept", "bursts", count(&bursts));
-        let best_effort = world.service.kept_as_best_effort();
+        let best_effort = run.log.promises.kept_as_best_effort();
         self.push("kept", "best_effort", best_effort);
     }
 
-    fn faults(&mut self, world: &World, scenario: &Scenario) {
+    fn faults(&mut self, run: &Oracle<'_>) {
         let of_lines: [Count<LineCounts>; 4] = [
             ("lost", |counts| counts.faults.lost),
             ("duplicated", |counts| counts.faults.duplicated),
@@ -176,28 +177,28 @@ impl Marks {
             ("payload_error", |counts| counts.faults.payload_errors),
         ];
         for (name, count) in of_lines {
-            self.push("fault", name, lines(world, count));
+            self.push("fault", name, lines(run, count));
         }
-        self.strangers("fault", world);
+        self.strangers("fault", run);
         let of_hosts: [Count<HostCounts>; 2] = [
             ("died_while_changing", |counts| counts.put_off),
             ("command_waited", |counts| counts.waited),
         ];
         for (name, count) in of_hosts {
-            self.push("fault", name, hosts(world, count));
+            self.push("fault", name, hosts(run, count));
         }
-        self.planned("fault", scenario, |_| true);
+        self.planned("fault", run.scenario, |_| true);
     }
 
     /// What is nobody's, or not where or when it belongs.
-    fn strangers(&mut self, group: &'static str, world: &World) {
+    fn strangers(&mut self, group: &'static str, run: &Oracle<'_>) {
         let of_lines: [Count<LineCounts>; 3] = [
             ("inserted", |counts| counts.faults.inserted),
             ("held", |counts| counts.held),
             ("overtaken", |counts| counts.swapped),
         ];
         for (name, count) in of_lines {
-            self.push(group, name, lines(world, count));
+            self.push(group, name, lines(run, count));
         }
         let of_hosts: [Count<HostCounts>; 3] = [
             ("interrupt_lost", |counts| counts.unheard),
@@ -205,11 +206,11 @@ impl Marks {
             ("no_room_for_guest", |counts| counts.turned_away),
         ];
         for (name, count) in of_hosts {
-            self.push(group, name, hosts(world, count));
+            self.push(group, name, hosts(run, count));
         }
-        let doorbells = adapters(world, |stats| stats.doorbell_faults);
+        let doorbells = adapters(run, |stats| stats.doorbell_faults);
         self.push(group, "bad_doorbell", doorbells);
-        let faults = vcs(world, |stats| stats.client_faults);
+        let faults = vcs(run, |stats| stats.client_faults);
         self.push(group, "bad_index_or_sdu", faults);
     }
 
@@ -221,99 +222,87 @@ impl Marks {
         }
     }
 
-    fn states(&mut self, world: &World) {
-        self.push("state", "lent", vcs(world, |stats| stats.pdus_lent));
-        self.push("state", "tagged", vcs(world, |stats| stats.pdus_tagged));
+    fn states(&mut self, run: &Oracle<'_>) {
+        self.push("state", "lent", vcs(run, |stats| stats.pdus_lent));
+        self.push("state", "tagged", vcs(run, |stats| stats.pdus_tagged));
         self.push(
             "state",
             "answered",
-            adapters(world, |stats| stats.cells_answered),
+            adapters(run, |stats| stats.cells_answered),
         );
-        self.push("state", "modified", hosts(world, |counts| counts.modified));
+        self.push("state", "modified", hosts(run, |counts| counts.modified));
         self.push(
             "state",
             "memory_replaced",
-            hosts(world, |counts| counts.replaced),
+            hosts(run, |counts| counts.replaced),
         );
-        let lost = adapters(world, |stats| stats.events_lost);
+        let lost = adapters(run, |stats| stats.events_lost);
         self.push("event", "queue_full", lost);
         for (name, kind) in [
             ("pdu_received", EventKind::PduReceived),
             ("receive_queue_full", EventKind::ReceiveQueueFull),
             ("transmit_completed", EventKind::TransmitCompleted),
         ] {
-            let clients = world.hosts.iter().flat_map(|node| &node.clients);
-            let seen = clients.map(|client| client.seen[kind as usize]).sum();
+            let hosts = run.log.report.hosts.iter();
+            let seen = hosts.map(|host| host.seen[kind as usize]).sum();
             self.push("event", name, seen);
         }
     }
 
-    fn wraps(&mut self, world: &World, scenario: &Scenario) {
+    fn wraps(&mut self, run: &Oracle<'_>) {
         self.push(
             "wrap",
             "receive_queue",
-            hosts(world, |counts| counts.receive_wraps),
+            hosts(run, |counts| counts.receive_wraps),
         );
-        self.push(
-            "wrap",
-            "receive_buffer",
-            hosts(world, |counts| counts.across),
-        );
+        self.push("wrap", "receive_buffer", hosts(run, |counts| counts.across));
         self.push(
             "wrap",
             "transmit_queue",
-            hosts(world, |counts| counts.transmit_wraps),
+            hosts(run, |counts| counts.transmit_wraps),
         );
-        let clients = world.hosts.iter().flat_map(|node| {
-            let slots = node.spec.event_slots;
-            node.clients.iter().map(move |client| (client, slots))
-        });
-        let (mut events, mut doorbells) = (0, 0);
-        for (client, slots) in clients {
-            let words = client.memory.from_adapter();
-            events += u64::from(words.load(attachment::EVENT_HEAD) > slots.into());
-            doorbells += u64::from(words.load(attachment::DOORBELL_TAIL) > DOORBELL_SLOTS.into());
-        }
-        self.push("wrap", "event_queue", events);
-        self.push("wrap", "doorbells", doorbells);
+        let rounds = |n: usize| {
+            let hosts = run.log.report.hosts.iter();
+            hosts.map(|host| host.rounds[n]).sum()
+        };
+        self.push("wrap", "event_queue", rounds(0));
+        self.push("wrap", "doorbells", rounds(1));
         for (name, bits) in [("clock_2_32", 32), ("clock_2_48", 48)] {
-            let hosts = scenario.hosts.iter().zip(&world.hosts);
-            let passed = hosts.filter(|(spec, node)| {
+            let hosts = run.scenario.hosts.iter().zip(&run.log.report.hosts);
+            let passed = hosts.filter(|(spec, host)| {
                 let at = 1_u64 << bits;
-                spec.clock_ns < at && node.time(world.now).ns() >= at
+                spec.clock_ns < at && host.clock_ns >= at
             });
             self.push("wrap", name, passed.count() as u64);
         }
     }
 
-    fn traffic(&mut self, world: &World, scenario: &Scenario) {
+    fn traffic(&mut self, run: &Oracle<'_>) {
         for (name, aal) in [
             ("aal0", Aal::Aal0),
             ("aal34", Aal::Aal34),
             ("aal5", Aal::Aal5),
         ] {
-            let of_aal = world.connections.iter();
-            let of_aal = of_aal.filter(|connection| connection.contract.aal == Some(aal));
-            let read = of_aal.map(|connection| connection.pdus.delivered).sum();
+            let of_aal = run.plan.connections.iter().zip(&run.log.connections);
+            let of_aal = of_aal.filter(|(one, _)| one.contract.aal == Some(aal));
+            let read = of_aal.map(|(_, tally)| tally.pdus.delivered).sum();
             self.push("read", name, read);
         }
         for (name, is) in NOTIFICATIONS {
-            let pairs = scenario.connections.iter().zip(&world.connections);
+            let pairs = run.scenario.connections.iter().zip(&run.log.connections);
             let told = pairs.filter(|(spec, _)| is(&spec.notification));
-            let read = told.map(|(_, connection)| connection.pdus.delivered).sum();
+            let read = told.map(|(_, tally)| tally.pdus.delivered).sum();
             self.push("told_by", name, read);
         }
         for (name, is) in EXCESSES {
-            let openings = world.hosts.iter().flat_map(Host::openings);
-            let count = openings.filter(|opening| {
-                let excess = opening.request.receive.map(|receive| receive.excess);
-                excess.is_some_and(|excess| is(&excess))
-            });
-            self.push("excess", name, count.count() as u64);
+            let excesses = run.log.report.hosts.iter().flat_map(|host| &host.excesses);
+            let count = excesses.filter(|excess| is(excess)).count();
+            self.push("excess", name, count as u64);
         }
-        let sent = adapters(world, |stats| stats.cells_transmitted);
+        let sent = adapters(run, |stats| stats.cells_transmitted);
         self.push("sent_by", "adapter", sent);
-        let waited = world.sources.iter().map(|source| source.waited).sum();
+        let sources = run.log.report.sources.iter();
+        let waited = sources.map(|source| source.waited).sum();
         self.push("sent_by", "adapter_after_waiting", waited);
     }
 }
@@ -375,22 +364,23 @@ const EXCESSES: [Is<Excess>; 3] = [
     }),
 ];
 
-fn adapters(world: &World, count: impl Fn(&AdapterStats) -> u64) -> u64 {
-    let stats = world.hosts.iter().flat_map(Host::stats);
-    stats.map(count).sum()
+fn adapters(run: &Oracle<'_>, count: impl Fn(&AdapterStats) -> u64) -> u64 {
+    let hosts = run.log.report.hosts.iter();
+    hosts.flat_map(|host| &host.stats).map(count).sum()
 }
 
-fn lines(world: &World, count: fn(&LineCounts) -> u64) -> u64 {
-    world.lines.iter().map(|line| count(&line.counts())).sum()
+fn lines(run: &Oracle<'_>, count: fn(&LineCounts) -> u64) -> u64 {
+    let lines = run.log.report.lines.iter();
+    lines.map(|line| count(&line.counts)).sum()
 }
 
-fn hosts(world: &World, count: fn(&HostCounts) -> u64) -> u64 {
-    let hosts = world.hosts.iter();
-    hosts.map(|node| count(&node.counts)).sum()
+fn hosts(run: &Oracle<'_>, count: fn(&HostCounts) -> u64) -> u64 {
+    let hosts = run.log.report.hosts.iter();
+    hosts.map(|host| count(&host.counts)).sum()
 }
 
 /// Of VCs that were closed: at the end all are.
-fn vcs(world: &World, count: fn(&VcStats) -> u64) -> u64 {
-    let closed = world.hosts.iter().flat_map(|node| &node.closed);
+fn vcs(run: &Oracle<'_>, count: fn(&VcStats) -> u64) -> u64 {
+    let closed = run.log.report.hosts.iter().flat_map(|host| &host.closed);
     closed.map(|(_, info)| count(&info.stats)).sum()
 }

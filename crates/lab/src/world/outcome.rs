@@ -6,8 +6,11 @@ use cellgate_core::adapter::AdapterStats;
 use serde::{Deserialize, Serialize};
 
 use super::host::Host;
-use super::run::{Connection, World};
-use super::{Line, OutputCounts, Ps, ServerOutcome};
+use super::log::Tally;
+use super::plan::Connection;
+use super::report::{HostReport, LineReport, SourceReport};
+use super::run::World;
+use super::{OutputCounts, Ps, ServerOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,12 +119,12 @@ pub struct LineOutcome {
     pub damaged_cells: u64,
 }
 
-impl From<&Line> for LineOutcome {
-    fn from(line: &Line) -> Self {
-        let counts = line.counts();
+impl From<&LineReport> for LineOutcome {
+    fn from(line: &LineReport) -> Self {
+        let counts = line.counts;
         let faults = counts.faults;
         Self {
-            ends: line.ends().clone(),
+            ends: line.ends.clone(),
             sent_cells: counts.sent,
             arrived_cells: counts.arrived,
             lost_cells: faults.lost,
@@ -134,77 +137,97 @@ impl From<&Line> for LineOutcome {
 
 impl World {
     /// The run so far in numbers, of a scenario that lasts `duration_ns`.
-    pub fn outcome(&self, duration_ns: u64) -> Outcome {
-        let connections = self.connections.iter();
-        let hosts = self.hosts.iter().map(HostOutcome::from);
-        let switches = self.switches.iter().map(|switch| SwitchOutcome {
-            name: switch.name().to_owned(),
-            unrouted_cells: switch.unrouted(),
-            outputs: switch.counts().collect(),
+    pub fn outcome(&mut self, duration_ns: u64) -> Outcome {
+        self.reports();
+        let (plan, log) = (&self.net.plan, &self.net.log);
+        let report = &log.report;
+        let connections = plan.connections.iter().zip(&log.connections);
+        let hosts = self.hosts.iter().zip(&report.hosts);
+        let switches = report.switches.iter().map(|switch| SwitchOutcome {
+            name: switch.name.clone(),
+            unrouted_cells: switch.unrouted,
+            outputs: switch.outputs.clone(),
         });
+        let of = |(connection, tally): (&Connection, &Tally)| {
+            let sender = connection.sender.map(|sender| &report.sources[sender]);
+            let outcome = outcome_of(tally, sender, duration_ns);
+            (connection.name.clone(), outcome)
+        };
         Outcome {
-            ended_ns: self.now.since(self.opened).ns(),
-            events: self.events,
-            cells: self.sources.iter().map(|source| source.cells_sent).sum(),
-            judged_cells: self.hosts.iter().map(Host::judged_cells).sum(),
-            trace_hash: self.hash,
-            connections: connections
-                .map(|connection| (connection.name.clone(), self.of(connection, duration_ns)))
+            ended_ns: report.ended.since(plan.opened).ns(),
+            events: report.events,
+            cells: report.sources.iter().map(|source| source.cells).sum(),
+            judged_cells: report.hosts.iter().map(|host| host.judged_cells).sum(),
+            trace_hash: report.hash,
+            connections: connections.map(of).collect(),
+            hosts: hosts
+                .map(|(host, report)| host_outcome(&host.spec.name, report))
                 .collect(),
-            hosts: hosts.collect(),
             switches: switches.collect(),
-            lines: self.lines.iter().map(LineOutcome::from).collect(),
+            lines: report.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
         }
     }
 
-    fn of(&self, connection: &Connection, duration_ns: u64) -> ConnectionOutcome {
-        let pdus = &connection.pdus;
-        let sender = connection.sender.map(|sender| &self.sources[sender]);
-        let bits = u128::from(pdus.octets) * 8 * 1_000_000_000;
-        let latency = |ps: u64| (pdus.latency.count > 0).then(|| Ps::new(ps).ns());
-        ConnectionOutcome {
-            sent_pdus: sender.map_or(0, |source| source.sent),
-            sent_cells: sender.map_or(0, |source| source.cells_sent),
-            delivered_pdus: pdus.delivered,
-            delivered_cells: pdus.cells,
-            delivered_octets: pdus.octets,
-            sdu_bit_s: bits.checked_div(duration_ns.into()).unwrap_or(0) as u64,
-            lost_pdus: pdus.missing(sender.map_or(0, |source| source.sent)),
-            repeated_pdus: pdus.repeated,
-            strange_pdus: pdus.strangers + pdus.misfits,
-            tagged_pdus: pdus.tagged,
-            discarded_cells: connection.discarded,
-            latency_min_ns: latency(pdus.latency.least),
-            latency_mean_ns: latency(pdus.latency.mean_ps()),
-            latency_max_ns: latency(pdus.latency.most),
-        }
+    /// Servers in numbers, by host.
+    fn server_outcomes(&self) -> BTreeMap<String, ServerOutcome> {
+        let (plan, promises) = (&self.net.plan, &self.net.log.promises);
+        let hosts = self.hosts.iter().enumerate();
+        let of = |(n, host): (usize, &Host)| {
+            let mut counts = host.server_outcome()?;
+            let kept = promises.iter();
+            let kept = kept.filter(|(at, _)| plan.connections[*at as usize].to == n);
+            counts.kept_pdus = kept.map(|(_, promise)| promise.kept).sum();
+            Some((host.spec.name.clone(), counts))
+        };
+        hosts.filter_map(of).collect()
     }
 }
 
-impl From<&Host> for HostOutcome {
-    fn from(node: &Host) -> Self {
-        let all = node.stats();
-        let sum = |count: fn(&AdapterStats) -> u64| all.clone().map(count).sum();
-        let mut discarded_cells = BTreeMap::new();
-        for (reason, cells) in all.clone().flat_map(|stats| stats.cells_discarded.iter()) {
-            if cells > 0 {
-                *discarded_cells
-                    .entry(reason.name().to_string())
-                    .or_default() += cells;
-            }
+fn outcome_of(tally: &Tally, sender: Option<&SourceReport>, duration_ns: u64) -> ConnectionOutcome {
+    let pdus = &tally.pdus;
+    let bits = u128::from(pdus.octets) * 8 * 1_000_000_000;
+    let latency = |ps: u64| (pdus.latency.count > 0).then(|| Ps::new(ps).ns());
+    let sent_pdus = sender.map_or(0, |source| source.sent);
+    ConnectionOutcome {
+        sent_pdus,
+        sent_cells: sender.map_or(0, |source| source.cells),
+        delivered_pdus: pdus.delivered,
+        delivered_cells: pdus.cells,
+        delivered_octets: pdus.octets,
+        sdu_bit_s: bits.checked_div(duration_ns.into()).unwrap_or(0) as u64,
+        lost_pdus: pdus.missing(sent_pdus),
+        repeated_pdus: pdus.repeated,
+        strange_pdus: pdus.strangers + pdus.misfits,
+        tagged_pdus: pdus.tagged,
+        discarded_cells: tally.discarded,
+        latency_min_ns: latency(pdus.latency.least),
+        latency_mean_ns: latency(pdus.latency.mean_ps()),
+        latency_max_ns: latency(pdus.latency.most),
+    }
+}
+
+fn host_outcome(name: &str, host: &HostReport) -> HostOutcome {
+    let all = host.stats.iter();
+    let sum = |count: fn(&AdapterStats) -> u64| all.clone().map(count).sum();
+    let mut discarded_cells = BTreeMap::new();
+    for (reason, cells) in all.clone().flat_map(|stats| stats.cells_discarded.iter()) {
+        if cells > 0 {
+            *discarded_cells
+                .entry(reason.name().to_string())
+                .or_default() += cells;
         }
-        Self {
-            name: node.spec.name.clone(),
-            fifo_overflow_cells: node.counts.overflowed,
-            steps: node.counts.steps,
-            interrupts: node.counts.interrupts,
-            received_cells: sum(|stats| stats.cells_received),
-            delivered_cells: sum(|stats| stats.cells_delivered),
-            transmitted_cells: sum(|stats| stats.cells_transmitted),
-            events: sum(|stats| stats.events),
-            events_lost: sum(|stats| stats.events_lost),
-            discarded_cells,
-        }
+    }
+    HostOutcome {
+        name: name.to_owned(),
+        fifo_overflow_cells: host.counts.overflowed,
+        steps: host.counts.steps,
+        interrupts: host.counts.interrupts,
+        received_cells: sum(|stats| stats.cells_received),
+        delivered_cells: sum(|stats| stats.cells_delivered),
+        transmitted_cells: sum(|stats| stats.cells_transmitted),
+        events: sum(|stats| stats.events),
+        events_lost: sum(|stats| stats.events_lost),
+        discarded_cells,
     }
 }

@@ -9,7 +9,7 @@ use super::content::cells_of;
 use super::error::ScenarioError;
 use super::host::{GUESTS_VPI, Host, Opening};
 use super::incident::Change;
-use super::run::Connection;
+use super::plan::Connection;
 use super::scenario::{FaultSpec, Scenario};
 
 /// The largest VPI of a UNI.
@@ -145,5 +145,5 @@ fn lines(
 /// What is opened at the beginning, and where.
 fn opened(hosts: &[Host]) -> impl Iterator<Item = (usize, &Opening)> {
     let hosts = hosts.iter().enumerate();
-    hosts.flat_map(|(host, node)| node.openings().map(move |one| (host, one)))
+    hosts.flat_map(|(host, node)| node.openings.values().map(move |one| (host, one)))
 }

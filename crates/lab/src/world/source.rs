@@ -5,13 +5,16 @@ use std::rc::Rc;
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::wire::{CELL_LEN, Header, Pti, VpiVci, hec};
 
+use super::canary::Canary;
 use super::cell::{CellRef, HEADER_LEN};
 use super::content::{Content, Pdu, Sender, cells_of};
+use super::log::Fact;
+use super::net::{Net, Node, Turn};
 use super::scenario::{SourceSpec, Traffic};
-use super::{Interval, Octets, Pace, Ps};
+use super::{Interval, Line, Octets, Pace, Ps};
 
 /// A source in a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// When the next cell, or with an adapter the next SDU, is due.
     due: Pace,
@@ -37,22 +40,22 @@ pub(crate) struct Source {
 }
 
 /// What lies between two cells.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Gaps {
     Even(Interval),
     Uneven(Box<Uneven>),
 }
 
 /// Where that is not all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Uneven {
     OnOff(OnOff),
     Scan(Interval),
-    Recorded(Vec<(Ps, Octets)>),
+    Recorded(Rc<[(Ps, Octets)]>),
 }
 
 /// Bursts of cells.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OnOff {
     cell: Interval,
     on: Ps,
@@ -383,6 +386,50 @@ impl Uneven {
             }
             Self::Recorded(_) => {}
         }
+    }
+}
+
+impl Node for Source {
+    /// Nothing comes to a source.
+    fn expects(&mut self, _: u32, _: Ps, _: &mut Net) {}
+
+    /// The cell that is due goes onto its line.
+    #[inline]
+    fn acts(&mut self, _: Turn, net: &mut Net) -> Option<Ps> {
+        let connection = self.connection;
+        if self.take_cell(&mut net.content) && net.plan.connections[connection as usize].is_open {
+            let pdu = self.sent - 1;
+            net.tell(Fact::Sent { connection, pdu });
+        }
+        let mut room = [0; CELL_LEN];
+        let cell = self.cell(&net.content, &mut room);
+        let line = &mut net.lines[self.line];
+        let was_empty = line.in_flight() == 0;
+        send(line, net.now, cell, net.options.canary);
+        if was_empty {
+            net.fills(self.line);
+        }
+        self.due()
+    }
+}
+
+/// A cell goes onto a line.
+#[inline]
+fn send(line: &mut Line, ready: Ps, cell: CellRef<'_>, bug: Option<Canary>) {
+    let Some(bug) = bug else {
+        line.send(ready, cell);
+        return;
+    };
+    let mut cell = cell.octets();
+    let strikes = line.counts().sent % 300 == 299;
+    match bug {
+        Canary::LineLoses if strikes => return line.lose(),
+        Canary::LineDamages if strikes => cell[20] ^= 4,
+        _ => {}
+    }
+    line.send(ready, &cell);
+    if bug == Canary::LineRepeats && strikes {
+        line.repeat();
     }
 }
 

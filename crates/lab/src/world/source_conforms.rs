@@ -6,7 +6,7 @@ use cellgate_core::adapter::Terms;
 use cellgate_core::contract::{CellRate, Peak, ServiceCategory, TrafficContract};
 
 use super::error::ScenarioError;
-use super::run::Connection;
+use super::plan::Connection;
 use super::scenario::{FaultSpec, Scenario, SourceSpec, Traffic};
 use super::{Interval, Line, Ps};
 
@@ -103,14 +103,14 @@ fn bounds(contract: &TrafficContract, line: CellRate) -> Vec<Bound> {
 pub(super) fn is_shaped_at_once(
     spec: &SourceSpec,
     contract: &TrafficContract,
-    line: &Line,
+    cell: Interval,
     (duration_ns, step): (u64, Ps),
 ) -> bool {
     let Some(descriptor) = contract.transmit else {
         return false;
     };
     let (start, stop) = spec.span(duration_ns);
-    let Some(bursts) = Bursts::of(&spec.traffic, stop.since(start), line.cell()) else {
+    let Some(bursts) = Bursts::of(&spec.traffic, stop.since(start), cell) else {
         return false;
     };
     let peak = match contract.category {

@@ -6,8 +6,12 @@ use cellgate_core::wire::{Header, Pti, VpiVci};
 use serde::{Deserialize, Serialize};
 
 use super::Ps;
+use super::canary::Canary;
 use super::cell::CellRef;
 use super::line::Line;
+use super::log::Fact;
+use super::net::{Net, Node, NodeId, Turn};
+use super::topology::Place;
 
 /// Whom an output discards when its buffer fills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,6 +227,9 @@ impl Routes {
 #[derive(Debug, Default)]
 pub struct Switch {
     name: String,
+    number: u32,
+    /// Inputs whose next cell has its turn.
+    expected: Vec<bool>,
     /// For each input.
     routes: Vec<Routes>,
     outputs: Vec<Output>,
@@ -230,10 +237,12 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch of this name with so many inputs.
-    pub fn new(name: &str, inputs: usize) -> Self {
+    /// A switch of this name and number with so many inputs.
+    pub fn new(name: &str, number: u32, inputs: usize) -> Self {
         Self {
             name: name.to_owned(),
+            number,
+            expected: vec![false; inputs],
             routes: (0..inputs).map(|_| Routes::default()).collect(),
             ..Self::default()
         }
@@ -267,6 +276,23 @@ impl Switch {
         &mut self.outputs[output as usize]
     }
 
+    /// A cell goes through.
+    #[inline(always)]
+    fn passes(&mut self, input: usize, at: Ps, cell: CellRef<'_>, net: &mut Net) {
+        let Some(route) = self.route(input, cell) else {
+            return;
+        };
+        let next = &mut net.lines[route.line as usize];
+        let was_empty = next.in_flight() == 0;
+        if !self.output(route.output).offer(at, route.flow, cell, next) {
+            let connection = route.flow;
+            net.tell(Fact::Discarded { connection });
+            net.mix(at, u64::from(connection));
+        } else if was_empty {
+            net.fills(route.line as usize);
+        }
+    }
+
     /// The counters of the outputs.
     pub fn counts(&self) -> impl Iterator<Item = OutputCounts> {
         self.outputs.iter().map(Output::counts)
@@ -275,6 +301,42 @@ impl Switch {
     /// Cells of addresses without a route.
     pub fn unrouted(&self) -> u64 {
         self.unrouted
+    }
+}
+
+impl Node for Switch {
+    fn expects(&mut self, line: u32, at: Ps, net: &mut Net) {
+        let Place::Switch { input, .. } = net.plan.places[line as usize] else {
+            return;
+        };
+        if !std::mem::replace(&mut self.expected[input], true) {
+            net.later(at, Turn::Arrival(line), NodeId::Switch(self.number));
+        }
+    }
+
+    /// What has come along a line goes through.
+    #[inline]
+    fn acts(&mut self, turn: Turn, net: &mut Net) -> Option<Ps> {
+        let Turn::Arrival(line) = turn else {
+            return None;
+        };
+        let line = line as usize;
+        let Place::Switch { input, .. } = net.plan.places[line] else {
+            return None;
+        };
+        while let Some(mut flying) = net.lines[line].take(net.now) {
+            match net.options.canary {
+                Some(Canary::SwitchConfuses) if flying.at.ps() % 97 == 0 => flying.octets[2] ^= 1,
+                Some(Canary::SwitchReorders) if flying.at.ps() % 7 == 0 => {
+                    net.lines[line].exchange(&mut flying);
+                }
+                _ => {}
+            }
+            self.passes(input, flying.at, (&flying.octets).into(), net);
+        }
+        let next = net.lines[line].next_arrival();
+        self.expected[input] = next.is_some();
+        next
     }
 }
 
@@ -349,7 +411,7 @@ mod tests {
 
     #[test]
     fn an_address_without_a_route_is_counted() {
-        let mut switch = Switch::new("s", 1);
+        let mut switch = Switch::new("s", 0, 1);
         let address = VpiVci::new(0, 32).expect("an address");
         let route = Route {
             output: 0,

@@ -85,8 +85,8 @@ impl Topology {
                 }
             });
         }
-        let named = scenario.switches.iter().zip(inputs);
-        let named = named.map(|(switch, inputs)| Switch::new(&switch.name, inputs));
+        let named = scenario.switches.iter().zip(0..).zip(inputs);
+        let named = named.map(|((switch, n), inputs)| Switch::new(&switch.name, n, inputs));
         let mut switches: Vec<Switch> = named.collect();
         let flows = scenario.connections.len();
         let outputs = ends.iter().map(|(from, _)| match *from {

@@ -36,7 +36,7 @@ impl World {
     /// Tells what lines have carried before a time.
     pub(super) fn play(&mut self, before: Ps, trace: &mut dyn CellTrace) {
         let mut cells = Vec::new();
-        for (n, line) in self.lines.iter_mut().enumerate() {
+        for (n, line) in self.net.lines.iter_mut().enumerate() {
             cells.extend(std::iter::from_fn(|| line.take_recorded(before)).map(|cell| (n, cell)));
         }
         cells.sort_by_key(|(_, flying): &(usize, Flying)| flying.at);
@@ -50,7 +50,7 @@ impl World {
     pub(super) fn has_all_before(&self, now: Ps) -> Ps {
         let steps = self.hosts.iter().map(|node| node.spec.step_ns);
         let made_up = Ps::from_ns(2 * steps.max().unwrap_or(0));
-        let arrivals = self.lines.iter().filter_map(|line| line.next_arrival());
+        let arrivals = self.net.lines.iter().filter_map(|line| line.next_arrival());
         arrivals.fold(now.since(made_up), Ps::min)
     }
 }

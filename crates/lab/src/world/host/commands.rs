@@ -7,6 +7,7 @@ use super::lifecycle::is_told;
 use super::{Host, Ordered};
 use crate::board::{LabCommand, LabCompletion};
 use crate::memory::{LabRegion, RegionSizes};
+use crate::mutants::LabAdapter;
 use crate::world::endpoint::{Client, Endpoint, Handles};
 
 /// What a command brings along.
@@ -48,7 +49,7 @@ pub(crate) struct End {
 impl Host {
     /// Gives a server's command to the adapter: its ticket, and the memory that goes along. None:
     /// it is none for the adapter.
-    pub(crate) fn ask(
+    pub(crate) fn commands(
         &mut self,
         ask: &Ask,
         sizes: impl Fn(cellgate_core::queue::ConnectionSizes) -> RegionSizes,
@@ -236,13 +237,13 @@ impl Host {
         self.endpoints.get_mut(vc)
     }
 
-    /// What its adapter is built for.
-    pub(crate) fn config(&self) -> &cellgate_core::adapter::Config {
-        &self.config
-    }
-
     /// What the adapter says of a VC.
     pub(crate) fn info(&self, vc: VcId) -> Option<VcInfo> {
-        self.adapter.info(vc.index).filter(|info| info.vc == vc)
+        info(&self.adapter, vc)
     }
+}
+
+/// What an adapter says of a VC.
+pub(crate) fn info(adapter: &LabAdapter, vc: VcId) -> Option<VcInfo> {
+    adapter.info(vc.index).filter(|info| info.vc == vc)
 }

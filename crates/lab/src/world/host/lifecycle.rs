@@ -12,7 +12,8 @@ use crate::mutants::LabAdapter;
 use crate::world::Ps;
 use crate::world::canary::Canary;
 use crate::world::endpoint::{Client, Endpoint, Handles};
-use crate::world::line::{Line, address_of};
+use crate::world::line::address_of;
+use crate::world::net::Net;
 
 impl Host {
     pub(super) fn attach(&mut self) {
@@ -104,6 +105,20 @@ impl Host {
         }
     }
 
+    /// Closes whatever its own clients have open.
+    pub(crate) fn closes_all(&mut self, net: &mut Net) {
+        let here = self.by_connection.keys().copied();
+        let own = here.filter(|connection| !self.serves(*connection));
+        let mut open: Vec<u32> = own.collect();
+        if self.options.canary == Some(Canary::CloseForgotten) {
+            open.pop();
+        }
+        for connection in open {
+            self.close(connection);
+        }
+        self.wakes(net.now, net);
+    }
+
     pub(super) fn close_vc(&mut self, connection: u32, vc: VcId) {
         let ticket = self.ticket(Ordered::Close(connection, vc));
         if let Some(judge) = &mut self.judge {
@@ -148,10 +163,11 @@ impl Host {
     }
 
     /// Another adapter begins, and its clients open everything again.
-    pub(crate) fn restart(&mut self, now: Ps, lines: &mut [Line]) -> Result<(), Refusal> {
+    pub(crate) fn restart(&mut self, net: &mut Net) -> Result<(), Refusal> {
+        let now = net.now;
         let next = LabAdapter::new(self.config.clone(), self.time(now))?;
         for wires in &self.ports {
-            while let Some(flying) = lines[wires.input].take(now) {
+            while let Some(flying) = net.lines[wires.input].take(now) {
                 self.counts.overflowed += 1;
                 let address = address_of(&flying.octets);
                 *self.overflowed.entry(address).or_default() += 1;
@@ -179,20 +195,6 @@ impl Host {
             self.open(opening);
         }
         Ok(())
-    }
-
-    /// The rate by which a connection is policed here.
-    pub(crate) fn policed_rate(&self, connection: u32) -> Option<CellRate> {
-        let receive = self.openings.get(&connection)?.request.receive?;
-        let sustained = receive.sustained.map(|sustained| sustained.rate);
-        sustained.or(receive.rate)
-    }
-
-    /// How early a cell of a connection may be that is received here.
-    pub(crate) fn cdvt(&self, connection: u32) -> Ps {
-        let receive = self.openings.get(&connection);
-        let receive = receive.and_then(|opening| opening.request.receive);
-        Ps::from_ns(receive.map_or(0, |receive| receive.cdvt_ns))
     }
 
     pub(super) fn completed(&mut self, completion: &LabCompletion) {
@@ -299,7 +301,7 @@ mod tests {
     use crate::world::scenario::{
         ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic,
     };
-    use crate::world::{Options, World};
+    use crate::world::{Options, Ps, World};
 
     /// A stream that fills the line to a host.
     fn stream() -> Scenario {
@@ -343,10 +345,9 @@ mod tests {
                 for_ns: 100_000,
             })
             .collect();
-        let host = &after(&scenario).hosts[1];
-        let past: &[AdapterStats] = &host.past;
-        assert_eq!(past.len(), 3);
+        let stats = after(&scenario).hosts[1].reports(Ps::ZERO).stats;
+        assert_eq!(stats.len(), 4);
         let received = |stats: &AdapterStats| stats.cells_received > 100;
-        assert!(host.stats().all(received), "{past:?}");
+        assert!(stats.iter().all(received), "{stats:?}");
     }
 }

@@ -5,14 +5,16 @@ mod change;
 mod commands;
 mod lifecycle;
 mod notice_check;
+mod reports;
 mod rests;
+mod turns;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{
-    AdapterStats, Config, Discard, OpenRequest, PortConfig, PortIndex, Refusal, Room, VcId, VcInfo,
+    AdapterStats, Config, OpenRequest, PortConfig, PortIndex, Refusal, Room, VcId, VcInfo,
 };
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::{CELL_LEN, CellFormat, HeaderForm, VpiVci};
@@ -25,16 +27,20 @@ use crate::world::build::Options;
 use crate::world::canary::Canary;
 use crate::world::content::Content;
 use crate::world::endpoint::{Client, Endpoint, Handles};
+use crate::world::incident::Change;
 use crate::world::line::{Flying, Line, address_of};
+use crate::world::net::Net;
 use crate::world::scenario::HostSpec;
+use crate::world::service::{Application, Served};
+use crate::world::source::Source;
 use crate::world::{Ps, Violation};
 
 pub(crate) use change::GUESTS_VPI;
 use commands::AskedFor;
-pub(crate) use commands::{Answer, Brought, End};
+pub(crate) use commands::{Answer, Brought, End, info};
 pub(crate) use lifecycle::tells_of_all;
-pub(crate) use rests::RestCounts;
 use rests::Rests;
+pub(crate) use rests::{RestCounts, shaped_late, transmit_fifo};
 use watch::Watch;
 
 /// Cells that wait in a port's transmit FIFO.
@@ -128,9 +134,11 @@ pub(crate) struct HostCounts {
 /// A host in a run.
 #[derive(Debug)]
 pub(crate) struct Host {
+    /// Its number among hosts.
+    pub(crate) number: u32,
     pub(crate) spec: HostSpec,
-    config: Config,
-    options: Options,
+    pub(crate) config: Config,
+    pub(crate) options: Options,
     ports: Vec<Wires>,
     pub(crate) adapter: LabAdapter,
     /// What it had to give at first.
@@ -141,7 +149,6 @@ pub(crate) struct Host {
     pub(crate) judge: Option<Judge>,
     /// Cells that those before this one have compared.
     judged: u64,
-    pub(crate) violation: Option<Violation>,
     watch: Watch,
     /// The scenario's, then those of applications of the server.
     pub(crate) clients: Vec<Client>,
@@ -151,7 +158,7 @@ pub(crate) struct Host {
     /// The VC of a connection.
     pub(crate) by_connection: BTreeMap<u32, VcId>,
     /// What is open, or is to be again.
-    openings: BTreeMap<u32, Opening>,
+    pub(crate) openings: BTreeMap<u32, Opening>,
     ordered: BTreeMap<u64, Ordered>,
     /// The adapter's queue of commands is full until then, and these wait.
     full_until: Option<Ps>,
@@ -205,10 +212,26 @@ pub(crate) struct Host {
     pub(crate) unasked: u64,
     /// The SDU that was handed over last.
     sdu: Vec<u8>,
+    /// Clients that a step has interrupted.
+    woken: Vec<usize>,
+    /// No client runs before.
+    pub(crate) idle_until: Ps,
+    /// Sources whose SDUs its adapter sends.
+    pub(crate) writers: BTreeMap<u32, Source>,
+    /// What its VCs are changed to, by the number of the fault.
+    pub(crate) changes: BTreeMap<u32, Change>,
+    /// Its server, if it has one.
+    pub(crate) served: Option<Box<Served>>,
+    pub(crate) applications: Vec<Application>,
+    /// Which application uses the end of a connection.
+    pub(crate) holders: BTreeMap<u32, usize>,
+    /// Writers that were woken early, and until when they would have waited.
+    pub(crate) early: BTreeMap<u32, Ps>,
 }
 
 impl Host {
     pub(crate) fn new(
+        number: u32,
         spec: HostSpec,
         ports: Vec<Wires>,
         (clients, vcs, blocks): (usize, u16, usize),
@@ -250,7 +273,6 @@ impl Host {
             board: board(&config, options),
             judge: options.reference.then(|| Judge::new(&config, now)),
             judged: 0,
-            violation: None,
             watch: Watch::new(ports.len(), spec.budget),
             clients: (0..clients)
                 .map(|_| Client::new(spec.event_slots))
@@ -292,7 +314,16 @@ impl Host {
             runs: 0,
             unasked: 0,
             sdu: Vec::new(),
+            woken: Vec::new(),
+            idle_until: Ps::ZERO,
+            writers: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            served: None,
+            applications: Vec::new(),
+            holders: BTreeMap::new(),
+            early: BTreeMap::new(),
             config,
+            number,
             options,
             spec,
         };
@@ -303,6 +334,12 @@ impl Host {
     /// Cells per second of its lines.
     pub(crate) fn rates(&self) -> Vec<CellRate> {
         self.ports.iter().map(|wires| wires.rate).collect()
+    }
+
+    /// Number of its port to a line.
+    pub(crate) fn port_of(&self, line: usize) -> usize {
+        let is_here = |wires: &Wires| [wires.input, wires.output].contains(&line);
+        self.ports.iter().position(is_here).unwrap_or(0)
     }
 
     /// Commands that have not ended.
@@ -327,11 +364,6 @@ impl Host {
     /// Whether all steps before that at `now` have been taken.
     pub(crate) fn keeps_up(&self, now: Ps) -> bool {
         self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
-    }
-
-    /// Its VCs, but those of applications and guests.
-    pub(crate) fn openings(&self) -> impl Iterator<Item = &Opening> {
-        self.openings.values()
     }
 
     /// What its clock says.
@@ -367,37 +399,33 @@ impl Host {
         in_all
     }
 
-    /// The longest that the adapter has stood still.
-    pub(crate) fn stood_still(&self) -> Ps {
-        self.stood_still
-    }
-
     /// The adapter looks at its ports at every instant of its grid. The steps that were left out
     /// would have told it that they were empty: the last two before `now` are made up for. While it
     /// rested it did not look.
-    pub(crate) fn catch_up(&mut self, now: Ps, lines: &mut [Line], woken: &mut Vec<usize>) {
+    pub(crate) fn catch_up(&mut self, net: &mut Net) {
         if self.spec.rests {
             return;
         }
+        let now = net.now;
         let step = Ps::from_ns(self.spec.step_ns);
         let next = now.round_up(step);
         for back in [2, 1] {
             let at = Ps::new(next.ps().saturating_sub(back * step.ps()));
             if at > self.last && at < now && at >= self.stalled_until {
-                self.step(at, lines, woken);
+                self.step(at, net);
             }
         }
     }
 
-    /// One step of the adapter; `woken` gets the clients that were interrupted.
-    pub(crate) fn step(&mut self, now: Ps, lines: &mut [Line], woken: &mut Vec<usize>) {
+    /// One step of the adapter, at this time.
+    fn step(&mut self, now: Ps, net: &mut Net) {
         if self.is_down {
             return;
         }
         (self.last, self.on_grid) = (now, now);
         self.counts.steps += 1;
-        self.rest_is_used(now, lines);
-        self.fill_fifos(now, lines);
+        self.rest_is_used(now, net);
+        self.fill_fifos(now, &mut net.lines);
         let time = self.time(now);
         self.rest_ends(time);
         if let Some(judge) = &mut self.judge {
@@ -407,33 +435,34 @@ impl Host {
         self.adapter.step(time, &mut self.board);
         self.has_received = self.adapter.stats().cells_received > received;
         if let Some(text) = self.watch.work(&self.board) {
-            Self::keep(&mut self.violation, &self.spec, ("I17", now), &text);
+            self.is_wrong("I17", now, Some(text), net);
         }
         if self.judge.is_some() || !self.board.trace.is_empty() {
-            self.follow((now, time), lines, woken);
+            self.follow((now, time), net);
         }
         for client in &mut self.clients {
             client.has_written = false;
         }
         self.look_who_waits();
-        self.rest_begins(now, lines);
+        self.rest_begins(now, net);
     }
 
     /// What comes of what the adapter did in a step.
-    fn follow(&mut self, (now, time): (Ps, Time), lines: &mut [Line], woken: &mut Vec<usize>) {
+    fn follow(&mut self, (now, time): (Ps, Time), net: &mut Net) {
         let mut wrong = None;
         let mut trace = std::mem::take(&mut self.board.trace);
         for did in &trace {
             match did {
                 Trace::Interrupted(index) => {
                     let told = self.watch.told.interrupted(*index);
-                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    self.is_wrong("I10", now, told, net);
                     if now < self.deaf_until {
                         self.counts.unheard += 1;
                     } else {
                         self.counts.interrupts += 1;
                         let mut clients = self.clients.iter();
-                        woken.extend(clients.position(|client| client.index == Some(*index)));
+                        self.woken
+                            .extend(clients.position(|client| client.index == Some(*index)));
                     }
                 }
                 Trace::Posted(index, event) => {
@@ -444,7 +473,7 @@ impl Host {
                         let lies = reader.is_some_and(|reader| reader.is_lawless);
                         !lies && !self.liars_vcs.contains(&event.vc)
                     });
-                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    self.is_wrong("I10", now, told, net);
                 }
                 Trace::Transmitted { port, cells, .. } => {
                     let port = usize::from(port.0);
@@ -452,50 +481,40 @@ impl Host {
                     for cell in cells.as_chunks::<CELL_LEN>().0 {
                         wrong = wrong.or(self.watch.cell(time, port, cell));
                         self.rests.answers += u64::from(cell[3] & 8 != 0);
-                        lines[output].send(now, cell);
+                        net.lines[output].send(now, cell);
                         self.counts.sent += 1;
                     }
                 }
                 Trace::Completed(completion) => {
                     let told = self.watch.told.completed(completion);
-                    Self::note(&mut self.violation, &self.spec, ("I10", now), told);
+                    self.is_wrong("I10", now, told, net);
                     self.completed(completion);
                 }
                 _ => {}
             }
         }
-        Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
+        self.is_wrong("I13", now, wrong, net);
         if let Some(judge) = &mut self.judge {
             let space = |port: usize| self.ports[port].space;
             let end = judge.end(time, &mut trace, &mut self.board, space);
-            Self::note(&mut self.violation, &self.spec, ("I5", now), end.err());
+            self.is_wrong("I5", now, end.err(), net);
         }
         trace.clear();
         self.board.trace = trace;
     }
 
-    /// Keeps the first thing that is wrong with the adapter.
+    /// Something is wrong with the adapter, or nothing.
     #[inline]
-    fn note(first: &mut Option<Violation>, host: &HostSpec, at: (&str, Ps), wrong: Option<String>) {
+    fn is_wrong(&self, invariant: &str, now: Ps, wrong: Option<String>, net: &mut Net) {
         if let Some(text) = wrong {
-            Self::keep(first, host, at, &text);
+            let text = format!("host {}: {text}", self.spec.name);
+            net.log.violate(Violation::new(invariant, now, text));
         }
-    }
-
-    #[cold]
-    fn keep(
-        first: &mut Option<Violation>,
-        host: &HostSpec,
-        (invariant, now): (&str, Ps),
-        text: &str,
-    ) {
-        let text = format!("host {}: {text}", host.name);
-        first.get_or_insert_with(|| Violation::new(invariant, now, text));
     }
 
     /// Cells that are there go into the FIFOs.
     fn fill_fifos(&mut self, now: Ps, lines: &mut [Line]) {
-        let (bug, fifo) = (self.options.canary, self.transmit_fifo());
+        let (bug, fifo) = (self.options.canary, transmit_fifo(&self.spec));
         for (port, wires) in (0..).map(PortIndex).zip(&mut self.ports) {
             let fifo_cells = self.spec.fifo_cells as usize;
             while let Some(Flying { octets, .. }) = lines[wires.input].take(now) {
@@ -546,18 +565,6 @@ impl Host {
         ports.map(|port| self.board.waiting(port) as u64).sum()
     }
 
-    /// What all adapters that this host has had have counted.
-    pub(crate) fn stats(&self) -> impl Iterator<Item = &AdapterStats> + Clone {
-        self.past
-            .iter()
-            .chain(std::iter::once(self.adapter.stats()))
-    }
-
-    /// What its adapter had to give at first, and has.
-    pub(crate) fn room(&self) -> [Room; 2] {
-        [self.room, self.adapter.room()]
-    }
-
     /// Nobody judges it from here on but the world: one of its clients writes where it likes.
     pub(crate) fn let_go(&mut self) {
         self.judged = self.judged_cells();
@@ -566,10 +573,9 @@ impl Host {
         self.board.be_terse();
     }
 
-    /// Whether its adapters have ever discarded a cell for this reason.
-    pub(crate) fn has_discarded(&self, reason: Discard) -> bool {
-        self.stats()
-            .any(|stats| stats.cells_discarded.of(reason) > 0)
+    /// How many cells of an address have found a FIFO full, or no adapter.
+    pub(crate) fn overflowed_of(&self, address: VpiVci) -> u64 {
+        self.overflowed.get(&address).copied().unwrap_or(0)
     }
 
     /// Whether one end of a connection belongs to somebody who writes where it should not.
@@ -590,11 +596,11 @@ impl Host {
     }
 
     /// A client is about to take its events.
-    pub(crate) fn takes_events(&mut self, now: Ps, client: usize) {
+    fn takes_events(&mut self, client: usize, net: &mut Net) {
         let ticket = self.clients[client].ticket;
         if let Some(judge) = &mut self.judge {
             let taken = judge.takes_events(ticket);
-            Self::note(&mut self.violation, &self.spec, ("I5", now), taken.err());
+            self.is_wrong("I5", net.now, taken.err(), net);
         }
     }
 

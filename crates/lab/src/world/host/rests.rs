@@ -4,8 +4,10 @@ use cellgate_core::Time;
 use cellgate_core::adapter::{Board, PortIndex, Rest};
 
 use super::Host;
-use crate::world::Ps;
 use crate::world::line::Line;
+use crate::world::net::Net;
+use crate::world::scenario::HostSpec;
+use crate::world::{Interval, Ps};
 
 /// Cells that wait in a port's transmit FIFO of an adapter that rests: fewer than are due at once
 /// when what is shaped has waited as long as it may, so that lines are full at times.
@@ -63,31 +65,26 @@ impl Rests {
     }
 }
 
+/// Cells that wait in the transmit FIFO of a host's port.
+pub(crate) fn transmit_fifo(host: &HostSpec) -> u64 {
+    match host.rests {
+        true => FIFO,
+        false => super::TRANSMIT_FIFO,
+    }
+}
+
+/// By how much what a host's adapter sends, on a line that needs `cell` for each cell, may be late
+/// because it rests; with a rate, no more than the contract makes good.
+pub(crate) fn shaped_late(host: &HostSpec, cell: Interval, cdvt: Option<Ps>) -> Ps {
+    let of_line = cell.times(SHAPED_LATE);
+    match (host.rests, cdvt) {
+        (false, _) => Ps::ZERO,
+        (true, None) => of_line,
+        (true, Some(cdvt)) => of_line.min(Ps::new(cdvt.ps() / 4)),
+    }
+}
+
 impl Host {
-    /// Cells that wait in a port's transmit FIFO.
-    pub(crate) fn transmit_fifo(&self) -> u64 {
-        match self.spec.rests {
-            true => FIFO,
-            false => super::TRANSMIT_FIFO,
-        }
-    }
-
-    /// By how much what its adapter sends on this line may be late because it rests; with a rate,
-    /// no more than the contract makes good.
-    pub(crate) fn shaped_late(&self, line: &Line, cdvt: Option<Ps>) -> Ps {
-        let of_line = line.cell().times(SHAPED_LATE);
-        match (self.spec.rests, cdvt) {
-            (false, _) => Ps::ZERO,
-            (true, None) => of_line,
-            (true, Some(cdvt)) => of_line.min(Ps::new(cdvt.ps() / 4)),
-        }
-    }
-
-    /// How often its adapter has rested.
-    pub(crate) fn rests(&self) -> RestCounts {
-        self.rests.counts
-    }
-
     /// A step begins: what has ended the rest, if there was one?
     pub(super) fn rest_ends(&mut self, time: Time) {
         let called = (self.rests.is_rung, self.rests.is_ordered);
@@ -116,16 +113,15 @@ impl Host {
 
     /// I22, after a step: an adapter that has something to do does it, sooner or later, and one
     /// that rests has nothing to do before the time it says.
-    pub(super) fn rest_begins(&mut self, now: Ps, lines: &[Line]) {
+    pub(super) fn rest_begins(&mut self, now: Ps, net: &mut Net) {
         if !self.spec.rests {
             return;
         }
-        let rest = self.looks(now, lines);
+        let rest = self.looks(now, &net.lines);
         let did = self.seen_of_work() != self.rests.before;
         self.rests.rest = (rest != Rest::Busy).then_some(rest);
-        if let Some(text) = self.is_missed(now, lines, rest) {
-            Self::keep(&mut self.violation, &self.spec, ("I22", now), &text);
-        }
+        let missed = self.is_missed(now, &net.lines, rest);
+        self.is_wrong("I22", now, missed, net);
         if did || rest != Rest::Busy {
             self.rests.in_vain = 0;
             return;
@@ -133,7 +129,7 @@ impl Host {
         self.rests.in_vain += 1;
         if self.rests.in_vain > IN_VAIN && !self.is_lied_to_by_client() {
             let text = format!("it is busy, and {IN_VAIN} steps did nothing");
-            Self::keep(&mut self.violation, &self.spec, ("I22", now), &text);
+            self.is_wrong("I22", now, Some(text), net);
         }
     }
 
@@ -163,7 +159,7 @@ impl Host {
         let ports = self.ports.iter().enumerate();
         let late = ports.map(|(port, wires)| {
             let cdvt = self.watch.least_cdvt(port);
-            self.shaped_late(&lines[wires.output], cdvt)
+            shaped_late(&self.spec, lines[wires.output].cell(), cdvt)
         });
         // Rounded up.
         let late_ns = late.max().map_or(0, |late| late.ns() + 1);

@@ -9,9 +9,11 @@ use cellgate_core::adapter::{Aal, OpenRequest, PortIndex, VcId, Work};
 
 use super::Host;
 use super::notice_check::Told;
+use super::rests::{shaped_late, transmit_fifo};
 use crate::board::{KINDS, LabBoard};
 use crate::reference::Policer;
 use crate::world::line::{Line, address_of};
+use crate::world::net::Net;
 use crate::world::{Octets, Ps};
 
 /// PDUs that a step begins on a port, and transmit queues that it finds empty there.
@@ -194,6 +196,12 @@ impl Watch {
         senders.filter_map(|sender| sender.cdvt).min()
     }
 
+    /// The most cells of a port that its VCs together could make good at once, and one of each, and
+    /// the most steps in a row that could send no more.
+    pub(super) fn crowd(&self, port: usize) -> (u64, u64) {
+        (self.ports[port].late, self.ports[port].full_most)
+    }
+
     /// It is closed.
     pub(super) fn closes(&mut self, request: &OpenRequest) {
         let port = &mut self.ports[usize::from(request.port.0)];
@@ -272,31 +280,21 @@ impl Watch {
 }
 
 impl Host {
-    /// What one that is due on a line could ever wait for: cells of others, and steps in a row that
-    /// could send no more.
-    pub(crate) fn before(&self, line: usize) -> (u64, u64) {
-        let ports = self.ports.iter().zip(&self.watch.ports);
-        let mut of_line = ports.filter(|(wires, _)| wires.output == line);
-        of_line
-            .next()
-            .map_or((0, 0), |(_, port)| (port.late, port.full_most))
-    }
-
     /// I13, before a step: best effort has had what was left of each line.
-    pub(super) fn rest_is_used(&mut self, now: Ps, lines: &[Line]) {
+    pub(super) fn rest_is_used(&mut self, now: Ps, net: &mut Net) {
         let step = Ps::from_ns(self.spec.step_ns);
         // One that rests may have left out any steps, but for those of a stall.
         let follows = match self.spec.rests {
             true => self.stalled_until <= self.watch.last,
             false => self.watch.last.plus(step) == now,
         };
-        let fifo = self.transmit_fifo();
+        let fifo = transmit_fifo(&self.spec);
         for port in 0..self.ports.len() {
             if self.watch.ports[port].is_at_rest() {
                 continue;
             }
-            let line = &lines[self.ports[port].output];
-            let late = self.shaped_late(line, None);
+            let line = &net.lines[self.ports[port].output];
+            let late = shaped_late(&self.spec, line.cell(), None);
             let pace = Pace {
                 step,
                 follows,
@@ -304,7 +302,7 @@ impl Host {
                 late,
             };
             let wrong = self.watch.rest(now, pace, port, line);
-            Self::note(&mut self.violation, &self.spec, ("I13", now), wrong);
+            self.is_wrong("I13", now, wrong, net);
         }
         self.watch.last = now;
     }

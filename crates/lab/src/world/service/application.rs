@@ -8,6 +8,7 @@ use cellgate_core::application::{self, OpenConnection};
 use cellgate_core::contract::{
     Aal, CellRate, Credit, Peak, Remainder, ServiceCategory, TrafficContract, UsageDecision,
 };
+use cellgate_core::queue::ReceivedPdu;
 use cellgate_core::server::{ClientId, Opened, Peer, Request};
 use cellgate_core::wire::VpiVci;
 
@@ -16,6 +17,7 @@ use super::daemon::Enclosure;
 use super::scenario::ApplicationSpec;
 use crate::world::content::cells_of;
 use crate::world::endpoint::HEADER;
+use crate::world::log::Terms;
 use crate::world::scenario::ConnectionSpec;
 use crate::world::{Interval, Ps};
 
@@ -72,7 +74,6 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) spec: ApplicationSpec,
-    pub(crate) host: usize,
     /// Number of the port that its connection goes through.
     pub(crate) port: usize,
     /// Number of its connection.
@@ -102,6 +103,10 @@ pub(crate) struct Application {
     pub(super) remainder: Remainder,
     /// It has not said hello.
     pub(crate) is_mute: bool,
+    /// Its number in the scenario.
+    pub(super) number: usize,
+    /// What was written down of it last, if it reads.
+    pub(super) told: Option<Terms>,
     /// Processes that it has been.
     pub(crate) lives: u32,
     pub(crate) counts: Counts,
@@ -127,14 +132,13 @@ pub(crate) enum Gate {
 
 impl Application {
     pub(crate) fn new(
+        number: usize,
         spec: ApplicationSpec,
-        host: usize,
         (connection, at, sends): (u32, &ConnectionSpec, bool),
         (port, line): (usize, CellRate),
     ) -> Self {
         Self {
             spec,
-            host,
             port,
             connection,
             address: at.address,
@@ -152,16 +156,18 @@ impl Application {
             is_paced: false,
             shaped: Ps::ZERO,
             is_mute: false,
+            number,
+            told: None,
             lives: 0,
             counts: Counts::default(),
         }
     }
 
     /// What the kernel says of it.
-    pub(crate) fn peer(&self, number: usize) -> Peer {
+    pub(crate) fn peer(&self) -> Peer {
         Peer {
             uid: self.spec.uid,
-            pid: 1_000 + 100 * number as u32 + self.lives,
+            pid: 1_000 + 100 * self.number as u32 + self.lives,
         }
     }
 
@@ -184,7 +190,23 @@ impl Application {
         self.held.as_ref().and(self.program.connection())
     }
 
-    pub(crate) fn max_sdu(&self) -> Option<u16> {
+    /// What it was promised, if it has a connection.
+    pub(super) fn terms(&self) -> Option<Terms> {
+        Some(Terms {
+            max_sdu: self.max_sdu()?,
+            most: self.most(),
+            guaranteed: self.guaranteed(),
+            is_changing: self.program.is_changing(),
+        })
+    }
+
+    /// Whether its library takes a PDU that has arrived.
+    pub(crate) fn takes(&mut self, pdu: &ReceivedPdu) -> bool {
+        let open = self.program.connection_mut();
+        open.is_none_or(|open| open.takes(pdu.descriptor(), pdu.len()))
+    }
+
+    fn max_sdu(&self) -> Option<u16> {
         let opened = self.open()?.opened();
         match self.sends {
             true => opened.transmit_max_sdu,
@@ -272,14 +294,14 @@ impl Application {
     }
 
     /// Cells per second that its direction keeps up; none: best effort, or nothing.
-    pub(crate) fn guaranteed(&self) -> Option<CellRate> {
+    fn guaranteed(&self) -> Option<CellRate> {
         let category = self.contract()?.category;
         self.most().filter(|_| category != ServiceCategory::Ubr)
     }
 
     /// The rate that bounds what it sends, or what it may receive: guaranteed, or the peak rate of
     /// best effort. None: a line's alone.
-    pub(crate) fn most(&self) -> Option<CellRate> {
+    fn most(&self) -> Option<CellRate> {
         self.held.as_ref().filter(|held| held.in_use)?;
         let contract = self.contract()?;
         let descriptor = match self.sends {

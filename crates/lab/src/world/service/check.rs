@@ -6,8 +6,8 @@ use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::contract::{CellRate, ServiceCategory, TrafficContract};
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
-    AdapterAsk, AdapterIndex, ClientId, ConnectionInfo, Direction, FromClient, FromServer, On,
-    Opened, Output, Refused, Request, Resource, Shortage,
+    AdapterAsk, AdapterIndex, Address, ClientId, ConnectionInfo, Direction, FromClient, FromServer,
+    On, Opened, Output, Refused, Request, Resource, Shortage,
 };
 
 use super::ServerBug;
@@ -15,9 +15,8 @@ use super::application::{Application, Asked};
 use super::daemon::{Books, Offered, Parcel, Served, ServerOutcome, to_server};
 use super::process::KeptVc;
 use super::setup::{SERVER_UID, address_at, interface_name};
-use crate::world::Violation;
-use crate::world::run::World;
-use crate::world::scenario::Scenario;
+use crate::world::host::Host;
+use crate::world::net::Net;
 
 /// Cells per second that a VC guarantees each way at the adapter. What is received without a rate,
 /// its buffer being its only police, has what is reserved for it; at a higher rate than its line's,
@@ -234,73 +233,60 @@ impl Served {
     }
 }
 
-impl World {
-    pub(super) fn breaks(&mut self, invariant: &str, host: usize, text: &str) {
-        let name = &self.hosts[host].spec.name;
-        let text = format!("server of {name}: {text}");
-        self.violate(Violation::new(invariant, self.now, text));
+impl Host {
+    pub(super) fn breaks(&self, invariant: &str, text: &str, net: &mut Net) {
+        let name = &self.spec.name;
+        net.violate(invariant, format!("server of {name}: {text}"));
     }
 
     /// The books of a host's server.
-    pub(super) fn books(&self, host: usize) -> Option<Books> {
-        let server = self.service.hosts.get(&host)?.server.as_ref()?;
+    pub(super) fn books(&self) -> Option<Books> {
+        let server = self.served.as_ref()?.server.as_ref()?;
         Some(server.promised())
     }
 
     /// I15: no more is promised than there is.
-    pub(super) fn promises_fit(&mut self, host: usize) {
-        let server = self
-            .service
-            .hosts
-            .get(&host)
-            .and_then(|one| one.server.as_ref());
+    pub(super) fn promises_fit(&mut self, net: &mut Net) {
+        let server = self.served.as_ref().and_then(|one| one.server.as_ref());
         let Some(server) = server else { return };
         let mut all = server.admission().resources(|_| None, |_| None);
         let memory = all.iter().find(|one| one.resource == Resource::Memory);
         let memory = memory.map_or(0, |one| one.reserved);
         let before = self
-            .service
-            .hosts
-            .get_mut(&host)
+            .served
+            .as_mut()
             .map(|served| std::mem::replace(&mut served.memory.promised, memory));
         // What is promised stays promised where a limit is lowered.
         all.retain(|one| one.resource != Resource::Memory || Some(memory) > before);
         if let Some(one) = all.iter().find(|one| one.reserved > one.capacity) {
             let (resource, reserved, capacity) = (one.resource, one.reserved, one.capacity);
-            self.breaks(
-                "I15",
-                host,
-                &format!("{resource}: {reserved} of {capacity}"),
-            );
+            self.breaks("I15", &format!("{resource}: {reserved} of {capacity}"), net);
         }
     }
 
     /// I15: the adapter guarantees no more than there is.
-    pub(super) fn guarantees_fit(&mut self, host: usize) {
-        let lines = self.lines_of(host);
-        let served = self.service.hosts.get(&host);
+    pub(super) fn guarantees_fit(&mut self, net: &mut Net) {
+        let lines = self.lines();
+        let served = self.served.as_ref();
         if let Some(text) = served.and_then(|served| served.beyond_capacity(&lines)) {
-            self.breaks("I15", host, &format!("its adapter has {text}"));
+            self.breaks("I15", &format!("its adapter has {text}"), net);
         }
     }
 
     /// Cells per second of each port's line.
-    fn lines_of(&self, host: usize) -> Vec<u64> {
-        let ports = self.ports[host].iter();
-        let rate = |(_, output): &(usize, usize)| {
-            1_000_000_000_000 / self.lines[*output].cell().ps().max(1)
-        };
-        ports.map(rate).collect()
+    fn lines(&self) -> Vec<u64> {
+        let rates = self.rates().into_iter();
+        rates.map(|rate| rate.cell_s().into()).collect()
     }
 
     /// I15: a refusal leaves no trace, and what it offers would fit.
     pub(super) fn judge_refusal(
         &mut self,
-        host: usize,
         client: ClientId,
         asked: &FromClient,
         before: &Books,
         outputs: &[Output],
+        net: &mut Net,
     ) {
         let [
             Output::Client {
@@ -321,37 +307,40 @@ impl World {
         if id != confirmed {
             return;
         }
-        if self.books(host).as_ref() != Some(before) {
+        let Some(served) = &self.served else {
+            return;
+        };
+        if self.books().as_ref() != Some(before) {
             let text = format!("{request:?} was refused and left a trace: {refused}");
-            return self.breaks("I15", host, &text);
+            return self.breaks("I15", &text, net);
         }
         if let (Refused::AddressInUse, Request::Open(open) | Request::Add(open)) =
             (refused, request)
-            && self.service.hosts[&host].is_free(&open.address)
+            && served.is_free(&open.address)
         {
             let text = format!("{} is refused as taken, and is not", open.address);
-            return self.breaks("I15", host, &text);
+            return self.breaks("I15", &text, net);
         }
         let Refused::Admission(shortage) = refused else {
             return;
         };
-        if let Some(text) = self.service.hosts[&host].tells_too_little(shortage) {
-            return self.breaks("I15", host, &text);
+        if let Some(text) = served.tells_too_little(shortage) {
+            return self.breaks("I15", &text, net);
         }
         let (text, changes) = match request {
             Request::Open(open) => (&open.contract, false),
             Request::Modify { contract } => (contract, true),
             _ => return,
         };
-        if changes && self.asks_no_more(host, client, text, shortage.resource) {
+        if changes && self.asks_no_more(served, client, text, shortage.resource) {
             let text = format!("{text} asks for no more than there was: {shortage}");
-            return self.breaks("I15", host, &text);
+            return self.breaks("I15", &text, net);
         }
         let canonical = |text: &str| {
             let contract = text.parse::<TrafficContract>().ok();
             contract.map(|contract| contract.to_string())
         };
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         let offered = served.offered.remove(&client);
@@ -371,17 +360,16 @@ impl World {
         }
         if is_broken {
             let text = format!("it offered {text} and refuses it: {shortage}");
-            self.breaks("I15", host, &text);
+            self.breaks("I15", &text, net);
         }
     }
 
     /// Whether a change keeps to what its connection is guaranteed of a line already.
-    fn asks_no_more(&self, host: usize, client: ClientId, text: &str, of: Resource) -> bool {
-        let served = &self.service.hosts[&host];
+    fn asks_no_more(&self, served: &Served, client: ClientId, text: &str, of: Resource) -> bool {
         let Some(application) = served.clients.get(&client) else {
             return false;
         };
-        let Application { port, address, .. } = self.service.applications[*application];
+        let Application { port, address, .. } = self.applications[*application];
         let address = address_at(port, address);
         let server = served.server.as_ref();
         let mut all = server.into_iter().flat_map(|server| server.connections());
@@ -404,39 +392,38 @@ impl World {
     }
 
     /// I19: what an application uses is not closed behind its back.
-    pub(super) fn is_not_in_use(&mut self, host: usize, ask: &AdapterAsk) {
+    pub(super) fn is_not_in_use(&mut self, ask: &AdapterAsk, net: &mut Net) {
         let AdapterAsk::Keeper(Ask::Close { vc }, _) = ask else {
             return;
         };
-        let Some(served) = self.service.hosts.get(&host) else {
+        let Some(served) = &self.served else {
             return;
         };
         let uses = |n: &&usize| {
-            let one = &self.service.applications[**n];
-            let key = (host, one.connection);
+            let one = &self.applications[**n];
             // What it holds of an adapter that has died has the same names.
             one.held
                 .as_ref()
                 .is_some_and(|held| held.vc == *vc && held.in_use)
-                && self.service.holders.get(&key) == Some(*n)
+                && self.holders.get(&one.connection) == Some(*n)
                 && one.client.is_some()
                 && !one.program.is_closing()
                 && !served.deleted.contains(&one.connection)
         };
         if let Some(n) = served.clients.values().find(uses) {
-            let name = &self.service.applications[*n].spec.name;
+            let name = &self.applications[*n].spec.name;
             let text = format!("it closes {vc:?}, which application {name} uses");
-            self.breaks("I19", host, &text);
+            self.breaks("I19", &text, net);
         }
     }
 
     /// I19: what applications have is opened again in order: what is guaranteed comes first, then
     /// what is permanent, then what is older.
-    pub(super) fn is_in_order(&mut self, host: usize, ask: &AdapterAsk) {
+    pub(super) fn is_in_order(&mut self, ask: &AdapterAsk, net: &mut Net) {
         let AdapterAsk::Keeper(Ask::Open { .. }, Some(record)) = ask else {
             return;
         };
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         // Those who wait for memory, or are suspected after a second death, come later.
@@ -451,12 +438,12 @@ impl World {
         let before = served.again.last.replace(place);
         if before.is_some_and(|before| before >= place) {
             let text = format!("{} is opened again after what comes later", record.address);
-            self.breaks("I19", host, &text);
+            self.breaks("I19", &text, net);
         }
     }
 
     /// I15: what was opened is what was asked for.
-    pub(super) fn is_what_was_asked(&mut self, n: usize, asked: &Asked, opened: &Opened) {
+    pub(super) fn is_what_was_asked(&mut self, asked: &Asked, opened: &Opened, net: &mut Net) {
         let Some(Request::Open(open)) = &asked.request else {
             return;
         };
@@ -464,23 +451,21 @@ impl World {
         let same = wanted.is_ok_and(|wanted| wanted.to_string() == opened.contract);
         if !same || opened.address != open.address {
             let (asked, got) = (&open.contract, &opened.contract);
-            let host = self.service.applications[n].host;
-            self.breaks("I15", host, &format!("asked for {asked}, opened {got}"));
+            self.breaks("I15", &format!("asked for {asked}, opened {got}"), net);
         }
     }
 
     /// I19: an application hears no name that its VC does not have.
-    pub(super) fn is_fresh(&mut self, n: usize, opened: &Opened, vc: VcId) {
-        let host = self.service.applications[n].host;
+    pub(super) fn is_fresh(&mut self, opened: &Opened, vc: VcId, net: &mut Net) {
         if opened.vc != vc {
             let text = format!("it speaks of {:?}, its files are of {vc:?}", opened.vc);
-            self.breaks("I19", host, &text);
+            self.breaks("I19", &text, net);
         }
     }
 
     /// When nothing is under way the books say what the adapter has.
-    pub(super) fn audit_at_rest(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn audit_at_rest(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let server = served.server.as_ref();
@@ -492,155 +477,104 @@ impl World {
             return;
         }
         served.counts.audits += 1;
-        self.service.seen.has(&served.process);
-        if let Some(text) = served.out_of_books(&self.service.applications) {
-            self.breaks("I15", host, &text);
+        net.log.seen.has(&served.process);
+        if let Some(text) = served.out_of_books(&self.applications) {
+            self.breaks("I15", &text, net);
         }
     }
 
-    /// What must hold when nothing happens any more and everything is open still.
-    pub(in crate::world) fn service_is_right(
-        &mut self,
-        scenario: &Scenario,
-    ) -> Result<(), Violation> {
-        for one in &self.service.applications {
+    /// What must hold of its server when nothing happens any more and everything is open still.
+    pub(crate) fn service_is_right(&mut self, net: &mut Net) {
+        for one in &self.applications {
             if let Some(asked) = one.asked.as_ref().filter(|asked| asked.id.is_some()) {
                 let (name, request) = (&one.spec.name, &asked.request);
                 let text = format!("application {name}: {request:?} was never confirmed");
-                return Err(Violation::new("I18", self.now, text));
+                net.violate("I18", text);
             }
         }
-        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
-        for host in hosts {
-            self.audit_at_rest(host);
-            let served = &self.service.hosts[&host];
-            let wrong = served.places.left_wrong();
-            if let Some(text) = served.shares_unheard(&self.service.applications) {
-                self.breaks("I15", host, &text);
+        self.audit_at_rest(net);
+        if let Some(served) = &self.served {
+            if let Some(text) = served.shares_unheard(&self.applications) {
+                self.breaks("I15", &text, net);
             }
-            if let Some(text) = wrong {
-                self.breaks("I19", host, text);
+            if let Some(text) = served.places.left_wrong() {
+                self.breaks("I19", text, net);
             }
         }
-        for n in 0..self.service.applications.len() {
-            let one = &self.service.applications[n];
-            let key = (one.host, one.connection);
+        for (n, one) in self.applications.iter().enumerate() {
             let uses = one.held.as_ref().is_some_and(|held| held.in_use);
-            if uses && self.service.holders.get(&key) != Some(&n) {
+            if uses && self.holders.get(&one.connection) != Some(&n) {
                 let name = &one.spec.name;
                 let text = format!("application {name}: its connection was not opened again");
-                return Err(Violation::new("I19", self.now, text));
+                net.violate("I19", text);
             }
         }
-        let crowds = self.crowds(scenario);
-        for (connection, promise) in &self.service.promises {
-            let is_sound = self.is_sound(scenario, *connection as usize);
-            if let (Some((first, missing)), true) = (promise.missing(), is_sound) {
-                let name = &self.connections[*connection as usize].name;
-                let text = format!("connection {name}: {missing} PDUs from {first} on are missing");
-                return Err(Violation::new("I6", self.now, text));
-            }
-            let n = *connection as usize;
-            let bound = self.delay_bound(scenario, &crowds, n);
-            let bound = bound.plus(self.shaping_bound(scenario, n));
-            if is_sound && promise.longest > bound {
-                let name = &self.connections[n].name;
-                let (longest, bound) = (promise.longest.ns(), bound.ns());
-                let text = format!("connection {name}: a PDU took {longest} ns, bound {bound} ns");
-                return Err(Violation::new("I7", self.now, text));
-            }
-        }
-        self.violation.clone().map_or(Ok(()), Err)
     }
 
     /// Applications go, one way or the other, and what is permanent is deleted.
-    pub(in crate::world) fn close_service(&mut self) {
-        for n in 0..self.service.applications.len() {
-            self.service.applications[n].later.clear();
-            let Some(client) = self.service.applications[n].client else {
+    pub(crate) fn ends_service(&mut self, net: &mut Net) {
+        for n in 0..self.applications.len() {
+            self.applications[n].later.clear();
+            let Some(client) = self.applications[n].client else {
                 continue;
             };
-            let host = self.service.applications[n].host;
-            let has_one = self.service.applications[n].held.is_some();
-            self.stops_using(n);
-            self.lets_go(n);
-            if has_one && n.is_multiple_of(2) {
-                self.request(n, Request::Close, None);
+            let has_one = self.applications[n].held.is_some();
+            self.stops_using(n, net);
+            self.lets_go(n, net);
+            if has_one && self.applications[n].number.is_multiple_of(2) {
+                self.request(n, Request::Close, None, net);
             } else {
-                self.service.applications[n].forgets();
-                self.post(host, to_server(client), Parcel::HangUp);
+                self.applications[n].forgets();
+                self.post(to_server(client), Parcel::HangUp, net);
             }
         }
-        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
-        for host in hosts {
-            let server = self
-                .service
-                .hosts
-                .get(&host)
-                .and_then(|one| one.server.as_ref());
-            let all: Vec<ConnectionInfo> =
-                server.map_or(Vec::new(), |server| server.connections().collect());
-            let permanent = all.into_iter().filter(|info| info.permanent);
-            for info in permanent {
-                let address = info.address;
-                self.operator_asks(host, Request::Delete { address });
-            }
+        let served = self.served.as_ref();
+        let server = served.and_then(|served| served.server.as_ref());
+        let all = server.into_iter().flat_map(|server| server.connections());
+        let permanent = all.filter(|info| info.permanent);
+        let permanent: Vec<Address> = permanent.map(|info| info.address).collect();
+        for address in permanent {
+            self.operator_asks(Request::Delete { address }, net);
         }
     }
 
     /// I12: nothing is open, promised or attached.
-    pub(in crate::world) fn service_is_left_clean(&self) -> Result<(), Violation> {
-        for (host, served) in &self.service.hosts {
-            let name = &self.hosts[*host].spec.name;
-            let wrong = |text: String| {
-                let text = format!("server of {name}: {text}");
-                Err(Violation::new("I12", self.now, text))
-            };
-            let (vcs, clients) = (served.process.vcs.len(), served.process.attachments.len());
-            if vcs > 0 || clients > 1 {
-                return wrong(format!("{vcs} VCs and {clients} attachments are left"));
-            }
-            let (config, uid) = (served.config.admission.clone(), served.config.uid);
-            let bug = self.service.bug.and_then(ServerBug::inside);
-            let mut empty = Books::with_bugs(config, uid, bug);
-            for (port, one) in served.interfaces.iter().enumerate() {
-                let rate = one.line_rate.map_or(0, |rate| rate.cell_s());
-                empty.add_line(AdapterIndex::FIRST.on(PortIndex(port as u8)), rate);
-            }
-            let Some(server) = &served.server else {
-                return wrong("there is none".into());
-            };
-            if *server.admission() != empty {
-                return wrong(format!("promised still: {:?}", server.admission()));
-            }
-            if let Some(info) = server.connections().next() {
-                return wrong(format!("{} is left", info.address));
-            }
+    pub(crate) fn service_is_left_clean(&self, net: &mut Net) {
+        let Some(served) = &self.served else {
+            return;
+        };
+        let mut wrong = |text: String| self.breaks("I12", &text, net);
+        let (vcs, clients) = (served.process.vcs.len(), served.process.attachments.len());
+        if vcs > 0 || clients > 1 {
+            return wrong(format!("{vcs} VCs and {clients} attachments are left"));
         }
-        Ok(())
+        let (config, uid) = (served.config.admission.clone(), served.config.uid);
+        let bug = self.options.server_bug.and_then(ServerBug::inside);
+        let mut empty = Books::with_bugs(config, uid, bug);
+        for (port, one) in served.interfaces.iter().enumerate() {
+            let rate = one.line_rate.map_or(0, |rate| rate.cell_s());
+            empty.add_line(AdapterIndex::FIRST.on(PortIndex(port as u8)), rate);
+        }
+        let Some(server) = &served.server else {
+            return wrong("there is none".into());
+        };
+        if *server.admission() != empty {
+            return wrong(format!("promised still: {:?}", server.admission()));
+        }
+        if let Some(info) = server.connections().next() {
+            wrong(format!("{} is left", info.address));
+        }
     }
 
-    /// Servers in numbers, by host.
-    pub(in crate::world) fn server_outcomes(&self) -> BTreeMap<String, ServerOutcome> {
-        let mut all = BTreeMap::new();
-        for (host, served) in &self.service.hosts {
-            let mut counts = served.counts;
-            let here = self
-                .service
-                .applications
-                .iter()
-                .filter(|one| one.host == *host);
-            for one in here {
-                counts.requests += one.counts.requests;
-                counts.confirmed += one.counts.confirmed;
-                counts.refused += one.counts.refused;
-                counts.suspended += one.counts.suspended;
-            }
-            let promises = self.service.promises.iter();
-            let received = promises.filter(|(at, _)| self.connections[**at as usize].to == *host);
-            counts.kept_pdus = received.map(|(_, promise)| promise.kept).sum();
-            all.insert(self.hosts[*host].spec.name.clone(), counts);
+    /// Its server in numbers, if it has one.
+    pub(crate) fn server_outcome(&self) -> Option<ServerOutcome> {
+        let mut counts = self.served.as_ref()?.counts;
+        for one in &self.applications {
+            counts.requests += one.counts.requests;
+            counts.confirmed += one.counts.confirmed;
+            counts.refused += one.counts.refused;
+            counts.suspended += one.counts.suspended;
         }
-        all
+        Some(counts)
     }
 }

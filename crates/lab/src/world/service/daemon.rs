@@ -170,8 +170,8 @@ pub(super) struct Again {
 
 /// A host's server, and what is around it.
 #[derive(Debug)]
-pub(super) struct Served {
-    pub(super) spec: ServerSpec,
+pub(crate) struct Served {
+    pub(crate) spec: ServerSpec,
     pub(super) config: ServerConfig,
     pub(super) interfaces: Vec<InterfaceSpec>,
     /// None: there is none, or its adapter has not told yet what it has.
@@ -211,6 +211,8 @@ pub(super) struct Served {
     pub(super) deadline: Option<Ps>,
     /// How its adapter has stood still since it was last asked.
     pub(super) gaps: GapReport,
+    /// It does not look at its adapter from then on.
+    pub(super) looks_until: Ps,
     /// Connections that somebody has had deleted.
     pub(super) deleted: BTreeSet<u32>,
     pub(super) counts: ServerOutcome,
@@ -247,6 +249,7 @@ impl Served {
             asked: BTreeMap::new(),
             deadline: None,
             gaps: GapReport::default(),
+            looks_until: Ps::ZERO,
             deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
@@ -255,7 +258,7 @@ impl Served {
     }
 
     /// Its adapter stands still for so long.
-    pub(super) fn stood_still(&mut self, span: Ps) {
+    pub(crate) fn stood_still(&mut self, span: Ps) {
         let gaps = &mut self.gaps;
         gaps.max_ns = gaps.max_ns.max(span.ns());
         gaps.count += 1;

@@ -3,11 +3,12 @@
 use cellgate_core::server::Address;
 use cellgate_core::wire::VpiVci;
 
-use super::ServiceEvent;
+use super::ServiceTurn;
 use super::daemon::Served;
 use crate::world::Ps;
 use crate::world::fault::FaultSpec;
-use crate::world::run::{Event, World};
+use crate::world::host::Host;
+use crate::world::net::Net;
 use crate::world::scenario::Scenario;
 
 /// Deaths before anything is suspected, and one of a call that is under way.
@@ -81,13 +82,13 @@ impl Killers {
     }
 }
 
-impl World {
+impl Host {
     /// The adapter of a host has opened a VC here.
-    pub(super) fn has_opened(&mut self, host: usize, address: VpiVci) {
-        let Some(served) = self.service.hosts.get(&host) else {
+    pub(super) fn has_opened(&mut self, address: VpiVci, net: &mut Net) {
+        let Some(served) = &self.served else {
             return;
         };
-        let since = self.now.since(self.opened);
+        let since = net.now.since(net.plan.opened);
         let killers = served
             .killers
             .all
@@ -98,19 +99,18 @@ impl World {
             since >= killer.from && ends <= killer.until
         };
         for killer in killers.filter(strikes) {
-            let at = self.now.plus(killer.after);
-            let strikes = ServiceEvent::Strikes(host as u32, served.adapter_life);
-            self.queue.push(at, Event::Service(strikes));
-            let begins = ServiceEvent::AdapterBegins(host as u32);
-            self.queue
-                .push(at.plus(killer.down), Event::Service(begins));
+            let at = net.now.plus(killer.after);
+            let strikes = ServiceTurn::Strikes(served.adapter_life);
+            self.turn_at(at, strikes, net);
+            let begins = ServiceTurn::AdapterBegins;
+            self.turn_at(at.plus(killer.down), begins, net);
         }
     }
 
     /// The adapter of this life dies of what it has opened.
-    pub(super) fn adapter_is_killed(&mut self, host: usize, life: u32) {
-        let served = self.service.hosts.get_mut(&host);
-        let alive = |served: &&mut Served| served.is_adapter_up && served.adapter_life == life;
+    pub(super) fn adapter_is_killed(&mut self, life: u32, net: &mut Net) {
+        let served = self.served.as_mut();
+        let alive = |served: &&mut Box<Served>| served.is_adapter_up && served.adapter_life == life;
         let Some(served) = served.filter(alive) else {
             return;
         };
@@ -123,17 +123,17 @@ impl World {
         let most = DEATHS + served.killers.all.len() as u32 * halves;
         served.killers.deaths += u32::from(served.server.is_some());
         let deaths = served.killers.deaths;
-        self.service.seen.note("killer", "killed");
+        net.log.seen.note("killer", "killed");
         if deaths > most {
             let text = format!("{deaths} adapters in a row die of what it opens again");
-            self.breaks("I19", host, &text);
+            self.breaks("I19", &text, net);
         }
-        self.adapter_dies(host);
+        self.adapter_dies(net);
     }
 
     /// A server leaves a connection out.
-    pub(super) fn is_left_out(&mut self, host: usize, address: &Address) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn is_left_out(&mut self, address: &Address, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         served.again.is_excused = true;
@@ -142,9 +142,9 @@ impl World {
         let is_innocent = !killers.has(address.vc);
         if is_innocent && !killers.has_others {
             let text = format!("{address} is left out, of which no adapter dies");
-            return self.breaks("I19", host, &text);
+            return self.breaks("I19", &text, net);
         }
         let whose = if is_innocent { "innocent" } else { "left_out" };
-        self.service.seen.note("killer", whose);
+        net.log.seen.note("killer", whose);
     }
 }

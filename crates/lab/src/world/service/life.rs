@@ -8,17 +8,18 @@ use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, Tic
 
 use super::daemon::{Again, Parcel, Serving, TO_ADAPTER, to_client};
 use super::process::{Held, REOPENS};
-use super::{ServerBug, ServiceEvent};
-use crate::world::run::{Event, World};
-use crate::world::{Ps, Violation};
+use super::{ServerBug, ServiceTurn};
+use crate::world::Ps;
+use crate::world::host::Host;
+use crate::world::net::Net;
 
 /// From one look of a new server whether it can take up to the next.
 const PATIENCE: Ps = Ps::from_ns(50_000);
 
-impl World {
+impl Host {
     /// A server's process ends.
-    pub(super) fn server_dies(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn server_dies(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         served.places.process_ends();
@@ -29,7 +30,7 @@ impl World {
         }
         let under_way = std::mem::take(&mut served.asked);
         let under_way = under_way.values().map(|asked| asked.stage);
-        let seen = &mut self.service.seen;
+        let seen = &mut net.log.seen;
         seen.died("server_died_in", under_way);
         seen.add(
             "server_died_in",
@@ -44,60 +45,56 @@ impl World {
         served.offered.clear();
         served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
-        self.post(host, TO_ADAPTER, gone);
+        self.post(TO_ADAPTER, gone, net);
         for client in lost {
             if !kept.contains(&client) {
-                self.loses_socket(host, client);
+                self.loses_socket(client, net);
             }
         }
     }
 
     /// A socket that nobody keeps is closed with the process that had it.
-    fn loses_socket(&mut self, host: usize, client: ClientId) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    fn loses_socket(&mut self, client: ClientId, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let number = served.clients.remove(&client);
-        self.service.seen.note("hung_up", "with_server");
+        net.log.seen.note("hung_up", "with_server");
         let channel = super::daemon::to_server(client);
         served.channels.remove(&channel);
-        self.post(host, to_client(client), Parcel::HungUp);
-        let application = number.map(|n| &self.service.applications[n]);
+        self.post(to_client(client), Parcel::HungUp, net);
+        let application = number.map(|n| &self.applications[n]);
         let held = application.and_then(|one| one.held.as_ref().map(|held| (one, held)));
-        let is_adapter_up = self
-            .service
-            .hosts
-            .get(&host)
-            .is_some_and(|s| s.is_adapter_up);
+        let is_adapter_up = self.served.as_ref().is_some_and(|s| s.is_adapter_up);
         if let (Some((one, held)), true) = (held, is_adapter_up)
             && held.in_use
             && one.client == Some(client)
-            && let Some(info) = self.hosts[host].info(held.vc)
+            && let Some(info) = self.info(held.vc)
             // On an adapter that it is not attached to yet, the name it knows can be another's.
             && info.request.address == one.address
         {
             let name = &one.spec.name;
             let text = format!("application {name}: its socket went with the server");
-            self.violate(Violation::new("I19", self.now, text));
+            net.violate("I19", text);
         }
     }
 
     /// The process of a server begins: it asks its adapter what it is and has.
-    pub(super) fn server_begins(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get(&host) else {
+    pub(super) fn server_begins(&mut self, net: &mut Net) {
+        let Some(served) = &self.served else {
             return;
         };
         if served.governors.is_some() {
             return;
         }
         if !served.is_adapter_up {
-            return self.begins_later(host);
+            return self.begins_later(net);
         }
-        if !self.finds_places(host) {
+        if !self.finds_places(net) {
             return;
         }
-        let template = self.hosts[host].config().ports[0];
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let template = self.config.ports[0];
+        let Some(served) = &mut self.served else {
             return;
         };
         let is_first = served.life == 0;
@@ -112,16 +109,16 @@ impl World {
             clients.partition(|client| kept.contains(client));
         served.awaited = awaited;
         for client in lost.into_iter().filter(|_| !is_first) {
-            self.loses_socket(host, client);
+            self.loses_socket(client, net);
         }
-        self.governors_go_on(host);
+        self.governors_go_on(net);
     }
 
     /// Its adapter has told what it is: there is a server.
-    pub(super) fn is_server(&mut self, host: usize) {
-        let bug = self.service.bug.and_then(ServerBug::inside);
-        let now = self.now;
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn is_server(&mut self, net: &mut Net) {
+        let bug = net.options.server_bug.and_then(ServerBug::inside);
+        let now = net.now;
+        let Some(served) = &mut self.served else {
             return;
         };
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
@@ -134,22 +131,18 @@ impl World {
     }
 
     /// A new server looks again in a while.
-    pub(super) fn begins_later(&mut self, host: usize) {
-        let event = Event::Service(ServiceEvent::TakesUp(host as u32));
-        self.queue.push(self.now.plus(PATIENCE), event);
+    pub(super) fn begins_later(&mut self, net: &mut Net) {
+        self.turn_at(net.now.plus(PATIENCE), ServiceTurn::TakesUp, net);
     }
 
     pub(super) fn server_takes_up(
         &mut self,
-        host: usize,
         interfaces: Vec<TakenInterface>,
         left: Vec<Left>,
+        net: &mut Net,
     ) {
-        let taken: Vec<TakenUp> = left
-            .into_iter()
-            .map(|left| self.taken(host, left))
-            .collect();
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let taken: Vec<TakenUp> = left.into_iter().map(|left| self.taken(left)).collect();
+        let Some(served) = &mut self.served else {
             return;
         };
         let vcs = taken.iter().filter_map(|taken| taken.vc.as_ref());
@@ -163,44 +156,44 @@ impl World {
         let found: Vec<ClientId> = found.map(|(client, _)| client).collect();
         let awaited = std::mem::take(&mut served.awaited);
         for client in awaited.into_iter().filter(|one| !found.contains(one)) {
-            self.loses_socket(host, client);
+            self.loses_socket(client, net);
         }
         let mut taken = taken;
-        self.service.seen.taken_up(&taken);
-        if self.service.has(ServerBug::FileBelieved)
-            && let Some(served) = self.service.hosts.get(&host)
+        net.log.seen.taken_up(&taken);
+        if net.has(ServerBug::FileBelieved)
+            && let Some(served) = &self.served
         {
             taken.retain(|one| one.vc.as_ref().is_none_or(|vc| served.places.names(vc)));
         }
         let first = taken.iter().position(|one| one.vc.is_some());
-        match (self.service.bug, first) {
+        match (net.options.server_bug, first) {
             (Some(ServerBug::VcNotTakenUp), Some(first)) => drop(taken.remove(first)),
             (Some(ServerBug::TakenVcClosed), Some(first)) => {
                 let vc = taken[first].vc.as_ref().map(|taken| taken.vc);
                 if let Some(vc) = vc {
-                    self.ask(host, Ticket(u64::MAX), Ask::Close { vc }.into());
+                    self.ask(Ticket(u64::MAX), Ask::Close { vc }.into(), net);
                 }
             }
             _ => {}
         }
-        self.serve_any(host, |server, now| {
+        self.serve_any(net, |server, now| {
             server.take_up(now, AdapterIndex::FIRST, interfaces, taken)
         });
     }
 
     /// What another server has left, with the application's socket if somebody is there.
-    fn taken(&mut self, host: usize, left: Left) -> TakenUp {
+    fn taken(&mut self, left: Left) -> TakenUp {
         let mut client = None;
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+        if let Some(served) = &mut self.served {
             for handle in &left.kept {
                 let Some(Held::Socket(id)) = served.files.remove(handle) else {
                     continue;
                 };
                 let number = served.clients.get(&id);
-                let one = number.map(|n| (*n, &self.service.applications[*n]));
+                let one = number.map(|n| &self.applications[*n]);
                 // Whoever has died in the meantime has hung up.
-                let one = one.filter(|(_, one)| one.client == Some(id));
-                client = one.map(|(n, one)| (id, one.peer(n)));
+                let one = one.filter(|one| one.client == Some(id));
+                client = one.map(|one| (id, one.peer()));
             }
         }
         TakenUp {
@@ -214,8 +207,8 @@ impl World {
     }
 
     /// What has waited for a server comes at once.
-    pub(super) fn channels_go_on(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn channels_go_on(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let mut events = Vec::new();
@@ -225,12 +218,11 @@ impl World {
         }
         for channel in events {
             let rank = self
-                .service
-                .hosts
-                .get(&host)
+                .served
+                .as_ref()
                 .map_or(0, |served| served.rank(channel));
-            let event = ServiceEvent::Parcel(host as u32, rank, channel);
-            self.queue.push(self.now, Event::Service(event));
+            let event = ServiceTurn::Parcel(rank, channel);
+            self.turn_at(net.now, event, net);
         }
     }
 }

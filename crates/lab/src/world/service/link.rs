@@ -10,12 +10,13 @@ use cellgate_core::server::governor::{Governed, Governors, News};
 use super::ServerBug;
 use super::daemon::{Again, FROM_ADAPTER, Parcel, Served, TO_ADAPTER};
 use super::process::{Heard, region_sizes};
-use crate::world::run::World;
+use crate::world::host::{Host, info};
+use crate::world::net::Net;
 
-impl World {
+impl Host {
     /// A server has the descriptors of no other adapter than the present one.
-    pub(super) fn server_finds_adapter(&mut self, host: usize, adapter: u32) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn server_finds_adapter(&mut self, adapter: u32, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         if served.server.is_none() {
@@ -23,25 +24,23 @@ impl World {
             return;
         }
         served.known_adapter = adapter;
-        if !self.service.has(ServerBug::NothingReopened) {
-            self.with_governors(host, |governors| {
-                governors.begin(AdapterIndex::FIRST, false)
-            });
+        if !net.has(ServerBug::NothingReopened) {
+            self.with_governors(net, |governors| governors.begin(AdapterIndex::FIRST, false));
         }
     }
 
     /// Has a server's governors do something, if it has a process.
-    pub(super) fn with_governors(&mut self, host: usize, input: impl FnOnce(&mut Governors)) {
-        let served = self.service.hosts.get_mut(&host);
+    pub(super) fn with_governors(&mut self, net: &mut Net, input: impl FnOnce(&mut Governors)) {
+        let served = self.served.as_mut();
         if let Some(governors) = served.and_then(|served| served.governors.as_mut()) {
             input(governors);
-            self.governors_go_on(host);
+            self.governors_go_on(net);
         }
     }
 
     /// The keeper's reply has come.
-    pub(super) fn governors_hear(&mut self, host: usize, heard: Heard) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn governors_hear(&mut self, heard: Heard, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let Some(governors) = served
@@ -62,19 +61,19 @@ impl World {
         });
         let came = came.collect();
         governors.handle_reply(AdapterIndex::FIRST, heard.reply, came);
-        self.governors_go_on(host);
+        self.governors_go_on(net);
     }
 
     /// Does what a server's governors want, until they want nothing.
-    pub(super) fn governors_go_on(&mut self, host: usize) {
-        let now = self.time_at(host);
+    pub(super) fn governors_go_on(&mut self, net: &mut Net) {
+        let now = self.time(net.now);
         // What a server asks while it hears of an answer has its turn after what is wanted already.
         let is_going_on =
-            |served: &mut Served| std::mem::replace(&mut served.governors_go_on, true);
-        if self.service.hosts.get_mut(&host).is_none_or(is_going_on) {
+            |served: &mut Box<Served>| std::mem::replace(&mut served.governors_go_on, true);
+        if self.served.as_mut().is_none_or(is_going_on) {
             return;
         }
-        while let Some(served) = self.service.hosts.get_mut(&host)
+        while let Some(served) = &mut self.served
             && let Some(governors) = &mut served.governors
             && let Some(wanted) = governors.poll(now)
         {
@@ -88,20 +87,20 @@ impl World {
                         request: Box::new(request),
                         sent: sent.collect(),
                     };
-                    self.post(host, TO_ADAPTER, ask);
+                    self.post(TO_ADAPTER, ask, net);
                 }
                 Governed::Release(handle) => drop(served.files.remove(&handle)),
-                Governed::News(_, news) => self.server_hears_of_adapter(host, news),
+                Governed::News(_, news) => self.server_hears_of_adapter(news, net),
             }
         }
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+        if let Some(served) = &mut self.served {
             served.governors_go_on = false;
         }
     }
 
-    fn server_hears_of_adapter(&mut self, host: usize, news: News) {
+    fn server_hears_of_adapter(&mut self, news: News, net: &mut Net) {
         let adapter = AdapterIndex::FIRST;
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         let begins = served.server.is_none();
@@ -109,48 +108,44 @@ impl World {
             News::Lost(_) if begins => {
                 served.governors = None;
                 served.files.clear();
-                self.begins_later(host);
+                self.begins_later(net);
             }
             News::Ready(_) if begins => {
-                self.is_server(host);
-                self.bounds_are_told(host);
-                self.serve_any(host, |server, now| {
-                    server.handle_adapter_ready(now, adapter)
-                });
-                self.operator_begins(host);
-                self.channels_go_on(host);
+                self.is_server(net);
+                self.bounds_are_told(net);
+                self.serve_any(net, |server, now| server.handle_adapter_ready(now, adapter));
+                self.operator_begins(net);
+                self.channels_go_on(net);
             }
             News::Ready(_) => {
                 served.again = Again {
-                    since: self.now,
+                    since: net.now,
                     ..Again::default()
                 };
-                self.serve_any(host, |server, now| {
-                    server.handle_adapter_ready(now, adapter)
-                });
-                self.operator_adds(host);
+                self.serve_any(net, |server, now| server.handle_adapter_ready(now, adapter));
+                self.operator_adds(net);
             }
             News::TakenUp(_, interfaces, left) => {
-                self.is_server(host);
-                self.server_takes_up(host, interfaces, left);
-                self.bounds_are_told(host);
-                self.operator_begins(host);
-                self.channels_go_on(host);
+                self.is_server(net);
+                self.server_takes_up(interfaces, left, net);
+                self.bounds_are_told(net);
+                self.operator_begins(net);
+                self.channels_go_on(net);
             }
-            News::Answer(ticket, answer) => self.server_is_answered(host, ticket, answer),
+            News::Answer(ticket, answer) => self.server_is_answered(ticket, answer, net),
             News::State(state) => {
-                self.serve_any(host, |server, now| {
+                self.serve_any(net, |server, now| {
                     server.handle_report(now, adapter, &state)
                 });
             }
             News::Health(health) => {
-                self.serve_any(host, |server, now| {
+                self.serve_any(net, |server, now| {
                     server.handle_health(now, adapter, &health)
                 });
             }
             News::Lost(_) => {
                 served.asked.clear();
-                self.serve_any(host, |server, now| server.handle_adapter_lost(now, adapter));
+                self.serve_any(net, |server, now| server.handle_adapter_lost(now, adapter));
             }
             // No server of worlds has workers.
             News::LetGo(_) => {}
@@ -158,19 +153,19 @@ impl World {
     }
 
     /// The control connection of a server that has died has ended.
-    pub(super) fn keeper_loses(&mut self, host: usize, adapter: u32, asker: u32) {
-        let served = self.service.hosts.get_mut(&host);
+    pub(super) fn keeper_loses(&mut self, adapter: u32, asker: u32, net: &mut Net) {
+        let served = self.served.as_mut();
         let is_there =
-            |served: &&mut Served| served.is_adapter_up && served.adapter_life == adapter;
+            |served: &&mut Box<Served>| served.is_adapter_up && served.adapter_life == adapter;
         if let Some(served) = served.filter(is_there) {
             served.process.hangs_up(asker);
-            self.keeper_goes_on(host);
+            self.keeper_goes_on(net);
         }
     }
 
     /// Does what the keeper of a host wants, until it wants nothing.
-    pub(super) fn keeper_goes_on(&mut self, host: usize) {
-        while let Some(served) = self.service.hosts.get_mut(&host)
+    pub(super) fn keeper_goes_on(&mut self, net: &mut Net) {
+        while let Some(served) = &mut self.served
             && let Some(output) = served.process.poll()
         {
             match output {
@@ -180,50 +175,46 @@ impl World {
                     reply,
                     enclosed,
                 } => {
-                    let node = &self.hosts[host];
-                    let heard = served
-                        .process
-                        .heard(to, reply, &enclosed, |vc| node.info(vc));
+                    let info = |vc| info(&self.adapter, vc);
+                    let heard = served.process.heard(to, reply, &enclosed, info);
                     if let Some((heard, ask)) = heard {
-                        self.is_heard(host, heard, &ask);
+                        self.is_heard(heard, &ask, net);
                     }
                 }
-                Output::Order(order) => self.is_ordered(host, order),
+                Output::Order(order) => self.is_ordered(order, net),
             }
         }
-        if let Some(served) = self.service.hosts.get_mut(&host) {
-            let node = &self.hosts[host];
-            served.process.look(|vc| node.info(vc));
+        if let Some(served) = &mut self.served {
+            served.process.look(|vc| info(&self.adapter, vc));
         }
     }
 
-    fn is_ordered(&mut self, host: usize, order: Order) {
-        let node = &mut self.hosts[host];
-        node.catch_up(self.now, &mut self.lines, &mut self.woken);
-        let commanded = node.ask(&order.ask, region_sizes);
-        let done = self.done_at_once(host, &order.ask);
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+    fn is_ordered(&mut self, order: Order, net: &mut Net) {
+        self.catch_up(net);
+        let commanded = self.commands(&order.ask, region_sizes);
+        let done = self.done_at_once(&order.ask, net);
+        if let Some(served) = &mut self.served {
             match commanded {
                 Some((command, brought)) => served.process.is_ordered(command, order, brought),
                 None => served.process.is_done(&order, done),
             }
         }
-        self.after_step(host);
+        self.after_step(net);
     }
 
     /// What comes of an order that is none for the adapter of a world: its ports are what they are.
-    fn done_at_once(&mut self, host: usize, ask: &Ask) -> Result<Done, ControlError> {
+    fn done_at_once(&mut self, ask: &Ask, net: &mut Net) -> Result<Done, ControlError> {
         match *ask {
             Ask::Loopback { .. } => Err(Refusal::NoReturn.into()),
-            Ask::Enumerate { from } => Ok(Done::Outcome(Outcome::State(self.state(host, from)))),
+            Ask::Enumerate { from } => Ok(Done::Outcome(Outcome::State(self.state(from, net)))),
             Ask::Ports { from } => {
-                let ports = self.hosts[host].config().ports.len();
+                let ports = self.config.ports.len();
                 let ports = ports.saturating_sub(from.0.into()).min(PORTS_MAX);
                 let ports = vec![PortReport::default(); ports];
                 Ok(Done::Answer(Answer::Ports(ports)))
             }
             Ask::Gaps { restart_maxima } => {
-                let served = self.service.hosts.get_mut(&host);
+                let served = self.served.as_mut();
                 let gaps = served.map_or_else(GapReport::default, |served| {
                     let gaps = served.gaps.clone();
                     if restart_maxima {
@@ -238,27 +229,30 @@ impl World {
     }
 
     /// A page of an adapter's state.
-    fn state(&self, host: usize, from: VcIndex) -> AdapterState {
-        let node = &self.hosts[host];
-        let vcs = self.service.hosts[&host].process.vcs.keys();
+    fn state(&self, from: VcIndex, net: &mut Net) -> AdapterState {
+        let vcs = self
+            .served
+            .iter()
+            .flat_map(|served| served.process.vcs.keys());
         let vcs = vcs.filter(|vc| vc.index >= from);
-        let mut vcs: Vec<VcInfo> = vcs.filter_map(|vc| node.info(*vc)).collect();
+        let mut vcs: Vec<VcInfo> = vcs.filter_map(|vc| self.info(*vc)).collect();
         let next = vcs.get(ENUMERATE_MAX).map(|info| info.vc.index);
         vcs.truncate(ENUMERATE_MAX);
         AdapterState {
-            time: node.time(self.now),
-            stats: *node.adapter.stats(),
+            time: self.time(net.now),
+            stats: *self.adapter.stats(),
             vcs,
             next,
         }
     }
 
     /// A server is to hear of what it has asked.
-    fn is_heard(&mut self, host: usize, heard: Heard, ask: &Ask) {
-        let of_server = self.service.hosts[&host].life == heard.life;
+    fn is_heard(&mut self, heard: Heard, ask: &Ask, net: &mut Net) {
+        let served = self.served.as_ref();
+        let of_server = served.is_some_and(|served| served.life == heard.life);
         if let (Ask::Open { .. }, Some(request), true) = (ask, heard.opened, of_server) {
-            self.has_opened(host, request.address);
+            self.has_opened(request.address, net);
         }
-        self.post(host, FROM_ADAPTER, Parcel::Reply(Box::new(heard)));
+        self.post(FROM_ADAPTER, Parcel::Reply(Box::new(heard)), net);
     }
 }

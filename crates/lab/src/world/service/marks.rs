@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::Discard;
 use cellgate_core::contract::CellRate;
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{
@@ -11,7 +10,6 @@ use cellgate_core::server::{
     TakenUp,
 };
 
-use super::Service;
 use super::application::Asked;
 use super::process::{KeptVc, Process};
 
@@ -173,11 +171,11 @@ const MARKS: &[Group] = &[
 
 /// What a run has reached, and how often.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen(BTreeMap<(&'static str, &'static str), u64>);
+pub(crate) struct Seen(BTreeMap<(&'static str, &'static str), u64>);
 
 impl Seen {
     /// All marks, those never reached too, and what else was seen.
-    fn marks(&self) -> Vec<Reached> {
+    pub(crate) fn marks(&self) -> Vec<Reached> {
         let all = MARKS.iter();
         let all = all.flat_map(|(group, names)| names.iter().map(move |name| (*group, *name)));
         let mut keys: Vec<_> = all.collect();
@@ -191,7 +189,7 @@ impl Seen {
         self.add(group, name, 1);
     }
 
-    pub(super) fn add(&mut self, group: &'static str, name: &'static str, count: u64) {
+    pub(crate) fn add(&mut self, group: &'static str, name: &'static str, count: u64) {
         if count > 0 {
             *self.0.entry((group, name)).or_default() += count;
         }
@@ -323,23 +321,6 @@ impl Seen {
                 Some(_) => "another",
             },
         );
-    }
-}
-
-impl Service {
-    /// The marks of servers, with the cells that their adapters have discarded.
-    pub(crate) fn reached(
-        &self,
-        discarded: impl IntoIterator<Item = (Discard, u64)>,
-    ) -> Vec<Reached> {
-        let mut seen = self.seen.clone();
-        for (reason, cells) in discarded {
-            seen.add("discarded_beside", reason.name(), cells);
-        }
-        for application in &self.applications {
-            seen.add("writer", "suspended", application.counts.suspended);
-        }
-        seen.marks()
     }
 }
 

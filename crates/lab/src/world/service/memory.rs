@@ -9,10 +9,11 @@ use cellgate_core::server::{
     Resource,
 };
 
-use super::ServiceEvent;
+use super::ServiceTurn;
 use super::setup::SHORT_PATIENCE_NS;
 use crate::world::Ps;
-use crate::world::run::{Event, World};
+use crate::world::host::Host;
+use crate::world::net::Net;
 
 /// How long there is no adapter when the machine has killed one.
 const DOWN: Ps = Ps::from_ns(100_000);
@@ -40,47 +41,49 @@ impl MemoryLimits {
     }
 }
 
-impl World {
+impl Host {
     /// A host has only so much memory for its adapter from now on.
-    pub(in crate::world) fn memory_shrinks(&mut self, host: usize, fault: u32, octets: u64) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(crate) fn memory_shrinks(&mut self, fault: u32, octets: u64, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         served.memory.is_known = true;
         served.memory.by_fault.insert(fault, octets);
-        self.service.seen.note("memory", "shrinks");
-        self.bounds_are_told(host);
-        self.machine_looks(host);
+        net.log.seen.note("memory", "shrinks");
+        self.bounds_are_told(net);
+        self.machine_looks(net);
     }
 
     /// The machine kills an adapter that has more memory than its limit, or is about to: its server
     /// may have asked before it knew of the limit.
-    pub(super) fn machine_looks(&mut self, host: usize) {
-        let served = &self.service.hosts[&host];
+    pub(super) fn machine_looks(&mut self, net: &mut Net) {
+        let Some(served) = &self.served else {
+            return;
+        };
         let Some(limit) = served.memory.least() else {
             return;
         };
         let (is_up, asked) = (served.is_adapter_up, served.process.octets_asked());
-        if is_up && self.memory_used(host) + asked > limit {
-            self.service.seen.note("memory", "killed");
-            self.adapter_dies_of_something_else(host);
-            self.adapter_dies(host);
-            let begins = ServiceEvent::AdapterBegins(host as u32);
-            self.queue.push(self.now.plus(DOWN), Event::Service(begins));
+        if is_up && self.memory_used() + asked > limit {
+            net.log.seen.note("memory", "killed");
+            self.adapter_dies_of_something_else();
+            self.adapter_dies(net);
+            let begins = ServiceTurn::AdapterBegins;
+            self.turn_at(net.now.plus(DOWN), begins, net);
         }
     }
 
     /// It has more again.
-    pub(in crate::world) fn memory_grows(&mut self, host: usize, fault: u32) {
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+    pub(crate) fn memory_grows(&mut self, fault: u32, net: &mut Net) {
+        if let Some(served) = &mut self.served {
             served.memory.by_fault.remove(&fault);
         }
-        self.bounds_are_told(host);
+        self.bounds_are_told(net);
     }
 
     /// The server looks at the limits of its machine.
-    pub(super) fn bounds_are_told(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get(&host) else {
+    pub(super) fn bounds_are_told(&mut self, net: &mut Net) {
+        let Some(served) = &self.served else {
             return;
         };
         if !served.memory.is_known {
@@ -100,17 +103,17 @@ impl World {
             })
             .into_iter()
             .collect();
-        self.serve_any(host, |server, now| server.handle_bounds(now, bounds));
+        self.serve_any(net, |server, now| server.handle_bounds(now, bounds));
     }
 
     /// Octets that an adapter has made, and those of adapters before that are mapped still.
-    fn memory_used(&self, host: usize) -> u64 {
-        let served = &self.service.hosts[&host];
+    fn memory_used(&self) -> u64 {
+        let Some(served) = &self.served else {
+            return 0;
+        };
         let vcs = served.process.vcs.values();
         let open: u64 = vcs.map(|kept| kept.record.demand.memory).sum();
-        let applications = self.service.applications.iter();
-        let mapped = applications.filter(|one| one.host == host);
-        let mapped = mapped.filter_map(|one| one.mapped);
+        let mapped = self.applications.iter().filter_map(|one| one.mapped);
         let old = mapped.filter(|(life, _)| *life != served.adapter_life);
         open + old.map(|(_, octets)| octets).sum::<u64>()
     }
@@ -118,19 +121,19 @@ impl World {
     /// Whether an adapter will have no memory for what its server is to ask.
     pub(super) fn has_no_memory(
         &mut self,
-        host: usize,
         ask: &AdapterAsk,
+        net: &mut Net,
     ) -> Option<AdapterRefusal> {
-        let served = &self.service.hosts[&host];
+        let served = self.served.as_ref()?;
         let limit = served.memory.least()?;
         let needed = Some(made_by(ask)).filter(|needed| *needed > 0)?;
         let asked = served.asked.values().map(|asked| asked.octets);
         let asked: u64 = asked.sum();
-        let used = self.memory_used(host) + asked;
+        let used = self.memory_used() + asked;
         let free = limit.saturating_sub(used);
         let limit = Some(MEMORY_MAX.to_owned());
         (needed > free).then(|| {
-            self.service.seen.note("memory", "refused");
+            net.log.seen.note("memory", "refused");
             AdapterRefusal::Memory {
                 needed,
                 free,
@@ -140,7 +143,7 @@ impl World {
     }
 
     /// I19: nobody's connection ends for want of memory before others can have let go of theirs.
-    pub(super) fn ends_in_time(&mut self, host: usize, message: &FromServer) {
+    pub(super) fn ends_in_time(&mut self, message: &FromServer, net: &mut Net) {
         let FromServer::Indication {
             indication: Indication::Ended(EndReason::NotReopened),
             ..
@@ -148,11 +151,13 @@ impl World {
         else {
             return;
         };
-        let served = &self.service.hosts[&host];
-        let is_early = self.now < served.again.since.plus(Ps::from_ns(SHORT_PATIENCE_NS[0]));
+        let Some(served) = &self.served else {
+            return;
+        };
+        let is_early = net.now < served.again.since.plus(Ps::from_ns(SHORT_PATIENCE_NS[0]));
         let is_other = served.again.is_excused || served.killers.are_some();
         if served.memory.least().is_some() && is_early && !is_other {
-            self.breaks("I19", host, "a connection ends that waits for memory");
+            self.breaks("I19", "a connection ends that waits for memory", net);
         }
     }
 }

@@ -19,7 +19,6 @@ mod check;
 mod credit;
 mod daemon;
 mod draw;
-mod guarantee_check;
 mod killers;
 mod life;
 mod link;
@@ -27,6 +26,7 @@ mod marks;
 mod memory;
 mod places;
 mod process;
+mod promises;
 mod rough;
 mod run;
 mod sabotage;
@@ -35,122 +35,42 @@ mod service_faults;
 mod setup;
 mod shares;
 
-use std::collections::BTreeMap;
-
-use application::Application;
-pub(crate) use application::Gate;
+pub(crate) use application::{Application, Gate};
 pub use bug::ServerBug;
-use daemon::Served;
+pub(crate) use daemon::Served;
 pub use daemon::ServerOutcome;
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
-use guarantee_check::Promise;
-use marks::Seen;
+pub(crate) use marks::Seen;
+pub(crate) use promises::Promises;
 
 pub(crate) use setup::Services;
 
-use cellgate_core::queue::ReceivedPdu;
-
-use super::Ps;
-
-/// What can happen to servers and applications. At one time in this order.
+/// What can be due at a host that has a server. At one time in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ServiceEvent {
-    /// A host's server dies.
-    Dies(u32),
-    Begins(u32),
+pub(crate) enum ServiceTurn {
+    /// The server dies.
+    Dies,
+    Begins,
     /// It looks whether what the one before had asked has been carried out.
-    TakesUp(u32),
-    /// A host's server looks how its adapter does.
-    Looks(u32),
-    /// A message of a host's channel arrives: host, rank, channel.
-    Parcel(u32, u32, u32),
+    TakesUp,
+    /// The server looks how its adapter does.
+    Looks,
+    /// A message of a channel arrives: rank, channel.
+    Parcel(u32, u32),
     /// A call of an application is due.
     Call(u32, u32),
     /// An application looks whether everything has been sent.
     Flush(u32),
-    /// A host's server does what is due: it hangs up on whoever has not said hello, opens again
-    /// what comes next.
-    Deadline(u32),
-    /// A host's server and its adapter look after what lies in the file system.
-    Upkeep(u32),
-    /// A host's adapter of this life dies of what it has opened.
-    Strikes(u32, u32),
+    /// The server does what is due: it hangs up on whoever has not said hello, opens again what
+    /// comes next.
+    Deadline,
+    /// The server and its adapter look after what lies in the file system.
+    Upkeep,
+    /// The adapter of this life dies of what it has opened.
+    Strikes(u32),
     /// Another begins, if there is none.
-    AdapterBegins(u32),
-}
-
-/// All servers and applications of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Service {
-    /// Hosts with a server, by number.
-    hosts: BTreeMap<usize, Served>,
-    applications: Vec<Application>,
-    /// Which application uses the end of a connection: host, connection.
-    holders: BTreeMap<(usize, u32), usize>,
-    /// What must arrive, by connection.
-    promises: BTreeMap<u32, Promise>,
-    /// Sources that were woken early, and until when they would have waited.
-    early: BTreeMap<usize, Ps>,
-    /// No server looks at its adapter from then on.
-    looks_until: Ps,
-    seen: Seen,
-    bug: Option<ServerBug>,
-}
-
-impl Service {
-    /// Whether there is no server.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.hosts.is_empty()
-    }
-
-    /// Whether a connection's end at a host is a server's.
-    pub(crate) fn serves(&self, host: usize, connection: u32) -> bool {
-        let mut applications = self.applications.iter();
-        applications.any(|one| one.host == host && one.connection == connection)
-    }
-
-    /// Whether the application that reads a connection at a host takes a PDU that has arrived; what
-    /// it dismisses is as good as lost.
-    pub(crate) fn takes(&mut self, host: usize, connection: u32, pdu: &ReceivedPdu) -> bool {
-        let Some(&n) = self.holders.get(&(host, connection)) else {
-            return true;
-        };
-        let open = self.applications[n].program.connection_mut();
-        let is_taken = open.is_none_or(|open| open.takes(pdu.descriptor(), pdu.len()));
-        self.seen.add("dismissed", "by_library", (!is_taken).into());
-        is_taken
-    }
-
-    /// A PDU of a connection was read.
-    pub(crate) fn has_read(&mut self, now: Ps, connection: u32, number: u64) {
-        if let Some(promise) = self.promises.get_mut(&connection) {
-            promise.keeps(now, number);
-        }
-    }
-
-    /// PDUs of a connection that were promised, and have arrived.
-    pub(crate) fn kept(&self, connection: u32) -> u64 {
-        self.promises
-            .get(&connection)
-            .map_or(0, |promise| promise.kept)
-    }
-
-    /// Whether anything was promised of a connection while an end of it was best effort.
-    pub(crate) fn is_best_effort(&self, connection: u32) -> bool {
-        let promise = self.promises.get(&connection);
-        promise.is_some_and(|promise| promise.is_best_effort)
-    }
-
-    /// PDUs of best effort that were promised, and have arrived.
-    pub(crate) fn kept_as_best_effort(&self) -> u64 {
-        let promises = self.promises.values();
-        promises.map(|promise| promise.kept_as_best_effort).sum()
-    }
-
-    fn has(&self, bug: ServerBug) -> bool {
-        self.bug == Some(bug)
-    }
+    AdapterBegins,
 }
 
 #[cfg(test)]
@@ -168,6 +88,10 @@ mod tests {
             ..Scenario::default()
         };
         let world = World::new(&scenario, Options::default()).expect("a world");
-        assert!(world.queue.len() < 10, "{} events", world.queue.len());
+        assert!(
+            world.net.queue.len() < 10,
+            "{} turns",
+            world.net.queue.len()
+        );
     }
 }

@@ -7,11 +7,12 @@ use cellgate_core::Time;
 use cellgate_core::server::{Disk, Former, Keeping, Planted, TakenVc};
 
 use super::process::Process;
-use super::{ServerBug, ServiceEvent};
+use super::{ServerBug, ServiceTurn};
 use crate::disk::{DiskError, SimulatedDisk, Thing};
 use crate::world::Ps;
 use crate::world::fault::{FaultSpec, Harm, Plant, Spot};
-use crate::world::run::{Event, World};
+use crate::world::host::Host;
+use crate::world::net::Net;
 use crate::world::scenario::Scenario;
 
 /// Disks of worlds are harmed for milliseconds: whoever waits for them has a thousandth of the
@@ -216,10 +217,10 @@ impl Places {
     }
 }
 
-impl World {
+impl Host {
     /// Something becomes of a host's state directory, or that is over.
-    pub(in crate::world) fn places_are_harmed(&mut self, host: usize, fault: u32, begins: bool) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(crate) fn places_are_harmed(&mut self, fault: u32, begins: bool, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let places = &mut served.places;
@@ -238,7 +239,7 @@ impl World {
                 // A server waits for a socket that is removed once, not for one that is removed
                 // again and again.
                 if let Some(daemon) = &mut places.daemon {
-                    daemon.dials = self.now;
+                    daemon.dials = net.now;
                 }
                 "vanished"
             }
@@ -268,15 +269,15 @@ impl World {
                     disk.room = usize::MAX;
                     // It looks for room far more often than it asks here.
                     if let Some(daemon) = &mut places.daemon {
-                        daemon.dials = self.now;
+                        daemon.dials = net.now;
                     }
                 }
                 "mended"
             }
             (Harm::Killed { .. }, false) => {
                 disk.life = u32::MAX;
-                let begins = ServiceEvent::Begins(host as u32);
-                self.queue.push(self.now, Event::Service(begins));
+                let begins = ServiceTurn::Begins;
+                self.turn_at(net.now, begins, net);
                 "mended"
             }
             (Harm::Planted { at, plant }, false) => {
@@ -288,39 +289,39 @@ impl World {
             }
             (Harm::Vanished | Harm::Stale | Harm::Halved, false) => "mended",
         };
-        self.service.seen.note("state_directory", name);
-        self.watch_places(host);
+        net.log.seen.note("state_directory", name);
+        self.watch_places(net);
     }
 
     /// Has somebody look at a state directory in a while, if something is amiss there.
-    fn watch_places(&mut self, host: usize) {
-        let until = self.service.looks_until.plus(LOOKS_LATE);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    fn watch_places(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
+        let until = served.looks_until.plus(LOOKS_LATE);
         let places = &mut served.places;
-        let at = self.now.plus(LOOK);
+        let at = net.now.plus(LOOK);
         if places.is_amiss() && !places.is_watched && at < until {
             places.is_watched = true;
-            let upkeep = ServiceEvent::Upkeep(host as u32);
-            self.queue.push(at, Event::Service(upkeep));
+            let upkeep = ServiceTurn::Upkeep;
+            self.turn_at(at, upkeep, net);
         }
     }
 
     /// Whether a server that begins has all its places, and finds the adapter that was left.
-    pub(super) fn finds_places(&mut self, host: usize) -> bool {
-        let (now, bug) = (self.now, self.service.bug);
-        let time = self.time_at(host);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn finds_places(&mut self, net: &mut Net) -> bool {
+        let (now, bug) = (net.now, net.options.server_bug);
+        let time = self.time(net.now);
+        let Some(served) = &mut self.served else {
             return false;
         };
-        let (places, seen) = (&mut served.places, &mut self.service.seen);
+        let (places, seen) = (&mut served.places, &mut net.log.seen);
         if places.daemon.is_none()
             && let Err(error) = places.begins(now, served.life, bug)
         {
             seen.note("state_directory", "not_begun");
             if error != DiskError::Killed {
-                self.begins_later(host);
+                self.begins_later(net);
             }
             return false;
         }
@@ -342,36 +343,36 @@ impl World {
                 daemon.dials = now;
             } else if is_vain {
                 let text = "it begins another adapter beside the one that was left";
-                self.breaks("I19", host, text);
+                self.breaks("I19", text, net);
                 return false;
             }
-            self.begins_later(host);
+            self.begins_later(net);
             return false;
         }
         if places.measures(time) && served.life > 0 {
             seen.note("state_directory", "measured_again");
         }
-        self.look_after_places(host);
-        let served = self.service.hosts.get(&host);
+        self.look_after_places(net);
+        let served = self.served.as_ref();
         served.is_some_and(|served| served.places.daemon.is_some())
     }
 
     /// It is time to look at a host's state directory.
-    pub(super) fn upkeep(&mut self, host: usize) {
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+    pub(super) fn upkeep(&mut self, net: &mut Net) {
+        if let Some(served) = &mut self.served {
             served.places.is_watched = false;
         }
-        self.look_after_places(host);
+        self.look_after_places(net);
     }
 
     /// What is gone from a host's state directory is made again, what could not be written is.
-    pub(super) fn look_after_places(&mut self, host: usize) {
-        let time = self.time_at(host);
-        let makes = !self.service.has(ServerBug::SocketNotMadeAgain);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn look_after_places(&mut self, net: &mut Net) {
+        let time = self.time(net.now);
+        let makes = !net.has(ServerBug::SocketNotMadeAgain);
+        let Some(served) = &mut self.served else {
             return;
         };
-        let (places, seen) = (&mut served.places, &mut self.service.seen);
+        let (places, seen) = (&mut served.places, &mut net.log.seen);
         if served.is_adapter_up && served.life > 0 && makes && places.makes_socket() {
             seen.note("state_directory", "socket_again");
         }
@@ -386,12 +387,12 @@ impl World {
         seen.add("state_directory", "written_later", is_later.into());
         let is_killed = places.disk.has_killed() && places.daemon.is_some();
         if let Some(text) = wrong {
-            self.breaks("I19", host, text);
+            self.breaks("I19", text, net);
         }
         if is_killed {
-            self.service.seen.note("state_directory", "killed_writing");
-            self.server_dies(host);
+            net.log.seen.note("state_directory", "killed_writing");
+            self.server_dies(net);
         }
-        self.watch_places(host);
+        self.watch_places(net);
     }
 }

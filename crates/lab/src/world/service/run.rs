@@ -10,98 +10,120 @@ use cellgate_core::server::{
 
 use super::application::Came;
 use super::daemon::{
-    Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Serving, client_of, reader_of, to_client,
+    Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Served, Serving, client_of, reader_of, to_client,
 };
 use super::marks;
 use super::memory::made_by;
 use super::process::{Heard, Held, REOPENS, can_be_refused};
 use super::sabotage::{is_lost, sabotage, sabotage_message};
-use super::{ServerBug, ServiceEvent};
+use super::{ServerBug, ServiceTurn};
 use crate::world::Ps;
-use crate::world::run::{Event, World};
+use crate::world::host::Host;
+use crate::world::log::Fact;
+use crate::world::net::{Net, Turn};
 
 /// From one look of a server at its adapter to the next.
 const LOOK: Ps = Ps::from_ns(4_000_000);
 
-impl World {
-    /// Puts the first events in.
-    pub(in crate::world) fn begin_service(&mut self, duration_ns: u64) {
-        let opened = self.opened;
-        self.service.looks_until = opened.plus(Ps::from_ns(duration_ns));
-        let mut events = Vec::new();
-        for (host, served) in &self.service.hosts {
-            let host = *host as u32;
-            events.push((self.hosts_opened, ServiceEvent::Begins(host)));
-            for crash in &served.spec.crashes {
-                let at = opened.plus(Ps::from_ns(crash.at_ns));
-                events.push((at, ServiceEvent::Dies(host)));
-                let at = at.plus(Ps::from_ns(crash.for_ns));
-                events.push((at, ServiceEvent::Begins(host)));
+impl Host {
+    /// Puts the first turns of its server and applications in.
+    pub(crate) fn begins(&mut self, duration_ns: u64, net: &mut Net) {
+        self.wakes(Ps::ZERO, net);
+        for (n, writer) in &self.writers {
+            if let Some(at) = writer.due() {
+                net.later(at, Turn::Source(*n), self.id());
             }
         }
-        for (n, application) in (0..).zip(&self.service.applications) {
+        let Some(served) = &mut self.served else {
+            return;
+        };
+        let opened = net.plan.opened;
+        served.looks_until = opened.plus(Ps::from_ns(duration_ns));
+        let crashes = served.spec.crashes.clone();
+        self.turn_at(net.plan.hosts_opened, ServiceTurn::Begins, net);
+        for crash in crashes {
+            let at = opened.plus(Ps::from_ns(crash.at_ns));
+            self.turn_at(at, ServiceTurn::Dies, net);
+            self.turn_at(at.plus(Ps::from_ns(crash.for_ns)), ServiceTurn::Begins, net);
+        }
+        for (n, application) in (0..).zip(&self.applications) {
             for (call, spec) in (0..).zip(&application.spec.calls) {
                 let at = opened.plus(Ps::from_ns(spec.at_ns));
-                events.push((at, ServiceEvent::Call(n, call)));
+                self.turn_at(at, ServiceTurn::Call(n, call), net);
             }
         }
-        for (at, event) in events {
-            self.queue.push(at, Event::Service(event));
-        }
-        let hosts: Vec<usize> = self.service.hosts.keys().copied().collect();
-        for host in hosts {
-            self.next_look(host, opened);
-        }
+        self.next_look(opened, net);
+    }
+
+    /// Its server or an application has this turn at `at`.
+    pub(super) fn turn_at(&self, at: Ps, turn: ServiceTurn, net: &mut Net) {
+        net.later(at, Turn::Service(turn), self.id());
     }
 
     /// A server looks next when it has looked at `now`: an idle one keeps no more in the queue.
-    fn next_look(&mut self, host: usize, now: Ps) {
+    fn next_look(&mut self, now: Ps, net: &mut Net) {
         let at = now.plus(LOOK);
-        if at < self.service.looks_until {
-            let looks = ServiceEvent::Looks(host as u32);
-            self.queue.push(at, Event::Service(looks));
+        let looks = |served: &Served| at < served.looks_until;
+        if self.served.as_deref().is_some_and(looks) {
+            self.turn_at(at, ServiceTurn::Looks, net);
         }
     }
 
-    pub(in crate::world) fn service_event(&mut self, event: ServiceEvent) {
-        match event {
-            ServiceEvent::Dies(host) => self.server_dies(host as usize),
-            ServiceEvent::Begins(host) | ServiceEvent::TakesUp(host) => {
-                self.server_begins(host as usize);
+    /// Its server or an application has a turn.
+    pub(crate) fn serves_turn(&mut self, turn: ServiceTurn, net: &mut Net) {
+        match turn {
+            ServiceTurn::Dies => self.server_dies(net),
+            ServiceTurn::Begins | ServiceTurn::TakesUp => self.server_begins(net),
+            ServiceTurn::Looks => {
+                self.next_look(net.now, net);
+                self.server_looks(net);
             }
-            ServiceEvent::Looks(host) => {
-                self.next_look(host as usize, self.now);
-                self.server_looks(host as usize);
+            ServiceTurn::Parcel(_, channel) => self.parcel(channel, net),
+            ServiceTurn::Call(application, call) => {
+                self.call(application as usize, call as usize, net);
             }
-            ServiceEvent::Parcel(host, _, channel) => self.parcel(host as usize, channel),
-            ServiceEvent::Call(application, call) => {
-                self.call(application as usize, call as usize);
+            ServiceTurn::Flush(application) => self.flush(application as usize, net),
+            ServiceTurn::Deadline => self.deadline_comes(net),
+            ServiceTurn::Upkeep => self.upkeep(net),
+            ServiceTurn::Strikes(life) => self.adapter_is_killed(life, net),
+            ServiceTurn::AdapterBegins => self.adapter_begins(net),
+        }
+        self.readers_tell(net);
+    }
+
+    /// What its readers have is written down, if that has changed.
+    pub(crate) fn readers_tell(&mut self, net: &mut Net) {
+        for (n, one) in self.applications.iter_mut().enumerate() {
+            if one.sends {
+                continue;
             }
-            ServiceEvent::Flush(application) => self.flush(application as usize),
-            ServiceEvent::Deadline(host) => self.deadline_comes(host as usize),
-            ServiceEvent::Upkeep(host) => self.upkeep(host as usize),
-            ServiceEvent::Strikes(host, life) => self.adapter_is_killed(host as usize, life),
-            ServiceEvent::AdapterBegins(host) => self.adapter_begins(host as usize),
+            let connection = one.connection;
+            let holds = self.holders.get(&connection) == Some(&n);
+            let terms = one.terms().filter(|_| holds);
+            if one.told != terms && (holds || one.told.is_some()) {
+                one.told = terms;
+                net.tell(Fact::Uses { connection, terms });
+            }
         }
     }
 
     /// Something is on its way.
-    pub(super) fn post(&mut self, host: usize, channel: u32, parcel: Parcel) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn post(&mut self, channel: u32, parcel: Parcel, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
-        let at = self.now.plus(Ps::from_ns(served.spec.control_ns));
+        let at = net.now.plus(Ps::from_ns(served.spec.control_ns));
         let rank = served.rank(channel);
         let to = served.channels.entry(channel).or_default();
         to.parcels.push_back(parcel);
-        let event = ServiceEvent::Parcel(host as u32, rank, channel);
-        self.queue.push(at, Event::Service(event));
+        let event = ServiceTurn::Parcel(rank, channel);
+        self.turn_at(at, event, net);
     }
 
     /// The first on a channel has come.
-    fn parcel(&mut self, host: usize, channel: u32) {
+    fn parcel(&mut self, channel: u32, net: &mut Net) {
         let reader = reader_of(channel);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         let Some(to) = served.channels.get_mut(&channel) else {
@@ -109,11 +131,9 @@ impl World {
         };
         match reader {
             // A program that is not run hears nothing yet.
-            Reader::Application if self.now < self.host_stalls[host] => {
-                let event = ServiceEvent::Parcel(host as u32, 0, channel);
-                return self
-                    .queue
-                    .push(self.host_stalls[host], Event::Service(event));
+            Reader::Application if net.now < self.idle_until => {
+                let event = ServiceTurn::Parcel(0, channel);
+                return self.turn_at(self.idle_until, event, net);
             }
             Reader::Server if served.server.is_none() && channel != FROM_ADAPTER => {
                 to.waiting += 1;
@@ -124,36 +144,39 @@ impl World {
         let Some(parcel) = to.parcels.pop_front() else {
             return;
         };
-        self.hears(host, channel, parcel);
-        self.note((host as u64) << 48 ^ u64::from(channel) << 8 ^ 2);
-        self.audit_at_rest(host);
+        self.hears(channel, parcel, net);
+        net.mix(
+            net.now,
+            u64::from(self.number) << 48 ^ u64::from(channel) << 8 ^ 2,
+        );
+        self.audit_at_rest(net);
     }
 
-    fn hears(&mut self, host: usize, channel: u32, parcel: Parcel) {
+    fn hears(&mut self, channel: u32, parcel: Parcel, net: &mut Net) {
         match parcel {
             Parcel::Connect | Parcel::Said(..) | Parcel::HangUp => {
-                self.server_hears(host, client_of(channel), parcel);
+                self.server_hears(client_of(channel), parcel, net);
             }
             Parcel::Told(message, enclosure) => {
-                self.application_hears(host, client_of(channel), *message, Came(enclosure));
+                self.application_hears(client_of(channel), *message, Came(enclosure), net);
             }
-            Parcel::HungUp => self.application_is_hung_up(host, client_of(channel)),
+            Parcel::HungUp => self.application_is_hung_up(client_of(channel), net),
             Parcel::Ask {
                 adapter,
                 asker,
                 request,
                 sent,
-            } => self.process_hears(host, (adapter, asker), *request, sent),
-            Parcel::Gone(adapter, asker) => self.keeper_loses(host, adapter, asker),
-            Parcel::Reply(heard) => self.governors_hear(host, *heard),
+            } => self.process_hears((adapter, asker), *request, sent, net),
+            Parcel::Gone(adapter, asker) => self.keeper_loses(adapter, asker, net),
+            Parcel::Reply(heard) => self.governors_hear(*heard, net),
             Parcel::Lie(life, ticket, answer) => {
-                self.server_is_lied_to(host, life, ticket, *answer)
+                self.server_is_lied_to(life, ticket, *answer, net);
             }
-            Parcel::Lost(adapter) if self.adapter_life(host) == adapter => {
-                self.with_governors(host, |governors| governors.handle_lost(AdapterIndex::FIRST));
+            Parcel::Lost(adapter) if self.adapter_life() == adapter => {
+                self.with_governors(net, |governors| governors.handle_lost(AdapterIndex::FIRST));
             }
-            Parcel::Ready(adapter) if self.adapter_life(host) < adapter => {
-                self.server_finds_adapter(host, adapter);
+            Parcel::Ready(adapter) if self.adapter_life() < adapter => {
+                self.server_finds_adapter(adapter, net);
             }
             // Whoever began since has found the next.
             Parcel::Lost(_) | Parcel::Ready(_) => {}
@@ -161,9 +184,14 @@ impl World {
     }
 
     /// Has the server of this life do something, and carries out what it wants.
-    pub(super) fn serve(&mut self, host: usize, life: u32, input: impl FnOnce(&mut Serving, Time)) {
-        let now = self.time_at(host);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn serve(
+        &mut self,
+        net: &mut Net,
+        life: u32,
+        input: impl FnOnce(&mut Serving, Time),
+    ) {
+        let now = self.time(net.now);
+        let Some(served) = &mut self.served else {
             return;
         };
         let Some(server) = served.server.as_mut().filter(|_| served.life == life) else {
@@ -174,18 +202,18 @@ impl World {
         while let Some(output) = server.poll_output() {
             outputs.push(output);
         }
-        self.waits_for_deadline(host);
-        self.promises_fit(host);
+        self.waits_for_deadline(net);
+        self.promises_fit(net);
         for output in outputs {
-            self.carry_out(host, output);
+            self.carry_out(output, net);
         }
-        self.governors_go_on(host);
+        self.governors_go_on(net);
     }
 
     /// A server's timer is set to what is due next, if it is not set to something sooner.
-    fn waits_for_deadline(&mut self, host: usize) {
-        let now = self.time_at(host);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    fn waits_for_deadline(&mut self, net: &mut Net) {
+        let now = self.time(net.now);
+        let Some(served) = &mut self.served else {
             return;
         };
         let server = served.server.as_ref();
@@ -193,54 +221,50 @@ impl World {
             return;
         };
         let ns = due.ns().saturating_sub(now.ns()).max(1);
-        let at = self.now.plus(Ps::from_ns(ns));
+        let at = net.now.plus(Ps::from_ns(ns));
         if served.deadline.is_none_or(|set| at < set) {
             served.deadline = Some(at);
-            let event = ServiceEvent::Deadline(host as u32);
-            self.queue.push(at, Event::Service(event));
+            let event = ServiceTurn::Deadline;
+            self.turn_at(at, event, net);
         }
     }
 
-    fn deadline_comes(&mut self, host: usize) {
-        if let Some(served) = self.service.hosts.get_mut(&host) {
-            served.deadline = served.deadline.filter(|set| *set > self.now);
+    fn deadline_comes(&mut self, net: &mut Net) {
+        if let Some(served) = &mut self.served {
+            served.deadline = served.deadline.filter(|set| *set > net.now);
         }
-        self.serve_any(host, Serving::handle_deadline);
+        self.serve_any(net, Serving::handle_deadline);
     }
 
     /// The same for whichever server there is.
-    pub(super) fn serve_any(&mut self, host: usize, input: impl FnOnce(&mut Serving, Time)) {
-        let life = self
-            .service
-            .hosts
-            .get(&host)
-            .map_or(0, |served| served.life);
-        self.serve(host, life, input);
+    pub(super) fn serve_any(&mut self, net: &mut Net, input: impl FnOnce(&mut Serving, Time)) {
+        let life = self.served.as_ref().map_or(0, |served| served.life);
+        self.serve(net, life, input);
     }
 
-    fn server_hears(&mut self, host: usize, client: ClientId, parcel: Parcel) {
-        let Some(served) = self.service.hosts.get(&host) else {
+    fn server_hears(&mut self, client: ClientId, parcel: Parcel, net: &mut Net) {
+        let Some(served) = &self.served else {
             return;
         };
         let peer = served.clients.get(&client).map(|n| {
-            let application = &self.service.applications[*n];
-            application.peer(*n)
+            let application = &self.applications[*n];
+            application.peer()
         });
         match parcel {
             Parcel::Connect => {
                 let peer = peer.unwrap_or(Peer { uid: 0, pid: 0 });
-                self.serve_any(host, |server, now| {
+                self.serve_any(net, |server, now| {
                     server.handle_connect(now, client, peer);
                 });
             }
             Parcel::HangUp => {
-                if let Some(served) = self.service.hosts.get_mut(&host) {
+                if let Some(served) = &mut self.served {
                     served.clients.remove(&client);
                 }
-                self.serve_any(host, |server, now| server.handle_hang_up(now, client));
+                self.serve_any(net, |server, now| server.handle_hang_up(now, client));
             }
             Parcel::Said(message, capability) => {
-                self.hears_request(host, client, message, capability);
+                self.hears_request(client, message, capability, net);
             }
             _ => {}
         }
@@ -249,12 +273,12 @@ impl World {
     /// A message of an application; a refusal must leave no trace.
     fn hears_request(
         &mut self,
-        host: usize,
         client: ClientId,
         message: FromClient,
         capability: Option<VcId>,
+        net: &mut Net,
     ) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         let number = served.clients.get(&client).copied();
@@ -271,13 +295,13 @@ impl World {
         } = &message
             && let Some(number) = number
         {
-            let connection = self.service.applications[number].connection;
+            let connection = self.applications[number].connection;
             served.deleted.insert(connection);
         }
-        let before = self.books(host);
+        let before = self.books();
         let asked = message.clone();
-        let now = self.time_at(host);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let now = self.time(net.now);
+        let Some(served) = &mut self.served else {
             return;
         };
         let Some(server) = &mut served.server else {
@@ -293,75 +317,75 @@ impl World {
         }
         for output in &mut outputs {
             if let (Some(bug), Some(number), ServerOutput::Client { message, .. }) =
-                (self.service.bug, number, output)
+                (net.options.server_bug, number, output)
             {
-                sabotage_message(bug, &self.service.applications[number], message);
+                sabotage_message(bug, &self.applications[number], message);
             }
         }
-        let seen = &mut self.service.seen;
+        let seen = &mut net.log.seen;
         seen.add("waits", "for_what_comes_back", waits.into());
-        self.waits_for_deadline(host);
-        self.promises_fit(host);
+        self.waits_for_deadline(net);
+        self.promises_fit(net);
         if let Some(before) = before {
-            self.judge_refusal(host, client, &asked, &before, &outputs);
+            self.judge_refusal(client, &asked, &before, &outputs, net);
         }
         for output in outputs {
-            self.carry_out(host, output);
+            self.carry_out(output, net);
         }
-        self.governors_go_on(host);
+        self.governors_go_on(net);
     }
 
     /// The operator's first words.
-    pub(super) fn operator_begins(&mut self, host: usize) {
+    pub(super) fn operator_begins(&mut self, net: &mut Net) {
         let peer = Peer { uid: 0, pid: 1 };
-        self.serve_any(host, |server, now| {
+        self.serve_any(net, |server, now| {
             server.handle_connect(now, OPERATOR, peer);
         });
         let hello = Request::Hello { version: VERSION };
-        self.operator_asks(host, hello);
-        self.operator_asks(host, Request::Monitor);
-        self.operator_adds(host);
+        self.operator_asks(hello, net);
+        self.operator_asks(Request::Monitor, net);
+        self.operator_adds(net);
     }
 
     /// All interfaces, those too that are there already.
-    pub(super) fn operator_adds(&mut self, host: usize) {
-        let served = self.service.hosts.get(&host);
+    pub(super) fn operator_adds(&mut self, net: &mut Net) {
+        let served = self.served.as_ref();
         let interfaces = served.map_or(Vec::new(), |served| served.interfaces.clone());
         for spec in interfaces {
-            self.operator_asks(host, Request::AddInterface(spec));
+            self.operator_asks(Request::AddInterface(spec), net);
         }
     }
 
-    pub(super) fn operator_asks(&mut self, host: usize, request: Request) {
+    pub(super) fn operator_asks(&mut self, request: Request, net: &mut Net) {
         let message = FromClient::Request { id: 1, request };
-        self.serve_any(host, |server, now| {
+        self.serve_any(net, |server, now| {
             server.handle_message(now, OPERATOR, message, None);
         });
     }
 
-    fn carry_out(&mut self, host: usize, output: ServerOutput) {
+    fn carry_out(&mut self, output: ServerOutput, net: &mut Net) {
         match output {
-            ServerOutput::Adapter { ticket, ask, .. } => self.ask(host, ticket, ask),
+            ServerOutput::Adapter { ticket, ask, .. } => self.ask(ticket, ask, net),
             ServerOutput::Client {
                 client: OPERATOR,
                 message,
                 ..
-            } => self.service.seen.told(&message),
+            } => net.log.seen.told(&message),
             ServerOutput::Client {
                 client,
                 message,
                 enclosed,
-            } => self.tell(host, client, message, enclosed),
+            } => self.tell(client, message, enclosed, net),
             ServerOutput::Keep {
                 client,
                 attachment,
                 reopens,
             } => {
-                if self.service.has(ServerBug::SocketNotKept) {
+                if net.has(ServerBug::SocketNotKept) {
                     return;
                 }
                 let record = reopens.then(|| REOPENS.to_owned());
-                if let Some(served) = self.service.hosts.get_mut(&host)
+                if let Some(served) = &mut self.served
                     && let Some(governors) = &mut served.governors
                 {
                     let handle = governors.new_handle();
@@ -370,50 +394,42 @@ impl World {
                 }
             }
             ServerOutput::HangUp { client } => {
-                let served = self.service.hosts.get_mut(&host);
+                let served = self.served.as_mut();
                 let number = served.and_then(|served| served.clients.remove(&client));
-                if number.is_some_and(|n| self.service.applications[n].is_mute) {
-                    self.service.seen.note("hung_up", "silent");
+                if number.is_some_and(|n| self.applications[n].is_mute) {
+                    net.log.seen.note("hung_up", "silent");
                 }
-                self.post(host, to_client(client), Parcel::HungUp);
+                self.post(to_client(client), Parcel::HungUp, net);
             }
-            ServerOutput::LeftOut { address, .. } => self.is_left_out(host, &address),
+            ServerOutput::LeftOut { address, .. } => self.is_left_out(&address, net),
             // No configuration names any, and no application of the world does so.
             ServerOutput::Lost { .. } | ServerOutput::PagesTaken { .. } => {}
         }
     }
 
-    /// What a host's clock says.
-    pub(super) fn time_at(&self, host: usize) -> Time {
-        self.hosts[host].time(self.now)
-    }
-
     /// The adapter that the server knows.
-    fn adapter_life(&self, host: usize) -> u32 {
-        let served = self.service.hosts.get(&host);
+    fn adapter_life(&self) -> u32 {
+        let served = self.served.as_ref();
         served.map_or(0, |served| served.known_adapter)
     }
 
-    pub(super) fn ask(&mut self, host: usize, ticket: Ticket, mut ask: AdapterAsk) {
-        self.is_not_in_use(host, &ask);
-        self.is_in_order(host, &ask);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(super) fn ask(&mut self, ticket: Ticket, mut ask: AdapterAsk, net: &mut Net) {
+        self.is_not_in_use(&ask, net);
+        self.is_in_order(&ask, net);
+        let Some(served) = &mut self.served else {
             return;
         };
         served.counts.commands += 1;
-        if let Some(answer) = self
-            .service
-            .bug
-            .and_then(|bug| sabotage(bug, &served.process, &mut ask))
-        {
+        let bug = net.options.server_bug;
+        if let Some(answer) = bug.and_then(|bug| sabotage(bug, &served.process, &mut ask)) {
             let lie = Parcel::Lie(served.life, ticket, Box::new(answer));
-            return self.post(host, FROM_ADAPTER, lie);
+            return self.post(FROM_ADAPTER, lie, net);
         }
         let stage = marks::stage(&ask);
         let octets = made_by(&ask);
-        self.service.seen.note("asked", stage);
-        let refusal = self.has_no_memory(host, &ask);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        net.log.seen.note("asked", stage);
+        let refusal = self.has_no_memory(&ask, net);
+        let Some(served) = &mut self.served else {
             return;
         };
         let asked = Asked { stage, octets };
@@ -426,39 +442,44 @@ impl World {
         }
     }
 
-    fn tell(&mut self, host: usize, client: ClientId, mut message: FromServer, enclosed: Enclosed) {
-        self.ends_in_time(host, &message);
-        let Some(served) = self.service.hosts.get(&host) else {
+    fn tell(
+        &mut self,
+        client: ClientId,
+        mut message: FromServer,
+        enclosed: Enclosed,
+        net: &mut Net,
+    ) {
+        self.ends_in_time(&message, net);
+        let Some(served) = &self.served else {
             return;
         };
         let enclosure = served.enclosure(enclosed);
         if enclosure.is_none() && enclosed != Enclosed::Nothing {
             // Without it the message says nothing.
-            self.carry_out(host, ServerOutput::HangUp { client });
-            return self.serve_any(host, |server, now| server.handle_hang_up(now, client));
+            self.carry_out(ServerOutput::HangUp { client }, net);
+            return self.serve_any(net, |server, now| server.handle_hang_up(now, client));
         }
         let number = served.clients.get(&client).copied();
-        if let (Some(bug), Some(number)) = (self.service.bug, number) {
+        if let (Some(bug), Some(number)) = (net.options.server_bug, number) {
             if is_lost(bug, &message) {
                 return;
             }
             // What is an answer was spoilt before it was judged.
-            sabotage_message(bug, &self.service.applications[number], &mut message);
+            sabotage_message(bug, &self.applications[number], &mut message);
         }
         let told = Parcel::Told(Box::new(message), enclosure.map(Box::new));
-        self.post(host, to_client(client), told);
+        self.post(to_client(client), told, net);
     }
 
     /// What the server of the life `asker` has asked reaches the process of the adapter.
     fn process_hears(
         &mut self,
-        host: usize,
         (adapter, asker): (u32, u32),
         request: keeper::Request,
         sent: Vec<Held>,
+        net: &mut Net,
     ) {
-        let config = self.hosts[host].config();
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         if !served.is_adapter_up || served.adapter_life != adapter {
@@ -470,25 +491,25 @@ impl World {
             if served.spec.refused.contains(&ordinal) {
                 let busy = ControlError::Refused(Refusal::Busy);
                 let heard = Heard::refusal(asker, request.id, busy);
-                return self.post(host, FROM_ADAPTER, Parcel::Reply(Box::new(heard)));
+                return self.post(FROM_ADAPTER, Parcel::Reply(Box::new(heard)), net);
             }
         }
-        served.process.is_asked(asker, config, request, sent);
-        self.keeper_goes_on(host);
-        self.machine_looks(host);
+        served.process.is_asked(asker, &self.config, request, sent);
+        self.keeper_goes_on(net);
+        self.machine_looks(net);
     }
 
     /// The adapter has ended commands of a server.
     #[inline(never)]
-    pub(in crate::world) fn adapter_has_answered(&mut self, host: usize) {
-        let answered = std::mem::take(&mut self.hosts[host].answered);
+    pub(crate) fn adapter_has_answered(&mut self, net: &mut Net) {
+        let answered = std::mem::take(&mut self.answered);
         for answer in answered {
-            let Some(served) = self.service.hosts.get_mut(&host) else {
+            let Some(served) = &mut self.served else {
                 return;
             };
             if served.process.ended(answer) {
-                self.keeper_goes_on(host);
-                self.guarantees_fit(host);
+                self.keeper_goes_on(net);
+                self.guarantees_fit(net);
             }
         }
     }
@@ -496,76 +517,71 @@ impl World {
     /// The server has an answer of its adapter.
     pub(super) fn server_is_answered(
         &mut self,
-        host: usize,
         ticket: Ticket,
         answer: Result<AdapterAnswer, AdapterRefusal>,
+        net: &mut Net,
     ) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        let Some(served) = &mut self.served else {
             return;
         };
         let for_memory = matches!(answer, Err(AdapterRefusal::Memory { .. }));
         served.again.is_excused |= answer.is_err() && !for_memory;
         let asked = served.asked.remove(&ticket);
         if let (Some(asked), Err(_)) = (asked, &answer) {
-            self.service.seen.note("adapter_refused", asked.stage);
+            net.log.seen.note("adapter_refused", asked.stage);
         }
-        if self.service.bug == Some(ServerBug::FileBelieved) {
+        if net.options.server_bug == Some(ServerBug::FileBelieved) {
             served.places.note(&served.process);
         }
-        self.serve_any(host, |server, now| {
-            server.handle_answer(now, ticket, answer)
-        });
+        self.serve_any(net, |server, now| server.handle_answer(now, ticket, answer));
     }
 
-    fn server_is_lied_to(&mut self, host: usize, life: u32, ticket: Ticket, answer: AdapterAnswer) {
-        let served = self.service.hosts.get(&host);
+    fn server_is_lied_to(
+        &mut self,
+        life: u32,
+        ticket: Ticket,
+        answer: AdapterAnswer,
+        net: &mut Net,
+    ) {
+        let served = self.served.as_ref();
         if served.is_some_and(|served| served.life == life) {
-            self.server_is_answered(host, ticket, Ok(answer));
+            self.server_is_answered(ticket, Ok(answer), net);
         }
     }
 
     /// A server's timer fires, whatever it was for.
-    pub(in crate::world) fn server_timer_fires(&mut self, host: usize) {
-        self.serve_any(host, |server, now| server.handle_deadline(now));
+    pub(crate) fn server_timer_fires(&mut self, net: &mut Net) {
+        self.serve_any(net, |server, now| server.handle_deadline(now));
     }
 
-    /// Servers look once more when nothing happens any more: what an adapter has refused they ask
-    /// again only then, and may be refused again.
-    pub(in crate::world) fn servers_look_again(&mut self) {
-        let hosts = self.service.hosts.iter();
-        let refused: Vec<_> = hosts
-            .map(|(host, served)| (*host, served.spec.refused.len()))
-            .collect();
-        for (host, times) in refused {
-            for _ in 0..times {
-                self.server_looks(host);
-                self.run();
-            }
-        }
+    /// Commands that are to find its adapter's queue full.
+    pub(crate) fn refusals_planned(&self) -> usize {
+        let served = self.served.as_ref();
+        served.map_or(0, |served| served.spec.refused.len())
     }
 
     /// The server asks how its adapter does.
-    fn server_looks(&mut self, host: usize) {
-        self.with_governors(host, |governors| {
+    pub(crate) fn server_looks(&mut self, net: &mut Net) {
+        self.with_governors(net, |governors| {
             governors.look(AdapterIndex::FIRST, LOOK.ns(), 0);
         });
     }
 
     /// A host's adapter is to die, and of no connection.
-    pub(in crate::world) fn adapter_dies_of_something_else(&mut self, host: usize) {
-        if let Some(served) = self.service.hosts.get_mut(&host) {
+    pub(crate) fn adapter_dies_of_something_else(&mut self) {
+        if let Some(served) = &mut self.served {
             served.killers.has_others = true;
             served.killers.are_forgotten();
         }
     }
 
     /// A host's adapter has died: with it goes what its process kept.
-    pub(in crate::world) fn service_loses_adapter(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(crate) fn service_loses_adapter(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         let under_way = served.asked.values().map(|asked| asked.stage);
-        let seen = &mut self.service.seen;
+        let seen = &mut net.log.seen;
         seen.died("adapter_died_in", under_way);
         seen.add(
             "adapter_died_in",
@@ -578,22 +594,22 @@ impl World {
         served.is_adapter_up = false;
         let lost = served.adapter_life;
         served.adapter_life += 1;
-        self.service.holders.retain(|(at, _), _| *at != host);
-        self.host_is_disturbed(host, self.now);
-        self.post(host, FROM_ADAPTER, Parcel::Lost(lost));
+        self.holders.clear();
+        self.is_disturbed(net.now, net);
+        self.post(FROM_ADAPTER, Parcel::Lost(lost), net);
     }
 
     /// Another has begun.
-    pub(in crate::world) fn service_finds_adapter(&mut self, host: usize) {
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+    pub(crate) fn service_finds_adapter(&mut self, net: &mut Net) {
+        let Some(served) = &mut self.served else {
             return;
         };
         served.is_adapter_up = true;
-        self.upkeep(host);
-        let Some(served) = self.service.hosts.get_mut(&host) else {
+        self.upkeep(net);
+        let Some(served) = &mut self.served else {
             return;
         };
         let adapter = served.adapter_life;
-        self.post(host, FROM_ADAPTER, Parcel::Ready(adapter));
+        self.post(FROM_ADAPTER, Parcel::Ready(adapter), net);
     }
 }

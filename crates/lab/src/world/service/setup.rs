@@ -16,11 +16,12 @@ use super::call::HELLO;
 use super::daemon::Served;
 use super::killers::Killers;
 use super::scenario::ServerSpec;
-use super::{Promise, ServerBug, Service, places};
+use super::{ServerBug, places};
 use crate::world::endpoint::DOORBELL_SLOTS;
 use crate::world::error::ScenarioError;
+use crate::world::host::Host;
 use crate::world::names::Names;
-use crate::world::run::Connection;
+use crate::world::plan::Connection;
 use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 
 /// The user that servers run as.
@@ -157,59 +158,52 @@ impl Services {
         self.ends.contains(&(host, connection))
     }
 
-    /// The servers and the applications; `ports` are the lines of each host, with the rates of
-    /// those that lead away.
-    pub(crate) fn build(
+    /// Those ends.
+    pub(crate) fn ends(&self) -> &[(usize, usize)] {
+        &self.ends
+    }
+
+    /// Gives hosts their servers and applications.
+    pub(crate) fn settle(
         &self,
         scenario: &Scenario,
         connections: &[Connection],
-        ports: &[Vec<(usize, usize)>],
-        rates: &[Vec<CellRate>],
+        hosts: &mut [Host],
         bug: Option<ServerBug>,
-    ) -> Service {
-        let mut service = Service {
-            bug,
-            ..Service::default()
-        };
+    ) {
         for spec in &scenario.servers {
-            let host = scenario
-                .hosts
-                .iter()
-                .position(|host| host.name == spec.host);
-            let host = host.unwrap_or(0);
-            let config = config(&scenario.hosts[host], spec, rates[host].len(), bug);
-            let lines = rates[host].iter().enumerate();
-            let interfaces = lines.map(|(port, rate)| interface(port, *rate, bug));
+            let named = hosts.iter_mut().find(|host| host.spec.name == spec.host);
+            let Some(host) = named else { continue };
+            let rates = host.rates();
+            let config = config(&host.spec, spec, rates.len(), bug);
+            let lines = rates.into_iter().enumerate();
+            let interfaces = lines.map(|(port, rate)| interface(port, rate, bug));
             let mut served = Served::new(spec.clone(), config, interfaces.collect());
             served.places.harms = places::harms(scenario, &spec.host);
             served.killers = Killers::of(scenario, &spec.host);
-            service.hosts.insert(host, served);
+            host.served = Some(Box::new(served));
         }
-        for (spec, (host, connection)) in scenario.applications.iter().zip(&self.ends) {
+        let applications = scenario.applications.iter().zip(&self.ends).enumerate();
+        for (n, (spec, (host, connection))) in applications {
             let at = &connections[*connection];
             let sends = at.from == *host;
-            let path = if sends {
+            let line = if sends {
                 at.path.first()
             } else {
                 at.path.last()
             };
-            let mine = |(input, output): &(usize, usize)| {
-                path.is_some_and(|line| line == input || line == output)
-            };
-            let port = ports[*host].iter().position(mine).unwrap_or(0);
+            let port = hosts[*host].port_of(line.copied().unwrap_or(0));
+            let rate = hosts[*host].rates()[port];
             let at = &scenario.connections[*connection];
             let end = (*connection as u32, at, sends);
-            let line = (port, rates[*host][port]);
-            let mut application = Application::new(spec.clone(), *host, end, line);
+            let mut application = Application::new(n, spec.clone(), end, (port, rate));
             application.remainder = match bug {
                 Some(ServerBug::RemainderLost) => Remainder::Lost,
                 Some(ServerBug::RemainderOverdrawn) => Remainder::Overdrawn,
                 _ => Remainder::Carried,
             };
-            service.applications.push(application);
-            service.promises.insert(end.0, Promise::default());
+            hosts[*host].applications.push(application);
         }
-        service
     }
 }
 

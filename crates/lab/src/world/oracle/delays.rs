@@ -3,10 +3,12 @@
 
 use cellgate_core::adapter::Notification;
 
-use super::Ps;
-use super::run::{Connection, World};
-use super::scenario::{FaultSpec, Scenario, Traffic};
-use super::topology::Place;
+use super::Oracle;
+use crate::world::Ps;
+use crate::world::host::{shaped_late, transmit_fifo};
+use crate::world::plan::Connection;
+use crate::world::scenario::{FaultSpec, Scenario, Traffic};
+use crate::world::topology::Place;
 
 /// Cells that can wait before a host's line whose sources are together as fast as it, or faster.
 const CROWD: u64 = 256;
@@ -25,25 +27,25 @@ pub(super) fn stood_idle(scenario: &Scenario, host: &str) -> Ps {
     Ps::from_ns(stalls.fold(0, u64::saturating_add))
 }
 
-impl World {
+impl Oracle<'_> {
     /// The longest that a PDU of a connection takes that nothing disturbs but short stalls of its
     /// receiver: from its last cell's being sent, or, where an adapter sends it, from when the
     /// shaper is to have sent that.
-    pub(super) fn delay_bound(&self, scenario: &Scenario, crowds: &Crowds, n: usize) -> Ps {
-        let Connection { to, path, .. } = &self.connections[n];
+    pub(super) fn delay_bound(&self, crowds: &Crowds, n: usize) -> Ps {
+        let Connection { to, path, .. } = &self.plan.connections[n];
         let mut bound = self.wait_bound(crowds, n);
         for line in path {
-            let own = self.lines[*line].cell();
-            let delay = Ps::from_ns(scenario.links[line / 2].delay_ns);
+            let own = self.plan.cells[*line];
+            let delay = Ps::from_ns(self.scenario.links[line / 2].delay_ns);
             bound = bound.plus(delay).plus(own.times(1));
             // A cell that another overtakes has that one's place, which may have been ready until
             // the first arrived.
-            let late = delay.plus(self.lines[*line].cell().times(2));
-            let swapped = self.lines[*line].counts().swapped;
+            let late = delay.plus(own.times(2));
+            let swapped = self.report().lines[*line].counts.swapped;
             bound = bound.plus(Ps::new(late.ps().saturating_mul(swapped)));
         }
-        let host = &scenario.hosts[*to];
-        let told = match scenario.connections[n].notification {
+        let host = &self.scenario.hosts[*to];
+        let told = match self.scenario.connections[n].notification {
             // That it has been silent for too long is noticed by a step.
             Notification::Silent {
                 longest_delay_ns, ..
@@ -51,7 +53,7 @@ impl World {
             Notification::Polled | Notification::FirstCell => return Ps::MAX,
             _ => 0,
         };
-        let stalls = scenario.faults.iter().map(|fault| match fault {
+        let stalls = self.scenario.faults.iter().map(|fault| match fault {
             FaultSpec::AdapterStall {
                 host: at, for_ns, ..
             } if *at == host.name => *for_ns,
@@ -66,13 +68,13 @@ impl World {
 
     /// The longest that a cell of a connection waits behind others on its way.
     pub(super) fn wait_bound(&self, crowds: &Crowds, n: usize) -> Ps {
-        let path = self.connections[n].path.iter().enumerate();
+        let path = self.plan.connections[n].path.iter().enumerate();
         let waits = path.map(|(nth, line)| {
-            let queue = match self.places[line ^ 1] {
+            let queue = match self.plan.places[line ^ 1] {
                 Place::Switch { switch, .. } if nth > 0 => self.most_waiting(switch, *line),
                 _ => crowds.of(*line),
             };
-            self.lines[*line].cell().times(queue)
+            self.plan.cells[*line].times(queue)
         });
         waits.fold(Ps::ZERO, Ps::plus)
     }
@@ -80,11 +82,12 @@ impl World {
     /// How much later than planned a shaper sends a PDU's last cell: a step hears of it and another
     /// sends it, what all VCs of the line can make good may come before it, and it waits while each
     /// step begins and sends as much as it may, and while the adapter rests.
-    pub(super) fn shaping_bound(&self, scenario: &Scenario, n: usize) -> Ps {
-        let Connection { from, path, .. } = &self.connections[n];
-        let (cells, full) = self.hosts[*from].before(path[0]);
-        let steps = scenario.hosts[*from].step_ns.saturating_mul(STEPS + full);
-        let shaped = Ps::from_ns(steps).plus(self.lines[path[0]].cell().times(cells));
+    pub(super) fn shaping_bound(&self, n: usize) -> Ps {
+        let Connection { from, path, .. } = &self.plan.connections[n];
+        let (cells, full) = self.host(*from).before(path[0]);
+        let step_ns = self.scenario.hosts[*from].step_ns;
+        let steps = step_ns.saturating_mul(STEPS + full);
+        let shaped = Ps::from_ns(steps).plus(self.plan.cells[path[0]].times(cells));
         shaped.plus(self.rest_bound(n))
     }
 
@@ -95,25 +98,29 @@ impl World {
             path,
             contract,
             ..
-        } = &self.connections[n];
+        } = &self.plan.connections[n];
         let cdvt_ns = contract.transmit.and_then(|transmit| transmit.cdvt_ns);
         let cdvt = Ps::from_ns(cdvt_ns.unwrap_or(0));
-        self.hosts[*from].shaped_late(&self.lines[path[0]], Some(cdvt))
+        shaped_late(
+            &self.scenario.hosts[*from],
+            self.plan.cells[path[0]],
+            Some(cdvt),
+        )
     }
 
     /// The most cells that have waited at the output of a switch before this line.
     fn most_waiting(&self, switch: usize, line: usize) -> u64 {
-        let counts = self.switches[switch].counts();
-        let of_line = self.outputs_of(switch).zip(counts);
+        let counts = &self.report().switches[switch].outputs;
+        let of_line = self.plan.outputs_of(switch).zip(counts);
         let mut of_line = of_line.filter(|(behind, _)| *behind == line);
         of_line.next().map_or(0, |(_, counts)| counts.most)
     }
 
     /// How many cells can wait before each line of a host.
-    pub(super) fn crowds(&self, scenario: &Scenario) -> Crowds {
-        let mut crowds = Crowds(vec![Crowd::default(); self.lines.len()]);
-        for (spec, source) in scenario.sources.iter().zip(&self.sources) {
-            let line = 1_000_000_000_000 / self.lines[source.line].cell().ps().max(1);
+    pub(super) fn crowds(&self) -> Crowds {
+        let mut crowds = Crowds(vec![Crowd::default(); self.plan.cells.len()]);
+        for (spec, source) in self.scenario.sources.iter().zip(&self.plan.sources) {
+            let line = self.plan.cell_s(source.line);
             let cell_s = match spec.traffic {
                 Traffic::Paced { cell_s }
                 | Traffic::OnOff { cell_s, .. }
@@ -124,8 +131,8 @@ impl World {
             crowd.in_all += cell_s.unwrap_or(line);
             crowd.is_over = crowd.in_all > line;
             if source.is_by_adapter() {
-                let host = self.connections[source.connection as usize].from;
-                crowd.by_adapter = self.hosts[host].transmit_fifo();
+                let host = self.plan.connections[source.connection as usize].from;
+                crowd.by_adapter = transmit_fifo(&self.scenario.hosts[host]);
             } else {
                 crowd.by_line += 1;
                 crowd.cell_s += cell_s.unwrap_or(line);
