@@ -164,7 +164,7 @@ impl Host {
             Incident::ReaderDies(connection) => self.close(connection),
             Incident::ReaderOpens(connection) => self.reopen(connection),
             Incident::AdapterDies => {
-                self.adapter_dies_of_something_else();
+                self.adapter_dies_of_something_else(net);
                 return self.adapter_dies(net);
             }
             Incident::AdapterBegins => return self.adapter_begins(net),
@@ -253,7 +253,7 @@ impl Host {
     fn steps_clock(&mut self, by: Ps, net: &mut Net) {
         self.catch_up(net);
         self.step_clock(by.ns());
-        self.clock_has_stepped();
+        net.log.audit(self.number).clock_has_stepped();
         let host = self.number as usize;
         net.tell(Fact::ClockStepped { host });
         self.after_step(net);

@@ -2,6 +2,7 @@
 
 use cellgate_core::contract::CellRate;
 
+use super::oracle::Audit;
 use super::pdu_counts::PduCounts;
 use super::plan::Plan;
 use super::report::Report;
@@ -103,6 +104,8 @@ pub(crate) struct Log {
     pub(crate) seen: Seen,
     /// The first thing that was wrong.
     pub(crate) violation: Option<Violation>,
+    /// What the server of each host was seen to do.
+    audits: Vec<Audit>,
     /// What was counted until somebody looked last.
     pub(crate) report: Report,
 }
@@ -117,8 +120,23 @@ impl Log {
             promises: Promises::of(served),
             seen: Seen::default(),
             violation: None,
+            audits: Vec::new(),
             report: Report::default(),
         }
+    }
+
+    /// What the server of a host was seen to do.
+    pub(crate) fn audit(&mut self, host: u32) -> &mut Audit {
+        let host = host as usize;
+        if host >= self.audits.len() {
+            self.audits.resize_with(host + 1, Audit::default);
+        }
+        &mut self.audits[host]
+    }
+
+    /// The same, if there was one.
+    pub(crate) fn audited(&self, host: u32) -> Option<&Audit> {
+        self.audits.get(host as usize)
     }
 
     /// Keeps the earliest thing that is wrong.

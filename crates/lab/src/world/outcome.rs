@@ -171,12 +171,13 @@ impl World {
 
     /// Servers in numbers, by host.
     fn server_outcomes(&self) -> BTreeMap<String, ServerOutcome> {
-        let (plan, promises) = (&self.net.plan, &self.net.log.promises);
+        let log = &self.net.log;
         let hosts = self.hosts.iter().enumerate();
         let of = |(n, host): (usize, &Host)| {
-            let mut counts = host.server_outcome()?;
-            let kept = promises.iter();
-            let kept = kept.filter(|(at, _)| plan.connections[*at as usize].to == n);
+            let mut counts = host.server_outcome(log.audited(host.number)?)?;
+            let kept = log.promises.iter();
+            let here = |at: u32| self.net.plan.connections[at as usize].to == n;
+            let kept = kept.filter(|(at, _)| here(*at));
             counts.kept_pdus = kept.map(|(_, promise)| promise.kept).sum();
             Some((host.spec.name.clone(), counts))
         };

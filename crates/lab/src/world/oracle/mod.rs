@@ -5,6 +5,7 @@ mod delays;
 mod fates;
 mod hosts;
 mod pdus;
+mod servers;
 mod standing;
 
 use super::Violation;
@@ -16,6 +17,7 @@ use super::scenario::Scenario;
 use super::trace::Watch;
 
 pub(crate) use fates::Fate;
+pub(crate) use servers::{Audit, User, View, Wrong, is_what_was_asked};
 
 /// What a run is judged by.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +34,8 @@ impl World {
         self.servers_look_again();
         self.reports();
         self.oracle(scenario).is_right()?;
-        for host in &mut self.hosts {
-            host.service_is_right(&mut self.net);
+        for host in &self.hosts {
+            host.service_is_over(&mut self.net);
         }
         self.oracle(scenario).promises_are_kept()?;
         self.close();
@@ -41,7 +43,7 @@ impl World {
         self.reports();
         self.oracle(scenario).is_left_clean()?;
         for host in &self.hosts {
-            host.service_is_left_clean(&mut self.net);
+            host.service_has_ended(&mut self.net);
         }
         self.oracle(scenario).nothing_was_wrong()
     }

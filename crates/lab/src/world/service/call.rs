@@ -18,6 +18,7 @@ use crate::world::Ps;
 use crate::world::host::{End, Host};
 use crate::world::log::Fact;
 use crate::world::net::Net;
+use crate::world::oracle::is_what_was_asked;
 use crate::world::source::Source;
 
 /// From one try of an application to connect, or to see that everything has been sent, to the next.
@@ -428,7 +429,9 @@ impl Host {
                 };
                 application.is_paced = false;
                 self.lets_go(n, net);
-                self.is_what_was_asked(&asked, opened, net);
+                if let Some(Request::Open(open)) = &asked.request {
+                    self.is_judged(net, |_, _| is_what_was_asked(open, opened));
+                }
                 let is_used = !matches!(asked.request, Some(Request::Open(_)));
                 self.uses(n, opened, came, is_used, net);
                 let is_paced = opened.transmit_credit.is_some();
@@ -458,7 +461,14 @@ impl Host {
             // The adapter has died since; of the next it will be told.
             return;
         }
-        self.is_fresh(opened, enclosure.vc, net);
+        if opened.vc != enclosure.vc {
+            let (said, vc) = (opened.vc, enclosure.vc);
+            self.breaks(
+                "I19",
+                &format!("it speaks of {said:?}, its files are of {vc:?}"),
+                net,
+            );
+        }
         self.catch_up(net);
         self.after_step(net);
         // What the memory before still holds comes first.
@@ -639,13 +649,5 @@ impl Host {
     /// Until then something can cost a connection PDUs.
     pub(super) fn disturbs(&mut self, connection: u32, until: Ps, net: &mut Net) {
         net.tell(Fact::Disturbed { connection, until });
-    }
-
-    /// Its clock has gone forward.
-    pub(crate) fn clock_has_stepped(&mut self) {
-        if let Some(served) = &mut self.served {
-            served.killers.are_forgotten();
-            served.again.is_excused = true;
-        }
     }
 }

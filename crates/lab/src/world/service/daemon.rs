@@ -106,21 +106,9 @@ pub(super) struct Channel {
 }
 
 /// A server that can have a bug.
-pub(super) type Serving = Server<Option<Planted>>;
+pub(crate) type Serving = Server<Option<Planted>>;
 
-pub(super) type Books = Admission<Option<Planted>>;
-
-/// What a server offered instead of what it refused.
-#[derive(Debug)]
-pub(super) struct Offered {
-    /// The contract, in canonical form.
-    pub(super) contract: String,
-    /// As it was asked for.
-    pub(super) changes: bool,
-    /// The books at that time.
-    pub(super) books: Books,
-    pub(super) life: u32,
-}
+pub(crate) type Books = Admission<Option<Planted>>;
 
 /// A server in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,18 +144,6 @@ pub(super) struct Asked {
     pub(super) octets: u64,
 }
 
-/// What is opened again at the present adapter.
-#[derive(Debug, Default)]
-pub(super) struct Again {
-    /// Since when the server knows of it.
-    pub(super) since: Ps,
-    /// The last that was asked for: best effort, of an application alone, number.
-    pub(super) last: Option<(bool, bool, u32)>,
-    /// Something else than want of memory can have ended a connection: a refusal, or a step of
-    /// the clock.
-    pub(super) is_excused: bool,
-}
-
 /// A host's server, and what is around it.
 #[derive(Debug)]
 pub(crate) struct Served {
@@ -192,7 +168,6 @@ pub(crate) struct Served {
     pub(super) places: Places,
     pub(super) killers: Killers,
     pub(super) memory: MemoryLimits,
-    pub(super) again: Again,
     pub(super) process: Process,
     /// How the VCs were opened whose memory the server has.
     pub(super) requests: BTreeMap<VcIndex, (VcId, OpenRequest)>,
@@ -205,7 +180,6 @@ pub(crate) struct Served {
     pub(super) last_client: u32,
     /// Commands that can find no room.
     pub(super) refusable: u64,
-    pub(super) offered: BTreeMap<ClientId, Offered>,
     pub(super) asked: BTreeMap<Ticket, Asked>,
     /// When its timer fires next.
     pub(super) deadline: Option<Ps>,
@@ -213,8 +187,6 @@ pub(crate) struct Served {
     pub(super) gaps: GapReport,
     /// It does not look at its adapter from then on.
     pub(super) looks_until: Ps,
-    /// Connections that somebody has had deleted.
-    pub(super) deleted: BTreeSet<u32>,
     pub(super) counts: ServerOutcome,
 }
 
@@ -237,7 +209,6 @@ impl Served {
             places: Places::default(),
             killers: Killers::default(),
             memory: MemoryLimits::default(),
-            again: Again::default(),
             process: Process::default(),
             requests: BTreeMap::new(),
             awaited: BTreeSet::new(),
@@ -245,12 +216,10 @@ impl Served {
             channels: BTreeMap::new(),
             last_client: OPERATOR.0,
             refusable: 0,
-            offered: BTreeMap::new(),
             asked: BTreeMap::new(),
             deadline: None,
             gaps: GapReport::default(),
             looks_until: Ps::ZERO,
-            deleted: BTreeSet::new(),
             counts: ServerOutcome::default(),
             config,
             interfaces,

@@ -11,9 +11,6 @@ use crate::world::host::Host;
 use crate::world::net::Net;
 use crate::world::scenario::Scenario;
 
-/// Deaths before anything is suspected, and one of a call that is under way.
-const DEATHS: u32 = 4;
-
 /// Of which an adapter dies.
 #[derive(Clone, Copy, Debug)]
 struct Killer {
@@ -26,15 +23,9 @@ struct Killer {
     down: Ps,
 }
 
-/// Those of a host, and what they have done.
+/// Those of a host.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Killers {
-    all: Vec<Killer>,
-    /// Adapters in a row that one of them has killed, of what was opened again.
-    deaths: u32,
-    /// Some have died of something else.
-    pub(super) has_others: bool,
-}
+pub(super) struct Killers(Vec<Killer>);
 
 impl Killers {
     /// Those of a host in a scenario that begins then.
@@ -61,24 +52,12 @@ impl Killers {
             }),
             _ => None,
         });
-        Self {
-            all: all.collect(),
-            ..Self::default()
-        }
+        Self(all.collect())
     }
 
-    /// Whoever is suspected, it begins anew.
-    pub(super) fn are_forgotten(&mut self) {
-        self.deaths = 0;
-    }
-
-    /// Whether there are any.
-    pub(super) fn are_some(&self) -> bool {
-        !self.all.is_empty()
-    }
-
-    fn has(&self, address: VpiVci) -> bool {
-        self.all.iter().any(|killer| killer.address == address)
+    /// The addresses of which adapters die.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = VpiVci> {
+        self.0.iter().map(|killer| killer.address)
     }
 }
 
@@ -89,11 +68,8 @@ impl Host {
             return;
         };
         let since = net.now.since(net.plan.opened);
-        let killers = served
-            .killers
-            .all
-            .iter()
-            .filter(|one| one.address == address);
+        let killers = served.killers.0.iter();
+        let killers = killers.filter(|one| one.address == address);
         let strikes = |killer: &&Killer| {
             let ends = since.plus(killer.after).plus(killer.down);
             since >= killer.from && ends <= killer.until
@@ -109,42 +85,22 @@ impl Host {
 
     /// The adapter of this life dies of what it has opened.
     pub(super) fn adapter_is_killed(&mut self, life: u32, net: &mut Net) {
-        let served = self.served.as_mut();
-        let alive = |served: &&mut Box<Served>| served.is_adapter_up && served.adapter_life == life;
-        let Some(served) = served.filter(alive) else {
-            return;
-        };
-        let open = served
-            .server
-            .as_ref()
-            .map_or(0, |server| server.connections().count());
-        // Half of the suspects are left each time, and who is left alone has one more.
-        let halves = open.next_power_of_two().ilog2() + 2;
-        let most = DEATHS + served.killers.all.len() as u32 * halves;
-        served.killers.deaths += u32::from(served.server.is_some());
-        let deaths = served.killers.deaths;
-        net.log.seen.note("killer", "killed");
-        if deaths > most {
-            let text = format!("{deaths} adapters in a row die of what it opens again");
-            self.breaks("I19", &text, net);
+        let alive = |served: &Served| served.is_adapter_up && served.adapter_life == life;
+        if self.served.as_deref().is_some_and(alive) {
+            net.log.seen.note("killer", "killed");
+            self.is_judged(net, |audit, seen| audit.adapter_is_killed(seen));
+            self.adapter_dies(net);
         }
-        self.adapter_dies(net);
     }
 
-    /// A server leaves a connection out.
+    /// Its server leaves a connection out.
     pub(super) fn is_left_out(&mut self, address: &Address, net: &mut Net) {
-        let Some(served) = &mut self.served else {
-            return;
-        };
-        served.again.is_excused = true;
-        let killers = &mut served.killers;
-        killers.are_forgotten();
-        let is_innocent = !killers.has(address.vc);
-        if is_innocent && !killers.has_others {
-            let text = format!("{address} is left out, of which no adapter dies");
-            return self.breaks("I19", &text, net);
+        let whose = self.is_judged(net, |audit, seen| {
+            let is_killer = audit.leaves_out(seen, address)?;
+            Ok(Some(if is_killer { "left_out" } else { "innocent" }))
+        });
+        if let Some(whose) = whose {
+            net.log.seen.note("killer", whose);
         }
-        let whose = if is_innocent { "innocent" } else { "left_out" };
-        net.log.seen.note("killer", whose);
     }
 }

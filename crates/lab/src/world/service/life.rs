@@ -6,7 +6,7 @@ use cellgate_core::keeper::Ask;
 use cellgate_core::server::governor::{Governors, Left};
 use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, Ticket};
 
-use super::daemon::{Again, Parcel, Serving, TO_ADAPTER, to_client};
+use super::daemon::{Parcel, Serving, TO_ADAPTER, to_client};
 use super::process::{Held, REOPENS};
 use super::{ServerBug, ServiceTurn};
 use crate::world::Ps;
@@ -23,7 +23,7 @@ impl Host {
             return;
         };
         served.places.process_ends();
-        served.killers.are_forgotten();
+        net.log.audit(self.number).dies();
         served.server = None;
         if served.governors.take().is_none() {
             return;
@@ -42,7 +42,6 @@ impl Host {
         served.life += 1;
         served.files.clear();
         served.requests.clear();
-        served.offered.clear();
         served.deadline = None;
         let lost: Vec<ClientId> = served.clients.keys().copied().collect();
         self.post(TO_ADAPTER, gone, net);
@@ -117,17 +116,12 @@ impl Host {
     /// Its adapter has told what it is: there is a server.
     pub(super) fn is_server(&mut self, net: &mut Net) {
         let bug = net.options.server_bug.and_then(ServerBug::inside);
-        let now = net.now;
         let Some(served) = &mut self.served else {
             return;
         };
         served.server = Some(Serving::with_bugs(served.config.clone(), bug));
-        served.again = Again {
-            since: now,
-            // What the server before has asked again has an order of its own.
-            is_excused: served.life > 1,
-            ..Again::default()
-        };
+        let is_first = served.life <= 1;
+        net.log.audit(self.number).begins(net.now, is_first);
     }
 
     /// A new server looks again in a while.

@@ -8,7 +8,7 @@ use cellgate_core::server::AdapterIndex;
 use cellgate_core::server::governor::{Governed, Governors, News};
 
 use super::ServerBug;
-use super::daemon::{Again, FROM_ADAPTER, Parcel, Served, TO_ADAPTER};
+use super::daemon::{FROM_ADAPTER, Parcel, Served, TO_ADAPTER};
 use super::process::{Heard, region_sizes};
 use crate::world::host::{Host, info};
 use crate::world::net::Net;
@@ -118,10 +118,7 @@ impl Host {
                 self.channels_go_on(net);
             }
             News::Ready(_) => {
-                served.again = Again {
-                    since: net.now,
-                    ..Again::default()
-                };
+                net.log.audit(self.number).finds_adapter(net.now);
                 self.serve_any(net, |server, now| server.handle_adapter_ready(now, adapter));
                 self.operator_adds(net);
             }

@@ -4,13 +4,9 @@
 use std::collections::BTreeMap;
 
 use cellgate_core::keeper::Ask;
-use cellgate_core::server::{
-    AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, EndReason, FromServer, Indication,
-    Resource,
-};
+use cellgate_core::server::{AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, Resource};
 
 use super::ServiceTurn;
-use super::setup::SHORT_PATIENCE_NS;
 use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::net::Net;
@@ -26,8 +22,6 @@ pub(super) struct MemoryLimits {
     by_fault: BTreeMap<u32, u64>,
     /// There was one.
     is_known: bool,
-    /// Octets that were promised when somebody looked last.
-    pub(super) promised: u64,
 }
 
 impl MemoryLimits {
@@ -36,7 +30,7 @@ impl MemoryLimits {
         self.is_known
     }
 
-    fn least(&self) -> Option<u64> {
+    pub(super) fn least(&self) -> Option<u64> {
         self.by_fault.values().min().copied()
     }
 }
@@ -66,7 +60,7 @@ impl Host {
         let (is_up, asked) = (served.is_adapter_up, served.process.octets_asked());
         if is_up && self.memory_used() + asked > limit {
             net.log.seen.note("memory", "killed");
-            self.adapter_dies_of_something_else();
+            self.adapter_dies_of_something_else(net);
             self.adapter_dies(net);
             let begins = ServiceTurn::AdapterBegins;
             self.turn_at(net.now.plus(DOWN), begins, net);
@@ -140,25 +134,6 @@ impl Host {
                 limit,
             }
         })
-    }
-
-    /// I19: nobody's connection ends for want of memory before others can have let go of theirs.
-    pub(super) fn ends_in_time(&mut self, message: &FromServer, net: &mut Net) {
-        let FromServer::Indication {
-            indication: Indication::Ended(EndReason::NotReopened),
-            ..
-        } = message
-        else {
-            return;
-        };
-        let Some(served) = &self.served else {
-            return;
-        };
-        let is_early = net.now < served.again.since.plus(Ps::from_ns(SHORT_PATIENCE_NS[0]));
-        let is_other = served.again.is_excused || served.killers.are_some();
-        if served.memory.least().is_some() && is_early && !is_other {
-            self.breaks("I19", "a connection ends that waits for memory", net);
-        }
     }
 }
 

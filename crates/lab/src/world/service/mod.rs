@@ -15,10 +15,10 @@
 mod application;
 mod bug;
 mod call;
-mod check;
 mod credit;
 mod daemon;
 mod draw;
+mod judged;
 mod killers;
 mod life;
 mod link;
@@ -33,18 +33,18 @@ mod sabotage;
 pub(super) mod scenario;
 mod service_faults;
 mod setup;
-mod shares;
 
-pub(crate) use application::{Application, Gate};
+pub(crate) use application::{Application, Asked, Gate};
 pub use bug::ServerBug;
-pub(crate) use daemon::Served;
 pub use daemon::ServerOutcome;
+pub(crate) use daemon::{Books, Served, Serving};
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
 pub(crate) use marks::Seen;
+pub(crate) use process::KeptVc;
 pub(crate) use promises::Promises;
 
-pub(crate) use setup::Services;
+pub(crate) use setup::{SERVER_UID, SHORT_PATIENCE_NS, Services};
 
 /// What can be due at a host that has a server. At one time in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -45,11 +45,11 @@ pub(super) struct Files {
 
 /// A VC at the adapter.
 #[derive(Clone, Debug)]
-pub(super) struct KeptVc {
-    pub(super) request: OpenRequest,
-    pub(super) sizes: ConnectionSizes,
+pub(crate) struct KeptVc {
+    pub(crate) request: OpenRequest,
+    pub(crate) sizes: ConnectionSizes,
     pub(super) files: Files,
-    pub(super) record: Record,
+    pub(crate) record: Record,
     text: String,
 }
 

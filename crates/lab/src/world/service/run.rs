@@ -149,7 +149,7 @@ impl Host {
             net.now,
             u64::from(self.number) << 48 ^ u64::from(channel) << 8 ^ 2,
         );
-        self.audit_at_rest(net);
+        self.is_audited(net);
     }
 
     fn hears(&mut self, channel: u32, parcel: Parcel, net: &mut Net) {
@@ -203,11 +203,20 @@ impl Host {
             outputs.push(output);
         }
         self.waits_for_deadline(net);
-        self.promises_fit(net);
+        self.books_are_judged(net);
         for output in outputs {
             self.carry_out(output, net);
         }
         self.governors_go_on(net);
+    }
+
+    /// I15: no more is promised than there is.
+    fn books_are_judged(&self, net: &mut Net) {
+        let server = self.served.as_ref().and_then(|one| one.server.as_ref());
+        let judged = server.map(|server| net.log.audit(self.number).promises_fit(server));
+        if let Some(Err((invariant, text))) = judged {
+            self.breaks(invariant, &text, net);
+        }
     }
 
     /// A server's timer is set to what is due next, if it is not set to something sooner.
@@ -287,16 +296,14 @@ impl Host {
             ..
         } = &message
         {
-            served.killers.are_forgotten();
+            net.log.audit(self.number).suspects_nobody();
         }
         if let FromClient::Request {
-            request: Request::Delete { .. },
+            request: Request::Delete { address },
             ..
         } = &message
-            && let Some(number) = number
         {
-            let connection = self.applications[number].connection;
-            served.deleted.insert(connection);
+            net.log.audit(self.number).deletes(address.clone());
         }
         let before = self.books();
         let asked = message.clone();
@@ -325,9 +332,11 @@ impl Host {
         let seen = &mut net.log.seen;
         seen.add("waits", "for_what_comes_back", waits.into());
         self.waits_for_deadline(net);
-        self.promises_fit(net);
+        self.books_are_judged(net);
         if let Some(before) = before {
-            self.judge_refusal(client, &asked, &before, &outputs, net);
+            self.is_judged(net, |audit, seen| {
+                audit.answers(seen, (client, &asked), &before, &outputs)
+            });
         }
         for output in outputs {
             self.carry_out(output, net);
@@ -414,8 +423,7 @@ impl Host {
     }
 
     pub(super) fn ask(&mut self, ticket: Ticket, mut ask: AdapterAsk, net: &mut Net) {
-        self.is_not_in_use(&ask, net);
-        self.is_in_order(&ask, net);
+        self.is_judged(net, |audit, seen| audit.asks(seen, &ask));
         let Some(served) = &mut self.served else {
             return;
         };
@@ -449,7 +457,8 @@ impl Host {
         enclosed: Enclosed,
         net: &mut Net,
     ) {
-        self.ends_in_time(&message, net);
+        let now = net.now;
+        self.is_judged(net, |audit, seen| audit.tells(now, seen, &message));
         let Some(served) = &self.served else {
             return;
         };
@@ -509,7 +518,7 @@ impl Host {
             };
             if served.process.ended(answer) {
                 self.keeper_goes_on(net);
-                self.guarantees_fit(net);
+                self.is_judged(net, |_, seen| seen.guarantees_fit());
             }
         }
     }
@@ -525,7 +534,9 @@ impl Host {
             return;
         };
         let for_memory = matches!(answer, Err(AdapterRefusal::Memory { .. }));
-        served.again.is_excused |= answer.is_err() && !for_memory;
+        if answer.is_err() && !for_memory {
+            net.log.audit(self.number).is_excused();
+        }
         let asked = served.asked.remove(&ticket);
         if let (Some(asked), Err(_)) = (asked, &answer) {
             net.log.seen.note("adapter_refused", asked.stage);
@@ -567,12 +578,9 @@ impl Host {
         });
     }
 
-    /// A host's adapter is to die, and of no connection.
-    pub(crate) fn adapter_dies_of_something_else(&mut self) {
-        if let Some(served) = &mut self.served {
-            served.killers.has_others = true;
-            served.killers.are_forgotten();
-        }
+    /// Its adapter is to die, and of no connection.
+    pub(crate) fn adapter_dies_of_something_else(&mut self, net: &mut Net) {
+        net.log.audit(self.number).adapter_dies_of_something_else();
     }
 
     /// A host's adapter has died: with it goes what its process kept.

@@ -25,10 +25,10 @@ use crate::world::plan::Connection;
 use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
 
 /// The user that servers run as.
-pub(super) const SERVER_UID: u32 = 900;
+pub(crate) const SERVER_UID: u32 = 900;
 
 /// How long memory is waited for when connections are opened again.
-pub(super) const SHORT_PATIENCE_NS: [u64; 2] = [5_000_000, 1_000_000];
+pub(crate) const SHORT_PATIENCE_NS: [u64; 2] = [5_000_000, 1_000_000];
 
 /// The longest that a message may take.
 const CONTROL_MAX_NS: u64 = 1_000_000_000;

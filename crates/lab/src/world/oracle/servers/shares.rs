@@ -1,13 +1,10 @@
 //! I15, of best effort: what nobody has reserved is divided by weight, and applications hear of
 //! it.
 
-use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::TrafficContract;
 use cellgate_core::server::{ConnectionInfo, Direction};
 
-use super::application::Application;
-use super::daemon::Served;
-use super::setup::interface_name;
+use super::{View, Wrong};
 
 /// A best-effort connection in one direction.
 struct Part {
@@ -63,16 +60,17 @@ fn misdivided(rest: u64, parts: &[Part]) -> Option<String> {
     })
 }
 
-impl Served {
+impl View<'_> {
     /// Whether what is left of a line is divided wrong among best effort. What is wrong, if
     /// anything.
-    pub(super) fn shared_wrong(&self, list: &[ConnectionInfo], lines: &[u64]) -> Option<String> {
-        for (port, line) in lines.iter().enumerate() {
-            let name = interface_name(port);
+    pub(super) fn shared_wrong(&self, list: &[ConnectionInfo]) -> Option<String> {
+        let lines = self.lines();
+        for ((port, line), interface) in lines.iter().enumerate().zip(self.interfaces) {
+            let name = &interface.name;
             for direction in [Direction::Transmit, Direction::Receive] {
                 let on_port = list
                     .iter()
-                    .filter(|info| info.address.interface.as_ref() == Some(&name));
+                    .filter(|info| info.address.interface.as_ref() == Some(name));
                 let guaranteed = on_port.clone().filter(|info| info.guaranteed);
                 let taken: u64 = guaranteed
                     .filter_map(|info| match direction {
@@ -93,52 +91,26 @@ impl Served {
         None
     }
 
-    /// Whether an application goes by another share than there is, when nothing happens any more.
-    /// What is wrong, if anything.
-    pub(super) fn shares_unheard(&self, applications: &[Application]) -> Option<String> {
-        let server = self.server.as_ref()?;
-        for info in server.connections().filter(|info| !info.guaranteed) {
-            let address = &info.address;
-            let mut vcs = self.process.vcs.iter();
-            let found = vcs.find(|(_, kept)| {
-                let port = interface_name(usize::from(kept.request.port.0));
-                kept.request.address == address.vc && address.interface == Some(port)
-            });
-            let Some((vc, _)) = found else {
+    /// I15: no application goes by another share than there is, when nothing happens any more.
+    pub(super) fn shares_are_heard(&self) -> Result<(), Wrong> {
+        let connections = self
+            .server
+            .into_iter()
+            .flat_map(|server| server.connections());
+        for info in connections.filter(|info| !info.guaranteed) {
+            let vc = self.vc_at(&info.address).map(|(vc, _)| *vc);
+            let Some(user) = vc.and_then(|vc| self.user_of(vc)) else {
                 continue;
             };
-            let uses = |n: &&usize| {
-                let held = applications[**n].held.as_ref();
-                held.is_some_and(|held| held.vc == *vc && held.in_use)
-            };
-            let Some(application) = self.clients.values().find(uses) else {
-                continue;
-            };
-            let heard = applications[*application].share;
-            for (heard, due) in heard.into_iter().zip([info.transmit, info.receive]) {
+            for (heard, due) in user.share.into_iter().zip([info.transmit, info.receive]) {
                 if heard.is_some() && heard != due {
-                    let name = &applications[*application].spec.name;
-                    return Some(format!("application {name} has heard {heard:?} of {due:?}"));
+                    let name = user.name;
+                    let text = format!("application {name} has heard {heard:?} of {due:?}");
+                    return Err(("I15", text));
                 }
             }
         }
-        None
-    }
-
-    /// Whether an address that is refused as taken is nobody's.
-    pub(super) fn is_free(&self, address: &cellgate_core::server::Address) -> bool {
-        let port = |port: PortIndex| interface_name(usize::from(port.0));
-        let mut vcs = self.process.vcs.values();
-        let is_open = vcs.any(|kept| {
-            kept.request.address == address.vc && address.interface == Some(port(kept.request.port))
-        });
-        let server = self.server.as_ref();
-        let is_listed =
-            server.is_some_and(|server| server.connections().any(|info| info.address == *address));
-        // While there is no adapter, what it was asked to open waits for the next one.
-        let is_there = self.is_adapter_up && self.known_adapter == self.adapter_life;
-        let is_quiet = self.asked.is_empty() && self.process.waiting() == 0;
-        is_there && is_quiet && !is_open && !is_listed
+        Ok(())
     }
 }
 
