@@ -6,9 +6,8 @@ use cellgate_core::adapter::AdapterStats;
 use serde::{Deserialize, Serialize};
 
 use super::host::Host;
-use super::log::Tally;
+use super::log::{HostReport, LineReport, SourceReport, Tally};
 use super::plan::Connection;
-use super::report::{HostReport, LineReport, SourceReport};
 use super::run::World;
 use super::{OutputCounts, Ps, ServerOutcome};
 

@@ -8,7 +8,7 @@ use cellgate_core::queue::{Words, layout::attachment};
 use super::Host;
 use crate::world::Ps;
 use crate::world::endpoint::DOORBELL_SLOTS;
-use crate::world::report::{HostReport, PortReport};
+use crate::world::log::{HostReport, PortReport};
 
 impl Host {
     /// What it has counted until now.

@@ -4,7 +4,7 @@ use cellgate_core::adapter::VcStats;
 
 use super::Oracle;
 use crate::world::Violation;
-use crate::world::report::HostReport;
+use crate::world::log::HostReport;
 
 impl Oracle<'_> {
     /// I16: a reader that sleeps has an empty queue, where events tell it.

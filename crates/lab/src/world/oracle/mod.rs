@@ -9,9 +9,8 @@ mod servers;
 mod standing;
 
 use super::Violation;
-use super::log::{Log, Tally};
+use super::log::{HostReport, Log, Report, Tally};
 use super::plan::{Connection, Plan};
-use super::report::{HostReport, Report};
 use super::run::World;
 use super::scenario::Scenario;
 use super::trace::Watch;

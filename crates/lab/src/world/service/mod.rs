@@ -22,11 +22,9 @@ mod judged;
 mod killers;
 mod life;
 mod link;
-mod marks;
 mod memory;
 mod places;
 mod process;
-mod promises;
 mod rough;
 mod run;
 mod sabotage;
@@ -40,9 +38,7 @@ pub use daemon::ServerOutcome;
 pub(crate) use daemon::{Books, Served, Serving};
 pub use draw::WITH_SERVERS;
 pub(crate) use draw::scenario_of;
-pub(crate) use marks::Seen;
-pub(crate) use process::KeptVc;
-pub(crate) use promises::Promises;
+pub(crate) use process::{KeptVc, Process};
 
 pub(crate) use setup::{SERVER_UID, SHORT_PATIENCE_NS, Services};
 

@@ -100,7 +100,7 @@ struct Ordered {
 
 /// What there is of the process.
 #[derive(Debug, Default)]
-pub(super) struct Process {
+pub(crate) struct Process {
     /// None: there is no adapter, or nobody has asked it for anything.
     keeper: Option<Keeper>,
     held: BTreeMap<Handle, Held>,
@@ -115,7 +115,7 @@ pub(super) struct Process {
     /// Sockets of applications, by their attachments; whether their connections were to be open
     /// again.
     pub(super) kept: BTreeMap<AttachmentIndex, (ClientId, bool)>,
-    pub(super) vcs: BTreeMap<VcId, KeptVc>,
+    pub(crate) vcs: BTreeMap<VcId, KeptVc>,
 }
 
 impl Process {

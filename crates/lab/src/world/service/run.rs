@@ -12,7 +12,6 @@ use super::application::Came;
 use super::daemon::{
     Asked, FROM_ADAPTER, OPERATOR, Parcel, Reader, Served, Serving, client_of, reader_of, to_client,
 };
-use super::marks;
 use super::memory::made_by;
 use super::process::{Heard, Held, REOPENS, can_be_refused};
 use super::sabotage::{is_lost, sabotage, sabotage_message};
@@ -20,6 +19,7 @@ use super::{ServerBug, ServiceTurn};
 use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::log::Fact;
+use crate::world::marks::stage;
 use crate::world::net::{Net, Turn};
 
 /// From one look of a server at its adapter to the next.
@@ -433,7 +433,7 @@ impl Host {
             let lie = Parcel::Lie(served.life, ticket, Box::new(answer));
             return self.post(FROM_ADAPTER, lie, net);
         }
-        let stage = marks::stage(&ask);
+        let stage = stage(&ask);
         let octets = made_by(&ask);
         net.log.seen.note("asked", stage);
         let refusal = self.has_no_memory(&ask, net);

@@ -1,13 +1,19 @@
 //! What nodes write down of a run, and how it adds up. The log is all that is judged.
 
+mod pdu_counts;
+mod promises;
+mod report;
+
 use cellgate_core::contract::CellRate;
 
+use super::marks::Seen;
 use super::oracle::Audit;
-use super::pdu_counts::PduCounts;
 use super::plan::Plan;
-use super::report::Report;
-use super::service::{Promises, Seen};
 use super::{Ps, Violation};
+use pdu_counts::PduCounts;
+use promises::Promises;
+
+pub(crate) use report::{HostReport, LineReport, PortReport, Report, SourceReport};
 
 /// Something that has happened.
 #[derive(Clone, Copy, Debug)]

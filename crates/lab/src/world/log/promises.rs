@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::{Fact, Terms};
 use crate::world::Ps;
 use crate::world::incident::SETTLED;
-use crate::world::log::{Fact, Terms};
 use crate::world::plan::Plan;
 
 /// PDUs of one connection that must arrive.

@@ -10,8 +10,7 @@ use cellgate_core::server::{
     TakenUp,
 };
 
-use super::application::Asked;
-use super::process::{KeptVc, Process};
+use crate::world::service::{Asked, KeptVc, Process};
 
 /// What a connection can be in the middle of, as the commands say that are not answered.
 const STAGES: [&str; 13] = [
@@ -196,7 +195,7 @@ impl Seen {
     }
 
     /// Somebody has died while these commands were not answered.
-    pub(super) fn died(
+    pub(crate) fn died(
         &mut self,
         group: &'static str,
         under_way: impl Iterator<Item = &'static str>,
@@ -208,7 +207,7 @@ impl Seen {
         }
     }
 
-    pub(super) fn has(&mut self, process: &Process) {
+    pub(crate) fn has(&mut self, process: &Process) {
         for KeptVc {
             record, request, ..
         } in process.vcs.values()
@@ -230,7 +229,7 @@ impl Seen {
     }
 
     /// An application hears that what it has asked for was refused.
-    pub(super) fn refused(&mut self, asked: &Asked, refused: &Refused) {
+    pub(crate) fn refused(&mut self, asked: &Asked, refused: &Refused) {
         self.note("refused", reason(refused));
         if asked.takes_offer {
             self.note("offer", "refused");
@@ -250,20 +249,20 @@ impl Seen {
     }
 
     /// An application hears that it was carried out.
-    pub(super) fn confirmed(&mut self, asked: &Asked) {
+    pub(crate) fn confirmed(&mut self, asked: &Asked) {
         self.add("offer", "confirmed", asked.takes_offer.into());
         self.add("growth", "confirmed", asked.request.is_none().into());
     }
 
     /// What a server says without being asked.
-    pub(super) fn told(&mut self, message: &FromServer) {
+    pub(crate) fn told(&mut self, message: &FromServer) {
         if let FromServer::Indication { indication, .. } = message {
             self.note("told", indication_name(indication));
         }
     }
 
     /// Best effort hears its share, before and now: of what it sends and of what it receives.
-    pub(super) fn share(&mut self, before: [Option<CellRate>; 2], now: [Option<CellRate>; 2]) {
+    pub(crate) fn share(&mut self, before: [Option<CellRate>; 2], now: [Option<CellRate>; 2]) {
         let names = [
             ["transmit_up", "transmit_down"],
             ["receive_up", "receive_down"],
@@ -277,7 +276,7 @@ impl Seen {
     }
 
     /// A server finds this at its adapter.
-    pub(super) fn taken_up(&mut self, taken: &[TakenUp]) {
+    pub(crate) fn taken_up(&mut self, taken: &[TakenUp]) {
         for one in taken {
             let Some(vc) = &one.vc else {
                 self.note(
@@ -305,7 +304,7 @@ impl Seen {
     }
 
     /// An application asks a new server for what the one before has not confirmed.
-    pub(super) fn asked_again(&mut self, asked: &Asked) {
+    pub(crate) fn asked_again(&mut self, asked: &Asked) {
         self.note(
             "asked_again",
             match &asked.request {
@@ -325,7 +324,7 @@ impl Seen {
 }
 
 /// What a command is for.
-pub(super) fn stage(ask: &AdapterAsk) -> &'static str {
+pub(crate) fn stage(ask: &AdapterAsk) -> &'static str {
     let (ask, record) = match ask {
         AdapterAsk::Keeper(ask, record) => (ask, record.as_deref()),
         AdapterAsk::Link { .. } => return "link",

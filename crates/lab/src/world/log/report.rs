@@ -6,11 +6,11 @@ use cellgate_core::adapter::{AdapterStats, Discard, Excess, Receive, Refusal, Ro
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 
-use super::host::{HostCounts, RestCounts};
-use super::line::LineCounts;
-use super::run::World;
-use super::switch::OutputCounts;
-use super::{Line, Ps};
+use crate::world::host::{HostCounts, RestCounts};
+use crate::world::line::LineCounts;
+use crate::world::run::World;
+use crate::world::switch::OutputCounts;
+use crate::world::{Line, Ps};
 
 /// A run in numbers, as its parts have counted.
 #[derive(Debug, Default)]
@@ -160,7 +160,7 @@ impl From<&Line> for LineReport {
 
 impl World {
     /// What its parts have counted so far is written down.
-    pub(super) fn reports(&mut self) {
+    pub(in crate::world) fn reports(&mut self) {
         let sources = (0..self.sources.len()).map(|n| {
             let source = self.source(n);
             SourceReport {

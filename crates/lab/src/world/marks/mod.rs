@@ -1,6 +1,8 @@
 //! Coverage marks: what random scenarios are to have reached, each counted from what a run has left
 //! behind. The adapter knows nothing of them.
 
+mod servers;
+
 use cellgate_core::adapter::{AdapterStats, Discard, EventKind, Excess, Notification, VcStats};
 use cellgate_core::contract::{Aal, Excess as Beyond, Police, TrafficContract};
 use serde::Serialize;
@@ -11,6 +13,8 @@ use super::host::{HostCounts, RestCounts};
 use super::oracle::Oracle;
 use super::plan::Connection;
 use super::scenario::Scenario;
+
+pub(crate) use servers::{Seen, stage};
 
 /// One thing that a run may reach, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
