@@ -125,7 +125,7 @@ impl Host {
         let host = self.number as usize;
         match incident {
             Incident::AdapterStall(span) => {
-                let in_all = self.stall(now, span);
+                let in_all = self.steps.stall(now, span);
                 let is_covered = in_all <= Ps::from_ns(self.spec.gap_max_ns);
                 if let Some(served) = &mut self.served {
                     served.stood_still(span);
@@ -230,7 +230,6 @@ impl Host {
         if let Err(refusal) = self.restart(net) {
             net.violate("I19", format!("an adapter does not begin again: {refusal}"));
         }
-        self.due = None;
         self.wakes(net.now.plus(Ps::new(1)), net);
         self.service_finds_adapter(net);
     }

@@ -72,7 +72,7 @@ impl Host {
         } else if let Some(handles) = handles {
             self.counts.replaced += 1;
             // A step that is made up for may take a command up to two steps before it was given.
-            let waited = self.time(self.last).since_ns(asked) + 2 * self.spec.step_ns;
+            let waited = self.time(self.steps.last).since_ns(asked) + 2 * self.spec.step_ns;
             if waited >= MODIFY_PATIENCE_NS {
                 self.cut.insert(connection);
             }

@@ -189,7 +189,7 @@ impl Host {
             (client.is_woken, client.is_lawless) = (is_woken, is_lawless);
         }
         self.is_down = false;
-        (self.last, self.stalled_until) = (now, Ps::ZERO);
+        self.steps.begin_anew(now);
         self.attach();
         for opening in self.openings.clone().into_values() {
             self.open(opening);

@@ -7,6 +7,7 @@ mod lifecycle;
 mod notice_check;
 mod reports;
 mod rests;
+mod steps;
 mod turns;
 mod watch;
 
@@ -41,6 +42,7 @@ pub(crate) use commands::{Answer, Brought, End, info};
 pub(crate) use lifecycle::tells_of_all;
 use rests::Rests;
 pub(crate) use rests::{RestCounts, shaped_late, transmit_fifo};
+use steps::Steps;
 use watch::Watch;
 
 /// Cells that wait in a port's transmit FIFO.
@@ -174,17 +176,9 @@ pub(crate) struct Host {
     /// How many cells of an address have found a FIFO full, or no adapter.
     pub(crate) overflowed: BTreeMap<VpiVci, u64>,
     pub(crate) counts: HostCounts,
-    /// The step that is due.
-    pub(crate) due: Option<Ps>,
     /// Clients that were woken, and when they run.
     pub(crate) waking: Vec<(Ps, u32)>,
-    last: Ps,
-    /// An instant of the grid.
-    on_grid: Ps,
-    /// Since when it stands still, or did last, until when, and the longest of all.
-    stalled_from: Ps,
-    stalled_until: Ps,
-    stood_still: Ps,
+    pub(crate) steps: Steps,
     deaf_until: Ps,
     /// What its clock is ahead of virtual time.
     clock_ns: u64,
@@ -292,13 +286,8 @@ impl Host {
             closed: Vec::new(),
             overflowed: BTreeMap::new(),
             counts: HostCounts::default(),
-            due: None,
             waking: Vec::new(),
-            last: Ps::ZERO,
-            on_grid: Ps::ZERO,
-            stalled_from: Ps::ZERO,
-            stalled_until: Ps::ZERO,
-            stood_still: Ps::ZERO,
+            steps: Steps::new(Ps::from_ns(spec.step_ns)),
             deaf_until: Ps::ZERO,
             clock_ns: spec.clock_ns,
             liars: BTreeMap::new(),
@@ -347,25 +336,6 @@ impl Host {
         self.ordered.len()
     }
 
-    /// The first step that is not before `at`.
-    pub(crate) fn step_at(&self, at: Ps) -> Ps {
-        let at = at.max(self.stalled_until);
-        let at = at.max(self.last.plus(Ps::new(1)));
-        let step = Ps::from_ns(self.spec.step_ns);
-        let next = self.on_grid.plus(step);
-        // What is asked most needs no division.
-        if at > self.on_grid && at <= next {
-            next
-        } else {
-            at.round_up(step)
-        }
-    }
-
-    /// Whether all steps before that at `now` have been taken.
-    pub(crate) fn keeps_up(&self, now: Ps) -> bool {
-        self.on_grid.plus(Ps::from_ns(self.spec.step_ns)) == now
-    }
-
     /// What its clock says.
     pub(crate) fn time(&self, now: Ps) -> Time {
         Time::from_ns(now.ns().saturating_add(self.clock_ns))
@@ -386,19 +356,6 @@ impl Host {
         self.deaf_until = self.deaf_until.max(until);
     }
 
-    /// The adapter stands still for so long from here on; for how long in all, where no step parts
-    /// this from what was before.
-    pub(crate) fn stall(&mut self, now: Ps, span: Ps) -> Ps {
-        let step = Ps::from_ns(self.spec.step_ns);
-        if self.stood_still == Ps::ZERO || now > self.stalled_until.plus(step) {
-            self.stalled_from = now;
-        }
-        self.stalled_until = self.stalled_until.max(now.plus(span));
-        let in_all = self.stalled_until.since(self.stalled_from);
-        self.stood_still = self.stood_still.max(in_all);
-        in_all
-    }
-
     /// The adapter looks at its ports at every instant of its grid. The steps that were left out
     /// would have told it that they were empty: the last two before `now` are made up for. While it
     /// rested it did not look.
@@ -406,14 +363,8 @@ impl Host {
         if self.spec.rests {
             return;
         }
-        let now = net.now;
-        let step = Ps::from_ns(self.spec.step_ns);
-        let next = now.round_up(step);
-        for back in [2, 1] {
-            let at = Ps::new(next.ps().saturating_sub(back * step.ps()));
-            if at > self.last && at < now && at >= self.stalled_until {
-                self.step(at, net);
-            }
+        for at in self.steps.left_out(net.now) {
+            self.step(at, net);
         }
     }
 
@@ -422,7 +373,7 @@ impl Host {
         if self.is_down {
             return;
         }
-        (self.last, self.on_grid) = (now, now);
+        self.steps.take(now);
         self.counts.steps += 1;
         self.rest_is_used(now, net);
         self.fill_fifos(now, &mut net.lines);
@@ -550,13 +501,13 @@ impl Host {
             || ports.any(|port| self.board.waiting(port) > 0)
             || self.clients.iter().any(Client::has_rung);
         if busy {
-            return Some(self.step_at(now));
+            return Some(self.steps.from(now));
         }
         let wires = self.ports.iter();
         let arrivals = wires.filter_map(|wires| lines[wires.input].next_arrival());
         let deadline = self.adapter.next_deadline();
         let deadline = deadline.map(|time| self.instant(time));
-        arrivals.chain(deadline).min().map(|at| self.step_at(at))
+        arrivals.chain(deadline).min().map(|at| self.steps.from(at))
     }
 
     /// Cells in the receive FIFOs.

@@ -61,7 +61,7 @@ impl Host {
             closed: self.closed.clone(),
             excesses: receives.values().map(|receive| receive.excess).collect(),
             receives,
-            stood_still: self.stood_still,
+            stood_still: self.steps.stood_still,
             cut: self.cut.clone(),
             lawless: lawless
                 .into_iter()

@@ -178,7 +178,7 @@ impl Host {
     /// When an adapter that rests has something to do next, if nothing comes.
     pub(super) fn next_step_of_rest(&mut self, now: Ps, lines: &[Line]) -> Option<Ps> {
         if self.rests.is_rung || self.rests.is_ordered {
-            return Some(self.step_at(now));
+            return Some(self.steps.from(now));
         }
         let wires = self.ports.iter();
         let arrivals = wires.filter_map(|wires| lines[wires.input].next_arrival());
@@ -190,7 +190,7 @@ impl Host {
             rest => rest.until().map(|time| self.instant(time)),
         };
         let next = until.into_iter().chain(arrival).min();
-        next.map(|at| self.step_at(at))
+        next.map(|at| self.steps.from(at))
     }
 
     /// What the adapter says of its rest. A line that takes nothing more is looked at again.

@@ -45,18 +45,18 @@ impl Host {
     pub(crate) fn wakes(&mut self, at: Ps, net: &mut Net) {
         // Steps lie on a grid: less than one later it is the same.
         let step = Ps::from_ns(self.spec.step_ns);
-        if self.due.is_some_and(|due| due < at.plus(step)) {
+        if self.steps.due.is_some_and(|due| due < at.plus(step)) {
             return;
         }
         // Steps that were made up for lie in the past, and so can what they sent.
-        let at = self.step_at(at.max(net.now));
+        let at = self.steps.from(at.max(net.now));
         self.steps_at(at, net);
     }
 
     /// Its adapter takes a step at `at`, if it takes none before.
     fn steps_at(&mut self, at: Ps, net: &mut Net) {
-        if self.due.is_none_or(|due| at < due) {
-            self.due = Some(at);
+        if self.steps.due.is_none_or(|due| at < due) {
+            self.steps.due = Some(at);
             net.later(at, Turn::Step, self.id());
         }
     }
@@ -64,20 +64,20 @@ impl Host {
     /// Its adapter takes a step, if it is due.
     fn is_due(&mut self, net: &mut Net) {
         let now = net.now;
-        if self.due != Some(now) {
+        if self.steps.due != Some(now) {
             // It was put forward.
             return;
         }
-        self.due = None;
+        self.steps.due = None;
         net.reached = net.reached.max(now);
         if self.is_down {
             return;
         }
-        let at = self.step_at(now);
+        let at = self.steps.from(now);
         if at > now {
             return self.wakes(at, net);
         }
-        if !self.keeps_up(now) {
+        if !self.steps.keep_up(now) {
             self.catch_up(net);
         }
         self.step(now, net);

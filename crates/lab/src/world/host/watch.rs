@@ -285,7 +285,7 @@ impl Host {
         let step = Ps::from_ns(self.spec.step_ns);
         // One that rests may have left out any steps, but for those of a stall.
         let follows = match self.spec.rests {
-            true => self.stalled_until <= self.watch.last,
+            true => self.steps.stalled_until <= self.watch.last,
             false => self.watch.last.plus(step) == now,
         };
         let fifo = transmit_fifo(&self.spec);
