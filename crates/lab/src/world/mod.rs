@@ -16,7 +16,6 @@
 mod build;
 mod canary;
 mod cell;
-mod check;
 mod content;
 mod draw;
 mod endpoint;
@@ -44,15 +43,12 @@ mod switch;
 mod time;
 mod topology;
 mod trace;
+mod trial;
 mod verdict;
 
 pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
-pub use check::{
-    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
-    check_world,
-};
 pub use draw::{GENERATOR, WITH_RESTS, scenario_of};
 pub use error::ScenarioError;
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
@@ -65,4 +61,8 @@ pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
+pub use trial::{
+    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
+    check_world,
+};
 pub use verdict::{Kind, Violation};

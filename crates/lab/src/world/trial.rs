@@ -1,4 +1,4 @@
-//! A scenario's verdict: one run, or several that must agree.
+//! A trial of a scenario: one run, or several that must agree, and what is wrong then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
