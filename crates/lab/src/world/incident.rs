@@ -4,8 +4,7 @@ use cellgate_core::adapter::Attachment;
 use cellgate_core::queue::Words;
 
 use super::canary::Canary;
-use super::error::ScenarioError;
-use super::fault::{FaultSpec, Whose};
+use super::fault::{FaultSpec, Whom, Whose};
 use super::host::Opening;
 use super::names::Names;
 use super::run::{Connection, Event, World};
@@ -88,17 +87,19 @@ impl Change {
 }
 
 impl World {
-    pub(super) fn schedule_incidents(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
+    pub(super) fn schedule_incidents(&mut self, scenario: &Scenario) {
         let names = Names::of(scenario);
         for (n, fault) in (0..).zip(&scenario.faults) {
-            let Some((at_ns, for_ns, begin, end)) = incidents(scenario, &names, n, fault)? else {
+            let Some((at_ns, for_ns)) = fault.span() else {
                 continue;
             };
-            let at = self.opened.plus(Ps::from_ns(at_ns));
+            let (at, span) = (self.opened.plus(Ps::from_ns(at_ns)), Ps::from_ns(for_ns));
+            let Some((begin, end)) = incidents(&names, n, fault, span) else {
+                continue;
+            };
             self.plan(at, begin);
             if let Some(end) = end {
-                let at = at.plus(Ps::from_ns(for_ns));
-                self.plan(at, end);
+                self.plan(at.plus(span), end);
             }
         }
         let end = self.opened.plus(Ps::from_ns(scenario.duration_ns));
@@ -110,7 +111,6 @@ impl World {
             let settled = heal.plus(SETTLED);
             self.plan(settled, Incident::Settled);
         }
-        Ok(())
     }
 
     fn plan(&mut self, at: Ps, incident: Incident) {
@@ -299,154 +299,48 @@ impl World {
     }
 }
 
-/// When a fault begins, how long it lasts, and what that means.
-type Span = (u64, u64, Incident, Option<Incident>);
-
-/// When fault `n` begins and ends, and what that means; none: it happens to a cell.
+/// What the beginning and the end of fault `n` mean; none: it happens to a cell, or strikes when a
+/// server opens something.
 fn incidents(
-    scenario: &Scenario,
     names: &Names<'_>,
     n: u32,
     fault: &FaultSpec,
-) -> Result<Option<Span>, ScenarioError> {
-    let host_of = |name: &str| Ok(names.host(name)? as u32);
-    let connection_of = |name: &str| Ok(names.connection(name)? as u32);
-    let span = match fault {
-        FaultSpec::Cell { link, .. } | FaultSpec::Swap { link, .. } => {
-            if *link >= scenario.links.len() {
-                return Err(ScenarioError::Unknown(format!("link {link}")));
-            }
-            return Ok(None);
-        }
-        // They strike when a server opens them.
-        FaultSpec::Kills { .. } => return Ok(None),
-        FaultSpec::AdapterStall {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::AdapterStall(host_of(host)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
-        }
-        FaultSpec::HostStall {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::HostStall(host_of(host)?, Ps::from_ns(*for_ns));
-            (*at_ns, 0, stall, None)
-        }
-        FaultSpec::InterruptsLost {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let who = host_of(host)?;
-            let lost = Incident::InterruptsLost(who, Ps::from_ns(*for_ns));
-            (*at_ns, *for_ns, lost, Some(Incident::Awake(who)))
-        }
-        FaultSpec::SpuriousWakeUp { host, at_ns } => {
-            (*at_ns, 0, Incident::Awake(host_of(host)?), None)
-        }
-        FaultSpec::ClockStep { host, at_ns, by_ns } => {
-            let step = Incident::ClockStep(host_of(host)?, Ps::from_ns(*by_ns));
-            (*at_ns, 0, step, None)
-        }
-        FaultSpec::ReaderCrash {
-            connection,
-            at_ns,
-            for_ns,
-        } => {
-            let who = connection_of(connection)?;
-            let end = Some(Incident::ReaderOpens(who));
-            (*at_ns, *for_ns, Incident::ReaderDies(who), end)
-        }
-        FaultSpec::AdapterCrash {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::AdapterBegins(who));
-            (*at_ns, *for_ns, Incident::AdapterDies(who), end)
-        }
-        FaultSpec::CommandQueueFull {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let who = host_of(host)?;
-            let fills = Incident::QueueFills(who, Ps::from_ns(*for_ns));
-            (*at_ns, *for_ns, fills, Some(Incident::QueueEmpties(who)))
-        }
-        FaultSpec::EarlyTimers { host, at_ns } => {
-            (*at_ns, 0, Incident::EarlyTimers(host_of(host)?), None)
-        }
-        FaultSpec::Guests {
-            host,
-            at_ns,
-            for_ns,
-            vcs,
-        } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::GuestsGo(who));
-            (*at_ns, *for_ns, Incident::GuestsCome(who, *vcs), end)
-        }
-        FaultSpec::MemoryLimit {
-            host,
-            at_ns,
-            for_ns,
-            octets,
-        } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::MemoryGrows(who, n));
-            (
-                *at_ns,
-                *for_ns,
-                Incident::MemoryShrinks(who, n, *octets),
-                end,
-            )
-        }
-        FaultSpec::StateDirectory {
-            host,
-            at_ns,
-            for_ns,
-            ..
-        } => {
-            let who = host_of(host)?;
-            let end = Some(Incident::HarmEnds(who, n));
-            (*at_ns, *for_ns, Incident::Harm(who, n), end)
-        }
-        FaultSpec::Modify {
-            connection, at_ns, ..
-        } => {
-            connection_of(connection)?;
-            (*at_ns, 0, Incident::Modify(n), None)
-        }
-        FaultSpec::Lend {
-            connection,
-            at_ns,
-            for_ns,
-            pdus,
-        } => {
-            let who = connection_of(connection)?;
-            (
-                *at_ns,
-                0,
-                Incident::Lend(who, *pdus, Ps::from_ns(*for_ns)),
-                None,
-            )
-        }
+    span: Ps,
+) -> Option<(Incident, Option<Incident>)> {
+    let who = match fault.whom() {
+        Whom::Host(host) => names.host(host),
+        Whom::Connection(connection) => names.connection(connection),
+        Whom::Link(_) => return None,
+    } as u32;
+    let begin = match *fault {
+        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } | FaultSpec::Kills { .. } => return None,
+        FaultSpec::AdapterStall { .. } => Incident::AdapterStall(who, span),
+        FaultSpec::HostStall { .. } => Incident::HostStall(who, span),
+        FaultSpec::InterruptsLost { .. } => Incident::InterruptsLost(who, span),
+        FaultSpec::SpuriousWakeUp { .. } => Incident::Awake(who),
+        FaultSpec::ClockStep { by_ns, .. } => Incident::ClockStep(who, Ps::from_ns(by_ns)),
+        FaultSpec::ReaderCrash { .. } => Incident::ReaderDies(who),
+        FaultSpec::AdapterCrash { .. } => Incident::AdapterDies(who),
+        FaultSpec::CommandQueueFull { .. } => Incident::QueueFills(who, span),
+        FaultSpec::EarlyTimers { .. } => Incident::EarlyTimers(who),
+        FaultSpec::Guests { vcs, .. } => Incident::GuestsCome(who, vcs),
+        FaultSpec::MemoryLimit { octets, .. } => Incident::MemoryShrinks(who, n, octets),
+        FaultSpec::StateDirectory { .. } => Incident::Harm(who, n),
+        FaultSpec::Modify { .. } => Incident::Modify(n),
+        FaultSpec::Lend { pdus, for_ns, .. } => Incident::Lend(who, pdus, Ps::from_ns(for_ns)),
         FaultSpec::Write {
-            connection,
-            at_ns,
-            whose,
-            word,
-            value,
-        } => {
-            let who = connection_of(connection)?;
-            (*at_ns, 0, Incident::Write(who, *whose, *word, *value), None)
-        }
+            whose, word, value, ..
+        } => Incident::Write(who, whose, word, value),
     };
-    Ok(Some(span))
+    let end = match begin {
+        Incident::InterruptsLost(..) => Some(Incident::Awake(who)),
+        Incident::ReaderDies(_) => Some(Incident::ReaderOpens(who)),
+        Incident::AdapterDies(_) => Some(Incident::AdapterBegins(who)),
+        Incident::QueueFills(..) => Some(Incident::QueueEmpties(who)),
+        Incident::GuestsCome(..) => Some(Incident::GuestsGo(who)),
+        Incident::MemoryShrinks(..) => Some(Incident::MemoryGrows(who, n)),
+        Incident::Harm(..) => Some(Incident::HarmEnds(who, n)),
+        _ => None,
+    };
+    Some((begin, end))
 }

@@ -16,16 +16,15 @@
 mod build;
 mod canary;
 mod cell;
+mod check;
 mod content;
 mod draw;
 mod endpoint;
-mod error;
 mod fault;
 mod host;
 mod incident;
 mod kills;
 mod latency;
-pub mod limits;
 mod line;
 mod marks;
 mod names;
@@ -33,12 +32,10 @@ mod oracle;
 mod outcome;
 mod pdu_counts;
 mod queue;
-mod refusals;
 mod run;
 pub mod scenario;
 mod service;
 mod source;
-mod source_conforms;
 mod switch;
 mod time;
 mod topology;
@@ -49,8 +46,8 @@ mod verdict;
 pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
+pub use check::{Checked, Refusal, Refusals, checked, limits};
 pub use draw::{GENERATOR, WITH_RESTS, scenario_of};
-pub use error::ScenarioError;
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
@@ -63,6 +60,5 @@ pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
 pub use trial::{
     Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
-    check_world,
 };
 pub use verdict::{Kind, Violation};

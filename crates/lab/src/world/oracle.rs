@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use cellgate_core::adapter::{AdapterStats, Discard, PDUS_PER_STEP, VcInfo, VcStats};
 use cellgate_core::contract::{Aal, CellRate, ServiceCategory};
 
+use super::check::is_shaped_at_once;
 use super::host::{Host, tells_of_all};
 use super::incident::{Change, SETTLED};
 use super::latency::{Crowds, stood_idle};
 use super::run::{Connection, World};
 use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::source::Source;
-use super::source_conforms::is_shaped_at_once;
 use super::topology::Place;
 use super::trace::Watch;
 use super::{Interval, Ps, Violation};

@@ -10,7 +10,6 @@ use super::build::Options;
 use super::canary::Canary;
 use super::content::Content;
 use super::endpoint::tells_of_pdus;
-use super::error::ScenarioError;
 use super::host::Host;
 use super::incident::{Change, Incident};
 use super::pdu_counts::PduCounts;
@@ -137,7 +136,7 @@ pub struct World {
 
 impl World {
     /// Puts the first events in.
-    pub(super) fn begin(&mut self, scenario: &Scenario) -> Result<(), ScenarioError> {
+    pub(super) fn begin(&mut self, scenario: &Scenario) {
         for host in 0..self.hosts.len() {
             self.wake_host(host, Ps::ZERO);
         }
@@ -147,7 +146,7 @@ impl World {
             }
         }
         self.begin_service(scenario.duration_ns);
-        self.schedule_incidents(scenario)
+        self.schedule_incidents(scenario);
     }
 
     /// Runs until nothing is left to happen, or more has happened than can.
