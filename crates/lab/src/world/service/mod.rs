@@ -18,7 +18,6 @@ mod call;
 mod check;
 mod credit;
 mod daemon;
-mod draw;
 mod guarantee_check;
 mod killers;
 mod life;
@@ -27,11 +26,9 @@ mod marks;
 mod memory;
 mod places;
 mod process;
-mod rough;
 mod run;
 mod sabotage;
 pub(super) mod scenario;
-mod service_faults;
 mod setup;
 mod shares;
 
@@ -42,8 +39,6 @@ pub(crate) use application::Gate;
 pub use bug::ServerBug;
 use daemon::Served;
 pub use daemon::ServerOutcome;
-pub use draw::WITH_SERVERS;
-pub(crate) use draw::scenario_of;
 use guarantee_check::Promise;
 use marks::Seen;
 
