@@ -595,6 +595,32 @@ fn files_that_make_no_scenario_are_told() {
 }
 
 #[test]
+fn all_that_is_wrong_with_a_scenario_is_told_with_its_lines() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrong.toml");
+    let mut text = PLAN.to_owned() + "\n[[faults]]\nearly_timers = { host = \"c\", at_ns = 0 }\n";
+    for (right, wrong) in [
+        ("name = \"b\" }", "name = \"b\", budget = 0 }"),
+        ("sdus = [400]", "sdus = [401]"),
+    ] {
+        assert!(text.contains(right), "{right}");
+        text = text.replace(right, wrong);
+    }
+    std::fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let output = sim(&["run", "--plan", path]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines = [
+        ":3: host \"b\": budget is 1 to 1,024",
+        ":13: source 0 of connection \"one\": SDUs have 12 octets at least, and at most the \
+         contract's max_sdu; on aal0 48",
+        ":19: fault 0 at host \"c\": nothing has the name \"c\"",
+    ];
+    let lines = lines.map(|line| format!("{path}{line}"));
+    assert!(told.contains(&lines.join("\n")), "{told}");
+}
+
+#[test]
 fn a_fault_that_never_happened_is_told() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unmet.toml");
     let fault = |cell: u64| {

@@ -182,7 +182,61 @@ pub enum FaultSpec {
     },
 }
 
+/// What a fault happens to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whom<'a> {
+    /// A cell on the link with this number.
+    Link(usize),
+    Host(&'a str),
+    Connection(&'a str),
+}
+
 impl FaultSpec {
+    pub(super) fn whom(&self) -> Whom<'_> {
+        match self {
+            Self::Cell { link, .. } | Self::Swap { link, .. } => Whom::Link(*link),
+            Self::AdapterStall { host, .. }
+            | Self::HostStall { host, .. }
+            | Self::InterruptsLost { host, .. }
+            | Self::SpuriousWakeUp { host, .. }
+            | Self::ClockStep { host, .. }
+            | Self::AdapterCrash { host, .. }
+            | Self::CommandQueueFull { host, .. }
+            | Self::EarlyTimers { host, .. }
+            | Self::Guests { host, .. }
+            | Self::MemoryLimit { host, .. }
+            | Self::StateDirectory { host, .. } => Whom::Host(host),
+            Self::ReaderCrash { connection, .. }
+            | Self::Modify { connection, .. }
+            | Self::Lend { connection, .. }
+            | Self::Kills { connection, .. }
+            | Self::Write { connection, .. } => Whom::Connection(connection),
+        }
+    }
+
+    /// When it begins and how long it lasts, in nanoseconds; none: it happens to a cell.
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::Cell { .. } | Self::Swap { .. } => None,
+            Self::AdapterStall { at_ns, for_ns, .. }
+            | Self::HostStall { at_ns, for_ns, .. }
+            | Self::InterruptsLost { at_ns, for_ns, .. }
+            | Self::ReaderCrash { at_ns, for_ns, .. }
+            | Self::AdapterCrash { at_ns, for_ns, .. }
+            | Self::CommandQueueFull { at_ns, for_ns, .. }
+            | Self::StateDirectory { at_ns, for_ns, .. }
+            | Self::Kills { at_ns, for_ns, .. }
+            | Self::MemoryLimit { at_ns, for_ns, .. }
+            | Self::Guests { at_ns, for_ns, .. } => Some((at_ns, for_ns)),
+            Self::SpuriousWakeUp { at_ns, .. }
+            | Self::EarlyTimers { at_ns, .. }
+            | Self::ClockStep { at_ns, .. }
+            | Self::Modify { at_ns, .. }
+            | Self::Lend { at_ns, .. }
+            | Self::Write { at_ns, .. } => Some((at_ns, 0)),
+        }
+    }
+
     /// Why it never happened in a run that brought `lines`, if it waits for a cell that never came.
     pub fn unmet(&self, lines: &[LineOutcome]) -> Option<String> {
         let (Self::Cell {

@@ -5,12 +5,12 @@ use cellgate_core::queue::Words;
 
 use super::Ps;
 use super::canary::Canary;
-use super::fault::{FaultSpec, Whose};
+use super::fault::{FaultSpec, Whom, Whose};
 use super::host::{Host, Opening};
 use super::log::Fact;
 use super::names::Names;
 use super::net::{Net, NodeId, Turn};
-use super::plan::{Connection, Plan};
+use super::plan::Plan;
 use super::run::World;
 use super::scenario::Scenario;
 
@@ -94,14 +94,17 @@ impl World {
         let names = Names::of(scenario);
         let opened = self.net.plan.opened;
         for (n, fault) in (0..).zip(&scenario.faults) {
-            let Some((host, span)) = incidents(&self.net.plan, &names, n, fault) else {
+            let Some((at_ns, for_ns)) = fault.span() else {
                 continue;
             };
-            let (at_ns, for_ns, begin, end) = span;
-            let at = opened.plus(Ps::from_ns(at_ns));
+            let (at, span) = (opened.plus(Ps::from_ns(at_ns)), Ps::from_ns(for_ns));
+            let incidents = incidents(&self.net.plan, &names, n, fault, span);
+            let Some((host, begin, end)) = incidents else {
+                continue;
+            };
             self.will_happen(at, begin, host);
             if let Some(end) = end {
-                self.will_happen(at.plus(Ps::from_ns(for_ns)), end, host);
+                self.will_happen(at.plus(span), end, host);
             }
         }
         let end = opened.plus(Ps::from_ns(scenario.duration_ns));
@@ -286,143 +289,59 @@ impl Host {
     }
 }
 
-/// When a fault begins, how long it lasts, and what that means.
-type Span = (u64, u64, Incident, Option<Incident>);
-
-/// To whom fault `n` happens, when it begins and ends, and what that means; none: it happens to a
-/// cell, or to whoever names it no node.
-fn incidents(plan: &Plan, names: &Names<'_>, n: u32, fault: &FaultSpec) -> Option<(NodeId, Span)> {
-    let host_of = |name: &str| Some(NodeId::Host(names.host(name).ok()? as u32));
-    let end_of = |name: &str, sends: bool| {
-        let n = names.connection(name).ok()?;
-        let Connection { from, to, .. } = plan.connections[n];
-        let host = if sends { from } else { to };
-        Some((NodeId::Host(host as u32), n as u32))
+/// To whom fault `n` happens, and what its beginning and its end mean; none: it happens to a cell,
+/// or strikes when a server opens something.
+fn incidents(
+    plan: &Plan,
+    names: &Names<'_>,
+    n: u32,
+    fault: &FaultSpec,
+    span: Ps,
+) -> Option<(NodeId, Incident, Option<Incident>)> {
+    let of = match fault.whom() {
+        Whom::Host(_) | Whom::Link(_) => 0,
+        Whom::Connection(connection) => names.connection(connection) as u32,
     };
-    let (host, at_ns, for_ns, begin, end) = match fault {
-        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } => return None,
-        // They strike when a server opens them.
-        FaultSpec::Kills { .. } => return None,
-        FaultSpec::AdapterStall {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::AdapterStall(Ps::from_ns(*for_ns));
-            (host_of(host)?, at_ns, 0, stall, None)
-        }
-        FaultSpec::HostStall {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let stall = Incident::HostStall(Ps::from_ns(*for_ns));
-            (host_of(host)?, at_ns, 0, stall, None)
-        }
-        FaultSpec::InterruptsLost {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let lost = Incident::InterruptsLost(Ps::from_ns(*for_ns));
-            let end = Some(Incident::Awake);
-            (host_of(host)?, at_ns, *for_ns, lost, end)
-        }
-        FaultSpec::SpuriousWakeUp { host, at_ns } => {
-            (host_of(host)?, at_ns, 0, Incident::Awake, None)
-        }
-        FaultSpec::ClockStep { host, at_ns, by_ns } => {
-            let step = Incident::ClockStep(Ps::from_ns(*by_ns));
-            (host_of(host)?, at_ns, 0, step, None)
-        }
-        FaultSpec::ReaderCrash {
-            connection,
-            at_ns,
-            for_ns,
-        } => {
-            let (host, n) = end_of(connection, false)?;
-            let end = Some(Incident::ReaderOpens(n));
-            (host, at_ns, *for_ns, Incident::ReaderDies(n), end)
-        }
-        FaultSpec::AdapterCrash {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let end = Some(Incident::AdapterBegins);
-            (host_of(host)?, at_ns, *for_ns, Incident::AdapterDies, end)
-        }
-        FaultSpec::CommandQueueFull {
-            host,
-            at_ns,
-            for_ns,
-        } => {
-            let fills = Incident::QueueFills(Ps::from_ns(*for_ns));
-            let end = Some(Incident::QueueEmpties);
-            (host_of(host)?, at_ns, *for_ns, fills, end)
-        }
-        FaultSpec::EarlyTimers { host, at_ns } => {
-            (host_of(host)?, at_ns, 0, Incident::EarlyTimers, None)
-        }
-        FaultSpec::Guests {
-            host,
-            at_ns,
-            for_ns,
-            vcs,
-        } => {
-            let end = Some(Incident::GuestsGo);
-            let come = Incident::GuestsCome(*vcs);
-            (host_of(host)?, at_ns, *for_ns, come, end)
-        }
-        FaultSpec::MemoryLimit {
-            host,
-            at_ns,
-            for_ns,
-            octets,
-        } => {
-            let end = Some(Incident::MemoryGrows(n));
-            let shrinks = Incident::MemoryShrinks(n, *octets);
-            (host_of(host)?, at_ns, *for_ns, shrinks, end)
-        }
-        FaultSpec::StateDirectory {
-            host,
-            at_ns,
-            for_ns,
-            ..
-        } => {
-            let end = Some(Incident::HarmEnds(n));
-            (host_of(host)?, at_ns, *for_ns, Incident::Harm(n), end)
-        }
-        FaultSpec::Modify {
-            connection,
-            at_ns,
-            sender,
-            ..
-        } => {
-            let (host, _) = end_of(connection, *sender)?;
-            (host, at_ns, 0, Incident::Modify(n), None)
-        }
-        FaultSpec::Lend {
-            connection,
-            at_ns,
-            for_ns,
-            pdus,
-        } => {
-            let (host, of) = end_of(connection, false)?;
-            let lend = Incident::Lend(of, *pdus, Ps::from_ns(*for_ns));
-            (host, at_ns, 0, lend, None)
-        }
+    let sends = match fault {
+        FaultSpec::Modify { sender, .. } => *sender,
+        FaultSpec::Write { whose, .. } => whose.sends(),
+        _ => false,
+    };
+    let host = match fault.whom() {
+        Whom::Host(host) => names.host(host),
+        Whom::Connection(_) if sends => plan.connections[of as usize].from,
+        Whom::Connection(_) => plan.connections[of as usize].to,
+        Whom::Link(_) => return None,
+    };
+    let begin = match *fault {
+        FaultSpec::Cell { .. } | FaultSpec::Swap { .. } | FaultSpec::Kills { .. } => return None,
+        FaultSpec::AdapterStall { .. } => Incident::AdapterStall(span),
+        FaultSpec::HostStall { .. } => Incident::HostStall(span),
+        FaultSpec::InterruptsLost { .. } => Incident::InterruptsLost(span),
+        FaultSpec::SpuriousWakeUp { .. } => Incident::Awake,
+        FaultSpec::ClockStep { by_ns, .. } => Incident::ClockStep(Ps::from_ns(by_ns)),
+        FaultSpec::ReaderCrash { .. } => Incident::ReaderDies(of),
+        FaultSpec::AdapterCrash { .. } => Incident::AdapterDies,
+        FaultSpec::CommandQueueFull { .. } => Incident::QueueFills(span),
+        FaultSpec::EarlyTimers { .. } => Incident::EarlyTimers,
+        FaultSpec::Guests { vcs, .. } => Incident::GuestsCome(vcs),
+        FaultSpec::MemoryLimit { octets, .. } => Incident::MemoryShrinks(n, octets),
+        FaultSpec::StateDirectory { .. } => Incident::Harm(n),
+        FaultSpec::Modify { .. } => Incident::Modify(n),
+        FaultSpec::Lend { pdus, for_ns, .. } => Incident::Lend(of, pdus, Ps::from_ns(for_ns)),
         FaultSpec::Write {
-            connection,
-            at_ns,
-            whose,
-            word,
-            value,
-        } => {
-            let (host, of) = end_of(connection, whose.sends())?;
-            let write = Incident::Write(of, *whose, *word, *value);
-            (host, at_ns, 0, write, None)
-        }
+            whose, word, value, ..
+        } => Incident::Write(of, whose, word, value),
     };
-    Some((host, (*at_ns, for_ns, begin, end)))
+    let end = match begin {
+        Incident::InterruptsLost(_) => Some(Incident::Awake),
+        Incident::ReaderDies(_) => Some(Incident::ReaderOpens(of)),
+        Incident::AdapterDies => Some(Incident::AdapterBegins),
+        Incident::QueueFills(_) => Some(Incident::QueueEmpties),
+        Incident::GuestsCome(_) => Some(Incident::GuestsGo),
+        Incident::MemoryShrinks(..) => Some(Incident::MemoryGrows(n)),
+        Incident::Harm(_) => Some(Incident::HarmEnds(n)),
+        _ => None,
+    };
+    Some((NodeId::Host(host as u32), begin, end))
 }

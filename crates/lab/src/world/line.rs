@@ -158,9 +158,7 @@ impl Line {
 
     /// Cells per second, rounded down.
     pub(crate) fn rate(&self) -> CellRate {
-        let cells = 1_000_000_000_000 / self.cell.ps().max(1);
-        let rate = u32::try_from(cells).ok().and_then(CellRate::new);
-        rate.unwrap_or(CellRate::OC3)
+        self.cell.rate()
     }
 
     /// When the last bit of all that was sent has left.

@@ -20,12 +20,10 @@ mod check;
 mod content;
 mod draw;
 mod endpoint;
-mod error;
 mod fault;
 mod host;
 mod incident;
 mod kills;
-pub mod limits;
 mod line;
 mod log;
 mod marks;
@@ -35,35 +33,33 @@ mod oracle;
 mod outcome;
 mod plan;
 mod queue;
-mod refusals;
 mod run;
 pub mod scenario;
 mod service;
 mod source;
-mod source_conforms;
 mod switch;
 mod time;
 mod topology;
 mod trace;
+mod trial;
 mod verdict;
 
 pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
-pub use check::{
-    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
-    check_world,
-};
-pub use draw::{GENERATOR, WITH_RESTS, scenario_of};
-pub use error::ScenarioError;
+pub use check::{Checked, Refusal, Refusals, checked, limits};
+pub use draw::{GENERATOR, WITH_RESTS, WITH_SERVERS, scenario_of};
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
 pub use outcome::{ConnectionOutcome, HostOutcome, LineOutcome, Outcome, SwitchOutcome};
 pub use queue::EventQueue;
 pub use run::World;
-pub use service::{ServerBug, ServerOutcome, WITH_SERVERS};
+pub use service::{ServerBug, ServerOutcome};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
+pub use trial::{
+    Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
+};
 pub use verdict::{Kind, Violation};

@@ -93,6 +93,13 @@ impl Interval {
         Self::ratio(CELL_BITS * PS_PER_S, bit_s)
     }
 
+    /// Cells per second, rounded down.
+    pub(crate) fn rate(self) -> CellRate {
+        let cells = PS_PER_S / self.ps().max(1);
+        let rate = u32::try_from(cells).ok().and_then(CellRate::new);
+        rate.unwrap_or(CellRate::OC3)
+    }
+
     /// At twice the rate.
     pub(crate) const fn halved(self) -> Self {
         let part = self.part + self.whole % 2 * self.of.get();

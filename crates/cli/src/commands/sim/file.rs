@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use cellgate_capture::{Content, InterfaceId, Recorder};
 use cellgate_core::wire::{Cell, HeaderForm};
-use cellgate_host::server::at_place;
+use cellgate_host::server::{at_place, place_of};
 use cellgate_lab::world::scenario::{Scenario, TimedCell, Traffic};
-use cellgate_lab::world::{CellTrace, Flying, ScenarioError, scenario_of};
+use cellgate_lab::world::{CellTrace, Flying, Refusal, Refusals, scenario_of};
 use cellgate_report::output::same_file;
 use cellgate_report::whole::{create, write_whole};
 use serde_json::{Value, json};
@@ -23,6 +23,9 @@ use crate::input::read_text;
 const CAPTURED_MAX: usize = 4_000_000;
 /// Octets of a file: so many cells, written out, fit.
 const PLAN_LEN_MAX: u64 = 1 << 30;
+
+/// Mistakes of a scenario that are told.
+const TOLD_MAX: usize = 20;
 
 /// Where a scenario comes from.
 #[derive(clap::Args)]
@@ -45,26 +48,33 @@ impl Source {
         }
     }
 
-    /// What is wrong with it, with the place in its file where the name stands that this is about:
-    /// the last one of two that are the same, and of what nothing has.
-    pub(super) fn mistake(&self, error: &ScenarioError) -> anyhow::Error {
+    /// What is wrong with it, a line each, with its place in a file of TOML; of one mistake the
+    /// line is shown.
+    pub(super) fn mistakes(&self, refusals: &Refusals) -> anyhow::Error {
         let Some(path) = &self.plan else {
-            return anyhow!("{error}");
+            return anyhow!("{refusals}");
         };
+        let name = path.display();
         let text = read_text(path, PLAN_LEN_MAX).unwrap_or_default();
-        let quoted = error.name().map(|name| format!("{name:?}"));
-        let at = quoted.and_then(|name| match error {
-            ScenarioError::TwoOfAName(_) | ScenarioError::Unknown(_) => text.rfind(&name),
-            _ => text.find(&name),
-        });
-        match at {
-            Some(at) => anyhow!(
-                "{}: {}",
-                path.display(),
-                at_place(&text, at, &error.to_string())
-            ),
-            None => anyhow!("{}: {error}", path.display()),
+        let all: Vec<&Refusal> = refusals.iter().collect();
+        if let [one] = all[..] {
+            return match place(&text, one) {
+                Some(at) => anyhow!("{name}: {}", at_place(&text, at, &one.to_string())),
+                None => anyhow!("{name}: {one}"),
+            };
         }
+        let told = all
+            .iter()
+            .take(TOLD_MAX)
+            .map(|one| match place(&text, one) {
+                Some(at) => format!("{name}:{}: {one}", text[..at].matches('\n').count() + 1),
+                None => format!("{name}: {one}"),
+            });
+        let mut told: Vec<String> = told.collect();
+        if let Some(more) = all.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+            told.push(format!("and {more} more"));
+        }
+        anyhow!("{}", told.join("\n"))
     }
 
     /// The options that name it.
@@ -74,6 +84,15 @@ impl Source {
             (None, seed) => format!("--seed {}", seed.unwrap_or(0)),
         }
     }
+}
+
+/// Where a mistake is in a text: the entry that has it, or the name there that is wrong.
+fn place(text: &str, refusal: &Refusal) -> Option<usize> {
+    let (list, number) = refusal.key()?;
+    let at = place_of(text, &format!("{list}.{number}"))?;
+    let name = refusal.name().map(|name| format!("{name:?}"));
+    let named = name.and_then(|name| text[at..].find(&name));
+    Some(at + named.unwrap_or(0))
 }
 
 /// A path as a shell takes it.

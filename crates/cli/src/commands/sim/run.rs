@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 use cellgate_lab::world::scenario::Scenario;
-use cellgate_lab::world::{Failure, Outcome, check_recorded, check_world};
+use cellgate_lab::world::{Outcome, check_recorded, checked};
 use cellgate_report::output::{Exit, print, print_json, same_file, table};
 use serde::Serialize;
 
@@ -65,8 +65,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let scenario = args.source.scenario(&outs)?;
     let options = args.bug.options(!args.fast);
     // What makes no world leaves old files as they are.
-    if let Err(Failure::Scenario(error)) = check_world(&scenario, options) {
-        return Err(args.source.mistake(&error));
+    if let Err(refusals) = checked(&scenario) {
+        return Err(args.source.mistakes(&refusals));
     }
     if let Some(path) = &args.save {
         let is_trace = |trace: &PathBuf| trace == path || same_file(trace, path);

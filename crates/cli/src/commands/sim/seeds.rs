@@ -238,6 +238,9 @@ pub(super) fn quiet_panics() {
 
 #[cfg(test)]
 mod tests {
+    use cellgate_lab::world::checked;
+    use cellgate_lab::world::scenario::Scenario;
+
     use super::*;
 
     #[test]
@@ -282,7 +285,7 @@ mod tests {
         assert_eq!((all.seeds, all.cells), (20, (5..25).sum()));
         assert!(all.failed.is_none());
         let fails = |seed| match seed {
-            9 => Err(cellgate_lab::world::ScenarioError::Unknown("x".into()).into()),
+            9 => Ok(checked(&Scenario::default()).map(|_| 0)?),
             _ => Ok(0),
         };
         let some = sweep("test", &(5..25), &Jobs { jobs: 1 }, None, fails);

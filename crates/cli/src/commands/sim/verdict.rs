@@ -11,7 +11,7 @@ use cellgate_report::output::Exit;
 /// The exit that tells what kind of wrong it is. A scenario that makes no world is an error.
 pub(super) fn exit(failure: &Failure) -> anyhow::Result<Exit> {
     match failure {
-        Failure::Scenario(error) => Err(anyhow!("{error}")),
+        Failure::Scenario(refusals) => Err(anyhow!("{refusals}")),
         Failure::Violation(violation) => Ok(match violation.kind {
             Kind::Crash => Exit::Crash,
             Kind::Liveness => Exit::Liveness,
@@ -65,7 +65,10 @@ pub(super) fn line(failure: &Failure, source: &str, how: &str) -> String {
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("CELLGATE_COMMIT"));
     let made = format!("version={version} commit={commit} generator={GENERATOR}");
     match failure {
-        Failure::Scenario(error) => format!("FAIL {source} {made}: {error}"),
+        Failure::Scenario(refusals) => {
+            let told = refusals.to_string().replace('\n', "; ");
+            format!("FAIL {source} {made}: {told}")
+        }
         Failure::Violation(violation) => format!(
             "FAIL {} {source} {made} t={}: {}; \
              reproduce: cellgate sim run {source}{how}",

@@ -46,7 +46,7 @@ impl Mistake {
 
     /// With its place in the text, as far as the text has it.
     pub(super) fn place(self, text: &str) -> ConfigError {
-        let Some(at) = find(text, &self.key) else {
+        let Some(at) = place_of(text, &self.key) else {
             return ConfigError::Value(self.text);
         };
         ConfigError::Value(at_place(text, at, &self.text))
@@ -66,8 +66,9 @@ pub fn at_place(text: &str, at: usize, what: &str) -> String {
     )
 }
 
-/// Where the value at `key` begins, or what would hold it.
-fn find(text: &str, key: &str) -> Option<usize> {
+/// Where the value at `key` of a TOML text begins, or what would hold it: names and numbers from
+/// the text's top, between dots.
+pub fn place_of(text: &str, key: &str) -> Option<usize> {
     let all = DeTable::parse(text).ok()?.into_inner();
     let all = DeValue::Table(all);
     let (mut value, mut at) = (&all, None);

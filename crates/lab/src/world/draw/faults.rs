@@ -4,9 +4,13 @@
 use cellgate_core::Effect;
 use cellgate_core::wire::VpiVci;
 
-use super::{Clause, LINE, pick, spans};
+use super::contracts::{Clause, beyond};
+use super::{LINE, names, pick, spans};
 use crate::generate::Draw;
 use crate::world::scenario::{FaultSpec, Scenario, SourceSpec, Whose};
+
+/// Cells of a line among which faults strike where there are servers.
+const CELLS: u64 = 2_000;
 
 /// So soon after a change its reader may die, and another opens.
 const DYING_NS: u64 = 400_000;
@@ -15,105 +19,68 @@ const DYING_NS: u64 = 400_000;
 type Make = fn(String, u64, u64) -> FaultSpec;
 
 /// In how many percent of the scenarios, how often at most, for how long.
-struct Class {
-    percent: u64,
-    most: u64,
-    for_ns: (u64, u64),
-    make: Make,
-}
+struct Class(u64, u64, (u64, u64), Make);
 
-const OF_HOSTS: [Class; 6] = [
-    Class {
-        percent: 40,
-        most: 4,
-        for_ns: (10_000, 1_500_000),
-        make: |host, at_ns, for_ns| FaultSpec::AdapterStall {
-            host,
-            at_ns,
-            for_ns,
-        },
-    },
-    Class {
-        percent: 40,
-        most: 3,
-        for_ns: (100_000, 6_000_000),
-        make: |host, at_ns, for_ns| FaultSpec::HostStall {
-            host,
-            at_ns,
-            for_ns,
-        },
-    },
-    Class {
-        percent: 15,
-        most: 1,
-        for_ns: (50_000, 1_000_000),
-        make: |host, at_ns, for_ns| FaultSpec::AdapterCrash {
-            host,
-            at_ns,
-            for_ns,
-        },
-    },
-    Class {
-        percent: 15,
-        most: 2,
-        for_ns: (50_000, 2_000_000),
-        make: |host, at_ns, for_ns| FaultSpec::InterruptsLost {
-            host,
-            at_ns,
-            for_ns,
-        },
-    },
-    Class {
-        percent: 25,
-        most: 8,
-        for_ns: (1, 2),
-        make: |host, at_ns, _| FaultSpec::SpuriousWakeUp { host, at_ns },
-    },
-    Class {
-        percent: 20,
-        most: 2,
-        for_ns: (1_000, 2_000_000),
-        // Now and then by as much as 32 bits hold.
-        make: |host, at_ns, by_ns| FaultSpec::ClockStep {
-            host,
-            at_ns,
-            by_ns: if by_ns % 4 == 0 { by_ns << 12 } else { by_ns },
-        },
-    },
+const OF_HOSTS: [Class; 3] = [
+    Class(40, 4, (10_000, 1_500_000), stall),
+    Class(40, 3, (100_000, 6_000_000), host_stall),
+    Class(15, 1, (50_000, 1_000_000), crash),
+];
+
+const OF_SERVED_HOSTS: [Class; 3] = [
+    Class(25, 3, (10_000, 1_500_000), stall),
+    Class(20, 2, (100_000, 3_000_000), host_stall),
+    Class(40, 2, (50_000, 1_000_000), crash),
+];
+
+/// Interrupts that are lost, wake-ups for no reason, steps of clocks.
+const WAKING: [Class; 3] = [
+    Class(15, 2, (50_000, 2_000_000), interrupts_lost),
+    Class(25, 8, (1, 2), wake_up),
+    Class(20, 2, (1_000, 2_000_000), clock_step),
 ];
 
 const OF_CONNECTIONS: [Class; 2] = [
-    Class {
-        percent: 20,
-        most: 2,
-        for_ns: (50_000, 2_000_000),
-        make: |connection, at_ns, for_ns| FaultSpec::ReaderCrash {
-            connection,
-            at_ns,
-            for_ns,
-        },
-    },
+    Class(20, 2, (50_000, 2_000_000), reader_crash),
     // Storms: nothing is done with what was opened.
-    Class {
-        percent: 8,
-        most: 12,
-        for_ns: (1, 60_000),
-        make: |connection, at_ns, for_ns| FaultSpec::ReaderCrash {
-            connection,
-            at_ns,
-            for_ns,
-        },
-    },
+    Class(8, 12, (1, 60_000), reader_crash),
 ];
 
-/// Draws them all.
-pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause]) {
+/// One of a kind that has a name, a time and a length.
+macro_rules! lasting {
+    ($($make:ident: $kind:ident { $whose:ident },)+) => {
+        $(fn $make($whose: String, at_ns: u64, for_ns: u64) -> FaultSpec {
+            FaultSpec::$kind { $whose, at_ns, for_ns }
+        })+
+    };
+}
+
+lasting! {
+    stall: AdapterStall { host },
+    host_stall: HostStall { host },
+    crash: AdapterCrash { host },
+    interrupts_lost: InterruptsLost { host },
+    reader_crash: ReaderCrash { connection },
+}
+
+fn wake_up(host: String, at_ns: u64, _: u64) -> FaultSpec {
+    FaultSpec::SpuriousWakeUp { host, at_ns }
+}
+
+/// Now and then by as much as 32 bits hold.
+fn clock_step(host: String, at_ns: u64, by_ns: u64) -> FaultSpec {
+    let by_ns = by_ns << if by_ns.is_multiple_of(4) { 12 } else { 0 };
+    FaultSpec::ClockStep { host, at_ns, by_ns }
+}
+
+/// Draws all those of a scenario without servers.
+pub(super) fn of_plain(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause]) {
     cell_faults(draw, scenario);
-    let hosts = scenario.hosts.iter();
-    let hosts: Vec<String> = hosts.map(|host| host.name.clone()).collect();
+    let hosts = names(scenario, "");
     let open = scenario.connections.iter().filter(|spec| spec.open);
     let open: Vec<String> = open.map(|spec| spec.name.clone()).collect();
     some_of(draw, scenario, &OF_HOSTS, &hosts);
+    some_of(draw, scenario, &WAKING, &hosts);
     some_of(draw, scenario, &OF_CONNECTIONS, &open);
     guests(draw, scenario, &hosts, 12);
     changes(draw, scenario, clauses);
@@ -123,30 +90,52 @@ pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause])
     early_timers(draw, scenario, &hosts);
 }
 
-/// Some of these classes, each at one of the names.
-fn some_of(draw: &mut Draw, scenario: &mut Scenario, classes: &[Class], names: &[String]) {
-    for class in classes.iter().filter(|_| !names.is_empty()) {
-        let times = spans(
-            draw,
-            class.percent,
-            class.most,
-            class.for_ns,
-            scenario.heal_ns,
-        );
-        for (at_ns, for_ns) in times {
-            let name = pick(draw, names);
-            scenario.faults.push((class.make)(name, at_ns, for_ns));
+/// What goes wrong beside the servers of `hosts`.
+pub(super) fn of_served(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    some_of(draw, scenario, &OF_SERVED_HOSTS, hosts);
+    if draw.percent(25) {
+        for _ in 0..draw.between(1, 8) {
+            scenario.faults.push(FaultSpec::Cell {
+                link: draw.below(scenario.links.len() as u64) as usize,
+                back: draw.percent(50),
+                cell: draw.below(CELLS),
+                effect: match draw.below(3) {
+                    0 => Effect::Lose,
+                    1 => Effect::Duplicate,
+                    _ => Effect::Flip {
+                        bit: draw.below(424) as u16,
+                    },
+                },
+            });
         }
     }
 }
 
-/// Interrupts that are lost, wake-ups for no reason, steps of clocks.
-pub(in crate::world) fn waking(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
-    some_of(draw, scenario, &OF_HOSTS[3..], hosts);
+/// What happens to lines, clocks and wake-ups, and guests, whom no server asks for.
+pub(super) fn beside(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    // A cell is put there, the line is held, or a cell overtakes.
+    for class in 3..6 {
+        if draw.percent(15) {
+            for _ in 0..draw.between(1, 8) {
+                cell_fault(draw, scenario, class, 50, CELLS);
+            }
+        }
+    }
+    some_of(draw, scenario, &WAKING, hosts);
+    guests(draw, scenario, hosts, 40);
+}
+
+/// Some of these classes, each at one of the names.
+fn some_of(draw: &mut Draw, scenario: &mut Scenario, classes: &[Class], names: &[String]) {
+    for Class(percent, most, for_ns, make) in classes.iter().filter(|_| !names.is_empty()) {
+        for (at_ns, for_ns) in spans(draw, *percent, *most, *for_ns, scenario.heal_ns) {
+            scenario.faults.push(make(pick(draw, names), at_ns, for_ns));
+        }
+    }
 }
 
 /// Commands find no room: mostly when one is given.
-pub(in crate::world) fn full_queues(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+pub(super) fn full_queues(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     if !draw.percent(25) {
         return;
     }
@@ -189,16 +178,15 @@ fn commands(scenario: &Scenario) -> Vec<(String, u64)> {
         FaultSpec::Guests { host, at_ns, .. } => Some((host, *at_ns)),
         _ => None,
     });
-    let of_applications = scenario.applications.iter().flat_map(|one| {
-        let calls = one.calls.iter().map(|call| (&one.host, call.at_ns));
-        calls.collect::<Vec<_>>()
-    });
+    let of_applications = scenario.applications.iter();
+    let of_applications =
+        of_applications.flat_map(|one| one.calls.iter().map(|call| (&one.host, call.at_ns)));
     let all = of_faults.chain(of_applications);
     all.map(|(host, at_ns)| (host.clone(), at_ns)).collect()
 }
 
 /// Timers that fire early, several in a row.
-pub(in crate::world) fn early_timers(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+pub(super) fn early_timers(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     for (at_ns, _) in spans(draw, 25, 3, (1, 2), scenario.heal_ns) {
         let host = pick(draw, hosts);
         let gap_ns = draw.pick(&[1_000, 20_000, 200_000]);
@@ -212,12 +200,7 @@ pub(in crate::world) fn early_timers(draw: &mut Draw, scenario: &mut Scenario, h
 }
 
 /// VCs that take up what room there is.
-pub(in crate::world) fn guests(
-    draw: &mut Draw,
-    scenario: &mut Scenario,
-    hosts: &[String],
-    most: u64,
-) {
+fn guests(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String], most: u64) {
     if !draw.percent(20) {
         return;
     }
@@ -253,7 +236,7 @@ fn changes(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clause]) {
             let shortest = SourceSpec::SDU_MIN.into();
             clause.max_sdu = draw.between(shortest, clause.max_sdu.into()) as u16;
         }
-        clause.beyond = super::beyond(draw, clause.aal);
+        clause.beyond = beyond(draw, clause.aal);
         clause.category = draw.pick(&["cbr", "cbr", "vbr", "ubr"]);
         if memory && clause.aal != "aal0" && draw.percent(50) {
             clause.max_sdu += draw.between(1, 500) as u16;
@@ -298,7 +281,7 @@ fn leases(draw: &mut Draw, scenario: &mut Scenario) {
 }
 
 /// One client that writes where it should not: its region, or its events and doorbells.
-pub(in crate::world) fn writes(draw: &mut Draw, scenario: &mut Scenario, open: &[String]) {
+pub(super) fn writes(draw: &mut Draw, scenario: &mut Scenario, open: &[String]) {
     if open.is_empty() || !draw.percent(25) {
         return;
     }
@@ -329,17 +312,8 @@ fn cell_faults(draw: &mut Draw, scenario: &mut Scenario) {
     }
 }
 
-/// Classes of [`cell_fault`] that put a cell there, hold the line, or let a cell overtake.
-pub(in crate::world) const MOVED: [u64; 3] = [3, 4, 5];
-
 /// One of the first `cells` of a line meets it, on the way back in so many percent.
-pub(in crate::world) fn cell_fault(
-    draw: &mut Draw,
-    scenario: &mut Scenario,
-    class: u64,
-    back_percent: u64,
-    cells: u64,
-) {
+fn cell_fault(draw: &mut Draw, scenario: &mut Scenario, class: u64, back_percent: u64, cells: u64) {
     let link = draw.below(scenario.links.len() as u64) as usize;
     let back = draw.percent(back_percent);
     let cell = draw.below(cells);

@@ -247,7 +247,7 @@ impl Host {
                 .map(|wires| PortConfig {
                     format: CellFormat::WithHec,
                     budget: match options.canary {
-                        Some(Canary::StepUnbounded) => spec.budget.saturating_mul(4),
+                        Some(Canary::StepUnbounded) => Config::BUDGET_MAX.min(4 * spec.budget),
                         _ => spec.budget,
                     },
                     discard_unread: false,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::world::Ps;
-use crate::world::limits::CELLS_MAX;
+use crate::world::check::limits::CELLS_MAX;
 
 /// PDUs of a connection as its reader found them, in the order of their numbers or not.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use cellgate_core::contract::Aal;
 use super::Oracle;
 use super::delays::{Crowds, stood_idle};
 use super::standing::Standing;
+use crate::world::check::is_shaped_at_once;
 use crate::world::incident::SETTLED;
-use crate::world::source_conforms::is_shaped_at_once;
 use crate::world::{Interval, Ps, Violation};
 
 impl Oracle<'_> {

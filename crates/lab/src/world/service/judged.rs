@@ -28,6 +28,11 @@ impl Host {
         Some(View {
             spec: &served.spec,
             interfaces: &served.interfaces,
+            lines: self
+                .rates()
+                .iter()
+                .map(|rate| rate.cell_s().into())
+                .collect(),
             server: served.server.as_ref(),
             vcs: &served.process.vcs,
             attachments: served.process.attachments.len(),

@@ -17,7 +17,6 @@ mod bug;
 mod call;
 mod credit;
 mod daemon;
-mod draw;
 mod judged;
 mod killers;
 mod life;
@@ -25,19 +24,15 @@ mod link;
 mod memory;
 mod places;
 mod process;
-mod rough;
 mod run;
 mod sabotage;
 pub(super) mod scenario;
-mod service_faults;
 mod setup;
 
 pub(crate) use application::{Application, Asked, Gate};
 pub use bug::ServerBug;
 pub use daemon::ServerOutcome;
 pub(crate) use daemon::{Books, Served, Serving};
-pub use draw::WITH_SERVERS;
-pub(crate) use draw::scenario_of;
 pub(crate) use process::{KeptVc, Process};
 
 pub(crate) use setup::{SERVER_UID, SHORT_PATIENCE_NS, Services};

@@ -18,20 +18,16 @@ use super::killers::Killers;
 use super::scenario::ServerSpec;
 use super::{ServerBug, places};
 use crate::world::endpoint::DOORBELL_SLOTS;
-use crate::world::error::ScenarioError;
 use crate::world::host::Host;
 use crate::world::names::Names;
 use crate::world::plan::Connection;
-use crate::world::scenario::{ConnectionSpec, FaultSpec, HostSpec, Scenario};
+use crate::world::scenario::{HostSpec, Scenario};
 
 /// The user that servers run as.
 pub(crate) const SERVER_UID: u32 = 900;
 
 /// How long memory is waited for when connections are opened again.
 pub(crate) const SHORT_PATIENCE_NS: [u64; 2] = [5_000_000, 1_000_000];
-
-/// The longest that a message may take.
-const CONTROL_MAX_NS: u64 = 1_000_000_000;
 
 /// The name of the interface on a port.
 pub(super) fn interface_name(port: usize) -> String {
@@ -55,90 +51,33 @@ pub(crate) struct Services {
     ends: Vec<(usize, usize)>,
 }
 
-/// The connection that a fault is about, and whether at the end that sends.
-fn end_of(fault: &FaultSpec) -> Option<(&String, bool)> {
-    match fault {
-        FaultSpec::ReaderCrash { connection, .. } | FaultSpec::Lend { connection, .. } => {
-            Some((connection, false))
-        }
-        FaultSpec::Modify {
-            connection, sender, ..
-        } => Some((connection, *sender)),
-        _ => None,
-    }
-}
-
 impl Services {
-    /// What is wrong with servers and applications is told.
-    pub(crate) fn of(scenario: &Scenario) -> Result<Self, ScenarioError> {
-        let mut services = Self::default();
-        let names = Names::of(scenario);
-        for server in &scenario.servers {
-            if services
-                .hosts
-                .insert(names.host(&server.host)?, 0)
-                .is_some()
-            {
-                return Err(ScenarioError::TwoOfAName(server.host.clone()));
-            }
-            let prompt = (1..=CONTROL_MAX_NS).contains(&server.control_ns);
-            if server.best_effort_percent > 100 || !prompt {
-                let what = "control_ns is 1 to 10^9, best_effort_percent at most 100";
-                return Err(ScenarioError::Quantity(server.host.clone(), what));
-            }
-        }
+    /// What names nothing is left out.
+    pub(crate) fn of(scenario: &Scenario, names: &Names<'_>) -> Self {
+        let servers = scenario.servers.iter();
+        let hosts = servers.filter_map(|server| Some((names.find_host(&server.host)?, 0)));
+        let mut services = Self {
+            hosts: hosts.collect(),
+            ends: Vec::new(),
+        };
         for application in &scenario.applications {
-            let host = names.host(&application.host)?;
-            let count = services.hosts.get_mut(&host);
-            let count = count.ok_or_else(|| ScenarioError::NoServer(application.host.clone()))?;
-            *count = count.saturating_add(1);
-            let connection = names.connection(&application.connection)?;
-            let spec = &scenario.connections[connection];
-            if ![&spec.from, &spec.to].contains(&&application.host) {
-                return Err(ScenarioError::NoEnd(application.name.clone()));
-            }
-            services.ends.push((host, connection));
-        }
-        for fault in &scenario.faults {
-            let at = match fault {
-                FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. } => {
-                    host
+            let host = names.find_host(&application.host);
+            let connection = names.find_connection(&application.connection);
+            if let Some(end) = host.zip(connection) {
+                services.ends.push(end);
+                if let Some(count) = services.hosts.get_mut(&end.0) {
+                    *count = count.saturating_add(1);
                 }
-                FaultSpec::Kills {
-                    connection, host, ..
-                } => {
-                    let at = names.connection(connection)?;
-                    if !services.serves(names.host(host)?, at) {
-                        return Err(ScenarioError::NoEnd(connection.clone()));
-                    }
-                    host
-                }
-                _ => continue,
-            };
-            if !services.hosts.contains_key(&names.host(at)?) {
-                return Err(ScenarioError::NoServer(at.clone()));
             }
         }
-        for fault in scenario.faults.iter().filter(|_| !services.ends.is_empty()) {
-            let Some((name, sends)) = end_of(fault) else {
-                continue;
-            };
-            let at = names.connection(name)?;
-            let ConnectionSpec { from, to, .. } = &scenario.connections[at];
-            let host = if sends { from } else { to };
-            if services.serves(names.host(host)?, at) {
-                return Err(ScenarioError::Served(name.clone()));
-            }
-        }
-        Ok(services)
+        services
     }
 
     /// How long servers need at most until their interfaces are there, in nanoseconds.
     pub(crate) fn begin_ns(&self, scenario: &Scenario, ports: &[Vec<(usize, usize)>]) -> u64 {
+        let names = Names::of(scenario);
         let needs = scenario.servers.iter().map(|spec| {
-            let mut hosts = scenario.hosts.iter();
-            let host = hosts.position(|host| host.name == spec.host);
-            let host = host.unwrap_or(0);
+            let host = names.host(&spec.host);
             // A request and a reply for each step of a link, for hello, and for an attachment.
             let steps = 4 * ports[host].len() as u64 + 3;
             steps * (2 * spec.control_ns + scenario.hosts[host].step_ns)

@@ -67,12 +67,11 @@ impl View<'_> {
     /// I15, at the adapter: what its VCs guarantee and take is there. What is wrong, if anything.
     fn beyond_capacity(&self) -> Option<String> {
         let mut users: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
-        let lines = self.lines();
-        let mut ports = vec![[0; 2]; lines.len()];
+        let mut ports = vec![[0; 2]; self.lines.len()];
         let mut octets = 0;
         for kept in self.vcs.values() {
             let port = usize::from(kept.request.port.0);
-            let rates = guaranteed(kept, lines[port]);
+            let rates = guaranteed(kept, self.lines[port]);
             let user = users.entry(kept.record.uid).or_default();
             for way in 0..2 {
                 ports[port][way] += rates[way];
@@ -80,7 +79,7 @@ impl View<'_> {
             }
             octets += u64::from(kept.sizes.receive_len) + u64::from(kept.sizes.transmit_len);
         }
-        for (port, (sums, line)) in ports.iter().zip(&lines).enumerate() {
+        for (port, (sums, line)) in ports.iter().zip(&self.lines).enumerate() {
             for (way, sum) in WAYS.iter().zip(sums) {
                 let capacity = self.capacity(*line);
                 if *sum > capacity {

@@ -24,6 +24,8 @@ pub(crate) use conduct::is_what_was_asked;
 pub(crate) struct View<'a> {
     pub(crate) spec: &'a ServerSpec,
     pub(crate) interfaces: &'a [InterfaceSpec],
+    /// Cells per second that the line of each port carries, whatever the server believes.
+    pub(crate) lines: Vec<u64>,
     /// What it says of itself. None: there is none.
     pub(crate) server: Option<&'a Serving>,
     /// What its adapter has.
@@ -115,17 +117,9 @@ impl View<'_> {
         users.next()
     }
 
-    /// Cells per second of each interface.
-    fn lines(&self) -> Vec<u64> {
-        let rates = self.interfaces.iter().map(|one| one.line_rate);
-        rates
-            .map(|rate| rate.map_or(0, |rate| rate.cell_s().into()))
-            .collect()
-    }
-
-    /// Cells per second of an interface.
+    /// Cells per second of a port.
     fn line(&self, port: PortIndex) -> u64 {
-        self.lines().get(usize::from(port.0)).copied().unwrap_or(0)
+        self.lines.get(usize::from(port.0)).copied().unwrap_or(0)
     }
 
     /// What must hold when nothing happens any more and everything is open still.

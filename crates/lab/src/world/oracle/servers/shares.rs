@@ -64,8 +64,7 @@ impl View<'_> {
     /// Whether what is left of a line is divided wrong among best effort. What is wrong, if
     /// anything.
     pub(super) fn shared_wrong(&self, list: &[ConnectionInfo]) -> Option<String> {
-        let lines = self.lines();
-        for ((port, line), interface) in lines.iter().enumerate().zip(self.interfaces) {
+        for ((port, line), interface) in self.lines.iter().enumerate().zip(self.interfaces) {
             let name = &interface.name;
             for direction in [Direction::Transmit, Direction::Receive] {
                 let on_port = list

@@ -1,93 +1,79 @@
-//! From a seed to a scenario with servers.
+//! Scenarios with servers, and applications that ask these for connections.
 
-use cellgate_core::Effect;
 use cellgate_core::adapter::Notification;
 use cellgate_core::wire::VpiVci;
 
-use super::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
-use super::{rough, service_faults};
+use super::contracts::{bad_contract, contract, other_contracts, rare_contracts};
+use super::{CDVT, LINE, clock, faults, link, pick, rough, spans};
 use crate::generate::Draw;
-use crate::world::draw::faults::{early_timers, full_queues};
-use crate::world::draw::spans;
 use crate::world::incident::SETTLED;
 use crate::world::scenario::{
-    ConnectionSpec, FaultSpec, HostSpec, LinkSpec, Scenario, SourceSpec, SwitchSpec, Traffic,
+    ApplicationSpec, Call, CallSpec, ConnectionSpec, CrashSpec, FaultSpec, HostSpec, Scenario,
+    ServerSpec, SourceSpec, SwitchSpec, Traffic,
 };
 
-/// Seeds from here on are those of scenarios with servers.
-pub const WITH_SERVERS: u64 = 1 << 32;
-
-/// Cells per second of the links.
-const LINE: u64 = 353_207;
-/// What a sender may be early by.
-const CDVT: &str = "2ms";
-
-/// The scenario of a seed, if it is one with servers.
-pub(crate) fn scenario_of(seed: u64) -> Option<Scenario> {
-    if seed < WITH_SERVERS {
-        return None;
-    }
-    let mut draw = Draw::new(seed);
-    let mut scenario = network(&mut draw);
-    scenario.seed = seed;
+/// Draws one, with what is rare or without.
+pub(super) fn scenario(draw: &mut Draw, with_rarities: bool) -> Scenario {
+    let (mut scenario, hosts) = network(draw);
     scenario.heal_ns = draw.between(8_000_000, 20_000_000);
-    scenario.duration_ns =
-        scenario.heal_ns + 2 * SETTLED.ns() + draw.between(4_000_000, 10_000_000);
-    servers(&mut draw, &mut scenario);
-    connections(&mut draw, &mut scenario);
-    hazard(&mut draw, &mut scenario);
-    faults(&mut draw, &mut scenario);
-    deaths_together(&mut draw, &mut scenario);
-    if seed % 4 == 3 {
-        rarities(&mut draw, &mut scenario);
+    let after_ns = draw.between(4_000_000, 10_000_000);
+    scenario.duration_ns = scenario.heal_ns + 2 * SETTLED.ns() + after_ns;
+    let hosts = &hosts[..];
+    servers(draw, &mut scenario, hosts);
+    connections(draw, &mut scenario, hosts);
+    hazard(draw, &mut scenario, hosts);
+    faults::of_served(draw, &mut scenario, hosts);
+    deaths_together(draw, &mut scenario);
+    if with_rarities {
+        rarities(draw, &mut scenario);
     }
-    let hosts: Vec<String> = scenario
-        .servers
-        .iter()
-        .map(|one| one.host.clone())
-        .collect();
-    full_queues(&mut draw, &mut scenario, &hosts);
-    early_timers(&mut draw, &mut scenario, &hosts);
-    service_faults::draw(&mut draw, &mut scenario, &hosts);
-    rough::draw(&mut draw, &mut scenario);
-    Some(scenario)
+    faults::full_queues(draw, &mut scenario, hosts);
+    faults::early_timers(draw, &mut scenario, hosts);
+    for host in &mut scenario.hosts {
+        host.clock_ns = clock(draw);
+        host.clump_cells = draw.pick(&[1, 1, 4, 28]);
+        host.spare_vcs = draw.pick(&[0, 0, 2, 8]);
+        host.reassembly_timeout_ns = draw.pick(&[0, 0, 0, 1_000_000, 8_000_000]);
+    }
+    faults::beside(draw, &mut scenario, hosts);
+    other_contracts(draw, &mut scenario);
+    let connections = scenario.connections.iter().map(|spec| spec.name.clone());
+    let connections: Vec<String> = connections.collect();
+    faults::writes(draw, &mut scenario, &connections);
+    rare_contracts(draw, &mut scenario);
+    rough::draw(draw, &mut scenario);
+    scenario
 }
 
-/// Two or three hosts around a switch, and one that does harm.
-fn network(draw: &mut Draw) -> Scenario {
+/// Two or three hosts around a switch, and one that does harm; the names of the former.
+fn network(draw: &mut Draw) -> (Scenario, Vec<String>) {
     let mut scenario = Scenario {
         switches: vec![SwitchSpec::named("s")],
         ..Scenario::default()
     };
-    for n in 0..draw.between(2, 3) {
-        host(draw, &mut scenario, &format!("h{n}"));
+    let hosts = 0..draw.between(2, 3);
+    let hosts: Vec<String> = hosts.map(|n| format!("h{n}")).collect();
+    for name in &hosts {
+        host(draw, &mut scenario, name);
     }
     host(draw, &mut scenario, "hazard");
-    scenario
+    (scenario, hosts)
 }
 
 fn host(draw: &mut Draw, scenario: &mut Scenario, name: &str) {
-    scenario.hosts.push(HostSpec {
+    let host = HostSpec {
         step_ns: draw.pick(&[5_000, 10_000, 10_000, 20_000]),
         budget: draw.pick(&[64, 128, 256]),
         event_slots: draw.pick(&[4, 64, 256]),
         wake_up_ns: draw.pick(&[0, 5_000, 20_000, 100_000]),
         gap_max_ns: draw.pick(&[200_000, 2_000_000]),
         ..HostSpec::named(name)
-    });
-    scenario.links.push(LinkSpec {
-        delay_ns: draw.pick(&[100, 5_000, 50_000]),
-        ..LinkSpec::between(name, "s")
-    });
+    };
+    link(draw, scenario, host, "s");
 }
 
-fn servers(draw: &mut Draw, scenario: &mut Scenario) {
-    let names: Vec<String> = scenario
-        .hosts
-        .iter()
-        .map(|host| host.name.clone())
-        .collect();
-    for name in names.iter().filter(|name| *name != "hazard") {
+fn servers(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
+    for name in hosts {
         scenario.servers.push(ServerSpec {
             control_ns: draw.pick(&[1_000, 20_000, 20_000, 200_000]),
             memory: draw.pick(&[200_000, 1 << 20, 64 << 20, 64 << 20]),
@@ -109,51 +95,7 @@ fn servers(draw: &mut Draw, scenario: &mut Scenario) {
     }
 }
 
-/// Cells per second: mostly few enough for all, at times more than there are.
-fn rate(draw: &mut Draw) -> u64 {
-    match draw.below(10) {
-        0 => draw.between(LINE / 2, LINE + 1_000),
-        1 | 2 => draw.between(LINE / 8, LINE / 2),
-        _ => draw.between(2_000, LINE / 8),
-    }
-}
-
-fn contract(draw: &mut Draw, max_sdu: u16) -> String {
-    let rate = rate(draw);
-    let jitter = draw.pick(&["", "", ",jitter=low"]);
-    match draw.below(8) {
-        0 => format!("ubr,aal5:max_sdu={max_sdu}"),
-        1 => format!("ubr,aal5:min_pcr={rate}cps,max_sdu={max_sdu}"),
-        2 => format!(
-            "vbr,aal5:pcr={}cps,scr={rate}cps,mbs={},max_sdu={max_sdu},cdvt={CDVT}{jitter}",
-            2 * rate,
-            40 + u64::from(max_sdu) / 24,
-        ),
-        _ => format!("cbr,aal5:pcr={rate}cps,max_sdu={max_sdu},cdvt={CDVT}{jitter}"),
-    }
-}
-
-/// What no server should open.
-fn bad_contract(draw: &mut Draw) -> String {
-    let bad = [
-        "",
-        "nonsense",
-        "abr,aal5:pcr=1000cps,max_sdu=100",
-        "cbr,aal5:pcr=0cps,max_sdu=100",
-        "vbr,aal5:pcr=1000cps,max_sdu=100",
-        "cbr,aal5:pcr=1000cps,max_sdu=70000",
-        "cbr,aal5,police=cell:pcr=1000cps,max_sdu=100",
-        "cbr,aal5:pcr=4000000000cps,max_sdu=100",
-    ];
-    draw.pick(&bad).into()
-}
-
-fn connections(draw: &mut Draw, scenario: &mut Scenario) {
-    let hosts: Vec<String> = scenario
-        .servers
-        .iter()
-        .map(|one| one.host.clone())
-        .collect();
+fn connections(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     // Calls that come at the same times race.
     let grid = draw.pick(&[1, 1, 50_000, 1_000_000]);
     for n in 0..draw.between(1, 6) {
@@ -272,16 +214,11 @@ fn some_calls(draw: &mut Draw, is_permanent: bool, max_sdu: u16) -> Vec<Call> {
 }
 
 /// Cells of strangers, and too many of a connection that is received.
-fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
+fn hazard(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     if !draw.percent(40) {
         return;
     }
-    let hosts: Vec<String> = scenario
-        .servers
-        .iter()
-        .map(|one| one.host.clone())
-        .collect();
-    let to = hosts[draw.below(hosts.len() as u64) as usize].clone();
+    let to = pick(draw, hosts);
     let cell_s = draw.between(1_000, LINE / 4);
     let contract = format!("cbr,aal5:pcr={}cps,max_sdu=200,cdvt={CDVT}", cell_s / 3);
     let address = VpiVci::new(0, 100).unwrap_or_default();
@@ -308,62 +245,6 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario) {
         hazard: true,
         ..SourceSpec::on("flood", traffic, &[200, 40])
     });
-}
-
-/// What goes wrong beside the servers.
-fn faults(draw: &mut Draw, scenario: &mut Scenario) {
-    let heal_ns = scenario.heal_ns;
-    let hosts: Vec<String> = scenario
-        .servers
-        .iter()
-        .map(|one| one.host.clone())
-        .collect();
-    let any = |draw: &mut Draw| hosts[draw.below(hosts.len() as u64) as usize].clone();
-    type Fault = fn(String, u64, u64) -> FaultSpec;
-    let kinds: [(u64, u64, (u64, u64), Fault); 3] = [
-        (25, 3, (10_000, 1_500_000), |host, at_ns, for_ns| {
-            FaultSpec::AdapterStall {
-                host,
-                at_ns,
-                for_ns,
-            }
-        }),
-        (20, 2, (100_000, 3_000_000), |host, at_ns, for_ns| {
-            FaultSpec::HostStall {
-                host,
-                at_ns,
-                for_ns,
-            }
-        }),
-        (40, 2, (50_000, 1_000_000), |host, at_ns, for_ns| {
-            FaultSpec::AdapterCrash {
-                host,
-                at_ns,
-                for_ns,
-            }
-        }),
-    ];
-    for (percent, most, lengths_ns, fault) in kinds {
-        for (at_ns, for_ns) in spans(draw, percent, most, lengths_ns, heal_ns) {
-            scenario.faults.push(fault(any(draw), at_ns, for_ns));
-        }
-    }
-    if draw.percent(25) {
-        for _ in 0..draw.between(1, 8) {
-            scenario.faults.push(FaultSpec::Cell {
-                link: draw.below(scenario.links.len() as u64) as usize,
-                back: draw.percent(50),
-                cell: draw.below(2_000),
-                effect: match draw.below(3) {
-                    0 => Effect::Lose,
-                    1 => Effect::Duplicate,
-                    _ => Effect::Flip {
-                        bit: draw.below(424) as u16,
-                    },
-                },
-            });
-        }
-    }
 }
 
 /// What is too rare otherwise, in every fourth scenario: adapters under overload, programs that do

@@ -1,10 +1,8 @@
 //! What is rough about the machines of scenarios with servers: disks that fill up, and state
 //! directories in which somebody has been.
 
-use super::scenario::{Call, CallSpec};
 use crate::generate::Draw;
-use crate::world::fault::{FaultSpec, Harm, Plant, Spot};
-use crate::world::scenario::Scenario;
+use crate::world::scenario::{Call, CallSpec, FaultSpec, Harm, Plant, Scenario, Spot};
 
 /// Draws it all.
 pub(super) fn draw(draw: &mut Draw, scenario: &mut Scenario) {

@@ -1,4 +1,4 @@
-//! A scenario's verdict: one run, or several that must agree.
+//! A trial of a scenario: one run, or several that must agree, and what is wrong then.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use cellgate_core::contract::{ServiceCategory, TrafficContract};
 use super::oracle::Fate;
 use super::scenario::{Call, FaultSpec, Scenario};
 use super::trace::{CellTrace, Watch};
-use super::{Line, Marks, Options, Outcome, Ps, ScenarioError, Violation, World};
+use super::{Line, Marks, Options, Outcome, Ps, Refusals, Violation, World};
 use crate::shrink::Shrink;
 use crate::{Progress, Silent};
 
@@ -15,14 +15,14 @@ use crate::{Progress, Silent};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The scenario makes no world.
-    Scenario(ScenarioError),
+    Scenario(Refusals),
     /// An invariant does not hold.
     Violation(Box<Violation>),
 }
 
-impl From<ScenarioError> for Failure {
-    fn from(error: ScenarioError) -> Self {
-        Self::Scenario(error)
+impl From<Refusals> for Failure {
+    fn from(refusals: Refusals) -> Self {
+        Self::Scenario(refusals)
     }
 }
 
@@ -35,7 +35,7 @@ impl From<Violation> for Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Scenario(error) => error.fmt(f),
+            Self::Scenario(refusals) => refusals.fmt(f),
             Self::Violation(violation) => violation.fmt(f),
         }
     }
@@ -46,11 +46,6 @@ impl std::error::Error for Failure {}
 /// Runs a scenario and looks whether all was right.
 pub fn check(scenario: &Scenario, options: Options) -> Result<Outcome, Failure> {
     check_shown(scenario, options, &mut Silent)
-}
-
-/// Whether a scenario makes a world.
-pub fn check_world(scenario: &Scenario, options: Options) -> Result<(), Failure> {
-    caught(|| Ok(World::new(scenario, options).map(drop)?))
 }
 
 /// As [`check`], and tells how many milliseconds of virtual time have passed.

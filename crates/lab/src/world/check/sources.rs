@@ -1,17 +1,19 @@
-//! Whether a source that is there to do no harm keeps its contract.
+//! Whether a source sends what its connection carries, and, if it is there to do no harm, keeps its
+//! contract.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::Terms;
-use cellgate_core::contract::{CellRate, Peak, ServiceCategory, TrafficContract};
+use cellgate_core::contract::{Aal, CellRate, Peak, ServiceCategory, TrafficContract};
+use cellgate_core::wire::PAYLOAD_LEN;
 
-use super::error::ScenarioError;
-use super::plan::Connection;
-use super::scenario::{FaultSpec, Scenario, SourceSpec, Traffic};
-use super::{Interval, Line, Ps};
-
-/// Bits of a cell on a line.
-const CELL_BITS: u64 = 424;
+use super::Network;
+use super::refusal::{At, Found};
+use super::sums::CELL_BITS;
+use crate::world::fault::FaultSpec;
+use crate::world::plan::Connection;
+use crate::world::scenario::{Scenario, SourceSpec, Traffic};
+use crate::world::{Interval, Ps};
 
 /// A rate that a contract holds its sender to: cells per second, and how early a cell may be.
 type Bound = (CellRate, Ps);
@@ -100,7 +102,7 @@ fn bounds(contract: &TrafficContract, line: CellRate) -> Vec<Bound> {
 
 /// Whether a source hands its adapter, before a `line`, no more than a contract's shaper lets pass,
 /// which makes good what passes in a `step`. Best effort without a rate is not shaped.
-pub(super) fn is_shaped_at_once(
+pub(in crate::world) fn is_shaped_at_once(
     spec: &SourceSpec,
     contract: &TrafficContract,
     cell: Interval,
@@ -144,43 +146,85 @@ fn changed(scenario: &Scenario) -> BTreeMap<&str, Vec<TrafficContract>> {
     contracts
 }
 
-/// `Err` if a source without `hazard` that puts cells on a line itself is faster than that, or
-/// sends more than the contract of its connection, or one that its reader changes that to, lets
-/// pass: `connections` has that of each source.
-pub(super) fn check<'a>(
-    scenario: &Scenario,
-    connections: impl Iterator<Item = &'a Connection>,
-    lines: &[Line],
-) -> Result<(), ScenarioError> {
+/// Looks at all sources.
+pub(super) fn check(network: &Network<'_>, found: &mut Found<'_>) {
+    let scenario = network.scenario;
     let changed = changed(scenario);
-    let sources = scenario.sources.iter().zip(connections);
-    for (spec, connection) in sources.filter(|(spec, _)| !spec.hazard && !spec.by_adapter) {
-        let first = connection.path[0];
-        let bit_s = scenario.links[first / 2].bit_s;
-        let carried = bit_s / CELL_BITS;
-        let said = peak(&spec.traffic).map(u64::from);
-        let exceeds = |what, most| {
-            let (name, cell_s) = (connection.name.clone(), said.unwrap_or(carried));
-            Err(ScenarioError::Exceeds(name, cell_s, what, most))
-        };
-        if said.is_some_and(|cell_s| cell_s > carried) {
-            return exceeds("its line carries", carried);
+    let mut sending = BTreeSet::new();
+    for (n, spec) in scenario.sources.iter().enumerate() {
+        let (at, name) = (At::Source(n), &spec.connection);
+        let number = found.known(at, name, network.names.find_connection(name));
+        // Of recorded cells nobody knows what PDUs are in them.
+        let strays = matches!(spec.traffic, Traffic::Scan { .. });
+        if !strays && number.is_some_and(|number| !sending.insert(number)) {
+            found.wrong(at, "two sources send PDUs on it");
         }
-        let (start, stop) = spec.span(scenario.duration_ns);
-        let bursts = Bursts::of(&spec.traffic, stop.since(start), lines[first].cell());
-        // Applications of a server open what they ask for.
-        let Some(bursts) = bursts.filter(|_| connection.is_open) else {
+        let Some((_, connection)) = network.find(name) else {
             continue;
         };
-        let last = connection.path.last().copied().unwrap_or(first);
-        let contracts = changed.get(connection.name.as_str()).into_iter().flatten();
-        let contracts = contracts.chain([&connection.contract]);
-        let mut bounds = contracts.flat_map(|contract| bounds(contract, lines[last].rate()));
-        if let Some((rate, _)) = bounds.find(|(rate, limit)| bursts.early(*rate) > *limit) {
-            return exceeds("its contract lets pass", rate.cell_s().into());
+        if let Some(what) = wrong_sdus(spec, &connection.contract) {
+            found.wrong(at, what);
+        }
+        let first = At::Link(connection.path[0] / 2);
+        let is_known = found.is_right(first) && found.is_right(At::Whole);
+        if is_known && found.is_right(at) && !spec.hazard && !spec.by_adapter {
+            let changed = changed.get(name.as_str()).map_or(&[][..], Vec::as_slice);
+            if let Some((cell_s, what, most)) = exceeds(network, spec, connection, changed) {
+                let what = format!(
+                    "of its {cell_s} cells/s {what} {most}; it needs `hazard = true`, or \
+                     `by_adapter = true`"
+                );
+                found.wrong(at, what);
+            }
         }
     }
-    Ok(())
+}
+
+/// What is wrong with the SDUs that a source sends by a contract.
+fn wrong_sdus(spec: &SourceSpec, contract: &TrafficContract) -> Option<&'static str> {
+    if matches!(spec.traffic, Traffic::Scan { .. } | Traffic::Cells(_)) {
+        return None;
+    }
+    if spec.sdus.is_empty() {
+        return Some("`sdus` has no entry; only scans and recorded cells go without");
+    }
+    let descriptor = contract.receive.or(contract.transmit);
+    let max_sdu = descriptor.and_then(|descriptor| descriptor.max_sdu);
+    let max_sdu = max_sdu.map_or(65_535, |octets| octets.get());
+    let cells = contract.aal == Some(Aal::Aal0);
+    let fits = |sdu: &u16| {
+        let octets = u32::from(*sdu);
+        let whole = !cells || octets == PAYLOAD_LEN as u32;
+        *sdu >= SourceSpec::SDU_MIN && octets <= max_sdu && whole
+    };
+    let what = "SDUs have 12 octets at least, and at most the contract's max_sdu; on aal0 48";
+    (!spec.sdus.iter().all(fits)).then_some(what)
+}
+
+/// How many cells per second a source has that puts cells on a line itself, what has fewer, and how
+/// many: its line, or the contract of its connection, or one that its reader changes that to.
+fn exceeds(
+    network: &Network<'_>,
+    spec: &SourceSpec,
+    connection: &Connection,
+    changed: &[TrafficContract],
+) -> Option<(u64, &'static str, u64)> {
+    let first = connection.path[0];
+    let carried = network.scenario.links[first / 2].bit_s / CELL_BITS;
+    let said = peak(&spec.traffic).map(u64::from);
+    let cell_s = said.unwrap_or(carried);
+    if cell_s > carried {
+        return Some((cell_s, "its line carries", carried));
+    }
+    let (start, stop) = spec.span(network.scenario.duration_ns);
+    let bursts = Bursts::of(&spec.traffic, stop.since(start), network.cell(first));
+    // Applications of a server open what they ask for.
+    let bursts = bursts.filter(|_| connection.is_open)?;
+    let line = network.cell(*connection.path.last()?).rate();
+    let contracts = changed.iter().chain([&connection.contract]);
+    let mut bounds = contracts.flat_map(|contract| bounds(contract, line));
+    let (rate, _) = bounds.find(|(rate, limit)| bursts.early(*rate) > *limit)?;
+    Some((cell_s, "its contract lets pass", rate.cell_s().into()))
 }
 
 #[cfg(test)]
