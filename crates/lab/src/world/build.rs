@@ -48,8 +48,8 @@ impl World {
         let mut hosts = hosts(&checked, &lines, options);
         let steps = |node: &Host| (node.orders() as u64 + 4) * node.spec.step_ns;
         let hosts_ns = hosts.iter().map(steps).max().unwrap_or(0);
-        let (ports, services) = (checked.topology.ports.as_slice(), &checked.services);
-        let opened = Ps::from_ns(hosts_ns + services.begin_ns(scenario, ports));
+        let (topology, services) = (&checked.topology, &checked.services);
+        let opened = Ps::from_ns(hosts_ns + services.begin_ns(scenario, &topology.ports));
         let mut connections = checked.connections;
         let of_sources = (&mut connections[..], &checked.sources[..]);
         let sources = sources(scenario, of_sources, &lines, opened);
@@ -57,7 +57,7 @@ impl World {
         for (n, change) in &checked.changes {
             hosts[change.host].changes.insert(*n, *change);
         }
-        let (places, switches) = checked.topology.wired(scenario, &connections);
+        let (places, switches) = topology.wired(scenario, &connections);
         let plan = Plan {
             connections,
             sources,
@@ -138,11 +138,8 @@ fn hosts(checked: &Checked<'_>, lines: &[Line], options: Options) -> Vec<Host> {
     }
     for (n, sends) in &checked.attacked.applications {
         let connection = &checked.connections[*n];
-        let (host, line) = match sends {
-            true => (connection.from, connection.path.first()),
-            false => (connection.to, connection.path.last()),
-        };
-        let port = topology.port_of(host, line.copied().unwrap_or(0));
+        let (host, line) = connection.end(!sends);
+        let port = topology.port_of(host, line);
         hosts[host].is_lied_to_at((port, connection.address), *n as u32);
     }
     hosts

@@ -45,13 +45,6 @@ impl<'a> Names<'a> {
         }
     }
 
-    pub(crate) fn find_switch(&self, name: &str) -> Option<usize> {
-        match self.node(name)? {
-            Node::Host(_) => None,
-            Node::Switch(switch) => Some(switch),
-        }
-    }
-
     pub(crate) fn find_connection(&self, name: &str) -> Option<usize> {
         self.connections.get(name).copied()
     }

@@ -26,6 +26,17 @@ pub(crate) struct Connection {
     pub(crate) sender: Option<usize>,
 }
 
+impl Connection {
+    /// The host at one of its ends, and the line there.
+    pub(crate) fn end(&self, receives: bool) -> (usize, usize) {
+        let (host, line) = match receives {
+            true => (self.to, self.path.last()),
+            false => (self.from, self.path.first()),
+        };
+        (host, *line.expect("no host is both ends of a connection"))
+    }
+}
+
 /// A scenario, with numbers for names.
 #[derive(Debug)]
 pub(crate) struct Plan {

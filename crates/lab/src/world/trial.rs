@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cellgate_core::contract::{ServiceCategory, TrafficContract};
 
+use super::fault::Whom;
 use super::oracle::Fate;
 use super::scenario::{Call, FaultSpec, Scenario};
 use super::trace::{CellTrace, Watch};
@@ -54,20 +55,16 @@ pub fn check_shown(
     options: Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
-    caught(|| {
-        let mut world = World::new(scenario, options)?;
-        world.judge(scenario, &mut Watch::of(progress))?;
-        Ok(world.outcome(scenario.duration_ns))
+    judged(scenario, options, progress, |world| {
+        world.outcome(scenario.duration_ns)
     })
 }
 
 /// As [`check`], and what the run has reached.
 pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, Marks), Failure> {
-    caught(|| {
-        let mut world = World::new(scenario, options)?;
-        world.judge(scenario, &mut Watch::of(&mut Silent))?;
+    judged(scenario, options, &mut Silent, |world| {
         let outcome = world.outcome(scenario.duration_ns);
-        Ok((outcome, Marks::of(&world.oracle(scenario))))
+        (outcome, Marks::of(&world.oracle(scenario)))
     })
 }
 
@@ -87,6 +84,20 @@ pub fn check_recorded(
         world.play(Ps::MAX, trace);
         judged?;
         Ok(world.outcome(scenario.duration_ns))
+    })
+}
+
+/// Runs a scenario in which nothing is wrong; what `told` makes of its world.
+fn judged<T>(
+    scenario: &Scenario,
+    options: Options,
+    progress: &mut dyn Progress,
+    told: impl FnOnce(&mut World) -> T,
+) -> Result<T, Failure> {
+    caught(|| {
+        let mut world = World::new(scenario, options)?;
+        world.judge(scenario, &mut Watch::of(progress))?;
+        Ok(told(&mut world))
     })
 }
 
@@ -156,11 +167,9 @@ fn check_hazards(
         ..scenario.clone()
     };
     let mut run = |scenario: &Scenario| {
-        caught(|| {
-            let mut world = World::new(scenario, options)?;
-            world.judge(scenario, &mut Watch::of(progress))?;
+        judged(scenario, options, progress, |world| {
             let goodput = world.oracle(scenario).goodput();
-            Ok((goodput, world.outcome(scenario.duration_ns)))
+            (goodput, world.outcome(scenario.duration_ns))
         })
     };
     let (with, outcome) = run(scenario)?;
@@ -222,11 +231,9 @@ fn check_hostile(
         return Ok(());
     }
     let mut others = |scenario: &Scenario| {
-        caught(|| {
-            let mut world = World::new(scenario, options)?;
-            world.judge(scenario, &mut Watch::of(progress))?;
+        judged(scenario, options, progress, |world| {
             let oracle = world.oracle(scenario);
-            Ok((oracle.fates(), oracle.lawless()))
+            (oracle.fates(), oracle.lawless())
         })
     };
     let (without, _) = others(calm)?;
@@ -340,12 +347,8 @@ impl Shrink for Scenario {
                     scenario
                         .applications
                         .retain(|application| application.connection != gone.name);
-                    scenario.faults.retain(|fault| match fault {
-                        FaultSpec::ReaderCrash { connection, .. }
-                        | FaultSpec::Modify { connection, .. }
-                        | FaultSpec::Lend { connection, .. }
-                        | FaultSpec::Kills { connection, .. }
-                        | FaultSpec::Write { connection, .. } => *connection != gone.name,
+                    scenario.faults.retain(|fault| match fault.whom() {
+                        Whom::Connection(name) => name != gone.name,
                         _ => true,
                     });
                 }

@@ -47,11 +47,7 @@ impl Attacked {
                 continue;
             };
             let sends = whose.sends();
-            let host = if sends {
-                connection.from
-            } else {
-                connection.to
-            };
+            let (host, _) = connection.end(!sends);
             if whose.is_clients() {
                 attacked.hosts.insert(host);
             }
@@ -80,30 +76,24 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn of(
-        network: &Network<'_>,
-        attacked: &Attacked,
-        found: &mut Found<'_>,
-        sums: &mut Sums,
-    ) -> Self {
+    pub(super) fn of(network: &Network<'_>, found: &mut Found<'_>, sums: &mut Sums) -> Self {
         let scenario = network.scenario;
         let sources = scenario.sources.iter().filter(|source| source.by_adapter);
         let by_adapter: BTreeSet<&String> = sources.map(|source| &source.connection).collect();
         let mut ends = Self::default();
         let mut opening = |found: &mut Found<'_>, at, end, contract: &TrafficContract| {
-            opened(network, attacked, found, sums, at, end, contract)
+            opened(network, found, sums, at, end, contract)
         };
         for (n, connection) in network.connections.iter().enumerate() {
             let (at, Some(one)) = (At::Connection(n), connection) else {
                 continue;
             };
-            if one.is_open {
-                ends.openings
-                    .extend(opening(found, at, (n, true), &one.contract));
-            }
-            if by_adapter.contains(&one.name) && !network.services.serves(one.from, n) {
-                ends.openings
-                    .extend(opening(found, at, (n, false), &one.contract));
+            let sends = by_adapter.contains(&one.name) && !network.services.serves(one.from, n);
+            for (receives, is_open) in [(true, one.is_open), (false, sends)] {
+                if is_open {
+                    let opening = opening(found, at, (n, receives), &one.contract);
+                    ends.openings.extend(opening);
+                }
             }
         }
         for (n, fault) in scenario.faults.iter().enumerate() {
@@ -126,10 +116,8 @@ impl Ends {
                 } => {
                     let contract = contract.parse::<TrafficContract>();
                     let contract = contract.map_err(|error| found.wrong(at, error)).ok();
-                    let Some((number, old)) = network.find(connection) else {
-                        continue;
-                    };
-                    let Some(contract) = contract else {
+                    let old = network.find(connection);
+                    let Some(((number, old), contract)) = old.zip(contract) else {
                         continue;
                     };
                     let aal = old.contract.aal;
@@ -271,13 +259,11 @@ fn terms(
 ) -> Option<Result<(Terms, ConnectionSizes), Unserved>> {
     let connection = network.connections[n].as_ref()?;
     let mut contract = *contract;
-    let (host, line) = if receives {
-        contract.transmit = None;
-        (connection.to, connection.path.last()?)
-    } else {
-        contract.receive = None;
-        (connection.from, connection.path.first()?)
-    };
+    match receives {
+        true => contract.transmit = None,
+        false => contract.receive = None,
+    }
+    let (host, line) = connection.end(receives);
     if !found.is_right(At::Host(host)) || !found.is_right(At::Link(line / 2)) {
         return None;
     }
@@ -285,7 +271,7 @@ fn terms(
     let terms = Terms::of(
         &contract,
         &Assumptions {
-            line: network.cell(*line).rate(),
+            line: network.cell(line).rate(),
             cdvt_ns: 0,
             interleaving: Interleaving {
                 mids: SourceSpec::MIDS_MAX,
@@ -305,34 +291,25 @@ fn terms(
 /// Opens one end of a connection by a contract for the sake of `at`.
 fn opened(
     network: &Network<'_>,
-    attacked: &Attacked,
     found: &mut Found<'_>,
     sums: &mut Sums,
     at: At,
     (n, receives): End,
     contract: &TrafficContract,
 ) -> Option<(usize, Opening)> {
-    let (spec, connection) = (
-        &network.scenario.connections[n],
-        network.connections[n].as_ref()?,
-    );
-    let (host, client, line) = match receives {
-        true => (
-            connection.to,
-            usize::from(spec.client),
-            connection.path.last()?,
-        ),
-        false => (connection.from, 0, &connection.path[0]),
-    };
+    let spec = &network.scenario.connections[n];
+    let (host, line) = network.connections[n].as_ref()?.end(receives);
+    let client = if receives { spec.client.into() } else { 0 };
     let terms = terms(network, found, (n, receives), contract)?;
     let (terms, sizes) = terms.map_err(|error| found.wrong(at, error)).ok()?;
     sums.take_region(found, at, (sizes.receive_len, sizes.transmit_len));
     if !receives {
-        sums.leave(*line, sizes.transmit_len);
+        sums.leave(line, sizes.transmit_len);
     }
+    let attacked = &network.attacked;
     let lawless =
         attacked.regions.contains(&(n, !receives)) || attacked.clients.contains(&(host, client));
-    let port = network.topology.port_of(host, *line);
+    let port = network.topology.port_of(host, line);
     Some((
         host,
         Opening {

@@ -14,9 +14,9 @@ use cellgate_core::contract::TrafficContract;
 use super::fault::{FaultSpec, Whom};
 use super::host::Opening;
 use super::incident::Change;
-use super::names::Names;
+use super::names::{Names, Node};
 use super::plan::Connection;
-use super::scenario::{ConnectionSpec, HostSpec, Scenario};
+use super::scenario::{HostSpec, Scenario};
 use super::service::Services;
 use super::time::Interval;
 use super::topology::Topology;
@@ -79,8 +79,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     sources::check(&network, &mut found);
     let mut sums = Sums::default();
     let rooms = sums.take_network(&network, &mut found);
-    let attacked = Attacked::of(&network);
-    let Ends { openings, changes } = Ends::of(&network, &attacked, &mut found, &mut sums);
+    let Ends { openings, changes } = Ends::of(&network, &mut found, &mut sums);
     let events_max = sums.events_max(&network, &mut found);
     found.told()?;
     let sources = scenario.sources.iter();
@@ -91,7 +90,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
         topology: network.topology,
         services: network.services,
         connections: network.connections.into_iter().flatten().collect(),
-        attacked,
+        attacked: network.attacked,
         openings,
         changes,
         rooms,
@@ -106,17 +105,18 @@ struct Network<'a> {
     topology: Topology,
     services: Services,
     connections: Vec<Option<Connection>>,
+    attacked: Attacked,
 }
 
 impl<'a> Network<'a> {
     fn of(scenario: &'a Scenario, names: &'a Names<'a>, found: &mut Found<'_>) -> Self {
         for (n, host) in scenario.hosts.iter().enumerate() {
-            if names.find_host(&host.name) != Some(n) {
+            if names.node(&host.name) != Some(Node::Host(n)) {
                 found.twice(At::Host(n), &host.name);
             }
         }
         for (n, switch) in scenario.switches.iter().enumerate() {
-            if names.find_switch(&switch.name) != Some(n) {
+            if names.node(&switch.name) != Some(Node::Switch(n)) {
                 found.twice(At::Switch(n), &switch.name);
             }
         }
@@ -131,12 +131,14 @@ impl<'a> Network<'a> {
             topology: Topology::of(scenario, names),
             services: Services::of(scenario, names),
             connections: Vec::new(),
+            attacked: Attacked::default(),
         };
         let mut addresses = BTreeSet::new();
         for n in 0..scenario.connections.len() {
             let connection = network.connection(n, &mut addresses, found);
             network.connections.push(connection);
         }
+        network.attacked = Attacked::of(&network);
         network
     }
 
@@ -152,8 +154,7 @@ impl<'a> Network<'a> {
         }
         let contract = spec.contract.parse::<TrafficContract>();
         let contract = contract.map_err(|error| found.wrong(at, error)).ok();
-        let from = found.known(at, &spec.from, self.names.find_host(&spec.from));
-        let to = found.known(at, &spec.to, self.names.find_host(&spec.to));
+        let [from, to] = [&spec.from, &spec.to].map(|name| self.host(found, at, name));
         let (from, to) = from.zip(to)?;
         let path = self.topology.path(from, to);
         let path = path.filter(|path| !path.is_empty());
@@ -175,6 +176,25 @@ impl<'a> Network<'a> {
             is_open: spec.open && !self.services.serves(to, n),
             sender: None,
         })
+    }
+
+    /// The number of a host that something names.
+    fn host(&self, found: &mut Found<'_>, at: At, name: &str) -> Option<usize> {
+        found.known(at, name, self.names.find_host(name))
+    }
+
+    /// The same, which must have a server.
+    fn served_host(&self, found: &mut Found<'_>, at: At, name: &str) -> Option<usize> {
+        let host = self.host(found, at, name)?;
+        if self.services.room(host).is_none() {
+            found.wrong(at, format!("host {name:?} has no server"));
+        }
+        Some(host)
+    }
+
+    /// The number of a connection that something names.
+    fn number(&self, found: &mut Found<'_>, at: At, name: &str) -> Option<usize> {
+        found.known(at, name, self.names.find_connection(name))
     }
 
     /// The connection of a name, and its number.
@@ -219,83 +239,65 @@ impl<'a> Network<'a> {
 
 /// Servers, applications, and where these are.
 fn services(network: &Network<'_>, found: &mut Found<'_>) {
-    let (scenario, names) = (network.scenario, network.names);
-    let mut served = BTreeSet::new();
-    for (n, server) in scenario.servers.iter().enumerate() {
+    let mut hosts = BTreeSet::new();
+    for (n, server) in network.scenario.servers.iter().enumerate() {
         let (at, host) = (At::Server(n), &server.host);
-        if found.known(at, host, names.find_host(host)).is_some() && !served.insert(host) {
+        if network.host(found, at, host).is_some() && !hosts.insert(host) {
             found.twice(at, host);
         }
     }
-    for (n, application) in scenario.applications.iter().enumerate() {
+    for (n, application) in network.scenario.applications.iter().enumerate() {
         let at = At::Application(n);
-        if found
-            .known(at, &application.host, names.find_host(&application.host))
-            .is_some()
-        {
-            let what = format!("host {:?} has applications and no server", application.host);
-            found.due(at, served.contains(&application.host), &what);
-        }
-        let connection = names.find_connection(&application.connection);
-        if let Some(connection) = found.known(at, &application.connection, connection) {
-            let ConnectionSpec { from, to, .. } = &scenario.connections[connection];
-            let hosts = [from, to, &application.host];
-            let is_end = [from, to].contains(&&application.host);
-            let are_known = hosts.iter().all(|host| names.find_host(host).is_some());
-            let what = "its host is at no end of its connection";
-            found.due(at, is_end || !are_known, what);
+        let host = network.served_host(found, at, &application.host);
+        network.number(found, at, &application.connection);
+        if let (Some(host), Some((_, one))) = (host, network.find(&application.connection)) {
+            let is_end = [one.from, one.to].contains(&host);
+            found.due(at, is_end, "its host is at no end of its connection");
         }
     }
 }
 
-/// Whom faults happen to.
+/// Whom faults happen to, and whether they can.
 fn faults(network: &Network<'_>, found: &mut Found<'_>) {
-    let (scenario, names, services) = (network.scenario, network.names, &network.services);
-    for (n, fault) in scenario.faults.iter().enumerate() {
+    for (n, fault) in network.scenario.faults.iter().enumerate() {
         let at = At::Fault(n);
-        let who = match fault.whom() {
+        let connection = match fault.whom() {
             Whom::Link(link) => {
-                let is_there = link < scenario.links.len();
+                let is_there = link < network.scenario.links.len();
                 let what = format!("nothing has the name \"link {link}\"");
                 found.due(at, is_there, &what);
-                continue;
-            }
-            Whom::Host(host) => {
-                found.known(at, host, names.find_host(host));
                 None
             }
-            Whom::Connection(name) => found.known(at, name, names.find_connection(name)),
-        };
-        let needs_server = match fault {
-            FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. } => host,
-            FaultSpec::Kills { host, .. } => {
-                let number = found.known(at, host, names.find_host(host));
-                if let (Some(number), Some(connection)) = (number, who) {
-                    let is_end = services.serves(number, connection);
-                    found.due(at, is_end, "no application at its host uses its connection");
-                }
-                host
+            Whom::Host(host) => {
+                network.host(found, at, host);
+                None
             }
-            FaultSpec::ReaderCrash { .. } | FaultSpec::Lend { .. } | FaultSpec::Modify { .. } => {
-                let connection =
-                    who.and_then(|who| Some((who, network.connections[who].as_ref()?)));
-                let Some((number, connection)) = connection else {
-                    continue;
-                };
-                let host = match fault {
-                    FaultSpec::Modify { sender: true, .. } => connection.from,
-                    _ => connection.to,
-                };
+            Whom::Connection(name) => {
+                network.number(found, at, name);
+                network.find(name)
+            }
+        };
+        let serves = |host, n| network.services.serves(host, n);
+        match (fault, connection) {
+            (FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. }, _) => {
+                network.served_host(found, at, host);
+            }
+            (FaultSpec::Kills { host, .. }, one) => {
+                let host = network.served_host(found, at, host);
+                let is_end = host.zip(one).is_none_or(|(host, (n, _))| serves(host, n));
+                found.due(at, is_end, "no application at its host uses its connection");
+            }
+            (
+                FaultSpec::ReaderCrash { .. } | FaultSpec::Lend { .. } | FaultSpec::Modify { .. },
+                Some((n, one)),
+            ) => {
+                let sends = matches!(fault, FaultSpec::Modify { sender: true, .. });
+                let (host, _) = one.end(!sends);
                 let what = "this end belongs to an application of a server, which has calls of \
                             its own";
-                found.due(at, !services.serves(host, number), what);
-                continue;
+                found.due(at, !serves(host, n), what);
             }
-            _ => continue,
-        };
-        if let Some(host) = names.find_host(needs_server) {
-            let what = format!("host {needs_server:?} has no server");
-            found.due(at, services.room(host).is_some(), &what);
+            _ => {}
         }
     }
 }
@@ -305,7 +307,7 @@ mod tests {
     use cellgate_core::wire::VpiVci;
 
     use super::*;
-    use crate::world::scenario::{LinkSpec, SourceSpec, Traffic};
+    use crate::world::scenario::{ConnectionSpec, LinkSpec, SourceSpec, Traffic};
     use crate::world::{WITH_SERVERS, scenario_of};
 
     fn told(scenario: &Scenario) -> Vec<String> {

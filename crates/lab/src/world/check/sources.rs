@@ -153,7 +153,7 @@ pub(super) fn check(network: &Network<'_>, found: &mut Found<'_>) {
     let mut sending = BTreeSet::new();
     for (n, spec) in scenario.sources.iter().enumerate() {
         let (at, name) = (At::Source(n), &spec.connection);
-        let number = found.known(at, name, network.names.find_connection(name));
+        let number = network.number(found, at, name);
         // Of recorded cells nobody knows what PDUs are in them.
         let strays = matches!(spec.traffic, Traffic::Scan { .. });
         if !strays && number.is_some_and(|number| !sending.insert(number)) {

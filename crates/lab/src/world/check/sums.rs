@@ -1,5 +1,5 @@
-//! What a scenario asks for in all: memory, cells and steps. What is wrong by itself is left out, so
-//! that a sum which is too large is so without it, too.
+//! What a scenario asks for in all: memory, cells and steps. What is wrong by itself is left out: a
+//! sum that is too large is so without it, too.
 
 use std::collections::BTreeMap;
 
@@ -88,11 +88,8 @@ impl Sums {
                 let events = u64::from(host.event_slots) * EVENT_LEN;
                 let clients = room.clients as u64 * (events + FIXED_LEN);
                 let cells = ports(&host.name) * u64::from(host.fifo_cells);
-                self.take(
-                    found,
-                    at,
-                    cells * CELL_LEN + clients + u64::from(vcs) * VC_LEN,
-                );
+                let octets = cells * CELL_LEN + clients + u64::from(vcs) * VC_LEN;
+                self.take(found, at, octets);
             }
             room
         });
@@ -104,11 +101,9 @@ impl Sums {
                 self.take(found, At::Switch(n), ports(&switch.name) * (cells + flows));
             }
         }
-        // Nobody knows when faults are that no duration bounds.
-        let bounded = found.is_right(At::Whole);
         for (line, stay_ns) in stays_ns(scenario, found).into_iter().enumerate() {
             let (at, link) = (At::Link(line / 2), &scenario.links[line / 2]);
-            if !bounded || !found.is_right(at) {
+            if !found.is_right(at) {
                 continue;
             }
             let cells = u128::from(link.bit_s) * u128::from(stay_ns);
@@ -192,33 +187,17 @@ fn stays_ns(scenario: &Scenario, found: &Found<'_>) -> Vec<u64> {
     let mut pauses: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
     let links = scenario.links.iter();
     let mut stays: Vec<u64> = links.flat_map(|link| [link.delay_ns; 2]).collect();
+    // Nobody knows when faults are that no duration bounds.
+    let is_known = |n| found.is_right(At::Whole) && found.is_right(At::Fault(n));
     let faults = scenario.faults.iter().enumerate();
-    for (_, fault) in faults.filter(|(n, _)| found.is_right(At::Fault(*n))) {
+    for (_, fault) in faults.filter(|(n, _)| is_known(*n)) {
         match fault {
-            FaultSpec::AdapterStall {
-                host,
-                at_ns,
-                for_ns,
-            }
-            | FaultSpec::AdapterCrash {
-                host,
-                at_ns,
-                for_ns,
-            }
-            | FaultSpec::Kills {
-                host,
-                at_ns,
-                for_ns,
-                ..
-            }
-            | FaultSpec::MemoryLimit {
-                host,
-                at_ns,
-                for_ns,
-                ..
-            } => {
-                let pause = (*at_ns, at_ns.saturating_add(*for_ns));
-                pauses.entry(host).or_default().push(pause);
+            FaultSpec::AdapterStall { host, .. }
+            | FaultSpec::AdapterCrash { host, .. }
+            | FaultSpec::Kills { host, .. }
+            | FaultSpec::MemoryLimit { host, .. } => {
+                let pause = fault.span().map(|(at_ns, for_ns)| (at_ns, at_ns + for_ns));
+                pauses.entry(host).or_default().extend(pause);
             }
             FaultSpec::Cell {
                 link,
@@ -259,14 +238,11 @@ fn offered(network: &Network<'_>, found: &mut Found<'_>) -> u64 {
     let mut work = 0;
     for (n, spec) in network.scenario.sources.iter().enumerate() {
         let at = At::Source(n);
-        let connection = network
-            .find(&spec.connection)
-            .filter(|_| found.is_right(at));
-        let Some((_, connection)) = connection else {
+        let Some((_, connection)) = network.find(&spec.connection) else {
             continue;
         };
         let line = connection.path[0];
-        if !found.is_right(At::Link(line / 2)) {
+        if !found.is_right(at) || !found.is_right(At::Link(line / 2)) {
             continue;
         }
         let carried = sent(1_000_000_000_000 / network.cell(line).ps().max(1));

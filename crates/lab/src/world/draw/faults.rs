@@ -160,23 +160,21 @@ pub(super) fn full_queues(draw: &mut Draw, scenario: &mut Scenario, hosts: &[Str
 
 /// Where and when adapters are given commands.
 fn commands(scenario: &Scenario) -> Vec<(String, u64)> {
-    let end = |name: &str, sender: bool| {
+    let end = |name: &str, sends: bool| {
         let mut connections = scenario.connections.iter();
         let spec = connections.find(|spec| spec.name == name)?;
-        Some(if sender { &spec.from } else { &spec.to })
+        Some(if sends { &spec.from } else { &spec.to })
     };
-    let of_faults = scenario.faults.iter().filter_map(|fault| match fault {
-        FaultSpec::ReaderCrash {
-            connection, at_ns, ..
-        } => Some((end(connection, false)?, *at_ns)),
-        FaultSpec::Modify {
-            connection,
-            at_ns,
-            sender,
-            ..
-        } => Some((end(connection, *sender)?, *at_ns)),
-        FaultSpec::Guests { host, at_ns, .. } => Some((host, *at_ns)),
-        _ => None,
+    let of_faults = scenario.faults.iter().filter_map(|fault| {
+        let host = match fault {
+            FaultSpec::ReaderCrash { connection, .. } => end(connection, false)?,
+            FaultSpec::Modify {
+                connection, sender, ..
+            } => end(connection, *sender)?,
+            FaultSpec::Guests { host, .. } => host,
+            _ => return None,
+        };
+        Some((host, fault.span()?.0))
     });
     let of_applications = scenario.applications.iter();
     let of_applications =

@@ -124,18 +124,13 @@ impl Services {
         }
         let applications = scenario.applications.iter().zip(&self.ends).enumerate();
         for (n, (spec, (host, connection))) in applications {
-            let at = &connections[*connection];
-            let sends = at.from == *host;
-            let line = if sends {
-                at.path.first()
-            } else {
-                at.path.last()
-            };
-            let port = hosts[*host].port_of(line.copied().unwrap_or(0));
-            let rate = hosts[*host].rates()[port];
-            let at = &scenario.connections[*connection];
-            let end = (*connection as u32, at, sends);
-            let mut application = Application::new(n, spec.clone(), end, (port, rate));
+            let sends = connections[*connection].from == *host;
+            let (_, line) = connections[*connection].end(!sends);
+            let port = hosts[*host].port_of(line);
+            let line = (port, hosts[*host].rates()[port]);
+            let spec_of = &scenario.connections[*connection];
+            let end = (*connection as u32, spec_of, sends);
+            let mut application = Application::new(n, spec.clone(), end, line);
             application.remainder = match bug {
                 Some(ServerBug::RemainderLost) => Remainder::Lost,
                 Some(ServerBug::RemainderOverdrawn) => Remainder::Overdrawn,
