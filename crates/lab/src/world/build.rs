@@ -14,7 +14,7 @@ use super::net::Net;
 use super::plan::{Connection, Plan};
 use super::run::World;
 use super::scenario::{FaultSpec, Scenario, Traffic};
-use super::service::ServerBug;
+use super::servers::ServerBug;
 use super::source::Source;
 use super::topology::lines;
 use super::{Line, Ps};
@@ -48,12 +48,12 @@ impl World {
         let mut hosts = hosts(&checked, &lines, options);
         let steps = |node: &Host| (node.orders() as u64 + 4) * node.spec.step_ns;
         let hosts_ns = hosts.iter().map(steps).max().unwrap_or(0);
-        let (topology, services) = (&checked.topology, &checked.services);
-        let opened = Ps::from_ns(hosts_ns + services.begin_ns(scenario, &topology.ports));
+        let (topology, owners) = (&checked.topology, &checked.owners);
+        let opened = Ps::from_ns(hosts_ns + owners.begin_ns(scenario, &topology.ports));
         let mut connections = checked.connections;
         let of_sources = (&mut connections[..], &checked.sources[..]);
         let sources = sources(scenario, of_sources, &lines, opened);
-        services.settle(scenario, &connections, &mut hosts, options.server_bug);
+        owners.settle(scenario, &connections, &mut hosts, options.server_bug);
         for (n, change) in &checked.changes {
             hosts[change.host].changes.insert(*n, *change);
         }
@@ -64,7 +64,7 @@ impl World {
             places,
             cells: lines.iter().map(Line::cell).collect(),
             changes: checked.changes,
-            served: services.ends().to_vec(),
+            served: owners.ends().to_vec(),
             hosts_opened: Ps::from_ns(hosts_ns),
             opened,
         };

@@ -221,7 +221,7 @@ impl Host {
     pub(crate) fn adapter_dies(&mut self, net: &mut Net) {
         if !self.is_down {
             self.crash();
-            self.service_loses_adapter(net);
+            self.keeper_is_lost(net);
         }
     }
 
@@ -234,7 +234,7 @@ impl Host {
             net.violate("I19", format!("an adapter does not begin again: {refusal}"));
         }
         self.wakes(net.now.plus(Ps::new(1)), net);
-        self.service_finds_adapter(net);
+        self.keeper_is_there(net);
     }
 
     /// Its timers fire, and nothing is due: whoever waits looks, and waits on.

@@ -5,7 +5,7 @@ use super::content::Content;
 use super::incident::Incident;
 use super::log::{Fact, Log};
 use super::plan::Plan;
-use super::service::{ServerBug, ServiceTurn};
+use super::servers::{ServerBug, ServerTurn};
 use super::{EventQueue, Line, Ps, Violation};
 
 /// Something that cells come to and leave by lines. A line is no node: when a cell arrives at its
@@ -34,7 +34,7 @@ pub(crate) enum Turn {
     /// Something goes wrong, or right again.
     Incident(Incident),
     /// Something happens to a host's server or applications.
-    Service(ServiceTurn),
+    Server(ServerTurn),
     /// A cell or an SDU of this source is due.
     Source(u32),
     /// A cell has come along this line.

@@ -200,7 +200,7 @@ impl World {
             host.closes_all(&mut self.net);
         }
         for host in &mut self.hosts {
-            host.ends_service(&mut self.net);
+            host.applications_end(&mut self.net);
         }
     }
 }

@@ -6,7 +6,7 @@ use cellgate_core::wire::VpiVci;
 use serde::{Deserialize, Serialize};
 
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
-pub use super::service::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 use super::{Ps, QueueDiscard};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.

@@ -16,4 +16,4 @@ mod rest;
 mod singles;
 mod verdicts;
 mod world;
-mod world_service;
+mod world_servers;

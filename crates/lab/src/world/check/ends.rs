@@ -51,7 +51,7 @@ impl Attacked {
             if whose.is_clients() {
                 attacked.hosts.insert(host);
             }
-            if network.services.serves(host, n) {
+            if network.owners.serves(host, n) {
                 attacked.applications.insert((n, sends));
             } else if whose.is_clients() {
                 let client = network.scenario.connections[n].client;
@@ -88,7 +88,7 @@ impl Ends {
             let (at, Some(one)) = (At::Connection(n), connection) else {
                 continue;
             };
-            let sends = by_adapter.contains(&one.name) && !network.services.serves(one.from, n);
+            let sends = by_adapter.contains(&one.name) && !network.owners.serves(one.from, n);
             for (receives, is_open) in [(true, one.is_open), (false, sends)] {
                 if is_open {
                     let opening = opening(found, at, (n, receives), &one.contract);

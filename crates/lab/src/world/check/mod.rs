@@ -17,7 +17,7 @@ use super::incident::Change;
 use super::names::{Names, Node};
 use super::plan::Connection;
 use super::scenario::{HostSpec, Scenario};
-use super::service::Services;
+use super::servers::Owners;
 use super::time::Interval;
 use super::topology::Topology;
 
@@ -33,7 +33,7 @@ use sums::Sums;
 pub struct Checked<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) topology: Topology,
-    pub(super) services: Services,
+    pub(super) owners: Owners,
     pub(super) connections: Vec<Connection>,
     /// The connection of each source.
     pub(super) sources: Vec<usize>,
@@ -74,7 +74,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     limits::quantities(scenario, &mut found);
     let names = Names::of(scenario);
     let network = Network::of(scenario, &names, &mut found);
-    services(&network, &mut found);
+    owners(&network, &mut found);
     faults(&network, &mut found);
     sources::check(&network, &mut found);
     let mut sums = Sums::default();
@@ -88,7 +88,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
         scenario,
         sources: sources.collect(),
         topology: network.topology,
-        services: network.services,
+        owners: network.owners,
         connections: network.connections.into_iter().flatten().collect(),
         attacked: network.attacked,
         openings,
@@ -103,7 +103,7 @@ struct Network<'a> {
     scenario: &'a Scenario,
     names: &'a Names<'a>,
     topology: Topology,
-    services: Services,
+    owners: Owners,
     connections: Vec<Option<Connection>>,
     attacked: Attacked,
 }
@@ -129,7 +129,7 @@ impl<'a> Network<'a> {
             scenario,
             names,
             topology: Topology::of(scenario, names),
-            services: Services::of(scenario, names),
+            owners: Owners::of(scenario, names),
             connections: Vec::new(),
             attacked: Attacked::default(),
         };
@@ -173,7 +173,7 @@ impl<'a> Network<'a> {
             path,
             address: spec.address,
             contract: contract?,
-            is_open: spec.open && !self.services.serves(to, n),
+            is_open: spec.open && !self.owners.serves(to, n),
             sender: None,
         })
     }
@@ -186,7 +186,7 @@ impl<'a> Network<'a> {
     /// The same, which must have a server.
     fn served_host(&self, found: &mut Found<'_>, at: At, name: &str) -> Option<usize> {
         let host = self.host(found, at, name)?;
-        if self.services.room(host).is_none() {
+        if self.owners.room(host).is_none() {
             found.wrong(at, format!("host {name:?} has no server"));
         }
         Some(host)
@@ -232,13 +232,13 @@ impl<'a> Network<'a> {
         Room {
             clients,
             vcs,
-            served: self.services.room(host),
+            served: self.owners.room(host),
         }
     }
 }
 
 /// Servers, applications, and where these are.
-fn services(network: &Network<'_>, found: &mut Found<'_>) {
+fn owners(network: &Network<'_>, found: &mut Found<'_>) {
     let mut hosts = BTreeSet::new();
     for (n, server) in network.scenario.servers.iter().enumerate() {
         let (at, host) = (At::Server(n), &server.host);
@@ -277,7 +277,7 @@ fn faults(network: &Network<'_>, found: &mut Found<'_>) {
                 network.find(name)
             }
         };
-        let serves = |host, n| network.services.serves(host, n);
+        let serves = |host, n| network.owners.serves(host, n);
         match (fault, connection) {
             (FaultSpec::StateDirectory { host, .. } | FaultSpec::MemoryLimit { host, .. }, _) => {
                 network.served_host(found, at, host);

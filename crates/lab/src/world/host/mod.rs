@@ -32,7 +32,7 @@ use crate::world::incident::Change;
 use crate::world::line::{Flying, Line, address_of};
 use crate::world::net::Net;
 use crate::world::scenario::HostSpec;
-use crate::world::service::{Application, Served};
+use crate::world::servers::{Application, Served};
 use crate::world::source::Source;
 use crate::world::{Ps, Violation};
 

@@ -9,7 +9,7 @@ use crate::world::endpoint::tells_of_pdus;
 use crate::world::log::{Fact, Read};
 use crate::world::net::{Net, Node, NodeId, Turn};
 use crate::world::run::asked_before;
-use crate::world::service::Gate;
+use crate::world::servers::Gate;
 use crate::world::source::Source;
 
 /// Of [`Canary::WakeUpLate`].
@@ -26,7 +26,7 @@ impl Node for Host {
                 self.suffers(incident, net);
                 self.readers_tell(net);
             }
-            Turn::Service(turn) => self.serves_turn(turn, net),
+            Turn::Server(turn) => self.serves_turn(turn, net),
             Turn::Source(source) => self.submits(source, net),
             Turn::Client(client) => self.is_woken(client, net),
             Turn::Step => self.is_due(net),

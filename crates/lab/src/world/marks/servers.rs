@@ -10,7 +10,7 @@ use cellgate_core::server::{
     TakenUp,
 };
 
-use crate::world::service::{Asked, KeptVc, Process};
+use crate::world::servers::{Asked, KeptVc, Process};
 
 /// What a connection can be in the middle of, as the commands say that are not answered.
 const STAGES: [&str; 13] = [

@@ -34,7 +34,7 @@ impl World {
         self.reports();
         self.oracle(scenario).is_right()?;
         for host in &self.hosts {
-            host.service_is_over(&mut self.net);
+            host.server_is_over(&mut self.net);
         }
         self.oracle(scenario).promises_are_kept()?;
         self.close();
@@ -42,7 +42,7 @@ impl World {
         self.reports();
         self.oracle(scenario).is_left_clean()?;
         for host in &self.hosts {
-            host.service_has_ended(&mut self.net);
+            host.server_has_ended(&mut self.net);
         }
         self.oracle(scenario).nothing_was_wrong()
     }

@@ -6,7 +6,7 @@ use cellgate_core::adapter::{PortIndex, VcId};
 use cellgate_core::server::{AdapterIndex, ConnectionInfo, Direction, On, Resource};
 
 use super::{Audit, View, Wrong};
-use crate::world::service::{KeptVc, SERVER_UID, Serving};
+use crate::world::servers::{KeptVc, SERVER_UID, Serving};
 
 /// Cells per second that a VC guarantees each way at the adapter. What is received without a rate,
 /// its buffer being its only police, has what is reserved for it; at a higher rate than its line's,

@@ -6,7 +6,7 @@ use cellgate_core::server::{AdapterAsk, Address, EndReason, FromServer, Indicati
 
 use super::{Audit, View, Wrong};
 use crate::world::Ps;
-use crate::world::service::SHORT_PATIENCE_NS;
+use crate::world::servers::SHORT_PATIENCE_NS;
 
 /// Deaths before anything is suspected, and one of a call that is under way.
 const DEATHS: u32 = 4;

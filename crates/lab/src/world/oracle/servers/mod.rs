@@ -14,7 +14,7 @@ use cellgate_core::wire::VpiVci;
 
 use crate::world::Ps;
 use crate::world::scenario::ServerSpec;
-use crate::world::service::{Asked, Books, KeptVc, Serving};
+use crate::world::servers::{Asked, Books, KeptVc, Serving};
 use refusals::Offered;
 
 pub(crate) use conduct::is_what_was_asked;

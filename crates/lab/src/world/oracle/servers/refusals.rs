@@ -7,7 +7,7 @@ use cellgate_core::server::{
 };
 
 use super::{Audit, View, Wrong};
-use crate::world::service::Books;
+use crate::world::servers::Books;
 
 /// What a server offered instead of what it refused.
 #[derive(Debug)]

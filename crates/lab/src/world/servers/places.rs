@@ -7,7 +7,7 @@ use cellgate_core::Time;
 use cellgate_core::server::{Disk, Former, Keeping, Planted, TakenVc};
 
 use super::process::Process;
-use super::{ServerBug, ServiceTurn};
+use super::{ServerBug, ServerTurn};
 use crate::disk::{DiskError, SimulatedDisk, Thing};
 use crate::world::Ps;
 use crate::world::fault::{FaultSpec, Harm, Plant, Spot};
@@ -276,7 +276,7 @@ impl Host {
             }
             (Harm::Killed { .. }, false) => {
                 disk.life = u32::MAX;
-                let begins = ServiceTurn::Begins;
+                let begins = ServerTurn::Begins;
                 self.turn_at(net.now, begins, net);
                 "mended"
             }
@@ -303,7 +303,7 @@ impl Host {
         let at = net.now.plus(LOOK);
         if places.is_amiss() && !places.is_watched && at < until {
             places.is_watched = true;
-            let upkeep = ServiceTurn::Upkeep;
+            let upkeep = ServerTurn::Upkeep;
             self.turn_at(at, upkeep, net);
         }
     }

@@ -8,7 +8,7 @@ use cellgate_core::server::{AdapterIndex, ClientId, TakenInterface, TakenUp, Tic
 
 use super::daemon::{Parcel, Serving, TO_ADAPTER, to_client};
 use super::process::{Held, REOPENS};
-use super::{ServerBug, ServiceTurn};
+use super::{ServerBug, ServerTurn};
 use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::net::Net;
@@ -126,7 +126,7 @@ impl Host {
 
     /// A new server looks again in a while.
     pub(super) fn begins_later(&mut self, net: &mut Net) {
-        self.turn_at(net.now.plus(PATIENCE), ServiceTurn::TakesUp, net);
+        self.turn_at(net.now.plus(PATIENCE), ServerTurn::TakesUp, net);
     }
 
     pub(super) fn server_takes_up(
@@ -215,7 +215,7 @@ impl Host {
                 .served
                 .as_ref()
                 .map_or(0, |served| served.rank(channel));
-            let event = ServiceTurn::Parcel(rank, channel);
+            let event = ServerTurn::Parcel(rank, channel);
             self.turn_at(net.now, event, net);
         }
     }

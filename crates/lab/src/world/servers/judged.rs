@@ -93,7 +93,7 @@ impl Host {
     }
 
     /// Nothing happens any more and everything is open still: its server is judged.
-    pub(crate) fn service_is_over(&self, net: &mut Net) {
+    pub(crate) fn server_is_over(&self, net: &mut Net) {
         self.is_audited(net);
         self.is_judged(net, |_, seen| seen.is_right());
         let served = self.served.as_ref();
@@ -103,7 +103,7 @@ impl Host {
     }
 
     /// Applications go, one way or the other, and what is permanent is deleted.
-    pub(crate) fn ends_service(&mut self, net: &mut Net) {
+    pub(crate) fn applications_end(&mut self, net: &mut Net) {
         for n in 0..self.applications.len() {
             self.applications[n].later.clear();
             let Some(client) = self.applications[n].client else {
@@ -130,7 +130,7 @@ impl Host {
     }
 
     /// All is closed: its server is judged.
-    pub(crate) fn service_has_ended(&self, net: &mut Net) {
+    pub(crate) fn server_has_ended(&self, net: &mut Net) {
         let Some(served) = &self.served else {
             return;
         };

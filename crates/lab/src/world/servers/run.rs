@@ -15,7 +15,7 @@ use super::daemon::{
 use super::memory::made_by;
 use super::process::{Heard, Held, REOPENS, can_be_refused};
 use super::sabotage::{is_lost, sabotage, sabotage_message};
-use super::{ServerBug, ServiceTurn};
+use super::{ServerBug, ServerTurn};
 use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::log::Fact;
@@ -40,24 +40,24 @@ impl Host {
         let opened = net.plan.opened;
         served.looks_until = opened.plus(Ps::from_ns(duration_ns));
         let crashes = served.spec.crashes.clone();
-        self.turn_at(net.plan.hosts_opened, ServiceTurn::Begins, net);
+        self.turn_at(net.plan.hosts_opened, ServerTurn::Begins, net);
         for crash in crashes {
             let at = opened.plus(Ps::from_ns(crash.at_ns));
-            self.turn_at(at, ServiceTurn::Dies, net);
-            self.turn_at(at.plus(Ps::from_ns(crash.for_ns)), ServiceTurn::Begins, net);
+            self.turn_at(at, ServerTurn::Dies, net);
+            self.turn_at(at.plus(Ps::from_ns(crash.for_ns)), ServerTurn::Begins, net);
         }
         for (n, application) in (0..).zip(&self.applications) {
             for (call, spec) in (0..).zip(&application.spec.calls) {
                 let at = opened.plus(Ps::from_ns(spec.at_ns));
-                self.turn_at(at, ServiceTurn::Call(n, call), net);
+                self.turn_at(at, ServerTurn::Call(n, call), net);
             }
         }
         self.next_look(opened, net);
     }
 
     /// Its server or an application has this turn at `at`.
-    pub(super) fn turn_at(&self, at: Ps, turn: ServiceTurn, net: &mut Net) {
-        net.later(at, Turn::Service(turn), self.id());
+    pub(super) fn turn_at(&self, at: Ps, turn: ServerTurn, net: &mut Net) {
+        net.later(at, Turn::Server(turn), self.id());
     }
 
     /// A server looks next when it has looked at `now`: an idle one keeps no more in the queue.
@@ -65,28 +65,28 @@ impl Host {
         let at = now.plus(LOOK);
         let looks = |served: &Served| at < served.looks_until;
         if self.served.as_deref().is_some_and(looks) {
-            self.turn_at(at, ServiceTurn::Looks, net);
+            self.turn_at(at, ServerTurn::Looks, net);
         }
     }
 
     /// Its server or an application has a turn.
-    pub(crate) fn serves_turn(&mut self, turn: ServiceTurn, net: &mut Net) {
+    pub(crate) fn serves_turn(&mut self, turn: ServerTurn, net: &mut Net) {
         match turn {
-            ServiceTurn::Dies => self.server_dies(net),
-            ServiceTurn::Begins | ServiceTurn::TakesUp => self.server_begins(net),
-            ServiceTurn::Looks => {
+            ServerTurn::Dies => self.server_dies(net),
+            ServerTurn::Begins | ServerTurn::TakesUp => self.server_begins(net),
+            ServerTurn::Looks => {
                 self.next_look(net.now, net);
                 self.server_looks(net);
             }
-            ServiceTurn::Parcel(_, channel) => self.parcel(channel, net),
-            ServiceTurn::Call(application, call) => {
+            ServerTurn::Parcel(_, channel) => self.parcel(channel, net),
+            ServerTurn::Call(application, call) => {
                 self.call(application as usize, call as usize, net);
             }
-            ServiceTurn::Flush(application) => self.flush(application as usize, net),
-            ServiceTurn::Deadline => self.deadline_comes(net),
-            ServiceTurn::Upkeep => self.upkeep(net),
-            ServiceTurn::Strikes(life) => self.adapter_is_killed(life, net),
-            ServiceTurn::AdapterBegins => self.adapter_begins(net),
+            ServerTurn::Flush(application) => self.flush(application as usize, net),
+            ServerTurn::Deadline => self.deadline_comes(net),
+            ServerTurn::Upkeep => self.upkeep(net),
+            ServerTurn::Strikes(life) => self.adapter_is_killed(life, net),
+            ServerTurn::AdapterBegins => self.adapter_begins(net),
         }
         self.readers_tell(net);
     }
@@ -116,7 +116,7 @@ impl Host {
         let rank = served.rank(channel);
         let to = served.channels.entry(channel).or_default();
         to.parcels.push_back(parcel);
-        let event = ServiceTurn::Parcel(rank, channel);
+        let event = ServerTurn::Parcel(rank, channel);
         self.turn_at(at, event, net);
     }
 
@@ -132,7 +132,7 @@ impl Host {
         match reader {
             // A program that is not run hears nothing yet.
             Reader::Application if net.now < self.idle_until => {
-                let event = ServiceTurn::Parcel(0, channel);
+                let event = ServerTurn::Parcel(0, channel);
                 return self.turn_at(self.idle_until, event, net);
             }
             Reader::Server if served.server.is_none() && channel != FROM_ADAPTER => {
@@ -233,7 +233,7 @@ impl Host {
         let at = net.now.plus(Ps::from_ns(ns));
         if served.deadline.is_none_or(|set| at < set) {
             served.deadline = Some(at);
-            let event = ServiceTurn::Deadline;
+            let event = ServerTurn::Deadline;
             self.turn_at(at, event, net);
         }
     }
@@ -584,7 +584,7 @@ impl Host {
     }
 
     /// A host's adapter has died: with it goes what its process kept.
-    pub(crate) fn service_loses_adapter(&mut self, net: &mut Net) {
+    pub(crate) fn keeper_is_lost(&mut self, net: &mut Net) {
         let Some(served) = &mut self.served else {
             return;
         };
@@ -608,7 +608,7 @@ impl Host {
     }
 
     /// Another has begun.
-    pub(crate) fn service_finds_adapter(&mut self, net: &mut Net) {
+    pub(crate) fn keeper_is_there(&mut self, net: &mut Net) {
         let Some(served) = &mut self.served else {
             return;
         };

@@ -35,11 +35,11 @@ pub use daemon::ServerOutcome;
 pub(crate) use daemon::{Books, Served, Serving};
 pub(crate) use process::{KeptVc, Process};
 
-pub(crate) use setup::{SERVER_UID, SHORT_PATIENCE_NS, Services};
+pub(crate) use setup::{Owners, SERVER_UID, SHORT_PATIENCE_NS};
 
 /// What can be due at a host that has a server. At one time in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ServiceTurn {
+pub(crate) enum ServerTurn {
     /// The server dies.
     Dies,
     Begins,

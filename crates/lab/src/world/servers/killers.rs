@@ -3,7 +3,7 @@
 use cellgate_core::server::Address;
 use cellgate_core::wire::VpiVci;
 
-use super::ServiceTurn;
+use super::ServerTurn;
 use super::daemon::Served;
 use crate::world::Ps;
 use crate::world::fault::FaultSpec;
@@ -76,9 +76,9 @@ impl Host {
         };
         for killer in killers.filter(strikes) {
             let at = net.now.plus(killer.after);
-            let strikes = ServiceTurn::Strikes(served.adapter_life);
+            let strikes = ServerTurn::Strikes(served.adapter_life);
             self.turn_at(at, strikes, net);
-            let begins = ServiceTurn::AdapterBegins;
+            let begins = ServerTurn::AdapterBegins;
             self.turn_at(at.plus(killer.down), begins, net);
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cellgate_core::keeper::Ask;
 use cellgate_core::server::{AdapterAsk, AdapterIndex, AdapterRefusal, Book, Bound, Resource};
 
-use super::ServiceTurn;
+use super::ServerTurn;
 use crate::world::Ps;
 use crate::world::host::Host;
 use crate::world::net::Net;
@@ -62,7 +62,7 @@ impl Host {
             net.log.seen.note("memory", "killed");
             self.adapter_dies_of_something_else(net);
             self.adapter_dies(net);
-            let begins = ServiceTurn::AdapterBegins;
+            let begins = ServerTurn::AdapterBegins;
             self.turn_at(net.now.plus(DOWN), begins, net);
         }
     }

@@ -13,7 +13,7 @@ use super::application::{Asked, Came, Gate};
 use super::daemon::{Parcel, to_server};
 use super::scenario::Call;
 use super::setup::address_at;
-use super::{ServerBug, ServiceTurn};
+use super::{ServerBug, ServerTurn};
 use crate::world::Ps;
 use crate::world::host::{End, Host};
 use crate::world::log::Fact;
@@ -63,7 +63,7 @@ impl Host {
         let served = self.served.as_ref();
         let is_there = served.is_some_and(|served| served.server.is_some());
         if !is_connected && !is_there {
-            let event = ServiceTurn::Call(n as u32, at as u32);
+            let event = ServerTurn::Call(n as u32, at as u32);
             return self.turn_at(net.now.plus(RETRY), event, net);
         }
         if !is_connected {
@@ -204,7 +204,7 @@ impl Host {
         }
         let holds = self.holders.get(&connection) == Some(&n);
         if holds && application.sends && !self.has_sent_all(connection) {
-            let event = ServiceTurn::Flush(n as u32);
+            let event = ServerTurn::Flush(n as u32);
             return self.turn_at(net.now.plus(RETRY), event, net);
         }
         let now = self.time(net.now);

@@ -44,19 +44,19 @@ pub(super) fn address_at(port: usize, vc: VpiVci) -> Address {
 
 /// Which connections are whose, before there are hosts.
 #[derive(Debug, Default)]
-pub(crate) struct Services {
+pub(crate) struct Owners {
     /// Applications of each host that has a server.
     hosts: BTreeMap<usize, u16>,
     /// Ends of connections that applications use: host, connection.
     ends: Vec<(usize, usize)>,
 }
 
-impl Services {
+impl Owners {
     /// What names nothing is left out.
     pub(crate) fn of(scenario: &Scenario, names: &Names<'_>) -> Self {
         let servers = scenario.servers.iter();
         let hosts = servers.filter_map(|server| Some((names.find_host(&server.host)?, 0)));
-        let mut services = Self {
+        let mut owners = Self {
             hosts: hosts.collect(),
             ends: Vec::new(),
         };
@@ -64,13 +64,13 @@ impl Services {
             let host = names.find_host(&application.host);
             let connection = names.find_connection(&application.connection);
             if let Some(end) = host.zip(connection) {
-                services.ends.push(end);
-                if let Some(count) = services.hosts.get_mut(&end.0) {
+                owners.ends.push(end);
+                if let Some(count) = owners.hosts.get_mut(&end.0) {
                     *count = count.saturating_add(1);
                 }
             }
         }
-        services
+        owners
     }
 
     /// How long servers need at most until their interfaces are there, in nanoseconds.
