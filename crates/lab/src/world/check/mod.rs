@@ -74,7 +74,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     limits::quantities(scenario, &mut found);
     let names = Names::of(scenario);
     let network = Network::of(scenario, &names, &mut found);
-    owners(&network, &mut found);
+    servers(&network, &mut found);
     faults(&network, &mut found);
     sources::check(&network, &mut found);
     let mut sums = Sums::default();
@@ -238,7 +238,7 @@ impl<'a> Network<'a> {
 }
 
 /// Servers, applications, and where these are.
-fn owners(network: &Network<'_>, found: &mut Found<'_>) {
+fn servers(network: &Network<'_>, found: &mut Found<'_>) {
     let mut hosts = BTreeSet::new();
     for (n, server) in network.scenario.servers.iter().enumerate() {
         let (at, host) = (At::Server(n), &server.host);
