@@ -1,4 +1,4 @@
-//! Hosts: their readers sleep when there is nothing to read, and nothing is left when all is closed.
+//! Hosts: readers sleep when there is nothing to read, and nothing is left when all is closed.
 
 use cellgate_core::adapter::VcStats;
 
