@@ -80,7 +80,10 @@ impl Plan {
 
     /// The lines behind the outputs of a switch.
     pub(crate) fn outputs_of(&self, switch: usize) -> impl Iterator<Item = usize> {
-        let is_behind = move |line: &usize| matches!(self.places[line ^ 1], Place::Switch { switch: at, .. } if at == switch);
+        let is_behind = move |line: &usize| match self.places[line ^ 1] {
+            Place::Switch { switch: at, .. } => at == switch,
+            Place::Host { .. } => false,
+        };
         (0..self.places.len()).filter(is_behind)
     }
 
