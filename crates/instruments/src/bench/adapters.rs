@@ -18,10 +18,10 @@ use cellgate_report::output::Exit;
 
 use super::Args;
 use super::cpus::be_prompt;
-use super::measure::Spread;
 use super::report::Report;
 use super::train::{Order, Train, addresses};
 use crate::live::rig::{Rig, receive, request};
+use crate::live::spread::Spread;
 
 /// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;

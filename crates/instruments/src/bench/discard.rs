@@ -11,10 +11,11 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Args;
-use super::measure::{Contestant, Sizes, Spread, Times};
+use super::measure::{Contestant, Sizes, Times};
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
+use crate::live::spread::Spread;
 
 const SDU: u16 = 8192;
 

@@ -10,7 +10,7 @@ use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
 use cellgate_report::output::Exit;
 
 use super::Args;
-use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Times, take_turns};
 #[cfg(feature = "crc-fast")]
 use super::peers::CrcFast;
 use super::peers::{
@@ -19,6 +19,7 @@ use super::peers::{
 use super::report::Report;
 use super::rig::{Contract, Rig, Run};
 use super::train::{Order, Train, addresses, user_cell};
+use crate::live::spread::Spread;
 
 /// SDUs measured: the largest of one and of two cells, and what networks use.
 const SDUS: [u16; 6] = [40, 48, 512, 1500, 8192, 65_535];

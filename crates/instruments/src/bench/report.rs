@@ -3,7 +3,8 @@
 use cellgate_report::output::{self, Exit, columns, table};
 use serde::Serialize;
 
-use super::measure::{Contestant, Spread, Times, take_turns};
+use super::measure::{Contestant, Times, take_turns};
+use crate::live::spread::Spread;
 
 /// What the calibration loop shows when nobody else uses the core: ticks an operation.
 const QUIET: f64 = 0.75;

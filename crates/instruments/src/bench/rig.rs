@@ -67,7 +67,6 @@ pub(super) struct TrainBoard<L = AsIs> {
     sink_at: usize,
     /// Cells sent by VCI, where they are counted.
     pub(super) sent_by_vci: Vec<u64>,
-    pub(super) interrupts: u64,
     receive_loop: PhantomData<L>,
 }
 
@@ -106,9 +105,7 @@ impl<L: Run> Board for TrainBoard<L> {
         }
     }
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {
-        self.interrupts += 1;
-    }
+    fn interrupt(&mut self, _index: AttachmentIndex) {}
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()
@@ -234,7 +231,6 @@ impl<L: Run> Rig<L> {
                 sink: vec![0; SINK_CELLS * CELL_LEN_NO_HEC],
                 sink_at: 0,
                 sent_by_vci: Vec::new(),
-                interrupts: 0,
                 receive_loop: PhantomData,
             },
             attachment,

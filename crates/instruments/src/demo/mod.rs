@@ -127,12 +127,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
         phases: reports,
         verdict: verdict.text(),
     };
-    if args.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("\n{}\n", report.verdict))?;
-    }
-    Ok(verdict.exit())
+    show.trial.end(&report, &verdict)
 }
 
 /// What is shown of phases: their results, and a live table on a terminal.

@@ -115,12 +115,9 @@ pub(crate) struct Sent {
     pub(crate) withdrawn_cells: u64,
     /// The longest lateness of a release.
     pub(crate) late_max_ns: u64,
-    /// The longest time from one release to the next.
-    pub(crate) pause_max_ns: u64,
-    /// Of all such times, what exceeded CDVT: a flood gives that much of its contract away.
+    /// Of all times from one release to the next, what exceeded CDVT: a flood gives that much of
+    /// its contract away.
     pub(crate) pause_lost_ns: u64,
-    /// From the begin to the last release.
-    pub(crate) elapsed_ns: u64,
 }
 
 /// A source of PDUs with its record.
@@ -129,7 +126,6 @@ pub(crate) struct Source {
     pub(crate) maker: PduMaker,
     pub(crate) sent: Sent,
     flow: u32,
-    begin: Time,
     last: Time,
     cdvt_ns: u64,
 }
@@ -151,7 +147,6 @@ impl Source {
             pace,
             maker: PduMaker::new(connection.address()),
             flow: connection.flow(task.run),
-            begin: task.begin,
             last: task.begin,
             cdvt_ns: connection.cdvt_ns(),
         }
@@ -166,7 +161,6 @@ impl Source {
         let sent = &mut self.sent;
         sent.released_pdus += 1;
         sent.late_max_ns = sent.late_max_ns.max(late_ns);
-        sent.elapsed_ns = now.since_ns(self.begin);
         self.pause(now);
         self.maker.make(name, now);
     }
@@ -175,9 +169,7 @@ impl Source {
     fn pause(&mut self, now: Time) {
         let pause_ns = now.since_ns(self.last);
         self.last = now;
-        let sent = &mut self.sent;
-        sent.pause_max_ns = sent.pause_max_ns.max(pause_ns);
-        sent.pause_lost_ns += pause_ns.saturating_sub(self.cdvt_ns);
+        self.sent.pause_lost_ns += pause_ns.saturating_sub(self.cdvt_ns);
     }
 
     /// Sends what is due at `now`.

@@ -1,11 +1,13 @@
 //! Who runs phases and says what came of them.
 
-use cellgate_report::output;
+use cellgate_report::output::{self, Exit};
+use serde::Serialize;
 
 use super::judge;
 use super::plan::Phase;
 use super::report::PhaseReport;
 use super::stage::{Nobody, Stage, Watch};
+use super::verdict::Verdict;
 
 /// Results go to standard output, or with `--json` the object alone.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,15 @@ impl Trial {
             return Ok(());
         }
         output::print(text)
+    }
+
+    /// Prints the object, or the verdict: how the command ends.
+    pub(crate) fn end(&self, report: &impl Serialize, verdict: &Verdict) -> anyhow::Result<Exit> {
+        match self.json {
+            true => output::print_json(report)?,
+            false => output::print(&format!("\n{}\n", verdict.text()))?,
+        }
+        Ok(verdict.exit())
     }
 
     /// Tries a phase once, while `watch` looks.

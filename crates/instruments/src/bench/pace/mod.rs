@@ -19,8 +19,9 @@ use cellgate_report::output::Exit;
 
 use super::Args;
 use super::cpus::Cpus;
-use super::measure::{Spread, Times, calibration};
+use super::measure::{Times, calibration};
 use super::report::Report;
+use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
 use self::observer::Each;

@@ -13,17 +13,17 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
 use cellgate_host::gap::GapReport;
 use cellgate_report::grouped;
-use cellgate_report::output::{self, Exit};
+use cellgate_report::output::Exit;
 use serde::Serialize;
 
 use super::plan::{BUDGET, Hazard, PORTS, Phase, STRANGER_PORT, Strange, TRANSMIT_PORT_CELLS};
 use super::report::{million, per_second};
 use super::sender::Task;
-use super::spread::Quartiles;
 use super::stage::{Stage, Watch};
 use super::trial::Trial;
 use super::verdict::Verdict;
 use crate::live::actor::{Actor, Role};
+use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
 use actors::{Counted, Ready};
@@ -54,8 +54,8 @@ struct Window {
 struct Report {
     windows: Vec<Window>,
     /// Of the sound windows' ratios.
-    quiet: Option<Quartiles>,
-    flood: Option<Quartiles>,
+    quiet: Option<Spread>,
+    flood: Option<Spread>,
     verdict: String,
 }
 
@@ -145,7 +145,8 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         let sound = windows
             .iter()
             .filter(|w| w.name == name && w.void_reason.is_none());
-        Quartiles::of(&sound.map(|w| w.ratio).collect::<Vec<_>>())
+        let ratios: Vec<f64> = sound.map(|w| w.ratio).collect();
+        (!ratios.is_empty()).then(|| Spread::of(ratios))
     };
     let (quiet, flood) = (ratios("quiet"), ratios("flood"));
     let verdict = verdict(&windows, &faults);
@@ -155,12 +156,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         flood,
         verdict: verdict.text(),
     };
-    if trial.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("\n{}\n", report.verdict))?;
-    }
-    Ok(verdict.exit())
+    trial.end(&report, &verdict)
 }
 
 /// One window: its last try, and the rules that it broke.
