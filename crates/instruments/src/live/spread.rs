@@ -13,11 +13,16 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// Between neighbours by linear interpolation; zeros of nothing.
     pub(crate) fn of(mut sample: Vec<f64>) -> Self {
         sample.sort_by(f64::total_cmp);
+        let Some(last) = sample.len().checked_sub(1) else {
+            return Self::default();
+        };
         let at = |part: f64| {
-            let rank = part * (sample.len().max(1) - 1) as f64;
-            sample.get(rank.round() as usize).copied().unwrap_or(0.0)
+            let place = part * last as f64;
+            let below = sample[place.floor() as usize];
+            below + (sample[place.ceil() as usize] - below) * place.fract()
         };
         Self {
             min: at(0.0),
@@ -58,11 +63,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_made_of_ranks() {
+    fn a_spread_lies_between_the_values() {
         let spread = Spread::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
         assert_eq!(spread.text(0), "1/2/3/4/5");
         assert_eq!(spread.times(2.0).max, 10.0);
         assert_eq!(Spread::of(vec![7.0]).text(0), "7/7/7/7/7");
+        assert_eq!(
+            Spread::of(vec![2.0, 1.0]).text(2),
+            "1.00/1.25/1.50/1.75/2.00"
+        );
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
     }
 
     #[test]

@@ -4,12 +4,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{OpenRequest, PortIndex};
+use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::{PortGeometry, PortSizes, SduOptions};
 use cellgate_core::server::Idle;
 use cellgate_core::wire::CellFormat;
-use cellgate_host::client::memory_for;
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::doctor::steal;
 use cellgate_host::link::CellReceiver;
@@ -128,11 +127,8 @@ impl Source {
     fn by_adapter(&self, idle: Idle, cdvt_ns: u64, pdus: u32, cpus: Cpus) -> anyhow::Result<Paced> {
         let mut rig = Rig::start(idle, cpus.last, Some(LINE_CELLS))?;
         let transmit = transmit(Some(self.rate), cdvt_ns, SDU);
-        let request = OpenRequest {
-            attachment: rig.attached.index(),
-            ..request(addresses(1)[0], None, Some(transmit))
-        };
-        let mut vc = rig.control.open(request, memory_for(SDU, 0, pdus))?;
+        let request = request(addresses(1)[0], None, Some(transmit));
+        let mut vc = rig.open(request, SDU, [0, pdus])?;
         for _ in 0..pdus {
             let space = vc.memory().reserve(SDU.into()).context("no space")?;
             ensure!(vc.memory().submit(space, SduOptions::default()), "no room");
