@@ -87,16 +87,8 @@ fn pair(
     number: u32,
     seconds: f64,
 ) -> anyhow::Result<(PhaseReport, PhaseReport)> {
-    let flood = Phase {
-        name: "flood".to_owned(),
-        hazard: Hazard::Max,
-        strange: Strange::Nothing,
-    };
-    let control = Phase {
-        name: "control".to_owned(),
-        hazard: AT_CONTRACT,
-        strange: Strange::Beside,
-    };
+    let flood = Phase::new("flood", Hazard::Max, Strange::Nothing);
+    let control = Phase::new("control", AT_CONTRACT, Strange::Beside);
     if number.is_multiple_of(2) {
         let first = trial.once(stage, &flood, seconds)?;
         Ok((first, trial.once(stage, &control, seconds)?))

@@ -58,7 +58,7 @@ pub(crate) struct Begin {
     pub(crate) wire: Option<Wire>,
 }
 
-/// What a sender is to do, said after it said [`SenderReady`].
+/// What a sender is to do, said once it has its port.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// For the SDUs' names.
@@ -86,13 +86,6 @@ impl Task {
     fn floods_beside(&self, connection: &Connection) -> bool {
         connection.index == HAZARD && self.strange == Strange::Beside
     }
-}
-
-/// The sender has its port.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct SenderReady {
-    /// From where it sends, over a pseudowire.
-    pub(crate) source_port: Option<u16>,
 }
 
 /// What a source, or the stranger, really sent.
@@ -197,8 +190,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let (mut mouth, mut ear, Begin { part, wire }) = started()?;
     let mut control = Control::from_stdin()?;
     let mut port = SendPort::take(&mut control, part.port(), wire.as_ref())?;
-    let source_port = port.source_port()?;
-    mouth.say(&SenderReady { source_port })?;
+    mouth.say(&port.source_port()?)?;
     let Some(task) = ear.hear::<Task>()? else {
         return Ok(());
     };

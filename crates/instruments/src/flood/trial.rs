@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::judge;
 use super::plan::Phase;
 use super::report::PhaseReport;
-use super::stage::{Nobody, Stage, Watch};
+use super::stage::{Stage, Watch};
 use super::verdict::Verdict;
 
 /// Results go to standard output, or with `--json` the object alone.
@@ -42,7 +42,7 @@ impl Trial {
         stage: &mut Stage,
         phase: &Phase,
         seconds: f64,
-        watch: &mut impl Watch,
+        watch: Option<&mut dyn Watch>,
         tries: u32,
     ) -> anyhow::Result<PhaseReport> {
         let tried = stage.run(phase, seconds, watch)?;
@@ -62,7 +62,7 @@ impl Trial {
         phase: &Phase,
         seconds: f64,
     ) -> anyhow::Result<PhaseReport> {
-        let report = self.watched(stage, phase, seconds, &mut Nobody, 1)?;
+        let report = self.watched(stage, phase, seconds, None, 1)?;
         if let Some(reason) = &report.void_reason {
             self.say(&format!("{}: void: {reason}\n", phase.name))?;
         }

@@ -26,7 +26,7 @@ use crate::live::actor::{Actor, Role};
 use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
-use actors::{Counted, Ready};
+use actors::Counted;
 
 pub(crate) use actors::{count, feed};
 
@@ -120,18 +120,14 @@ impl Gauge {
 pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None, idle)?;
     let mut counter = Actor::start(Role::Counter, stage.control.connect()?, &())?;
-    let Ready = counter.hear()?;
+    let () = counter.hear()?;
     let mut feeder = Actor::start(Role::Feeder, stage.control.connect()?, &())?;
-    let Ready = feeder.hear()?;
+    let () = feeder.hear()?;
     trial.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut windows, mut faults) = (Vec::new(), Vec::new());
     for _ in 0..pairs {
         for (name, hazard) in [("quiet", Hazard::BitS(0)), ("flood", Hazard::Max)] {
-            let phase = Phase {
-                name: name.to_owned(),
-                hazard,
-                strange: Strange::Nothing,
-            };
+            let phase = Phase::new(name, hazard, Strange::Nothing);
             let (window, broken) = window(trial, &mut stage, &phase, seconds)?;
             windows.push(window);
             faults.extend(broken);
@@ -168,7 +164,7 @@ fn window(
 ) -> anyhow::Result<(Window, Vec<String>)> {
     let try_once = |tries| {
         let mut gauge = Gauge::default();
-        let report = trial.watched(stage, phase, seconds, &mut gauge, tries)?;
+        let report = trial.watched(stage, phase, seconds, Some(&mut gauge), tries)?;
         let window = gauge.window(&phase.name, report.void_reason.clone());
         let window = window.context("the window is too short to be read twice")?;
         trial.say(&line(&window))?;
