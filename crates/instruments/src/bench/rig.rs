@@ -29,7 +29,7 @@ use cellgate_shm::{
 
 use cellgate_simd::{Kernel, with_features};
 
-use super::measure::ticks;
+use super::measure::{Contestant, ticks};
 use super::train::Train;
 use crate::live::rig::{one_vc, port, receive, request};
 
@@ -355,6 +355,12 @@ impl<L: Run> Rig<L> {
     /// Cells of a pass.
     pub(super) fn cells(&self) -> usize {
         self.board.train.cells()
+    }
+
+    /// Receives the whole train in each pass.
+    pub(super) fn contestant(&mut self, name: impl Into<String>) -> Contestant<'_> {
+        let cells = self.cells();
+        Contestant::new(name, cells, move || self.pass())
     }
 
     /// Receives the whole train: the ticks that the adapter took.
