@@ -54,24 +54,21 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) lateness: Lateness,
-    /// Of the adapter's process, or of the thread, of a core.
-    pub(super) cpu_percent: f64,
-    /// Of the thread: sleeps.
-    pub(super) rests_s: f64,
-    pub(super) stalls: u64,
-    pub(super) left_out: u64,
-    /// How it was scheduled.
-    pub(super) scheduling: String,
+    pub(super) paced: Paced,
     /// Why it says nothing, if it does not.
     pub(super) void: Option<String>,
 }
 
-/// A turn before what was seen is judged.
-struct Paced {
-    seen: Seen,
-    cpu_percent: f64,
-    rests_s: f64,
-    scheduling: String,
+/// What was seen, and who paced it.
+#[derive(Debug)]
+pub(super) struct Paced {
+    pub(super) seen: Seen,
+    /// Of the adapter's process, or of the thread, of a core.
+    pub(super) cpu_percent: f64,
+    /// Of the thread: sleeps.
+    pub(super) rests_s: f64,
+    /// How it was scheduled.
+    pub(super) scheduling: String,
     gap_max_ns: u64,
 }
 
@@ -96,11 +93,7 @@ impl Source {
         let lateness = Lateness::of(&paced.seen.stamps, self.spacing());
         Ok(Turn {
             lateness: lateness.context("too little was seen")?,
-            cpu_percent: paced.cpu_percent,
-            rests_s: paced.rests_s,
-            stalls: paced.seen.stalls,
-            left_out: paced.seen.left_out,
-            scheduling: paced.scheduling,
+            paced,
             void,
         })
     }
