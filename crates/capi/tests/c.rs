@@ -36,11 +36,21 @@ fn printed(command: &mut Command) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Builds the library, which tests do not link, and so are built without: where it is.
+/// Builds the library, which tests do not link, and so are built without: where it is. By itself it
+/// asks for fewer features of what it depends on than the workspace does, and all of that would be
+/// compiled again: the command's crate, which has no library, is named along with it.
 fn library() -> PathBuf {
     let folder = folder();
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "-p", "cellgate-capi", "--lib", "--target-dir"]);
+    build.args([
+        "build",
+        "-p",
+        "cellgate-capi",
+        "-p",
+        "cellgate-cli",
+        "--lib",
+    ]);
+    build.arg("--target-dir");
     build.arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         build.arg("--release");

@@ -119,15 +119,16 @@ const WIDTH_MAX: usize = 1_000;
 
 /// Columns side by side, without heads: the first to the left, the others to the right. Wider cells
 /// than the widest column stand out of it.
-pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+pub fn columns(rows: &[impl AsRef<[String]>]) -> String {
     let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0).min(WIDTH_MAX)
+        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
+        let widths = cells.map(|cell| cell.chars().count());
+        widths.max().unwrap_or(0).min(WIDTH_MAX)
     };
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
+        for (column, cell) in row.as_ref().iter().enumerate() {
             let width = width(column);
             line += &match column {
                 0 => format!("{cell:width$}"),

@@ -49,44 +49,38 @@ fn run_writes_every_form_and_passes() {
     let out = directory("lab-run");
     let output = lab(&[
         "run",
-        "policing-figure-4",
+        "l4atm-figure-5",
         "--out",
         out.to_str().expect("UTF-8"),
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let printed = text(&output.stdout);
-    assert!(printed.contains("92.388 %") && !printed.contains("failed:"));
+    assert!(printed.contains("dismissed: due at [6]") && !printed.contains("failed:"));
     let file = |name: &str| fs::read_to_string(out.join(name)).expect(name);
-    assert_eq!(file("policing-figure-4.txt"), printed);
-    let whole: Value = serde_json::from_str(&file("policing-figure-4.json")).expect("JSON");
+    assert_eq!(file("l4atm-figure-5.txt"), printed);
+    let whole: Value = serde_json::from_str(&file("l4atm-figure-5.json")).expect("JSON");
     assert_eq!(whole["pass"], true);
-    assert!(file("policing-figure-4-accesses.csv").starts_with("sdu_octets,cells,"));
-    assert!(file("policing-figure-4-accesses.svg").starts_with("<svg"));
-    assert!(file("policing-figure-4-accesses-figure.csv").starts_with("panel,series,x,y"));
+    let table = |ending: &str| file(&format!("l4atm-figure-5-l4atm-figure-5{ending}"));
+    assert!(table(".csv").starts_with("scenario,due,came,"));
+    assert!(table(".svg").starts_with("<svg"));
+    assert!(table("-figure.csv").starts_with("panel,series,x,y"));
     fs::remove_dir_all(out).expect("the directory goes");
 }
 
 #[test]
 fn a_failed_check_is_exit_code_1_and_named_last() {
-    let broken = [
-        "run",
-        "policing-figure-5",
-        "--set",
-        "c_cell=12",
-        "--set",
-        "milliseconds=10",
-    ];
+    let broken = ["run", "policing-table-1", "--set", "c_cell=12"];
     let output = lab(&broken);
     assert_eq!(output.status.code(), Some(1));
     let printed = text(&output.stdout);
     let last = printed.lines().last().expect("a line");
     assert!(
-        last.starts_with("failed: policing-figure-5 (P0.11"),
+        last.starts_with("failed: policing-table-1 (P0.11"),
         "{last}"
     );
     let output = lab(&[&broken[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(json(&output)["failed"][0]["name"], "policing-figure-5");
+    assert_eq!(json(&output)["failed"][0]["name"], "policing-table-1");
 }
 
 #[test]
@@ -117,13 +111,13 @@ fn report_is_one_page() {
     let path = out.join("page.html");
     let output = lab(&[
         "report",
-        "policing-figure-4",
+        "l4atm-figure-5",
         "--out",
         path.to_str().expect("UTF-8"),
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = fs::read_to_string(&path).expect("a page");
-    assert!(page.contains("<svg") && page.contains("P0.7") && page.contains("viewport"));
+    assert!(page.contains("<svg") && page.contains("due at [6]") && page.contains("viewport"));
     assert!(!page.contains("src=") && !page.contains("<link"));
     fs::remove_dir_all(out).expect("the directory goes");
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 const CONTRACT: &str = "cbr,aal5:pcr=80Mbps,max_sdu=8192";
 
 fn daemon() -> Daemon {
-    Daemon::start(
+    Daemon::start_told(
         "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
     )

@@ -100,7 +100,7 @@ fn shown(daemon: &Daemon) -> (Vec<Value>, Vec<Value>, Vec<String>) {
 
 #[test]
 fn a_daemon_started_from_what_was_saved_shows_the_same() {
-    let mut daemon = Daemon::start(SETTINGS);
+    let mut daemon = Daemon::start_told(SETTINGS);
     for interface in INTERFACES {
         daemon.ok(&[&["itf", "add"], &words(interface)[..]].concat());
     }
@@ -145,7 +145,7 @@ fn a_daemon_started_from_what_was_saved_shows_the_same() {
 
 #[test]
 fn what_cannot_be_saved_whole_leaves_what_was_there() {
-    let daemon = Daemon::start("");
+    let daemon = Daemon::start_told("");
     let directory = daemon.path("saved");
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join("config.toml");

@@ -17,7 +17,7 @@ use serde_json::Value;
 const CONTRACT: &str = "cbr,aal5:pcr=80Mbps,max_sdu=8192";
 
 fn daemon() -> Daemon {
-    Daemon::start(
+    Daemon::start_told(
         "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
          [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\n",
     )
@@ -107,7 +107,15 @@ fn interfaces_are_added_shown_and_deleted() {
 #[test]
 fn exit_codes_tell_kinds_of_failure_apart() {
     let daemon = daemon();
-    for (exit, arguments, says) in [
+    let tell = |exit: i32, arguments: &str, says: &str| {
+        let mut words: Vec<&str> = arguments.split(' ').collect();
+        if words[0] == "send" && !words.contains(&"--vc") {
+            words.extend(["--vc", "a.0.40"]);
+        }
+        let error = daemon.fails(exit, &words);
+        assert!(error.contains(says), "{arguments:?}: {error}");
+    };
+    let cases = [
         (2, "vc add 0.40", "`contract VALUE` is missing"),
         (2, "vc add a.0.40 contract cbr,aal5:pcr", "at octet 9"),
         (2, "vc add a.0.40 contract ubr pcr 5", "`pcr` is not known"),
@@ -137,17 +145,15 @@ fn exit_codes_tell_kinds_of_failure_apart() {
         (1, "vc show a.0.40", "no connection has"),
         (1, "itf del c", "itf show"),
         (1, "send /nonexistent", "/nonexistent"),
-        (1, "perf -c a.0.40 -t 1", "cellgate perf -s"),
         (1, "config check /nonexistent", "/nonexistent"),
-    ] {
-        let arguments: Vec<&str> = arguments.split(' ').collect();
-        let mut words = arguments.clone();
-        if words[0] == "send" && !words.contains(&"--vc") {
-            words.extend(["--vc", "a.0.40"]);
+    ];
+    std::thread::scope(|scope| {
+        // It asks for a while, at an address that no other has.
+        scope.spawn(|| tell(1, "perf -c a.0.50 -t 1", "cellgate perf -s"));
+        for (exit, arguments, says) in cases {
+            tell(exit, arguments, says);
         }
-        let error = daemon.fails(exit, &words);
-        assert!(error.contains(says), "{arguments:?}: {error}");
-    }
+    });
     let nowhere = ["vc", "show", "--socket", "/nonexistent"];
     let error = daemon.fails(4, &nowhere);
     assert!(error.contains("cellgate serve"), "{error}");
@@ -157,7 +163,8 @@ fn exit_codes_tell_kinds_of_failure_apart() {
 fn a_file_arrives_as_it_was_sent() {
     let daemon = daemon();
     let (file, copy) = (daemon.path("file"), daemon.path("copy"));
-    let sent = octets(20_000_000);
+    // Twice what may wait at the reader.
+    let sent = octets(8_000_000);
     fs::write(&file, &sent).unwrap();
     // A reader that this machine stops for longer than its buffer lasts loses PDUs, and says so.
     for _ in 0..3 {
@@ -350,39 +357,42 @@ fn perf_fails_where_a_contract_was_missed_and_says_how_the_adapters_ran() {
     let contract = "cbr,aal5:pcr=8Mbps,max_sdu=1000";
     let adapter = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
     let adapter = Pid::from_raw(adapter.hello().pid.cast_signed()).expect("a process");
-    for json in [false, true] {
-        let serve = ["perf", "-s", "-1", "--vc", "b.0.40", "--contract", contract];
-        let server = daemon.begin(&serve, "serving on b.0.40");
-        let words = ["perf", "-c", "a.0.40", "-t", "2.5", "--contract", contract];
-        let mut client = daemon.command(&words);
-        client.args(json.then_some("--json")).stdout(Stdio::piped());
-        let client = client.spawn().expect("it starts");
-        std::thread::sleep(Duration::from_millis(700));
-        kill_process(adapter, Signal::STOP).expect("it runs");
-        std::thread::sleep(Duration::from_millis(1_500));
-        kill_process(adapter, Signal::CONT).expect("it is there");
+    // Two at once, of two addresses each: people and programs are told of the same pause.
+    let begin = |vci: &str, json: &[&str]| {
+        let [from, to] = ["a", "b"].map(|interface| format!("{interface}.0.{vci}"));
+        let serve = ["perf", "-s", "-1", "--vc", &to, "--contract", contract];
+        let server = daemon.begin(&serve, &format!("serving on {to}"));
+        let words = ["perf", "-c", &from, "-t", "2.5", "--contract", contract];
+        let mut client = daemon.command(&[&words[..], json].concat());
+        let client = client.stdout(Stdio::piped()).spawn().expect("it starts");
+        (client, server)
+    };
+    let pairs = [begin("40", &[]), begin("42", &["--json"])];
+    std::thread::sleep(Duration::from_millis(700));
+    kill_process(adapter, Signal::STOP).expect("it runs");
+    std::thread::sleep(Duration::from_millis(1_500));
+    kill_process(adapter, Signal::CONT).expect("it is there");
+    let [text, json] = pairs.map(|(client, server)| {
         let output = client.wait_with_output().expect("it ends");
         let told = String::from_utf8(output.stdout).expect("text");
         assert_eq!(output.status.code(), Some(1), "{told}");
         server.stdout();
-        if !json {
-            for part in [
-                "contract  missed: ",
-                "at this end the adapter stood still ",
-                "at the other end the adapter stood still ",
-                "(30.0 ms at a time are allowed for)",
-            ] {
-                assert!(told.contains(part), "{told}");
-            }
-            continue;
-        }
-        let told: Value = serde_json::from_str(&told).expect("JSON");
-        let told = &told["contract"];
-        assert_eq!(told["kept"], false);
-        let stood_ns = |end: &str| told["adapters"][end]["gaps_total_ns"].as_u64();
-        assert!(stood_ns("here") >= Some(1_400_000_000), "{told}");
-        assert!(stood_ns("there") >= Some(1_000_000_000), "{told}");
+        told
+    });
+    for part in [
+        "contract  missed: ",
+        "at this end the adapter stood still ",
+        "at the other end the adapter stood still ",
+        "(30.0 ms at a time are allowed for)",
+    ] {
+        assert!(text.contains(part), "{text}");
     }
+    let told: Value = serde_json::from_str(&json).expect("JSON");
+    let told = &told["contract"];
+    assert_eq!(told["kept"], false);
+    let stood_ns = |end: &str| told["adapters"][end]["gaps_total_ns"].as_u64();
+    assert!(stood_ns("here") >= Some(1_400_000_000), "{told}");
+    assert!(stood_ns("there") >= Some(1_000_000_000), "{told}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let daemon = Daemon::start(
+        let daemon = Daemon::start_told(
             "[[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
              [[interface]]\nname = \"b\"\nlink.memory.peer = \"a\"\nline = \"loss 100%\"\n",
         );

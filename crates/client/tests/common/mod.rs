@@ -5,6 +5,8 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(unreachable_pub, reason = "a module of several binaries")]
 
+mod state;
+
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,9 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use cellgate::{Admin, Builder, Connection, Indication};
-use cellgate_core::server::{Direction, Former, Sample};
 use cellgate_host::adapter::run_as_child;
-use cellgate_host::server::{Calibration, Config, Machine, ServerOptions, serve};
+use cellgate_host::server::{Config, ServerOptions, serve};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid,
@@ -61,31 +62,6 @@ fn plays_its_role() {
     }
 }
 
-/// What cells and PDUs cost: next to nothing, so that whether a contract is admitted depends on no
-/// machine and no build, and no daemon measures it.
-fn calibration() -> Calibration {
-    let sample = |direction, sdu, pdus| Sample {
-        direction,
-        sdu,
-        cells: 1_000,
-        pdus,
-        ns: 10_000,
-    };
-    let samples = |direction| {
-        // One, ten, a hundred cells.
-        [(40, 1_000), (472, 100), (4_792, 10)].map(|(sdu, pdus)| sample(direction, sdu, pdus))
-    };
-    let samples = [samples(Direction::Transmit), samples(Direction::Receive)].concat();
-    Calibration {
-        machine: Machine::present(),
-        samples: samples.clone(),
-        workers: samples,
-        without_tcp: None,
-        had_devices: true,
-        wake_ups: Default::default(),
-    }
-}
-
 /// A daemon with a directory of its own; its adapter ends with it.
 pub struct Daemon {
     directory: PathBuf,
@@ -119,10 +95,7 @@ impl Daemon {
             daemon.directory.to_str().unwrap()
         );
         std::fs::write(daemon.directory.join("config.toml"), config).unwrap();
-        let calibration = calibration().octets();
-        std::fs::write(daemon.directory.join("calibration.json"), calibration).unwrap();
-        // It need not look for what a former one may have left.
-        std::fs::write(daemon.directory.join("lock"), Former::ENDED).unwrap();
+        state::write(&daemon.directory);
         daemon.restart();
         daemon
     }

@@ -9,19 +9,19 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use cellgate_core::adapter::{Notification, OpenRequest, PortIndex};
+use cellgate_core::adapter::{Notification, PortIndex};
 use cellgate_core::server::Idle;
-use cellgate_host::client::{OpenVc, memory_for};
+use cellgate_host::client::OpenVc;
 use cellgate_host::link::CellSender;
 use cellgate_host::sys::{allowed_cpus, avoid_cpu};
 use cellgate_report::output::Exit;
 
 use super::Args;
 use super::cpus::be_prompt;
-use super::measure::Spread;
 use super::report::Report;
 use super::train::{Order, Train, addresses};
 use crate::live::rig::{Rig, receive, request};
+use crate::live::spread::Spread;
 
 /// Adapters that the bench compares with one.
 const ADAPTERS: usize = 2;
@@ -127,11 +127,7 @@ impl Fed {
             return Err(anyhow!("two addresses"));
         };
         let receive = receive(SDU, Notification::Polled);
-        let request = OpenRequest {
-            attachment: rig.attached.index(),
-            ..request(address, Some(receive), None)
-        };
-        let vc = rig.control.open(request, memory_for(SDU, ROOM_PDUS, 0))?;
+        let vc = rig.open(request(address, Some(receive), None), SDU, [ROOM_PDUS, 0])?;
         let sender = rig.control.cell_sender(PortIndex(0))?;
         let of = match load {
             Load::Discards => nobodys,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context;
 use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, pin_thread, schedule};
 
-use super::measure::{Spread, ticks};
+use super::measure::ticks;
+use crate::live::spread::Spread;
 
 /// The CPUs of a run. A machine with one has it twice.
 #[derive(Clone, Copy)]

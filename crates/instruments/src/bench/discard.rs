@@ -11,10 +11,11 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Args;
-use super::measure::{Contestant, Sizes, Spread, Times};
+use super::measure::{Contestant, Sizes, Times};
 use super::report::Report;
 use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
+use crate::live::spread::Spread;
 
 const SDU: u16 = 8192;
 
@@ -173,10 +174,7 @@ fn many_open(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let rig = |vcs| Rig::receiving(&addresses(vcs), Contract::policed(40), Rc::clone(&train));
     let (mut few, mut many) = (rig(1)?, rig(1024)?);
     let contestants = [("1 VC open", &mut few), ("1024 VCs open", &mut many)];
-    let contestants = contestants.map(|(name, rig)| {
-        let cells = rig.cells();
-        Contestant::new(format!("unknown VC, {name}"), cells, move || rig.pass())
-    });
+    let contestants = contestants.map(|(name, rig)| rig.contestant(format!("unknown VC, {name}")));
     let times = report.take_turns(contestants, sizes.repeats);
     let ratio = report.ratio(&times[1], &times[0]).median;
     report.ratio_at_most("unknown VC: 1024 VCs open over one", ratio, 1.1);
@@ -197,7 +195,7 @@ fn scan(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     rig.pass();
     let mut chase = Chase::new(&mut random);
     let contestants = vec![
-        Contestant::new("random scan of 28 bits", cells, || rig.pass()),
+        rig.contestant("random scan of 28 bits"),
         Contestant::whole("one random load from L2", cells, || chase.pass(cells)),
     ];
     let times = report.take_turns(contestants, repeats);

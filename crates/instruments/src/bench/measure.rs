@@ -6,58 +6,8 @@ use std::time::{Duration, Instant};
 
 use cellgate_host::clock::MonotonicClock;
 use cellgate_host::sys::tsc;
-use serde::Serialize;
 
-/// The five numbers of a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Spread {
-    pub(super) min: f64,
-    pub(super) q1: f64,
-    pub(super) median: f64,
-    pub(super) q3: f64,
-    pub(super) max: f64,
-}
-
-impl Spread {
-    pub(super) fn of(mut sample: Vec<f64>) -> Self {
-        sample.sort_by(f64::total_cmp);
-        let at = |part: f64| {
-            let rank = part * (sample.len().max(1) - 1) as f64;
-            sample.get(rank.round() as usize).copied().unwrap_or(0.0)
-        };
-        Self {
-            min: at(0.0),
-            q1: at(0.25),
-            median: at(0.5),
-            q3: at(0.75),
-            max: at(1.0),
-        }
-    }
-
-    pub(super) fn times(self, factor: f64) -> Self {
-        Self {
-            min: self.min * factor,
-            q1: self.q1 * factor,
-            median: self.median * factor,
-            q3: self.q3 * factor,
-            max: self.max * factor,
-        }
-    }
-
-    /// `min/q1/median/q3/max`, as people read it.
-    pub(super) fn text(&self, decimals: usize) -> String {
-        [self.min, self.q1, self.median, self.q3, self.max]
-            .map(|value| format!("{value:.decimals$}"))
-            .join("/")
-    }
-}
-
-/// The percentile `part` (0 to 1) of samples in order: of n, the one at rank ceil(`part` n). 0 of
-/// none.
-pub(super) fn at_rank(sorted: &[f64], part: f64) -> f64 {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-}
+use crate::live::spread::Spread;
 
 /// The time stamp counter, or nanoseconds where there is none.
 #[inline(always)]
@@ -212,23 +162,6 @@ pub(super) fn take_turns(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_spread_is_made_of_ranks() {
-        let spread = Spread::of(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
-        assert_eq!(spread.text(0), "1/2/3/4/5");
-        assert_eq!(spread.times(2.0).max, 10.0);
-        assert_eq!(Spread::of(vec![7.0]).text(0), "7/7/7/7/7");
-    }
-
-    #[test]
-    fn a_percentile_is_the_sample_at_its_rank() {
-        let sorted: Vec<f64> = (1..=2_000).map(f64::from).collect();
-        let ranks = [0.5, 0.99, 0.999, 1.0].map(|part| at_rank(&sorted, part));
-        assert_eq!(ranks, [1_000.0, 1_980.0, 1_998.0, 2_000.0]);
-        assert_eq!(at_rank(&[7.0, 8.0, 9.0], 0.5), 8.0);
-        assert_eq!(at_rank(&[], 0.99), 0.0);
-    }
 
     #[test]
     fn contestants_take_turns_after_a_pass_that_does_not_count() {

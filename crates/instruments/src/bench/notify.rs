@@ -2,7 +2,7 @@
 //! host that gets it, by SDU size and notification.
 //!
 //! ```text
-//! sender thread -> memory link -> adapter (own threads) -> eventfd -> this thread, asleep
+//! sender thread -> memory link -> adapter's process -> eventfd -> this thread, asleep
 //! ```
 
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{Notification, OpenRequest, PortIndex};
+use cellgate_core::adapter::{Notification, PortIndex};
 use cellgate_core::contract::{CellRate, aal5_cells};
-use cellgate_core::queue::AttachmentSizes;
+use cellgate_core::server::Idle;
 use cellgate_core::wire::CELL_LEN_NO_HEC;
-use cellgate_host::adapter::{AdapterOptions, AdapterThread};
-use cellgate_host::client::{Attached, ClientCounters, Control, OpenVc, memory_for};
+use cellgate_host::client::{Attached, ClientCounters, OpenVc};
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::link::CellSender;
-use cellgate_host::sys::avoid_cpu;
+use cellgate_host::sys::pin_thread;
 use cellgate_report::output::Exit;
 
 use super::Args;
+use super::cpus::Cpus;
 use super::measure::calibration;
 use super::report::Report;
 use super::train::{Order, Train, addresses};
-use crate::live::rig::{one_vc, receive, request};
+use crate::live::rig::{Rig, receive, request};
 
 const SDUS: [u16; 6] = [512, 1024, 1500, 4096, 8192, 65_535];
 /// The paper's two rates, bit/s of SDU; none: line speed.
@@ -86,51 +86,22 @@ impl Window {
         notification: Notification,
         window: Duration,
     ) -> anyhow::Result<Self> {
-        let (adapter, mut control) = AdapterThread::spawn(AdapterOptions::new(one_vc()))?;
-        let taken = control.hello().scheduling.pinned;
-        //  A thread of its own leaves the adapter's CPU: the next adapter may take any again.
-        let found = std::thread::scope(|scope| {
-            let window = scope.spawn(|| {
-                if let Some(cpu) = taken {
-                    avoid_cpu(cpu);
-                }
-                Self::in_front_of(&mut control, sdu, rate, notification, window)
-            });
-            window.join()
-        });
-        let found = found.map_err(|_| anyhow!("the client's thread has ended early"))?;
-        control.shutdown()?;
-        adapter.join()?;
-        found
-    }
-
-    fn in_front_of(
-        control: &mut Control,
-        sdu: u16,
-        rate: Option<u64>,
-        notification: Notification,
-        window: Duration,
-    ) -> anyhow::Result<Self> {
-        let sizes = AttachmentSizes {
-            event_slots: 4096,
-            doorbell_slots: 64,
-        };
-        let mut attached = control.attach(sizes, false)?;
-        let request = OpenRequest {
-            attachment: attached.index(),
-            ..request(addresses(1)[0], Some(receive(sdu, notification)), None)
-        };
-        let mut vc = control.open(request, memory_for(sdu, ROOM_PDUS, 0))?;
-        let sender = control.cell_sender(PortIndex(0))?;
+        let Cpus { first, last } = Cpus::allowed()?;
+        pin_thread(first)?;
+        let mut rig = Rig::start(Idle::default(), last, None)?;
+        let request = request(addresses(1)[0], Some(receive(sdu, notification)), None);
+        let mut vc = rig.open(request, sdu, [ROOM_PDUS, 0])?;
+        let sender = rig.control.cell_sender(PortIndex(0))?;
         let stop = Arc::new(AtomicBool::new(false));
         let sending = Sending::new(sdu, rate, sender, Arc::clone(&stop))?;
         let thread = std::thread::Builder::new()
             .name("sender".to_owned())
             .spawn(move || sending.run())?;
+        let attached = &mut rig.attached;
         //  The first PDUs meet cold caches and a sender that has just started.
-        let _settled = drain_for(&mut attached, &mut vc, window / 10)?;
+        let _settled = drain_for(attached, &mut vc, window / 10)?;
         let (from, before, cpu) = (MonotonicClock.now(), attached.counters(), thread_cpu_ns());
-        let pdus = drain_for(&mut attached, &mut vc, window)?;
+        let pdus = drain_for(attached, &mut vc, window)?;
         let cpu_ns = thread_cpu_ns() - cpu;
         let seconds = MonotonicClock.now().since_ns(from) as f64 / 1e9;
         let after = attached.counters();
@@ -139,6 +110,7 @@ impl Window {
             .join()
             .map_err(|_| anyhow!("the sender has ended early"))?;
         ensure!(pdus > 0, "nothing arrived of {sent} PDUs");
+        rig.end()?;
         let more = |of: fn(&ClientCounters) -> u64| of(&after) - of(&before);
         Ok(Self {
             seconds,

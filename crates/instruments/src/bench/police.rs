@@ -58,10 +58,9 @@ fn frames(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
             receive_rate: None,
             ..Contract::policed(sdu)
         })?;
-        let cells = train.cells();
-        let contestants = vec![
-            Contestant::new(format!("{sdu} octets, policed"), cells, || policed.pass()),
-            Contestant::new(format!("{sdu} octets, not policed"), cells, || free.pass()),
+        let contestants = [
+            policed.contestant(format!("{sdu} octets, policed")),
+            free.contestant(format!("{sdu} octets, not policed")),
         ];
         let times = report.take_turns(contestants, sizes.repeats);
         policed.ensure_delivered()?;

@@ -20,9 +20,10 @@ use cellgate_shm::{ClientMemory, ConnectionMemory, ReceiveBuffer};
 use cellgate_simd::{Fold, Kernel, with_features};
 
 use super::cpus::{Cpus, be_prompt, round_trip};
-use super::measure::{Contestant, Spread, ticks};
+use super::measure::{Contestant, ticks};
 use super::process::Process;
 use super::report::Report;
+use crate::live::spread::Spread;
 
 /// Descriptors that are handed over at once. The first is judged.
 const BULKS: [usize; 3] = [32, 8, 1];

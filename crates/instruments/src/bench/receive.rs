@@ -10,19 +10,16 @@ use cellgate_core::wire::{PAYLOAD_LEN, VpiVci};
 use cellgate_report::output::Exit;
 
 use super::Args;
-use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Times};
 #[cfg(feature = "crc-fast")]
 use super::peers::CrcFast;
 use super::peers::{
     BareCopy, ByCall, Checksum, CopyAndCrc, DefaultTable, PlainReceiver, SixteenTables,
 };
 use super::report::Report;
-use super::rig::{Contract, Rig, Run};
+use super::rig::{Contract, Rig};
 use super::train::{Order, Train, addresses, user_cell};
-
-/// SDUs measured: the largest of one and of two cells, and what networks use.
-const SDUS: [u16; 6] = [40, 48, 512, 1500, 8192, 65_535];
-const VCS: [usize; 4] = [1, 16, 256, 1024];
+use crate::live::spread::Spread;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut report = Report::new("receive", args.quick);
@@ -31,9 +28,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     one_cell(&mut report, sizes)?;
     many_vcs(&mut report, sizes)?;
     lookups(&mut report, sizes)?;
-    if !args.quick {
-        matrix(&mut report, sizes)?;
-    }
     report.note(
         "policing is F-GCRA (from 8,192 octets on dual: peak and sustained rate) at the first \
          cell of each PDU and a charge for each of its cells, at a rate that is not exceeded; \
@@ -100,18 +94,13 @@ impl Load {
     }
 }
 
-fn adapter<'a, L: Run>(name: impl Into<String>, rig: &'a mut Rig<L>) -> Contestant<'a> {
-    let cells = rig.cells();
-    Contestant::new(name, cells, move || rig.pass())
-}
-
 /// One VC with long PDUs: what a cell costs.
 fn one_vc(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     for (sdu, bound) in [(8192, 5.0), (1500, 8.0)] {
         let load = Load::new(sdu, 1, Order::Contiguous, sizes.cells);
         let mut rig = load.rig(Contract::policed(sdu))?;
         let mut contestants = vec![
-            adapter(format!("adapter, {sdu} octets, 1 VC"), &mut rig),
+            rig.contestant(format!("adapter, {sdu} octets, 1 VC")),
             load.bare_copy(),
             load.limit(),
         ];
@@ -150,14 +139,11 @@ fn one_cell(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     #[cfg(feature = "crc-fast")]
     let mut by_crc_fast = load.rig_by::<CrcFast>(Contract::policed(40))?;
     let contestants = vec![
-        adapter("adapter, PDUs of one cell, polled", &mut rig),
-        adapter("adapter, PDUs of one cell, a silent event each", &mut told),
-        adapter(
-            "the adapter with one crc Table<16> call a PDU",
-            &mut by_table,
-        ),
+        rig.contestant("adapter, PDUs of one cell, polled"),
+        told.contestant("adapter, PDUs of one cell, a silent event each"),
+        by_table.contestant("the adapter with one crc Table<16> call a PDU"),
         #[cfg(feature = "crc-fast")]
-        adapter("the adapter with one crc-fast call a PDU", &mut by_crc_fast),
+        by_crc_fast.contestant("the adapter with one crc-fast call a PDU"),
         load.plain::<SixteenTables>("plain receiver, one crc Table<16> call a PDU"),
         #[cfg(feature = "crc-fast")]
         load.plain::<CrcFast>("plain receiver, one crc-fast call a PDU"),
@@ -190,9 +176,9 @@ fn many_vcs(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
         staggered.rig(Contract::policed(8192))?,
     );
     let contestants = vec![
-        adapter("adapter, 8192 octets, 1 VC (again)", &mut one),
-        adapter("adapter, 8192 octets, 1024 VCs cell by cell", &mut many),
-        adapter("the same, PDUs out of step", &mut staggered),
+        one.contestant("adapter, 8192 octets, 1 VC (again)"),
+        many.contestant("adapter, 8192 octets, 1024 VCs cell by cell"),
+        staggered.contestant("the same, PDUs out of step"),
     ];
     let times = report.take_turns(contestants, sizes.repeats);
     one.ensure_delivered()?;
@@ -248,57 +234,18 @@ fn lookups(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
     let delivered = rig.stats().cells_delivered;
     let expected = (open.len() * PER_VC * (repeats + 1)) as u64;
     ensure!(delivered == expected, "{delivered} of {expected} delivered");
-    let [hit, miss] = medians.map(|ticks| Times {
-        name: String::new(),
-        ticks,
-    });
-    let (hit, miss) = (
-        named("a look-up and a PDU, by VC", hit),
-        named("a miss, by address", miss),
-    );
-    report.figure(&hit);
-    report.figure(&miss);
-    let (hit, miss) = (hit.spread(), miss.spread());
+    let names = ["a look-up and a PDU, by VC", "a miss, by address"];
+    let mut spreads = [Spread::default(); 2];
+    for ((name, ticks), spread) in names.into_iter().zip(medians).zip(&mut spreads) {
+        let name = name.to_owned();
+        let times = Times { name, ticks };
+        report.figure(&times);
+        *spread = times.spread();
+    }
+    let [hit, miss] = spreads;
     report.value("look-up over 1024 VCs: q3/q1", "ratio", hit.q3 / hit.q1);
     report.value("look-up over 1024 VCs: max/min", "ratio", hit.max / hit.min);
     report.ratio_at_most("look-up over 1024 VCs: q3/q1", hit.q3 / hit.q1, 1.25);
     report.ratio_at_most("a miss over a hit", miss.median / hit.median, 1.0);
-    Ok(())
-}
-
-fn named(name: &str, times: Times) -> Times {
-    Times {
-        name: name.to_owned(),
-        ..times
-    }
-}
-
-/// All sizes, VC counts and orders.
-fn matrix(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
-    for sdu in SDUS {
-        for vcs in VCS {
-            let orders: &[Order] = match vcs {
-                1 => &[Order::Contiguous],
-                _ => &[Order::Contiguous, Order::Interleaved, Order::Staggered],
-            };
-            for &order in orders {
-                let load = Load::new(sdu, vcs, order, sizes.cells);
-                let mut rig = load.rig(Contract::policed(sdu))?;
-                let kind = match order {
-                    Order::Contiguous => "PDU by PDU",
-                    Order::Interleaved => "cell by cell",
-                    Order::Staggered => "cell by cell, out of step",
-                };
-                let name = format!("{sdu} octets, {vcs} VCs, {kind}");
-                let contestants = vec![adapter(name, &mut rig), load.bare_copy()];
-                let times = take_turns(contestants, 7, &mut report.calibrations);
-                if matches!(order, Order::Contiguous | Order::Interleaved) {
-                    rig.ensure_delivered()?;
-                }
-                report.figure(&times[0]);
-                report.ratio(&times[0], &times[1]);
-            }
-        }
-    }
     Ok(())
 }

@@ -3,7 +3,8 @@
 use cellgate_report::output::{self, Exit, columns, table};
 use serde::Serialize;
 
-use super::measure::{Contestant, Spread, Times, take_turns};
+use super::measure::{Contestant, Times, take_turns};
+use crate::live::spread::Spread;
 
 /// What the calibration loop shows when nobody else uses the core: ticks an operation.
 const QUIET: f64 = 0.75;
@@ -251,36 +252,32 @@ impl Report {
         );
         text += "Spreads are min/q1/median/q3/max over the repeats.\n\n";
         let head = |names: [&str; 3]| names.map(str::to_owned);
-        if !self.figures.is_empty() {
-            let mut rows = vec![head(["", "cycles/cell", "ns/cell"])];
-            rows.extend(self.figures.iter().map(|figure| {
-                let ns = format!("{:.2}", figure.ns_per_cell.median);
-                [figure.name.clone(), figure.cycles_per_cell.text(1), ns]
-            }));
-            text += &table(&rows);
-            text.push('\n');
+        let mut figures = vec![head(["", "cycles/cell", "ns/cell"])];
+        figures.extend(self.figures.iter().map(|figure| {
+            let ns = format!("{:.2}", figure.ns_per_cell.median);
+            [figure.name.clone(), figure.cycles_per_cell.text(1), ns]
+        }));
+        let mut ratios = vec![head(["ratio of", "to", ""])];
+        ratios.extend(
+            self.ratios
+                .iter()
+                .map(|ratio| [ratio.name.clone(), ratio.over.clone(), ratio.ratio.text(2)]),
+        );
+        let values: Vec<_> = self.values.iter().map(Value::row).collect();
+        let goals: Vec<_> = self.goals.iter().map(Goal::row).collect();
+        let mut part = |is_any: bool, part: String| {
+            if is_any {
+                text += &part;
+                text.push('\n');
+            }
+        };
+        part(!self.figures.is_empty(), table(&figures));
+        part(!self.ratios.is_empty(), table(&ratios));
+        for rows in self.rows.chunk_by(|a, b| a.values.len() == b.values.len()) {
+            part(true, columns(&shown(rows)));
         }
-        if !self.ratios.is_empty() {
-            let mut rows = vec![head(["ratio of", "to", ""])];
-            rows.extend(
-                self.ratios
-                    .iter()
-                    .map(|ratio| [ratio.name.clone(), ratio.over.clone(), ratio.ratio.text(2)]),
-            );
-            text += &table(&rows);
-            text.push('\n');
-        }
-        text += &self.rows_text();
-        if !self.values.is_empty() {
-            let rows: Vec<_> = self.values.iter().map(Value::row).collect();
-            text += &columns(&rows);
-            text.push('\n');
-        }
-        if !self.goals.is_empty() {
-            let rows: Vec<_> = self.goals.iter().map(Goal::row).collect();
-            text += &columns(&rows);
-            text.push('\n');
-        }
+        part(!values.is_empty(), columns(&values));
+        part(!goals.is_empty(), columns(&goals));
         for note in &self.notes {
             text += &format!("- {note}\n");
         }
@@ -288,37 +285,19 @@ impl Report {
     }
 }
 
-impl Report {
-    fn rows_text(&self) -> String {
-        let mut text = String::new();
-        let mut rows = self.rows.iter().peekable();
-        while let Some(first) = rows.peek() {
-            let names: Vec<_> = first.values.iter().map(|column| column.name).collect();
-            let width = |name: &str| name.len().max(10);
-            let label = self
-                .rows
-                .iter()
-                .map(|row| row.name.len())
-                .max()
-                .unwrap_or(0);
-            text += &format!("{:label$}", "");
-            for name in &names {
-                text += &format!("  {name:>width$}", width = width(name));
-            }
-            text.push('\n');
-            while let Some(row) = rows.next_if(|row| row.values.len() == names.len()) {
-                text += &format!("{:label$}", row.name);
-                for column in &row.values {
-                    let decimals = if column.value.abs() < 100.0 { 2 } else { 0 };
-                    let width = width(column.name);
-                    text += &format!("  {:>width$.decimals$}", column.value);
-                }
-                text.push('\n');
-            }
-            text.push('\n');
-        }
-        text
-    }
+/// Rows with the same columns, below their names.
+fn shown(rows: &[Row]) -> Vec<Vec<String>> {
+    let names = rows.iter().take(1).flat_map(|row| &row.values);
+    let names = names.map(|column| column.name.to_owned());
+    let mut all = vec![[String::new()].into_iter().chain(names).collect()];
+    all.extend(rows.iter().map(|row| {
+        let values = row.values.iter().map(|column| {
+            let decimals = if column.value.abs() < 100.0 { 2 } else { 0 };
+            format!("{:.decimals$}", column.value)
+        });
+        [row.name.clone()].into_iter().chain(values).collect()
+    }));
+    all
 }
 
 impl Value {

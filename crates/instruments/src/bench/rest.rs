@@ -16,9 +16,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
 use super::cpus::Cpus;
-use super::measure::at_rank;
 use super::report::Report;
 use crate::live::daemon::Daemon;
+use crate::live::spread::at_rank;
 
 /// Connections that stay without an application.
 const CONNECTIONS: u16 = 16;

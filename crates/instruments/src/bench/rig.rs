@@ -29,7 +29,7 @@ use cellgate_shm::{
 
 use cellgate_simd::{Kernel, with_features};
 
-use super::measure::ticks;
+use super::measure::{Contestant, ticks};
 use super::train::Train;
 use crate::live::rig::{one_vc, port, receive, request};
 
@@ -67,7 +67,6 @@ pub(super) struct TrainBoard<L = AsIs> {
     sink_at: usize,
     /// Cells sent by VCI, where they are counted.
     pub(super) sent_by_vci: Vec<u64>,
-    pub(super) interrupts: u64,
     receive_loop: PhantomData<L>,
 }
 
@@ -106,9 +105,7 @@ impl<L: Run> Board for TrainBoard<L> {
         }
     }
 
-    fn interrupt(&mut self, _index: AttachmentIndex) {
-        self.interrupts += 1;
-    }
+    fn interrupt(&mut self, _index: AttachmentIndex) {}
 
     fn command(&mut self) -> Option<Command<ConnectionMemory, AttachmentMemory>> {
         self.command.take()
@@ -234,7 +231,6 @@ impl<L: Run> Rig<L> {
                 sink: vec![0; SINK_CELLS * CELL_LEN_NO_HEC],
                 sink_at: 0,
                 sent_by_vci: Vec::new(),
-                interrupts: 0,
                 receive_loop: PhantomData,
             },
             attachment,
@@ -359,6 +355,12 @@ impl<L: Run> Rig<L> {
     /// Cells of a pass.
     pub(super) fn cells(&self) -> usize {
         self.board.train.cells()
+    }
+
+    /// Receives the whole train in each pass.
+    pub(super) fn contestant(&mut self, name: impl Into<String>) -> Contestant<'_> {
+        let cells = self.cells();
+        Contestant::new(name, cells, move || self.pass())
     }
 
     /// Receives the whole train: the ticks that the adapter took.

@@ -14,7 +14,7 @@ use cellgate_report::output::{self, Exit};
 
 use crate::flood::plan::{Hazard, Phase};
 use crate::flood::report::{PhaseReport, Report};
-use crate::flood::stage::{Nobody, Stage};
+use crate::flood::stage::{Stage, Watch};
 use crate::flood::trial::Trial;
 use crate::flood::wire::{Link, Network};
 use crate::flood::{control, plan, transmit};
@@ -127,12 +127,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
         phases: reports,
         verdict: verdict.text(),
     };
-    if args.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("\n{}\n", report.verdict))?;
-    }
-    Ok(verdict.exit())
+    show.trial.end(&report, &verdict)
 }
 
 /// What is shown of phases: their results, and a live table on a terminal.
@@ -163,19 +158,9 @@ impl Show {
         seconds: f64,
     ) -> anyhow::Result<PhaseReport> {
         let try_once = |tries| {
-            let report = match self.screen.take() {
-                Some(mut screen) => {
-                    let report = self
-                        .trial
-                        .watched(stage, phase, seconds, &mut screen, tries)?;
-                    screen.clear();
-                    self.screen = Some(screen);
-                    report
-                }
-                None => self
-                    .trial
-                    .watched(stage, phase, seconds, &mut Nobody, tries)?,
-            };
+            let screen = self.screen.as_mut().map(|screen| screen as &mut dyn Watch);
+            let report = self.trial.watched(stage, phase, seconds, screen, tries)?;
+            self.screen.iter_mut().for_each(Screen::clear);
             self.trial.say(&match (&report.void_reason, self.lines) {
                 (Some(reason), _) => {
                     let name = &phase.name;

@@ -8,15 +8,15 @@
 
 use cellgate_core::server::Idle;
 use cellgate_report::grouped;
-use cellgate_report::output::{self, Exit};
+use cellgate_report::output::Exit;
 use serde::Serialize;
 
 use super::plan::{self, AT_CONTRACT, Hazard, Phase, Strange};
 use super::report::PhaseReport;
-use super::spread::Quartiles;
 use super::stage::Stage;
 use super::trial::Trial;
 use super::verdict::Verdict;
+use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
 /// The most that the median ratio may be.
@@ -27,7 +27,7 @@ struct Report {
     pairs: Vec<Pair>,
     void_pairs: u32,
     /// Of the pairs' ratios.
-    ratio: Option<Quartiles>,
+    ratio: Option<Spread>,
     ratio_max: f64,
     verdict: String,
 }
@@ -68,7 +68,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         }
     }
     let ratios: Vec<f64> = good.iter().map(|pair: &Pair| pair.ratio).collect();
-    let ratio = Quartiles::of(&ratios);
+    let ratio = (!ratios.is_empty()).then(|| Spread::of(ratios));
     let verdict = verdict(ratio, good.len(), pairs as usize, &faults);
     let report = Report {
         pairs: good,
@@ -77,12 +77,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         ratio_max: RATIO_MAX,
         verdict: verdict.text(),
     };
-    if trial.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("\n{}\n", report.verdict))?;
-    }
-    Ok(verdict.exit())
+    trial.end(&report, &verdict)
 }
 
 /// One pair; which comes first changes from pair to pair, so that a drift of the machine cancels.
@@ -92,16 +87,8 @@ fn pair(
     number: u32,
     seconds: f64,
 ) -> anyhow::Result<(PhaseReport, PhaseReport)> {
-    let flood = Phase {
-        name: "flood".to_owned(),
-        hazard: Hazard::Max,
-        strange: Strange::Nothing,
-    };
-    let control = Phase {
-        name: "control".to_owned(),
-        hazard: AT_CONTRACT,
-        strange: Strange::Beside,
-    };
+    let flood = Phase::new("flood", Hazard::Max, Strange::Nothing);
+    let control = Phase::new("control", AT_CONTRACT, Strange::Beside);
     if number.is_multiple_of(2) {
         let first = trial.once(stage, &flood, seconds)?;
         Ok((first, trial.once(stage, &control, seconds)?))
@@ -135,7 +122,7 @@ fn line(number: u32, pair: &Pair) -> String {
     )
 }
 
-fn verdict(ratio: Option<Quartiles>, good: usize, pairs: usize, faults: &[String]) -> Verdict {
+fn verdict(ratio: Option<Spread>, good: usize, pairs: usize, faults: &[String]) -> Verdict {
     if !faults.is_empty() {
         return Verdict::Fail(faults.join("; "));
     }

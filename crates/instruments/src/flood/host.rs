@@ -18,31 +18,18 @@ use crate::live::sdu;
 /// it, so seldom that it costs nothing.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the host is told.
+/// What the host is told, once it has said that all VCs are open.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Count from zero. Answered by [`Answer::Begun`].
+    /// Count from zero. Answered by nothing but that it does.
     Begin {
         /// SDUs of another run are strangers.
         run: u32,
     },
-    /// What came since. Answered by [`Answer::Now`].
+    /// Answered by a [`Glance`].
     Look,
-    /// Answered by [`Answer::Ended`].
+    /// Answered by a [`HostReport`].
     End,
-}
-
-/// What the host answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    /// All VCs are open.
-    Ready,
-    /// To [`Order::Begin`].
-    Begun,
-    /// To [`Order::Look`].
-    Now(Glance),
-    /// To [`Order::End`].
-    Ended(Box<HostReport>),
 }
 
 /// What the host has counted so far.
@@ -76,8 +63,6 @@ pub(crate) struct ReaderReport {
     pub(crate) delivered: u64,
     /// PDUs that are not what was sent, or not of this connection and run.
     pub(crate) corrupt: u64,
-    /// Sequence numbers left out.
-    pub(crate) missing: u64,
     /// PDUs that came twice or too late.
     pub(crate) repeated: u64,
     /// From the release at the source to the check at the host.
@@ -119,12 +104,8 @@ impl Reader {
 
     fn count(&mut self, sequence: u64, latency_ns: u64) {
         self.report.delivered += 1;
-        if sequence < self.next {
-            self.report.repeated += 1;
-        } else {
-            self.report.missing += sequence - self.next;
-            self.next = sequence + 1;
-        }
+        self.report.repeated += u64::from(sequence < self.next);
+        self.next = self.next.max(sequence + 1);
         self.latency.saturating_record(latency_ns.max(1));
     }
 
@@ -174,7 +155,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         other_events: 0,
         late_max_ns: 0,
     };
-    mouth.say(&Answer::Ready)?;
+    mouth.say(&())?;
     //  The conversation is read by a thread of its own, so that this one waits for events alone.
     let (orders, told) = channel();
     std::thread::spawn(move || {
@@ -204,7 +185,7 @@ impl Host {
                 }
             }
             match told.try_recv() {
-                Ok(order) => mouth.say(&self.obey(order))?,
+                Ok(order) => self.obey(order, mouth)?,
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
@@ -223,7 +204,7 @@ impl Host {
         }
     }
 
-    fn obey(&mut self, order: Order) -> Answer {
+    fn obey(&mut self, order: Order, mouth: &mut Mouth) -> anyhow::Result<()> {
         match order {
             Order::Begin { run } => {
                 self.run = run;
@@ -232,13 +213,13 @@ impl Host {
                 self.late_max_ns = 0;
                 self.before = self.attached.counters();
                 self.cpu_before_ns = process_cpu_ns();
-                Answer::Begun
+                mouth.say(&())
             }
-            Order::Look => Answer::Now(Glance {
+            Order::Look => mouth.say(&Glance {
                 delivered: self.readers.iter().map(|r| r.report.delivered).collect(),
                 cpu_ns: process_cpu_ns() - self.cpu_before_ns,
             }),
-            Order::End => Answer::Ended(Box::new(self.report())),
+            Order::End => mouth.say(&self.report()),
         }
     }
 

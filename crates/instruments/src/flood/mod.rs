@@ -17,7 +17,6 @@ pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod sender;
 mod shared;
-mod spread;
 pub(crate) mod stage;
 mod stranger;
 pub(crate) mod transmit;

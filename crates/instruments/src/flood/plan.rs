@@ -221,22 +221,26 @@ pub(crate) struct Phase {
     pub(crate) strange: Strange,
 }
 
+impl Phase {
+    pub(crate) fn new(name: impl Into<String>, hazard: Hazard, strange: Strange) -> Self {
+        Self {
+            name: name.into(),
+            hazard,
+            strange,
+        }
+    }
+}
+
 /// The third sender within its contract.
 pub(crate) const AT_CONTRACT: Hazard = Hazard::BitS(CONTRACTS_BIT_S[HAZARD]);
 
 /// The four phases of a demo.
 pub(crate) fn phases(hazard: Hazard) -> Vec<Phase> {
-    let phase = |name: &str, hazard, strange| Phase {
-        name: name.to_owned(),
-        hazard,
-        strange,
-    };
-    let nothing = Strange::Nothing;
     vec![
-        phase("quiet", Hazard::BitS(0), nothing),
-        phase("contract", AT_CONTRACT, nothing),
-        phase("flood", hazard, nothing),
-        phase("strangers", Hazard::BitS(0), Strange::Scan),
+        Phase::new("quiet", Hazard::BitS(0), Strange::Nothing),
+        Phase::new("contract", AT_CONTRACT, Strange::Nothing),
+        Phase::new("flood", hazard, Strange::Nothing),
+        Phase::new("strangers", Hazard::BitS(0), Strange::Scan),
     ]
 }
 
@@ -254,18 +258,12 @@ pub(crate) fn sweep(shared_port: bool) -> Vec<Phase> {
         &[]
     };
     let rates = SWEEP_MBIT_S.iter().chain(beyond);
-    let rates = rates.map(|mbit_s| Hazard::BitS(mbit_s * 1_000_000));
-    let hazards = rates.chain([Hazard::Max]);
-    hazards
-        .map(|hazard| Phase {
-            name: match hazard {
-                Hazard::BitS(bit_s) => format!("hazard {} Mbit/s", bit_s / 1_000_000),
-                Hazard::Max => "hazard max".to_owned(),
-            },
-            hazard,
-            strange: Strange::Nothing,
-        })
-        .collect()
+    let steps = rates.map(|mbit_s| {
+        let hazard = Hazard::BitS(mbit_s * 1_000_000);
+        Phase::new(format!("hazard {mbit_s} Mbit/s"), hazard, Strange::Nothing)
+    });
+    let last = Phase::new("hazard max", Hazard::Max, Strange::Nothing);
+    steps.chain([last]).collect()
 }
 
 #[cfg(test)]

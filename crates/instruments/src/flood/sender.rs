@@ -58,7 +58,7 @@ pub(crate) struct Begin {
     pub(crate) wire: Option<Wire>,
 }
 
-/// What a sender is to do, said after it said [`SenderReady`].
+/// What a sender is to do, said once it has its port.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     /// For the SDUs' names.
@@ -88,13 +88,6 @@ impl Task {
     }
 }
 
-/// The sender has its port.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct SenderReady {
-    /// From where it sends, over a pseudowire.
-    pub(crate) source_port: Option<u16>,
-}
-
 /// What a source, or the stranger, really sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
@@ -115,12 +108,9 @@ pub(crate) struct Sent {
     pub(crate) withdrawn_cells: u64,
     /// The longest lateness of a release.
     pub(crate) late_max_ns: u64,
-    /// The longest time from one release to the next.
-    pub(crate) pause_max_ns: u64,
-    /// Of all such times, what exceeded CDVT: a flood gives that much of its contract away.
+    /// Of all times from one release to the next, what exceeded CDVT: a flood gives that much of
+    /// its contract away.
     pub(crate) pause_lost_ns: u64,
-    /// From the begin to the last release.
-    pub(crate) elapsed_ns: u64,
 }
 
 /// A source of PDUs with its record.
@@ -129,7 +119,6 @@ pub(crate) struct Source {
     pub(crate) maker: PduMaker,
     pub(crate) sent: Sent,
     flow: u32,
-    begin: Time,
     last: Time,
     cdvt_ns: u64,
 }
@@ -151,7 +140,6 @@ impl Source {
             pace,
             maker: PduMaker::new(connection.address()),
             flow: connection.flow(task.run),
-            begin: task.begin,
             last: task.begin,
             cdvt_ns: connection.cdvt_ns(),
         }
@@ -166,7 +154,6 @@ impl Source {
         let sent = &mut self.sent;
         sent.released_pdus += 1;
         sent.late_max_ns = sent.late_max_ns.max(late_ns);
-        sent.elapsed_ns = now.since_ns(self.begin);
         self.pause(now);
         self.maker.make(name, now);
     }
@@ -175,9 +162,7 @@ impl Source {
     fn pause(&mut self, now: Time) {
         let pause_ns = now.since_ns(self.last);
         self.last = now;
-        let sent = &mut self.sent;
-        sent.pause_max_ns = sent.pause_max_ns.max(pause_ns);
-        sent.pause_lost_ns += pause_ns.saturating_sub(self.cdvt_ns);
+        self.sent.pause_lost_ns += pause_ns.saturating_sub(self.cdvt_ns);
     }
 
     /// Sends what is due at `now`.
@@ -205,8 +190,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let (mut mouth, mut ear, Begin { part, wire }) = started()?;
     let mut control = Control::from_stdin()?;
     let mut port = SendPort::take(&mut control, part.port(), wire.as_ref())?;
-    let source_port = port.source_port()?;
-    mouth.say(&SenderReady { source_port })?;
+    mouth.say(&port.source_port()?)?;
     let Some(task) = ear.hear::<Task>()? else {
         return Ok(());
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::Context;
 use cellgate_core::adapter::{AdapterState, PortIndex};
 use cellgate_core::server::Idle;
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
@@ -11,10 +11,11 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_host::control::QueueReport;
 use cellgate_host::gap::GapReport;
 use cellgate_host::sys::{Scheduling, SchedulingRequest, allowed_cpus, avoid_cpu};
+use serde::de::DeserializeOwned;
 
-use super::host::{Answer, Glance, HostReport, Order};
+use super::host::{Glance, HostReport, Order};
 use super::plan::{self, Connection, PORTS, Phase};
-use super::sender::{Begin, Part, SenderReady, Sent, Task};
+use super::sender::{Begin, Part, Sent, Task};
 use super::wire::Network;
 use crate::live::actor::{Actor, Role};
 
@@ -32,18 +33,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 pub(crate) trait Watch {
     fn every(&self) -> Duration;
     fn look(&mut self, stage: &mut Stage, phase: &Phase, task: &Task) -> anyhow::Result<()>;
-}
-
-pub(crate) struct Nobody;
-
-impl Watch for Nobody {
-    fn every(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn look(&mut self, _: &mut Stage, _: &Phase, _: &Task) -> anyhow::Result<()> {
-        Ok(())
-    }
 }
 
 /// The adapter and the host; senders come and go.
@@ -108,8 +97,7 @@ impl Stage {
             avoid_cpu(cpu);
         }
         let mut host = Actor::start(Role::Host, control.connect()?, &connections)?;
-        let answer: Answer = host.hear()?;
-        ensure!(matches!(answer, Answer::Ready), "the host says {answer:?}");
+        let () = host.hear()?;
         std::thread::sleep(PAUSE);
         Ok(Self {
             connections,
@@ -134,11 +122,12 @@ impl Stage {
 
     /// What the host has counted in this run so far.
     pub(crate) fn glance(&mut self) -> anyhow::Result<Glance> {
-        self.host.say(&Order::Look)?;
-        match self.host.hear()? {
-            Answer::Now(glance) => Ok(glance),
-            other => bail!("the host says {other:?}"),
-        }
+        self.ask(Order::Look)
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, order: Order) -> anyhow::Result<T> {
+        self.host.say(&order)?;
+        self.host.hear()
     }
 
     /// Everybody does as `phase` says for `seconds`, once.
@@ -146,14 +135,12 @@ impl Stage {
         &mut self,
         phase: &Phase,
         seconds: f64,
-        watch: &mut impl Watch,
+        mut watch: Option<&mut dyn Watch>,
     ) -> anyhow::Result<Try> {
         self.runs += 1;
         let mut senders = self.senders()?;
         let run = self.runs;
-        self.host.say(&Order::Begin { run })?;
-        let answer: Answer = self.host.hear()?;
-        ensure!(matches!(answer, Answer::Begun), "the host says {answer:?}");
+        let () = self.ask(Order::Begin { run })?;
         let before = self.control.enumerate()?;
         let gaps = self.control.gaps(true)?;
         let begin = MonotonicClock.now().plus_ns(HEAD_START_NS);
@@ -168,9 +155,12 @@ impl Stage {
             sender.say(&task)?;
         }
         while MonotonicClock.now() < task.end {
-            let left_ns = task.end.since_ns(MonotonicClock.now());
-            std::thread::sleep(watch.every().min(Duration::from_nanos(left_ns)));
-            if MonotonicClock.now() < task.end {
+            let left = Duration::from_nanos(task.end.since_ns(MonotonicClock.now()));
+            let every = watch.as_ref().map_or(left, |watch| watch.every());
+            std::thread::sleep(every.min(left));
+            if let Some(watch) = watch.as_deref_mut()
+                && MonotonicClock.now() < task.end
+            {
                 watch.look(self, phase, &task)?;
             }
         }
@@ -196,11 +186,7 @@ impl Stage {
         }
         let overflows = self.overflows()?;
         let gaps = self.control.gaps(false)?.since(&gaps);
-        self.host.say(&Order::End)?;
-        let host = match self.host.hear()? {
-            Answer::Ended(report) => *report,
-            other => bail!("the host says {other:?}"),
-        };
+        let host: HostReport = self.ask(Order::End)?;
         let after = self.control.enumerate()?;
         drop(senders);
         std::thread::sleep(PAUSE);
@@ -237,7 +223,7 @@ impl Stage {
             senders.push(Actor::start(Role::Sender, self.control.connect()?, &begin)?);
         }
         for (sender, part) in senders.iter_mut().zip(&parts) {
-            let SenderReady { source_port } = sender.hear()?;
+            let source_port = sender.hear()?;
             if let Some(network) = &self.network {
                 let wire = network.to_adapter(part.port(), source_port);
                 self.control.pseudowire(part.port(), wire)?;

@@ -75,7 +75,6 @@ impl Stranger {
     /// Sends until the task's end.
     pub(crate) fn run(mut self, task: &Task, port: &mut SendPort) -> Sent {
         let mut sent = Sent::default();
-        let mut last = task.begin;
         loop {
             let now = MonotonicClock.now();
             if now < task.begin {
@@ -85,9 +84,6 @@ impl Stranger {
             if now >= task.end {
                 return sent;
             }
-            sent.pause_max_ns = sent.pause_max_ns.max(now.since_ns(last));
-            sent.elapsed_ns = now.since_ns(task.begin);
-            last = now;
             sent.sent_cells += port.send(self.block()) as u64;
         }
     }

@@ -11,7 +11,7 @@ use cellgate_host::sys::Scheduling;
 use serde::{Deserialize, Serialize};
 
 use super::bins::Bins;
-use crate::live::actor::{Ear, Mouth, prefer, started};
+use crate::live::actor::{prefer, started};
 
 /// Sources and readers run before what else the machine does.
 const NICE: i32 = -10;
@@ -83,16 +83,15 @@ pub(super) struct Begin {
     pub(super) adapter: Scheduling,
 }
 
-/// What came of opening.
+/// What came of opening: since when it is open.
+pub(super) type Opening = Result<Time, NoRoom>;
+
+/// Why a connection could not be opened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Opening {
-    /// It is open since.
-    Opened { at: Time, contract: String },
-    Refused {
-        text: String,
-        resource: Resource,
-        offer: Option<String>,
-    },
+pub(super) struct NoRoom {
+    pub(super) text: String,
+    pub(super) resource: Resource,
+    pub(super) offer: Option<String>,
 }
 
 /// What an actor is to do with its connection.
@@ -115,13 +114,6 @@ impl Task {
             end,
         }
     }
-}
-
-/// When a spinner is to count its loops.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Slice {
-    pub(super) begin: Time,
-    pub(super) end: Time,
 }
 
 /// What a spinner did in a slice.
@@ -147,8 +139,6 @@ pub(super) struct Done {
     pub(super) dismissed: u64,
     /// From one PDU to the next, at most.
     pub(super) pause_max_ns: u64,
-    /// When the first one passed.
-    pub(super) first: Option<Time>,
     /// How long the process waited for a CPU, as the kernel counts it.
     pub(super) waited_ns: u64,
     /// CPU time of the process.
@@ -167,7 +157,6 @@ impl Done {
             reordered: 0,
             dismissed: 0,
             pause_max_ns: 0,
-            first: None,
             waited_ns: 0,
             cpu_ns: 0,
             closed: Time::ZERO,
@@ -179,15 +168,7 @@ impl Done {
         self.pdus += 1;
         self.octets += octets as u64;
         self.bins.add(at, octets);
-        self.first.get_or_insert(at);
     }
-}
-
-/// What an actor was asked for, and the channel that it answers on.
-pub(super) struct Stage {
-    pub(super) begin: Begin,
-    mouth: Mouth,
-    ear: Ear,
 }
 
 /// The life of an actor: opens its connection, does its task with `act`, closes the connection and
@@ -196,52 +177,44 @@ pub(super) fn live(
     name: &str,
     act: impl FnOnce(&Begin, &Connection, &Task) -> anyhow::Result<Done>,
 ) -> anyhow::Result<()> {
-    let (mouth, ear, begin) = started()?;
-    let mut stage = Stage { begin, mouth, ear };
-    prefer(name, NICE, &stage.begin.adapter);
-    super::wait_until(stage.begin.open_at);
-    let Some(connection) = stage.open()? else {
-        return Ok(());
-    };
-    let Some(task) = stage.ear.hear::<Task>()? else {
+    let (mut mouth, mut ear, begin): (_, _, Begin) = started()?;
+    prefer(name, NICE, &begin.adapter);
+    super::wait_until(begin.open_at);
+    let opened = begin.open()?;
+    let opening: Opening = opened
+        .as_ref()
+        .map(|_| MonotonicClock.now())
+        .map_err(NoRoom::clone);
+    mouth.say(&opening)?;
+    let (Ok(connection), Some(task)) = (opened, ear.hear::<Task>()?) else {
         return Ok(());
     };
     let (cpu, waited) = (process_cpu_ns(), waited_ns());
-    let mut done = act(&stage.begin, &connection, &task)?;
+    let mut done = act(&begin, &connection, &task)?;
     done.cpu_ns = process_cpu_ns() - cpu;
     done.waited_ns = waited_ns() - waited;
     drop(connection);
     done.closed = MonotonicClock.now();
-    stage.mouth.say(&done)
+    mouth.say(&done)
 }
 
-impl Stage {
-    fn open(&mut self) -> anyhow::Result<Option<Connection>> {
-        let begin = &self.begin;
+impl Begin {
+    fn open(&self) -> anyhow::Result<Result<Connection, NoRoom>> {
         let mut builder = Connection::builder()
-            .socket(&begin.socket)
-            .address(&begin.address)
-            .contract(&begin.contract);
-        if let Some(pdus) = begin.receive_pdus {
+            .socket(&self.socket)
+            .address(&self.address)
+            .contract(&self.contract);
+        if let Some(pdus) = self.receive_pdus {
             builder = builder.receive_pdus(pdus);
         }
         match builder.open() {
-            Ok(connection) => {
-                self.mouth.say(&Opening::Opened {
-                    at: MonotonicClock.now(),
-                    contract: connection.contract(),
-                })?;
-                Ok(Some(connection))
-            }
-            Err(Error::Refused(Refused::Admission(shortage))) => {
-                self.mouth.say(&Opening::Refused {
-                    text: shortage.to_string(),
-                    resource: shortage.resource,
-                    offer: shortage.offer,
-                })?;
-                Ok(None)
-            }
-            Err(error) => bail!("{}: {error}", begin.address),
+            Ok(connection) => Ok(Ok(connection)),
+            Err(Error::Refused(Refused::Admission(shortage))) => Ok(Err(NoRoom {
+                text: shortage.to_string(),
+                resource: shortage.resource,
+                offer: shortage.offer,
+            })),
+            Err(error) => bail!("{}: {error}", self.address),
         }
     }
 }

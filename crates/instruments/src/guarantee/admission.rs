@@ -4,18 +4,17 @@
 use anyhow::Context;
 use cellgate::{Resource, TrafficContract};
 use cellgate_host::clock::MonotonicClock;
-use cellgate_report::output::{table, write_svg};
+use cellgate_report::output::table;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 
-use super::actor::{Promise, Task};
+use super::Tried;
+use super::actor::{NoRoom, Promise, Task};
 use super::fill::Short;
 use super::ground::{Ground, OC3};
-use super::pair::{Acted, Cast, NoRoom, Pair};
+use super::pair::{Acted, Cast, Pair};
 use super::rule::Judgement;
-use super::stalls::Watch;
-use super::{Tried, plot};
 
 /// Octets of SDU that are drawn.
 const SDUS: [u16; 7] = [128, 256, 1_024, 1_500, 4_096, 9_180, 16_384];
@@ -82,19 +81,15 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
         pair.tell(&task)?;
     }
     super::wait_until(begin);
-    let watch = Watch::begin(ground.adapter().to_owned())?;
+    let watch = ground.watch()?;
     let acted: Result<Vec<Acted>, _> = pairs
         .into_iter()
         .map(|pair| pair.done(task, begin))
         .collect();
     let stalls = watch.end()?;
     let acted = acted?;
-    if let Some(path) = &args.common.plot {
-        write_svg(
-            path,
-            &plot::received("As many connections as admission allows", &acted),
-        )?;
-    }
+    args.common
+        .draw("As many connections as admission allows", &acted)?;
     let mut judgements = vec![Judgement {
         errors,
         void,
@@ -179,12 +174,8 @@ fn fill(seed: u64, ground: &Ground) -> anyhow::Result<Full> {
 
 pub(super) fn cast(number: u32, from: usize, promise: Promise) -> Cast {
     Cast {
-        name: format!("C{}", number + 1),
-        number,
         from,
-        promise: Some(promise),
-        sdu: promise.sdu,
-        open_at: MonotonicClock.now(),
+        ..Cast::guaranteed(format!("C{}", number + 1), number, promise)
     }
 }
 

@@ -9,6 +9,7 @@ use cellgate_core::server::Idle;
 use cellgate_host::client::Control;
 use cellgate_host::sys::Scheduling;
 
+use super::stalls::Watch;
 use crate::live::daemon::Daemon;
 
 /// Two interfaces that are each other's peer, at the rate of an OC-3.
@@ -58,9 +59,9 @@ impl Ground {
         &self.socket
     }
 
-    /// Where the adapter's process listens.
-    pub(super) fn adapter(&self) -> &Path {
-        &self.adapter
+    /// Begins to read the adapter's gap detector.
+    pub(super) fn watch(&self) -> anyhow::Result<Watch> {
+        Watch::begin(self.adapter.clone())
     }
 
     /// Who shares its adapter's CPU; none: nobody that the daemon sees.

@@ -40,6 +40,7 @@ use serde_json::Value;
 use crate::live::weather::{TRIES_MAX, until_sound};
 
 use ground::{Ground, OC3};
+use pair::Acted;
 pub(crate) use reader::run as reader;
 use rule::{Judgement, Weather};
 pub(crate) use spinner::run as spinner;
@@ -93,6 +94,14 @@ fn seconds(text: &str) -> Result<f64, String> {
 impl Args {
     fn ns(&self, default_s: f64) -> u64 {
         (self.seconds.unwrap_or(default_s) * 1e9) as u64
+    }
+
+    /// Draws what these readers received, if it is to be drawn.
+    fn draw(&self, title: &str, readers: &[Acted]) -> anyhow::Result<()> {
+        match &self.plot {
+            Some(path) => output::write_svg(path, &plot::received(title, readers)),
+            None => Ok(()),
+        }
     }
 }
 

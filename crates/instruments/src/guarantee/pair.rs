@@ -4,10 +4,10 @@ use std::process::Stdio;
 
 use anyhow::bail;
 use cellgate_core::Time;
-use cellgate_core::server::Resource;
+use cellgate_host::clock::MonotonicClock;
 use serde_json::Value;
 
-use super::actor::{Begin, Done, Opening, Promise, Task};
+use super::actor::{Begin, Done, NoRoom, Opening, Promise, Task};
 use super::ground::Ground;
 use super::rule::{Flow, Judgement, READER_LATE_MS};
 use super::stalls::Stalls;
@@ -51,15 +51,27 @@ pub(super) struct Acted {
     pub(super) received: Done,
 }
 
-/// Why a pair could not be opened.
-#[derive(Clone, Debug)]
-pub(super) struct NoRoom {
-    pub(super) text: String,
-    pub(super) resource: Resource,
-    pub(super) offer: Option<String>,
-}
-
 impl Cast {
+    /// A pair that opens at once and writes from the first end, under this contract.
+    pub(super) fn guaranteed(name: impl Into<String>, number: u32, promise: Promise) -> Self {
+        Self {
+            promise: Some(promise),
+            ..Self::best_effort(name, number, promise.sdu)
+        }
+    }
+
+    /// The same without one.
+    pub(super) fn best_effort(name: impl Into<String>, number: u32, sdu: u16) -> Self {
+        Self {
+            name: name.into(),
+            number,
+            from: 0,
+            promise: None,
+            sdu,
+            open_at: MonotonicClock.now(),
+        }
+    }
+
     fn contracts(&self) -> [String; 2] {
         match self.promise {
             Some(promise) => [promise.sends(), promise.receives()],
@@ -73,9 +85,18 @@ impl Cast {
         }
     }
 
-    fn begin(&self, ground: &Ground, end: usize) -> Begin {
+    /// Starts the process of one end.
+    fn start(&self, role: Role, ground: &Ground) -> anyhow::Result<Actor> {
+        Actor::start(
+            role,
+            Stdio::null(),
+            &self.begin(ground, role == Role::Writer),
+        )
+    }
+
+    fn begin(&self, ground: &Ground, writes: bool) -> Begin {
         let [sends, receives] = self.contracts();
-        let writes = end == self.from;
+        let end = if writes { self.from } else { 1 - self.from };
         let octet_s = self.promise.map(|promise| promise.octet_s());
         let late = octet_s.map(|octet_s| {
             let pdus = octet_s * READER_LATE_MS as f64 / 1e3 / f64::from(self.sdu);
@@ -100,31 +121,21 @@ impl Cast {
 impl Pair {
     /// Starts both, the reader first.
     pub(super) fn start(ground: &Ground, cast: Cast) -> anyhow::Result<Self> {
-        let reader = Actor::start(
-            Role::Reader,
-            Stdio::null(),
-            &cast.begin(ground, 1 - cast.from),
-        )?;
-        let writer = Actor::start(Role::Writer, Stdio::null(), &cast.begin(ground, cast.from))?;
         Ok(Self {
+            reader: cast.start(Role::Reader, ground)?,
+            writer: cast.start(Role::Writer, ground)?,
             cast,
-            writer,
-            reader,
         })
     }
 
     /// Starts both and waits until both are open.
     pub(super) fn open(ground: &Ground, cast: Cast) -> anyhow::Result<Result<Self, NoRoom>> {
-        let mut reader = Actor::start(
-            Role::Reader,
-            Stdio::null(),
-            &cast.begin(ground, 1 - cast.from),
-        )?;
-        if let Err(no_room) = opened(&mut reader)? {
+        let mut reader = cast.start(Role::Reader, ground)?;
+        if let Err(no_room) = reader.hear::<Opening>()? {
             return Ok(Err(no_room));
         }
-        let mut writer = Actor::start(Role::Writer, Stdio::null(), &cast.begin(ground, cast.from))?;
-        Ok(opened(&mut writer)?.map(|_| Self {
+        let mut writer = cast.start(Role::Writer, ground)?;
+        Ok(writer.hear::<Opening>()?.map(|_| Self {
             cast,
             writer,
             reader,
@@ -141,7 +152,7 @@ impl Pair {
     pub(super) fn acted(mut self, task: Task) -> anyhow::Result<Acted> {
         let mut open = Time::ZERO;
         for actor in [&mut self.reader, &mut self.writer] {
-            match opened(actor)? {
+            match actor.hear::<Opening>()? {
                 Ok(at) => open = open.max(at),
                 Err(no_room) => bail!("{}: {}", self.cast.name, no_room.text),
             }
@@ -159,21 +170,6 @@ impl Pair {
             task,
         })
     }
-}
-
-fn opened(actor: &mut Actor) -> anyhow::Result<Result<Time, NoRoom>> {
-    Ok(match actor.hear()? {
-        Opening::Opened { at, .. } => Ok(at),
-        Opening::Refused {
-            text,
-            resource,
-            offer,
-        } => Err(NoRoom {
-            text,
-            resource,
-            offer,
-        }),
-    })
 }
 
 impl Acted {

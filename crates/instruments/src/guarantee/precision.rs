@@ -1,15 +1,15 @@
 //! Table 2 of paper 003: the rates of two concurrent writers that know no bounds.
 
 use cellgate_host::clock::MonotonicClock;
-use cellgate_report::output::{table, write_svg};
+use cellgate_report::output::table;
 use serde_json::json;
 
 use super::actor::{Promise, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::rule::Judgement;
-use super::stalls::{Stalls, Watch};
-use super::{Args, Tried, plot};
+use super::stalls::Stalls;
+use super::{Args, Tried};
 
 /// Octets/s of SDU, and octets of each SDU.
 const WRITERS: [(u64, u16); 2] = [(8_000_000, 8_192), (3_000_000, 4_096)];
@@ -20,34 +20,22 @@ const EXACT: f64 = 0.001;
 pub(super) const PREPARE_NS: u64 = 1_500_000_000;
 
 pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
-    let now = MonotonicClock.now();
-    let begin = now.plus_ns(PREPARE_NS);
+    let begin = MonotonicClock.now().plus_ns(PREPARE_NS);
     let task = Task::new(begin, begin.plus_ns(args.ns(SECONDS)));
     let mut pairs = Vec::new();
     for (number, (octet_s, sdu)) in (0..).zip(WRITERS) {
-        let cast = Cast {
-            name: format!("{octet_s} octets/s"),
-            number,
-            from: 0,
-            promise: Some(Promise::of(octet_s, sdu)),
-            sdu,
-            open_at: now,
-        };
+        let name = format!("{octet_s} octets/s");
+        let cast = Cast::guaranteed(name, number, Promise::of(octet_s, sdu));
         let mut pair = Pair::start(ground, cast)?;
         pair.tell(&task)?;
         pairs.push(pair);
     }
     super::wait_until(begin);
-    let watch = Watch::begin(ground.adapter().to_owned())?;
+    let watch = ground.watch()?;
     let acted: Result<Vec<Acted>, _> = pairs.into_iter().map(|pair| pair.acted(task)).collect();
     let stalls = watch.end()?;
     let acted = acted?;
-    if let Some(path) = &args.plot {
-        write_svg(
-            path,
-            &plot::received("Two greedy writers and their contracts", &acted),
-        )?;
-    }
+    args.draw("Two greedy writers and their contracts", &acted)?;
     let mut rows = vec![head()];
     let mut figures = Vec::new();
     let mut judgements = Vec::new();
@@ -157,14 +145,7 @@ mod tests {
                 done.count(begin.plus_ns(pdu * (100_000_000_000 / pdus)), 1_000);
             }
             Acted {
-                cast: Cast {
-                    name: String::new(),
-                    number: 0,
-                    from: 0,
-                    promise: Some(Promise::of(1_000_000, 1_000)),
-                    sdu: 1_000,
-                    open_at: begin,
-                },
+                cast: Cast::guaranteed("", 0, Promise::of(1_000_000, 1_000)),
                 opened: begin,
                 task,
                 sent: done.clone(),

@@ -5,7 +5,7 @@ use cellgate::{CellRate, Link};
 use cellgate_core::Time;
 use cellgate_core::contract::aal5_cells;
 use cellgate_host::clock::MonotonicClock;
-use cellgate_report::output::{table, write_svg};
+use cellgate_report::output::table;
 use serde_json::json;
 
 use super::actor::{Promise, Task};
@@ -13,8 +13,8 @@ use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::precision::PREPARE_NS;
 use super::rule::{Judgement, flaws};
-use super::stalls::{Stalls, Watch};
-use super::{Args, Tried, plot};
+use super::stalls::Stalls;
+use super::{Args, Tried};
 
 /// Octets/s, octets of each SDU, and from when to when in hundredths of the whole.
 const WRITERS: [(u64, u16, u64, u64); 5] = [
@@ -36,31 +36,20 @@ const LOOK_NS: u64 = 200_000_000;
 const EXACT: f64 = 0.05;
 
 pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
-    let now = MonotonicClock.now();
-    let origin = now.plus_ns(PREPARE_NS);
+    let origin = MonotonicClock.now().plus_ns(PREPARE_NS);
     let whole_ns = args.ns(SECONDS);
     let at = |hundredths: u64| origin.plus_ns(whole_ns / 100 * hundredths);
     let task = |begin, end| Task { origin, begin, end };
     let mut pairs = Vec::new();
     for (number, (octet_s, sdu, from, to)) in (0..).zip(WRITERS) {
+        let name = format!("W{}", number + 1);
         let cast = Cast {
-            name: format!("W{}", number + 1),
-            number,
-            from: 0,
-            promise: Some(Promise::of(octet_s, sdu)),
-            sdu,
             open_at: at(from),
+            ..Cast::guaranteed(name, number, Promise::of(octet_s, sdu))
         };
         pairs.push((cast, task(at(from).plus_ns(OPEN_NS), at(to))));
     }
-    let best_effort = Cast {
-        name: "best effort".to_owned(),
-        number: WRITERS.len() as u32,
-        from: 0,
-        promise: None,
-        sdu: BEST_EFFORT_SDU,
-        open_at: now,
-    };
+    let best_effort = Cast::best_effort("best effort", WRITERS.len() as u32, BEST_EFFORT_SDU);
     pairs.push((best_effort, task(origin, at(100))));
     let started = pairs.into_iter().map(|(cast, task)| {
         let mut pair = Pair::start(ground, cast)?;
@@ -69,17 +58,12 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     });
     let started = started.collect::<anyhow::Result<Vec<_>>>()?;
     super::wait_until(origin);
-    let watch = Watch::begin(ground.adapter().to_owned())?;
+    let watch = ground.watch()?;
     let acted = started.into_iter().map(|(pair, task)| pair.acted(task));
     let acted = acted.collect::<anyhow::Result<Vec<Acted>>>();
     let stalls = watch.end()?;
     let acted = acted?;
-    if let Some(path) = &args.plot {
-        write_svg(
-            path,
-            &plot::received("Guaranteed writers come and go", &acted),
-        )?;
-    }
+    args.draw("Guaranteed writers come and go", &acted)?;
     judged(ground, &acted, &stalls)
 }
 

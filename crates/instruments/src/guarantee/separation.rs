@@ -13,19 +13,20 @@ use anyhow::Context;
 use cellgate_core::Time;
 use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use cellgate_host::sys::allowed_cpus;
-use cellgate_report::output::{table, write_svg};
+use cellgate_report::output::table;
 use rustix::param::clock_ticks_per_second;
 use serde_json::json;
 
-use super::actor::{Loops, Promise, Slice, Task};
+use super::Tried;
+use super::actor::{Loops, Promise, Task};
 use super::ground::Ground;
 use super::pair::{Acted, Cast, Pair};
 use super::rule::{Judgement, WINDOW_NS, flaws};
-use super::stalls::{Stalls, Watch};
+use super::stalls::Stalls;
 use super::stress::Ramp;
-use super::{Tried, plot};
 use crate::live::actor::{Actor, Role};
 use crate::live::sdu::HEADER;
+use crate::live::spread::Spread;
 
 /// Octets/s of SDU: 40 x 10^6 bit/s.
 const OCTET_S: u64 = 5_000_000;
@@ -84,7 +85,7 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let pairs = half_ns / slice_ns / 2;
     let cpus = allowed_cpus().len();
     let mut work = Work::start(2 * cpus, args.sdu, ground)?;
-    let watch = Watch::begin(ground.adapter().to_owned())?;
+    let watch = ground.watch()?;
     let mut compared = Vec::new();
     for pair in 0..pairs {
         // From one process to two for each CPU.
@@ -94,12 +95,8 @@ pub(super) fn run(args: &Args, ground: &Ground) -> anyhow::Result<Tried> {
     let stages = if args.no_stress_ng { 0 } else { 2 * cpus };
     let (overload, stressors) = work.overload(ground, half_ns, stages)?;
     let stalls = watch.end()?;
-    if let Some(path) = &args.common.plot {
-        write_svg(
-            path,
-            &plot::received("Receive overload on a loaded machine", &overload),
-        )?;
-    }
+    args.common
+        .draw("Receive overload on a loaded machine", &overload)?;
     let mut tried = judged(ground, &compared, &overload, cpus, &stalls);
     let processes = 2 * cpus;
     tried.text += &match stressors {
@@ -156,7 +153,7 @@ impl Work {
     }
 
     fn slice(&mut self, spinners: usize, begin: Time, end: Time) -> anyhow::Result<Sliced> {
-        let slice = Slice { begin, end };
+        let slice = Task::new(begin, end);
         for spinner in &mut self.spinners[..spinners] {
             spinner.say(&slice)?;
         }
@@ -188,15 +185,7 @@ impl Work {
         slice_ns: u64,
         stages: usize,
     ) -> anyhow::Result<(Vec<Acted>, usize)> {
-        let flood = Cast {
-            name: "best effort".to_owned(),
-            number: 1,
-            from: 0,
-            promise: None,
-            sdu: SDU,
-            open_at: MonotonicClock.now(),
-        };
-        let flood = Pair::open(ground, flood)?;
+        let flood = Pair::open(ground, Cast::best_effort("best effort", 1, SDU))?;
         let flood = flood.map_err(|no_room| anyhow::anyhow!("best effort: {}", no_room.text))?;
         let mut pairs = [guaranteed(ground, self.sdu)?, flood];
         let (begin, end) = soon(slice_ns);
@@ -219,14 +208,7 @@ fn soon(slice_ns: u64) -> (Time, Time) {
 }
 
 fn guaranteed(ground: &Ground, sdu: u16) -> anyhow::Result<Pair> {
-    let cast = Cast {
-        name: "40 x 10^6 bit/s".to_owned(),
-        number: 0,
-        from: 0,
-        promise: Some(Promise::of(OCTET_S, sdu)),
-        sdu,
-        open_at: MonotonicClock.now(),
-    };
+    let cast = Cast::guaranteed("40 x 10^6 bit/s", 0, Promise::of(OCTET_S, sdu));
     let pair = Pair::open(ground, cast)?;
     pair.map_err(|no_room| anyhow::anyhow!("the connection: {}", no_room.text))
 }
@@ -251,9 +233,8 @@ fn used(acted: &Acted) -> f64 {
     (acted.sent.cpu_ns + acted.received.cpu_ns) as f64 / 1e9
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+fn median(values: Vec<f64>) -> f64 {
+    Spread::of(values).median
 }
 
 fn judged(

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use cellgate_host::clock::{MonotonicClock, process_cpu_ns};
 use cellgate_host::sys::{begin_session, name_thread};
 
-use super::actor::{Loops, Slice};
+use super::actor::{Loops, Task};
 use crate::live::actor::{Ear, Mouth, started};
 
 /// Loops between two readings of the clock.
@@ -18,7 +18,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         begin_session();
     }
     let mut state = 1_u64;
-    while let Some(Slice { begin, end }) = ear.hear::<Slice>()? {
+    while let Some(Task { begin, end, .. }) = ear.hear::<Task>()? {
         super::spin_until(begin, &mut state);
         let (cpu_ns, mut loops) = (process_cpu_ns(), 0_u64);
         while MonotonicClock.now() < end {

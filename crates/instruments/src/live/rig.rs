@@ -9,7 +9,7 @@ use cellgate_core::queue::AttachmentSizes;
 use cellgate_core::server::Idle;
 use cellgate_core::wire::{CellFormat, HeaderForm, VpiVci};
 use cellgate_host::adapter::{AdapterOptions, AdapterProcess};
-use cellgate_host::client::{Attached, Control};
+use cellgate_host::client::{Attached, Control, OpenVc, memory_for};
 
 use super::actor::Role;
 use super::weather::GAP_MAX_NS;
@@ -98,7 +98,7 @@ impl Rig {
         options.port_cells = port_cells.unwrap_or(options.port_cells);
         let (process, mut control) = AdapterProcess::spawn(Role::Adapter.program()?, &options)?;
         let sizes = AttachmentSizes {
-            event_slots: 64,
+            event_slots: 4_096,
             doorbell_slots: 64,
         };
         let attached = control.attach(sizes, false)?;
@@ -107,6 +107,21 @@ impl Rig {
             control,
             attached,
         })
+    }
+
+    /// Opens its VC, with room for so many PDUs to receive and to transmit.
+    pub(crate) fn open(
+        &mut self,
+        request: OpenRequest,
+        sdu: u16,
+        [receive, transmit]: [u32; 2],
+    ) -> anyhow::Result<OpenVc> {
+        let request = OpenRequest {
+            attachment: self.attached.index(),
+            ..request
+        };
+        let memory = memory_for(sdu, receive, transmit);
+        Ok(self.control.open(request, memory)?)
     }
 
     /// Ends it in order.

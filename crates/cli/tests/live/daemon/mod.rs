@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+#[path = "../../../../client/tests/common/state.rs"]
+mod state;
+
 /// One daemon at a time: its adapter keeps a CPU busy.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -31,12 +34,37 @@ impl Daemon {
         Self::start_by(&[], contents, Some(alone))
     }
 
+    /// Starts one that is told what cells and PDUs cost: it is ready at once, and admits the same
+    /// on every machine.
+    pub(crate) fn start_told(contents: &str) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::told(contents, Some(alone))
+    }
+
+    /// The same beside others: its adapter is to take no CPU for itself.
+    pub(crate) fn start_beside(contents: &str) -> Self {
+        assert!(contents.contains("pin = false\n"), "{contents}");
+        Self::told(contents, None)
+    }
+
+    fn told(contents: &str, alone: Option<MutexGuard<'static, ()>>) -> Self {
+        let directory = Self::directory();
+        let state = directory.join("state");
+        fs::create_dir(&state).expect("a directory");
+        state::write(&state);
+        Self::start_in(directory, &[], contents, alone)
+    }
+
     /// Starts one behind the words of another command, as `ip netns exec NAME`.
     pub(crate) fn start_by(
         words: &[&str],
         contents: &str,
         alone: Option<MutexGuard<'static, ()>>,
     ) -> Self {
+        Self::start_in(Self::directory(), words, contents, alone)
+    }
+
+    fn directory() -> PathBuf {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cellgate-cli-{}-{number}", std::process::id());
@@ -44,6 +72,15 @@ impl Daemon {
         fs::create_dir(&directory).expect("a directory");
         // Whoever it runs as makes the state directory, where nobody else may write.
         fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).expect("it is ours");
+        directory
+    }
+
+    fn start_in(
+        directory: PathBuf,
+        words: &[&str],
+        contents: &str,
+        alone: Option<MutexGuard<'static, ()>>,
+    ) -> Self {
         let config = directory.join("cellgate.toml");
         let state = directory.join("state");
         let head = format!("[server]\nstate_dir = {:?}\n", state.display().to_string());

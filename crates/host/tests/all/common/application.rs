@@ -21,6 +21,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::raw::{Parts, RawVc};
 use super::{PATIENCE, ROLE, in_role};
 
+#[path = "../../../../client/tests/common/state.rs"]
+mod state;
+
 pub const PATH: &str = "CELLGATE_TEST_PATH";
 
 /// This executable as a daemon or an adapter.
@@ -77,28 +80,22 @@ impl Daemon {
 
     /// The same with another line in the section of the server.
     pub fn start_as(name: &str, line: &str, more: &str) -> Self {
-        let directory = directory(name);
-        std::fs::create_dir_all(&directory).unwrap();
-        let daemon = Self {
-            child: RefCell::new(None),
-            directory,
-            line: line.to_owned(),
-            adapters: Vec::new(),
-        };
-        daemon.configure(more);
-        let mut daemon = daemon;
-        daemon.restart();
-        daemon
+        Self::begin(name, line, &[], more)
     }
 
     /// The same with adapters of these names.
     pub fn start_with(name: &str, adapters: &[&str], more: &str) -> Self {
+        Self::begin(name, "", adapters, more)
+    }
+
+    fn begin(name: &str, line: &str, adapters: &[&str], more: &str) -> Self {
         let directory = directory(name);
         std::fs::create_dir_all(&directory).unwrap();
+        state::write(&directory);
         let mut daemon = Self {
             child: RefCell::new(None),
             directory,
-            line: String::new(),
+            line: line.to_owned(),
             adapters: Vec::new(),
         };
         daemon.has(adapters);

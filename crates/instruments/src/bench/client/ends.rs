@@ -55,18 +55,10 @@ pub(super) fn window(sdu: u16) -> usize {
     ((1 << 20) / usize::from(sdu)).clamp(16, 256)
 }
 
-/// The descriptors of the kernel's ways.
-pub(super) struct Descriptors {
-    seqpacket: Rc<OwnedFd>,
-    datagram: Rc<OwnedFd>,
-    udp: Rc<OwnedFd>,
-    out: Rc<OwnedFd>,
-    into: Rc<OwnedFd>,
-}
+/// The descriptors of the kernel's ways: a socket of each kind, and the eventfds out and in.
+pub(super) struct Descriptors([Rc<OwnedFd>; 5]);
 
 impl Descriptors {
-    pub(super) const COUNT: usize = 5;
-
     /// Those of both processes.
     pub(super) fn pair() -> anyhow::Result<(Self, Self)> {
         let unix = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
@@ -80,55 +72,32 @@ impl Descriptors {
         other_udp.connect(udp.local_addr()?)?;
         let event = || Ok::<_, rustix::io::Errno>(Rc::new(eventfd(0, EventfdFlags::CLOEXEC)?));
         let (out, into) = (event()?, event()?);
-        let mine = Self {
-            seqpacket: Rc::new(seqpacket),
-            datagram: Rc::new(datagram),
-            udp: Rc::new(udp.into()),
-            out: Rc::clone(&out),
-            into: Rc::clone(&into),
-        };
-        let others = Self {
-            seqpacket: Rc::new(other_seqpacket),
-            datagram: Rc::new(other_datagram),
-            udp: Rc::new(other_udp.into()),
-            out: into,
-            into: out,
-        };
-        mine.be_patient()?;
-        others.be_patient()?;
-        Ok((mine, others))
-    }
-
-    fn be_patient(&self) -> anyhow::Result<()> {
-        for socket in [&self.seqpacket, &self.datagram, &self.udp] {
-            for timeout in [Timeout::Recv, Timeout::Send] {
-                set_socket_timeout(socket, timeout, Some(PATIENCE))?;
+        let of = |sockets: [OwnedFd; 3], events: [&Rc<OwnedFd>; 2]| {
+            for socket in &sockets {
+                for timeout in [Timeout::Recv, Timeout::Send] {
+                    set_socket_timeout(socket, timeout, Some(PATIENCE))?;
+                }
             }
-        }
-        Ok(())
+            let [seqpacket, datagram, udp] = sockets.map(Rc::new);
+            let [out, into] = events.map(Rc::clone);
+            anyhow::Ok(Self([seqpacket, datagram, udp, out, into]))
+        };
+        Ok((
+            of([seqpacket, datagram, udp.into()], [&out, &into])?,
+            of(
+                [other_seqpacket, other_datagram, other_udp.into()],
+                [&into, &out],
+            )?,
+        ))
     }
 
-    pub(super) fn all(&self) -> [BorrowedFd<'_>; Self::COUNT] {
-        [
-            &self.seqpacket,
-            &self.datagram,
-            &self.udp,
-            &self.out,
-            &self.into,
-        ]
-        .map(|fd| fd.as_fd())
+    pub(super) fn all(&self) -> [BorrowedFd<'_>; 5] {
+        self.0.each_ref().map(|fd| fd.as_fd())
     }
 
     pub(super) fn of(fds: Vec<OwnedFd>) -> anyhow::Result<Self> {
-        let fds: [OwnedFd; Self::COUNT] = fds.try_into().ok().context("descriptors")?;
-        let [seqpacket, datagram, udp, out, into] = fds.map(Rc::new);
-        Ok(Self {
-            seqpacket,
-            datagram,
-            udp,
-            out,
-            into,
-        })
+        let fds: [OwnedFd; 5] = fds.try_into().ok().context("descriptors")?;
+        Ok(Self(fds.map(Rc::new)))
     }
 }
 
@@ -207,7 +176,8 @@ impl Ends {
     }
 
     pub(super) fn endpoint(&self, kind: Kind) -> Box<dyn Endpoint> {
-        let (connections, descriptors) = (&self.connections, &self.descriptors);
+        let connections = &self.connections;
+        let [seqpacket, datagram, udp, out, into] = &self.descriptors.0;
         match kind {
             Kind::Cellgate { in_place, waits } => {
                 let ways = match waits {
@@ -219,15 +189,15 @@ impl Ends {
             }
             Kind::Socket { socket, waits } => {
                 let fd = match socket {
-                    Socket::SeqPacket => &descriptors.seqpacket,
-                    Socket::UnixDatagram => &descriptors.datagram,
-                    Socket::Udp => &descriptors.udp,
+                    Socket::SeqPacket => seqpacket,
+                    Socket::UnixDatagram => datagram,
+                    Socket::Udp => udp,
                 };
                 Box::new(Messages::new(Rc::clone(fd), waits))
             }
             Kind::EventFd => Box::new(Events {
-                out: Rc::clone(&descriptors.out),
-                into: Rc::clone(&descriptors.into),
+                out: Rc::clone(out),
+                into: Rc::clone(into),
             }),
             #[cfg(feature = "iceoryx2")]
             Kind::Iceoryx2 => Box::new(Rc::clone(&self.ports)),

@@ -27,9 +27,10 @@ use cellgate_host::sys::{Scheduling, pin_thread};
 use cellgate_report::output::Exit;
 
 use super::cpus::{Cpus, be_prompt, round_trip};
-use super::measure::{Spread, Times, calibration};
+use super::measure::{Times, calibration};
 use super::report::Report;
 use crate::live::daemon::Daemon;
+use crate::live::spread::Spread;
 
 use ends::{Descriptors, Ends, Size};
 use kind::{Kind, Socket, Waits};

@@ -1,21 +1,18 @@
 //! The other process: it answers SDUs, or takes them.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::process::Child;
 use std::rc::Rc;
 
 use anyhow::{Context, bail, ensure};
 use cellgate_host::clock::MonotonicClock;
-use cellgate_host::sys::{die_with_parent, pin_thread};
+use cellgate_host::sys::pin_thread;
 use cellgate_shm::socket::{self, MESSAGE_MAX, Received};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Arrival, Endpoint};
 use super::ends::{Descriptors, Ends, Size};
 use super::kind::Kind;
 use crate::bench::cpus::be_prompt;
-use crate::live::actor::Role;
+use crate::live::actor::{Actor, Role, started};
 use crate::live::sdu::Mark;
 
 /// What the other process is told.
@@ -48,96 +45,45 @@ pub(super) struct Done {
     pub(super) end_ns: u64,
 }
 
-/// The socket between the two.
-struct Line {
-    socket: OwnedFd,
-    buffer: Vec<u8>,
-}
-
-impl Line {
-    fn new(socket: OwnedFd) -> Self {
-        let buffer = vec![0; MESSAGE_MAX];
-        Self { socket, buffer }
-    }
-
-    fn tell(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
-        Ok(socket::send(
-            &self.socket,
-            &serde_json::to_vec(message)?,
-            fds,
-            true,
-        )?)
-    }
-
-    /// None: the other is gone.
-    fn hear<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<(T, Vec<OwnedFd>)>> {
-        match socket::receive(&self.socket, &mut self.buffer, true)? {
-            Received::Message(len, fds) => {
-                Ok(Some((serde_json::from_slice(&self.buffer[..len])?, fds)))
-            }
-            Received::TooLong(_) => bail!("a message that is too long"),
-            Received::Closed(_) => Ok(None),
-        }
-    }
-}
-
 /// The other process, as the bench sees it.
-pub(super) struct Partner {
-    child: Child,
-    /// None only while it is dropped.
-    line: Option<Line>,
-}
+pub(super) struct Partner(Actor);
 
 impl Partner {
     pub(super) fn start(descriptors: &Descriptors) -> anyhow::Result<Self> {
         let (mine, its) = socket::pair()?;
-        let child = Role::Partner.program()?.stdin(its).spawn()?;
-        let line = Line::new(mine);
-        line.tell(&std::process::id(), &descriptors.all())?;
-        let line = Some(line);
-        Ok(Self { child, line })
+        let actor = Actor::start(Role::Partner, its, &())?;
+        socket::send(&mine, b"descriptors", &descriptors.all(), true)?;
+        Ok(Self(actor))
     }
 
     /// Has it begin; it is ready when this returns.
     pub(super) fn begin(&mut self, job: &Job) -> anyhow::Result<()> {
-        self.line()?.tell(job, &[])?;
+        self.0.say(job)?;
         self.done().map(|_| ())
     }
 
     /// What it did.
     pub(super) fn done(&mut self) -> anyhow::Result<Done> {
-        let heard = self.line()?.hear()?;
-        Ok(heard.context("the other process has failed")?.0)
-    }
-
-    fn line(&mut self) -> anyhow::Result<&mut Line> {
-        self.line.as_mut().context("it was told to end")
-    }
-}
-
-impl Drop for Partner {
-    fn drop(&mut self) {
-        self.line = None;
-        // One that has ended cannot be killed, and is waited for all the same.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.hear()
     }
 }
 
 /// What the other process does until it is told no more.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let mut line = Line::new(socket::take_stdin()?);
-    let (parent, fds) = line.hear()?.context("nobody there")?;
-    die_with_parent(parent)?;
+    let (mut mouth, mut ear, ()) = started()?;
     // The bench tells what cannot be had.
     let _ = be_prompt();
+    let given = socket::receive(socket::take_stdin()?, &mut [0; MESSAGE_MAX], true)?;
+    let Received::Message(_, fds) = given else {
+        bail!("no descriptors");
+    };
     let descriptors = Rc::new(Descriptors::of(fds)?);
     let mut ends: Option<Ends> = None;
-    while let Some((job, _)) = line.hear()? {
+    while let Some(job) = ear.hear()? {
         let (turn, window) = match job {
             Job::Open(size) => {
                 ends = Some(Ends::open(&size, true, Rc::clone(&descriptors))?);
-                line.tell(&Done::default(), &[])?;
+                mouth.say(&Done::default())?;
                 continue;
             }
             Job::Answer(turn) => (turn, None),
@@ -146,12 +92,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
         pin_thread(turn.cpu)?;
         let ends = ends.as_ref().context("nothing is open")?;
         let mut endpoint = ends.endpoint(turn.kind);
-        line.tell(&Done::default(), &[])?;
+        mouth.say(&Done::default())?;
         let done = match window {
             None => answer(&mut *endpoint, &turn)?,
             Some(window) => take(&mut *endpoint, &turn, window)?,
         };
-        line.tell(&done, &[])?;
+        mouth.say(&done)?;
     }
     Ok(())
 }

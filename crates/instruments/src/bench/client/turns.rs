@@ -8,8 +8,9 @@ use super::ends::{UDP_MAX, window};
 use super::kind::{Kind, Waits};
 use super::partner::{Job, Partner, Turn};
 use crate::bench::cpus::Cpus;
-use crate::bench::measure::{Spread, Times, at_rank, ticks};
+use crate::bench::measure::{Times, ticks};
 use crate::live::sdu::Mark;
+use crate::live::spread::{Spread, at_rank};
 
 /// How much is done in a turn.
 #[derive(Clone, Copy)]

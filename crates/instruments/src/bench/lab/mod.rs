@@ -9,8 +9,9 @@ use std::ffi::OsString;
 use cellgate_host::clock::process_cpu_ns;
 use cellgate_report::output::Exit;
 
-use super::measure::{Contestant, Sizes, Spread, Times, take_turns};
+use super::measure::{Contestant, Sizes, Times, take_turns};
 use super::report::Report;
+use crate::live::spread::Spread;
 use machine::Charged;
 use network::{BIT_S, Mode, Network};
 use peer::{KINDS, Peer};

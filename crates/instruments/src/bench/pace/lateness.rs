@@ -2,7 +2,7 @@
 
 use cellgate_core::contract::CellRate;
 
-use crate::bench::measure::at_rank;
+use crate::live::spread::at_rank;
 
 /// The time from one of a row to the next: so many cells at a rate.
 #[derive(Clone, Copy, Debug)]

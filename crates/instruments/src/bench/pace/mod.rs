@@ -19,8 +19,9 @@ use cellgate_report::output::Exit;
 
 use super::Args;
 use super::cpus::Cpus;
-use super::measure::{Spread, Times, calibration};
+use super::measure::{Times, calibration};
 use super::report::Report;
+use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
 use self::observer::Each;
@@ -154,7 +155,7 @@ impl Measured {
         let Some(last) = self.turns.iter().flatten().last() else {
             return report.note(format!("{name}: void in all turns, nothing is judged"));
         };
-        report.note(format!("{name}: {}", last.scheduling));
+        report.note(format!("{name}: {}", last.paced.scheduling));
         let median = |of: &dyn Fn(&Turn) -> f64| self.spread(of).median;
         let late = |part: f64| median(&|turn: &Turn| turn.lateness.us(part));
         let values = [
@@ -163,10 +164,10 @@ impl Measured {
             ("p99.9 us", late(0.999)),
             ("max us", late(1.0)),
             ("rate ppm", median(&|turn| turn.lateness.rate_error_ppm)),
-            ("CPU %", median(&|turn| turn.cpu_percent)),
-            ("rests/s", median(&|turn| turn.rests_s)),
-            ("stalls", median(&|turn| turn.stalls as f64)),
-            ("left out", median(&|turn| turn.left_out as f64)),
+            ("CPU %", median(&|turn| turn.paced.cpu_percent)),
+            ("rests/s", median(&|turn| turn.paced.rests_s)),
+            ("stalls", median(&|turn| turn.paced.seen.stalls as f64)),
+            ("left out", median(&|turn| turn.paced.seen.left_out as f64)),
         ];
         report.row(name, &values);
     }
@@ -220,7 +221,7 @@ fn judge(measured: &[Measured], report: &mut Report) {
             |turn| turn.lateness.us(0.99),
             report,
         );
-        let cpu = one.over(thread, "CPU", |turn| turn.cpu_percent, report);
+        let cpu = one.over(thread, "CPU", |turn| turn.paced.cpu_percent, report);
         for (what, ratio, bound) in [("p99 lateness", late, LATE_RATIO), ("CPU", cpu, CPU_RATIO)] {
             if let Some(ratio) = ratio.filter(|_| is_judged) {
                 report.ratio_at_most(format!("{name}: {what} over the thread's"), ratio, bound);

@@ -4,12 +4,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use cellgate_core::adapter::{OpenRequest, PortIndex};
+use cellgate_core::adapter::PortIndex;
 use cellgate_core::contract::{CellRate, aal5_cells};
 use cellgate_core::queue::{PortGeometry, PortSizes, SduOptions};
 use cellgate_core::server::Idle;
 use cellgate_core::wire::CellFormat;
-use cellgate_host::client::memory_for;
 use cellgate_host::clock::{MonotonicClock, thread_cpu_ns};
 use cellgate_host::doctor::steal;
 use cellgate_host::link::CellReceiver;
@@ -55,24 +54,21 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) lateness: Lateness,
-    /// Of the adapter's process, or of the thread, of a core.
-    pub(super) cpu_percent: f64,
-    /// Of the thread: sleeps.
-    pub(super) rests_s: f64,
-    pub(super) stalls: u64,
-    pub(super) left_out: u64,
-    /// How it was scheduled.
-    pub(super) scheduling: String,
+    pub(super) paced: Paced,
     /// Why it says nothing, if it does not.
     pub(super) void: Option<String>,
 }
 
-/// A turn before what was seen is judged.
-struct Paced {
-    seen: Seen,
-    cpu_percent: f64,
-    rests_s: f64,
-    scheduling: String,
+/// What was seen, and who paced it.
+#[derive(Debug)]
+pub(super) struct Paced {
+    pub(super) seen: Seen,
+    /// Of the adapter's process, or of the thread, of a core.
+    pub(super) cpu_percent: f64,
+    /// Of the thread: sleeps.
+    pub(super) rests_s: f64,
+    /// How it was scheduled.
+    pub(super) scheduling: String,
     gap_max_ns: u64,
 }
 
@@ -97,11 +93,7 @@ impl Source {
         let lateness = Lateness::of(&paced.seen.stamps, self.spacing());
         Ok(Turn {
             lateness: lateness.context("too little was seen")?,
-            cpu_percent: paced.cpu_percent,
-            rests_s: paced.rests_s,
-            stalls: paced.seen.stalls,
-            left_out: paced.seen.left_out,
-            scheduling: paced.scheduling,
+            paced,
             void,
         })
     }
@@ -128,11 +120,8 @@ impl Source {
     fn by_adapter(&self, idle: Idle, cdvt_ns: u64, pdus: u32, cpus: Cpus) -> anyhow::Result<Paced> {
         let mut rig = Rig::start(idle, cpus.last, Some(LINE_CELLS))?;
         let transmit = transmit(Some(self.rate), cdvt_ns, SDU);
-        let request = OpenRequest {
-            attachment: rig.attached.index(),
-            ..request(addresses(1)[0], None, Some(transmit))
-        };
-        let mut vc = rig.control.open(request, memory_for(SDU, 0, pdus))?;
+        let request = request(addresses(1)[0], None, Some(transmit));
+        let mut vc = rig.open(request, SDU, [0, pdus])?;
         for _ in 0..pdus {
             let space = vc.memory().reserve(SDU.into()).context("no space")?;
             ensure!(vc.memory().submit(space, SduOptions::default()), "no room");

@@ -92,11 +92,7 @@ fn good() -> Try {
 }
 
 fn judged(tried: &Try) -> PhaseReport {
-    let phase = Phase {
-        name: "flood".to_owned(),
-        hazard: Hazard::Max,
-        strange: Strange::Nothing,
-    };
+    let phase = Phase::new("flood", Hazard::Max, Strange::Nothing);
     report(&phase, &connections(false), false, tried, 1)
 }
 

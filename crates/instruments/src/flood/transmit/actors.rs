@@ -22,9 +22,6 @@ const RATE_CELL_S: u32 = 40_000;
 const FIRST_VCI: u32 = 200;
 /// PDUs that a VC can have waiting: at 40,000 cells/s, 270 ms of them.
 const PDUS: u32 = 64;
-/// The feeder, or the counter, has begun.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ready;
 
 /// What the counter found on the line.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,7 +53,7 @@ pub(crate) fn feed() -> anyhow::Result<()> {
     }
     let sdu = vec![0x5a; SDU as usize];
     fill(&mut vcs, &mut attached, &sdu);
-    mouth.say(&Ready)?;
+    mouth.say(&())?;
     loop {
         //  A tenth of what the queues hold.
         std::thread::sleep(Duration::from_millis(20));
@@ -77,7 +74,7 @@ pub(crate) fn count() -> anyhow::Result<()> {
     let mut control = Control::from_stdin()?;
     prefer("cg-counter", -5, &control.hello().scheduling);
     let mut line = control.cell_receiver(STRANGER_PORT)?;
-    mouth.say(&Ready)?;
+    mouth.say(&())?;
     let ended = std::thread::spawn(move || ear.hear::<()>());
     let mut counted = Counted::default();
     let mut cells = vec![0; 1_024 * FORMAT.stride()];

@@ -13,20 +13,20 @@ use cellgate_core::contract::CellRate;
 use cellgate_core::server::Idle;
 use cellgate_host::gap::GapReport;
 use cellgate_report::grouped;
-use cellgate_report::output::{self, Exit};
+use cellgate_report::output::Exit;
 use serde::Serialize;
 
 use super::plan::{BUDGET, Hazard, PORTS, Phase, STRANGER_PORT, Strange, TRANSMIT_PORT_CELLS};
 use super::report::{million, per_second};
 use super::sender::Task;
-use super::spread::Quartiles;
 use super::stage::{Stage, Watch};
 use super::trial::Trial;
 use super::verdict::Verdict;
 use crate::live::actor::{Actor, Role};
+use crate::live::spread::Spread;
 use crate::live::weather::until_sound;
 
-use actors::{Counted, Ready};
+use actors::Counted;
 
 pub(crate) use actors::{count, feed};
 
@@ -54,8 +54,8 @@ struct Window {
 struct Report {
     windows: Vec<Window>,
     /// Of the sound windows' ratios.
-    quiet: Option<Quartiles>,
-    flood: Option<Quartiles>,
+    quiet: Option<Spread>,
+    flood: Option<Spread>,
     verdict: String,
 }
 
@@ -120,18 +120,14 @@ impl Gauge {
 pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, TRANSMIT_PORT_CELLS, None, idle)?;
     let mut counter = Actor::start(Role::Counter, stage.control.connect()?, &())?;
-    let Ready = counter.hear()?;
+    let () = counter.hear()?;
     let mut feeder = Actor::start(Role::Feeder, stage.control.connect()?, &())?;
-    let Ready = feeder.hear()?;
+    let () = feeder.hear()?;
     trial.say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut windows, mut faults) = (Vec::new(), Vec::new());
     for _ in 0..pairs {
         for (name, hazard) in [("quiet", Hazard::BitS(0)), ("flood", Hazard::Max)] {
-            let phase = Phase {
-                name: name.to_owned(),
-                hazard,
-                strange: Strange::Nothing,
-            };
+            let phase = Phase::new(name, hazard, Strange::Nothing);
             let (window, broken) = window(trial, &mut stage, &phase, seconds)?;
             windows.push(window);
             faults.extend(broken);
@@ -145,7 +141,8 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         let sound = windows
             .iter()
             .filter(|w| w.name == name && w.void_reason.is_none());
-        Quartiles::of(&sound.map(|w| w.ratio).collect::<Vec<_>>())
+        let ratios: Vec<f64> = sound.map(|w| w.ratio).collect();
+        (!ratios.is_empty()).then(|| Spread::of(ratios))
     };
     let (quiet, flood) = (ratios("quiet"), ratios("flood"));
     let verdict = verdict(&windows, &faults);
@@ -155,12 +152,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         flood,
         verdict: verdict.text(),
     };
-    if trial.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&format!("\n{}\n", report.verdict))?;
-    }
-    Ok(verdict.exit())
+    trial.end(&report, &verdict)
 }
 
 /// One window: its last try, and the rules that it broke.
@@ -172,7 +164,7 @@ fn window(
 ) -> anyhow::Result<(Window, Vec<String>)> {
     let try_once = |tries| {
         let mut gauge = Gauge::default();
-        let report = trial.watched(stage, phase, seconds, &mut gauge, tries)?;
+        let report = trial.watched(stage, phase, seconds, Some(&mut gauge), tries)?;
         let window = gauge.window(&phase.name, report.void_reason.clone());
         let window = window.context("the window is too short to be read twice")?;
         trial.say(&line(&window))?;
