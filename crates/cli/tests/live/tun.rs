@@ -31,24 +31,23 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 166, 70, 1), Ipv4Addr::new(1
 
 /// Two daemons, each with the interface `wan` to the other, a pseudowire on this host.
 fn daemons() -> [Daemon; 2] {
-    daemons_with("")
+    [0, 1].map(|side| daemon(side, ""))
 }
 
-fn daemons_with(more: &str) -> [Daemon; 2] {
+/// One of them, with more in its configuration.
+fn daemon(side: usize, more: &str) -> Daemon {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     let ends = [71, 72].map(|side| format!("127.{side}.{high}.{}", low | 1));
-    [0, 1].map(|side| {
-        let contents = format!(
-            "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
-             memory_max = 268435456\n{more}[[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
-             local = \"{}:6635\"\npeer = \"{}:6635\"\nlabel_out = {}\nlabel_in = {}\nmtu = 1500\n",
-            ends[side],
-            ends[1 - side],
-            100 + side,
-            101 - side,
-        );
-        Daemon::start_by(&[], &contents, None)
-    })
+    let contents = format!(
+        "[adapter]\npin = false\nnice = 0\nlock_memory = false\nidle = \"sleep\"\n\
+         memory_max = 268435456\n{more}[[interface]]\nname = \"wan\"\n[interface.link.udp]\n\
+         local = \"{}:6635\"\npeer = \"{}:6635\"\nlabel_out = {}\nlabel_in = {}\nmtu = 1500\n",
+        ends[side],
+        ends[1 - side],
+        100 + side,
+        101 - side,
+    );
+    Daemon::start_by(&[], &contents, None)
 }
 
 /// A namespace where a network device can be made.
@@ -131,7 +130,7 @@ fn one_name_in_two_network_namespaces_is_two_devices() {
         (Ok(one), Ok(other)) => [one, other],
         (Err(reason), _) | (_, Err(reason)) => return println!("skipped tun_names: {reason}"),
     };
-    let [daemon, _] = daemons();
+    let daemon = daemon(0, "");
     let add_at = |namespace: &Namespace, vc: &str| {
         let socket = daemon.socket();
         let binary = env!("CARGO_BIN_EXE_cellgate");
@@ -546,7 +545,7 @@ fn a_guaranteed_device_takes_time_of_the_workers_and_an_unfit_one_nothing() {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_admission: {reason}"),
     };
-    let [daemon, _] = daemons_with("[admission]\nworker_ppm = 50000\n");
+    let daemon = daemon(0, "[admission]\nworker_ppm = 50000\n");
     let reserved = || {
         let resources = Admin::at(daemon.socket()).unwrap().resources().unwrap();
         let workers = |info: &cellgate::ResourceInfo| info.resource == Resource::WorkerCpu;
@@ -656,7 +655,7 @@ fn a_guaranteed_worker_is_real_time_beside_the_adapter() {
 #[test]
 fn descriptors_that_are_no_device_are_refused() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let [daemon, _] = daemons();
+    let daemon = daemon(0, "");
     let mut admin = Admin::at(daemon.socket()).unwrap();
     let null = std::fs::File::open("/dev/null").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -698,7 +697,7 @@ fn a_device_with_a_contract_of_blanks_hurts_nobody() {
         Ok(namespace) => namespace,
         Err(reason) => return println!("skipped tun_blanks: {reason}"),
     };
-    let [daemon, _] = daemons();
+    let daemon = daemon(0, "");
     let adapter = daemon.path("state/adapter.sock");
     let pid = || Control::at(&adapter).expect("it listens").hello().pid;
     let before = pid();

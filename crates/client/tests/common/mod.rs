@@ -95,7 +95,7 @@ impl Daemon {
             daemon.directory.to_str().unwrap()
         );
         std::fs::write(daemon.directory.join("config.toml"), config).unwrap();
-        state::write(&daemon.directory);
+        state::write(&daemon.directory, &state::calibration());
         daemon.restart();
         daemon
     }

@@ -8,14 +8,14 @@ use cellgate_host::sys::{WakeUp, allowed_cpus};
 
 /// Tells the daemon that will have `directory` what cells and PDUs cost, and that no daemon before
 /// it has left anything.
-pub(crate) fn write(directory: &Path) {
-    std::fs::write(directory.join("calibration.json"), calibration().octets()).unwrap();
+pub(crate) fn write(directory: &Path, calibration: &[u8]) {
+    std::fs::write(directory.join("calibration.json"), calibration).unwrap();
     std::fs::write(directory.join("lock"), Former::ENDED).unwrap();
 }
 
 /// Cells and PDUs cost next to nothing: whether a contract is admitted depends on no machine and on
 /// no build.
-fn calibration() -> Calibration {
+pub(crate) fn calibration() -> Vec<u8> {
     let sample = |direction, sdu, pdus| Sample {
         direction,
         sdu,
@@ -35,12 +35,13 @@ fn calibration() -> Calibration {
         max_ns: 100_000,
     };
     let wake_ups = allowed_cpus().into_iter().map(|cpu| (cpu, wake_up));
-    Calibration {
+    let calibration = Calibration {
         machine: Machine::present(),
         samples: samples.clone(),
         workers: samples,
         without_tcp: None,
         had_devices: true,
         wake_ups: wake_ups.collect(),
-    }
+    };
+    calibration.octets()
 }

@@ -18,6 +18,7 @@ use crate::flood::stage::{Stage, Watch};
 use crate::flood::trial::Trial;
 use crate::flood::wire::{Link, Network};
 use crate::flood::{control, plan, transmit};
+use crate::live::verdict::Voice;
 use crate::live::weather::{TRIES_MAX, until_sound};
 
 use live::Screen;
@@ -113,6 +114,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
     let port_cells = plan::port_cells(args.shared_port);
     let mut stage = Stage::new(args.shared_port, port_cells, network, args.idle)?;
     show.trial
+        .voice
         .say(&format!("adapter {}\n", stage.scheduling()))?;
     let mut reports = Vec::new();
     for phase in &phases {
@@ -127,7 +129,7 @@ fn demo(args: &Args, show: &mut Show) -> anyhow::Result<Exit> {
         phases: reports,
         verdict: verdict.text(),
     };
-    show.trial.end(&report, &verdict)
+    show.trial.voice.end(&report, &verdict)
 }
 
 /// What is shown of phases: their results, and a live table on a terminal.
@@ -142,7 +144,7 @@ impl Show {
     fn new(args: &Args) -> Self {
         Self {
             trial: Trial {
-                json: args.json,
+                voice: Voice { json: args.json },
                 shared_port: args.shared_port,
             },
             lines: args.sweep || args.plot.is_some() || args.json,
@@ -161,14 +163,16 @@ impl Show {
             let screen = self.screen.as_mut().map(|screen| screen as &mut dyn Watch);
             let report = self.trial.watched(stage, phase, seconds, screen, tries)?;
             self.screen.iter_mut().for_each(Screen::clear);
-            self.trial.say(&match (&report.void_reason, self.lines) {
-                (Some(reason), _) => {
-                    let name = &phase.name;
-                    format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
-                }
-                (None, true) => format!("{}\n", text::line(&report)),
-                (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
-            })?;
+            self.trial
+                .voice
+                .say(&match (&report.void_reason, self.lines) {
+                    (Some(reason), _) => {
+                        let name = &phase.name;
+                        format!("{name}: void, try {tries} of {TRIES_MAX}: {reason}\n")
+                    }
+                    (None, true) => format!("{}\n", text::line(&report)),
+                    (None, false) => format!("\n{}", text::phase(&report, &stage.connections)),
+                })?;
             Ok(report)
         };
         until_sound(try_once, |report| report.void_reason.is_some())

@@ -4,7 +4,7 @@ use cellgate_report::grouped;
 
 use crate::flood::plan::HAZARD;
 use crate::flood::report::{PhaseReport, million};
-use crate::flood::verdict::Verdict;
+use crate::live::verdict::Verdict;
 
 /// That of all phases.
 pub(super) fn of(phases: &[PhaseReport], shared_port: bool) -> Verdict {

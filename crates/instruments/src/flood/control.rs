@@ -15,8 +15,8 @@ use super::plan::{self, AT_CONTRACT, Hazard, Phase, Strange};
 use super::report::PhaseReport;
 use super::stage::Stage;
 use super::trial::Trial;
-use super::verdict::Verdict;
 use crate::live::spread::Spread;
+use crate::live::verdict::Verdict;
 use crate::live::weather::until_sound;
 
 /// The most that the median ratio may be.
@@ -43,7 +43,9 @@ struct Pair {
 /// Runs `pairs` pairs, `seconds` each run.
 pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow::Result<Exit> {
     let mut stage = Stage::new(false, plan::port_cells(false), None, idle)?;
-    trial.say(&format!("adapter {}\n", stage.scheduling()))?;
+    trial
+        .voice
+        .say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut good, mut void, mut faults) = (Vec::new(), 0, Vec::new());
     for number in 0..pairs {
         let try_once = |_| {
@@ -63,7 +65,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
                 .flat_map(|report| report.more.faults),
         );
         if let Some(pair) = found {
-            trial.say(&line(number, &pair))?;
+            trial.voice.say(&line(number, &pair))?;
             good.push(pair);
         }
     }
@@ -77,7 +79,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         ratio_max: RATIO_MAX,
         verdict: verdict.text(),
     };
-    trial.end(&report, &verdict)
+    trial.voice.end(&report, &verdict)
 }
 
 /// One pair; which comes first changes from pair to pair, so that a drift of the machine cancels.

@@ -21,5 +21,4 @@ pub(crate) mod stage;
 mod stranger;
 pub(crate) mod transmit;
 pub(crate) mod trial;
-pub(crate) mod verdict;
 pub(crate) mod wire;

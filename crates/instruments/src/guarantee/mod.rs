@@ -37,6 +37,7 @@ use cellgate_report::output::{self, Exit};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::live::verdict::{Verdict, Voice};
 use crate::live::weather::{TRIES_MAX, until_sound};
 
 use ground::{Ground, OC3};
@@ -195,13 +196,8 @@ fn experiment(
     try_once: impl Fn(&Args, &Ground) -> anyhow::Result<Tried>,
 ) -> anyhow::Result<Exit> {
     let ground = Ground::new(args.socket.as_deref(), args.idle, config)?;
-    let say = |text: &str| match args.json {
-        true => {
-            eprint!("{text}");
-            Ok(())
-        }
-        false => output::print(text),
-    };
+    let voice = Voice { json: args.json };
+    let say = |text: &str| voice.say(text);
     say(&format!("adapter   {}\n", ground.scheduling))?;
     let mut void = Vec::new();
     let show_try = |number| {
@@ -225,30 +221,28 @@ fn experiment(
         ..
     } = tried.judgement;
     let broken = [&errors[..], &faults[..]].concat();
-    let (verdict, exit) = verdict(name, windows, reason.as_deref(), &broken, &tried.weather);
-    let shared = match exit {
-        Exit::Ok => None,
+    let is_kept = reason.is_none();
+    let verdict = verdict(name, windows, reason, &broken, &tried.weather);
+    let shared = match verdict {
+        Verdict::Pass(_) => None,
         _ => Some(ground.shared()?),
     };
     if let Some(shared) = &shared {
         say(&beside(shared.as_ref(), ground.scheduling.pinned))?;
     }
-    match args.json {
-        true => output::print_json(&Report {
-            shared: shared.flatten(),
-            experiment: name,
-            tries: void.len() as u32 + u32::from(reason.is_none()),
-            void,
-            weather: tried.weather,
-            windows,
-            figures: tried.figures,
-            faults,
-            errors,
-            verdict,
-        })?,
-        false => output::print(&format!("{verdict}\n"))?,
-    }
-    Ok(exit)
+    let report = Report {
+        shared: shared.flatten(),
+        experiment: name,
+        tries: void.len() as u32 + u32::from(is_kept),
+        void,
+        weather: tried.weather,
+        windows,
+        figures: tried.figures,
+        faults,
+        errors,
+        verdict: verdict.text(),
+    };
+    voice.end(&report, &verdict)
 }
 
 /// Who else is on the adapter's CPU, for people.
@@ -261,22 +255,21 @@ fn beside(shared: Option<&SharedCpu>, pinned: Option<usize>) -> String {
     format!("beside    {who}\n")
 }
 
-/// What a try came to, and how the command ends. Rates that were missed name the gaps.
+/// What a try came to. Rates that were missed name the gaps.
 fn verdict(
     name: &str,
     windows: u64,
-    void: Option<&str>,
+    void: Option<String>,
     broken: &[String],
     weather: &Weather,
-) -> (String, Exit) {
+) -> Verdict {
     match (void, broken.is_empty()) {
-        (Some(reason), _) => (format!("VOID: {reason}"), Exit::Failed),
-        (None, true) => (format!("PASS: {name}: {windows} windows"), Exit::Ok),
+        (Some(reason), _) => Verdict::Void(reason),
+        (None, true) => Verdict::Pass(format!("{name}: {windows} windows")),
         (None, false) => {
             let gaps = weather.text();
             let gaps = gaps.trim_start_matches("gaps").trim();
-            let broken = broken.join("; ");
-            (format!("FAIL: {broken}; gaps: {gaps}"), Exit::Failed)
+            Verdict::Fail(format!("{}; gaps: {gaps}", broken.join("; ")))
         }
     }
 }
@@ -309,17 +302,21 @@ mod tests {
         (stalls.count, stalls.longest_ns) = (51, 384_100_000);
         let weather = Weather::of(&stalls);
         let broken = ["a: too little".to_owned()];
-        let (text, exit) = verdict("x", 7, None, &broken, &weather);
-        assert_eq!(exit, Exit::Failed);
+        let missed = verdict("x", 7, None, &broken, &weather);
+        assert_eq!(missed.exit(), Exit::Failed);
+        let text = missed.text();
         let told = "FAIL: a: too little; gaps: 51 of ";
         assert!(
             text.starts_with(told) && text.contains("longest 384.10 ms"),
             "{text}"
         );
-        let (text, exit) = verdict("x", 7, Some("why"), &broken, &weather);
-        assert_eq!((&*text, exit), ("VOID: why", Exit::Failed));
-        let (text, exit) = verdict("x", 7, None, &[], &weather);
-        assert_eq!((&*text, exit), ("PASS: x: 7 windows", Exit::Ok));
+        let void = verdict("x", 7, Some("why".to_owned()), &broken, &weather);
+        assert_eq!((&*void.text(), void.exit()), ("VOID: why", Exit::Failed));
+        let kept = verdict("x", 7, None, &[], &weather);
+        assert_eq!(
+            (&*kept.text(), kept.exit()),
+            ("PASS: x: 7 windows", Exit::Ok)
+        );
         let shared = SharedCpu {
             cpu: 1,
             others: 1,

@@ -91,7 +91,7 @@ impl Daemon {
     fn begin(name: &str, line: &str, adapters: &[&str], more: &str) -> Self {
         let directory = directory(name);
         std::fs::create_dir_all(&directory).unwrap();
-        state::write(&directory);
+        state::write(&directory, &state::calibration());
         let mut daemon = Self {
             child: RefCell::new(None),
             directory,

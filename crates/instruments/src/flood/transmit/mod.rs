@@ -21,9 +21,9 @@ use super::report::{million, per_second};
 use super::sender::Task;
 use super::stage::{Stage, Watch};
 use super::trial::Trial;
-use super::verdict::Verdict;
 use crate::live::actor::{Actor, Role};
 use crate::live::spread::Spread;
+use crate::live::verdict::Verdict;
 use crate::live::weather::until_sound;
 
 use actors::Counted;
@@ -123,7 +123,9 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
     let () = counter.hear()?;
     let mut feeder = Actor::start(Role::Feeder, stage.control.connect()?, &())?;
     let () = feeder.hear()?;
-    trial.say(&format!("adapter {}\n", stage.scheduling()))?;
+    trial
+        .voice
+        .say(&format!("adapter {}\n", stage.scheduling()))?;
     let (mut windows, mut faults) = (Vec::new(), Vec::new());
     for _ in 0..pairs {
         for (name, hazard) in [("quiet", Hazard::BitS(0)), ("flood", Hazard::Max)] {
@@ -152,7 +154,7 @@ pub(crate) fn run(trial: Trial, pairs: u32, seconds: f64, idle: Idle) -> anyhow:
         flood,
         verdict: verdict.text(),
     };
-    trial.end(&report, &verdict)
+    trial.voice.end(&report, &verdict)
 }
 
 /// One window: its last try, and the rules that it broke.
@@ -167,7 +169,7 @@ fn window(
         let report = trial.watched(stage, phase, seconds, Some(&mut gauge), tries)?;
         let window = gauge.window(&phase.name, report.void_reason.clone());
         let window = window.context("the window is too short to be read twice")?;
-        trial.say(&line(&window))?;
+        trial.voice.say(&line(&window))?;
         Ok((window, report))
     };
     let (window, report) = until_sound(try_once, |(window, _)| window.void_reason.is_some())?;
