@@ -42,6 +42,7 @@ pub mod line;
 mod planted;
 pub mod queue;
 pub mod server;
+pub mod terminal;
 mod time;
 pub mod upper;
 pub mod wire;
