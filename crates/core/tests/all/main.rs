@@ -20,6 +20,7 @@ mod schedule;
 mod schedule_peak;
 mod schedule_reference;
 mod server;
+mod terminal_tree;
 mod upper;
 mod upper_inquiry;
 mod wire;
