@@ -441,7 +441,7 @@ fn every_discard_has_its_name_and_writes_nothing_beyond_its_pdu() {
         );
 
         // Of a good header and other cells than it says, nothing is written beyond its own.
-        ends.receive.store_mut().allowed = START..START + 300;
+        ends.receive.store_mut().allow(START..START + 300);
         let damaged = |reason| Outcome::Discarded(reason, Some(good));
         let cells = segmented(aal, &sdu);
         let n = cells.len();
@@ -514,10 +514,10 @@ fn of_two_pdus_of_a_transfer_the_second_ends_the_first() {
     let second = segmented(Aal::Aal34, &ends.sdu(&b));
     demultiplex(&mut ends.demux, Aal::Aal34, &first[..4], &mut ends.receive);
     demultiplex(&mut other, Aal::Aal34, &second[..4], &mut ends.receive);
-    ends.receive.store_mut().allowed = 0..0;
+    ends.receive.store_mut().allow(0..0);
     let rest = demultiplex(&mut ends.demux, Aal::Aal34, &first[4..], &mut ends.receive);
     assert_eq!(rest[0], Outcome::Discarded(Discard::Abandoned, Some(a)));
-    ends.receive.store_mut().allowed = START + 300..START + 600;
+    ends.receive.store_mut().allow(START + 300..START + 600);
     let rest = demultiplex(&mut other, Aal::Aal34, &second[4..], &mut ends.receive);
     assert_eq!(rest.last(), Some(&Outcome::Complete(b)));
 }

@@ -24,8 +24,8 @@ pub(crate) struct Watched {
     pub(crate) acknowledged: u64,
     /// Nor here.
     pub(crate) held: Vec<Range<u64>>,
-    /// Where the PDU that is being received says that it belongs.
-    pub(crate) allowed: Range<u64>,
+    /// Where the PDUs that are being received say that they belong.
+    pub(crate) allowed: Vec<Range<u64>>,
 }
 
 impl Watched {
@@ -36,8 +36,16 @@ impl Watched {
             writes: vec![0; len],
             acknowledged: start,
             held: Vec::new(),
-            allowed: start..start + len as u64,
+            allowed: std::iter::once(start..start + len as u64).collect(),
         }
+    }
+}
+
+impl Watched {
+    /// Only these octets may be written.
+    pub(crate) fn allow(&mut self, octets: Range<u64>) {
+        self.allowed.clear();
+        self.allowed.push(octets);
     }
 }
 
@@ -50,11 +58,9 @@ impl Store for Watched {
         assert!(at >= self.acknowledged, "{at} is acknowledged");
         let apart = |held: &Range<u64>| end <= held.start || held.end <= at;
         assert!(self.held.iter().all(apart), "{at}..{end} is held");
-        let allowed = &self.allowed;
-        assert!(
-            allowed.start <= at && end <= allowed.end,
-            "{at}..{end} is not of {allowed:?}"
-        );
+        let allowed = |own: &Range<u64>| own.start <= at && end <= own.end;
+        let (any, all) = (self.allowed.iter().any(allowed), &self.allowed);
+        assert!(any, "{at}..{end} is not of {all:?}");
         let from = (at - self.start) as usize;
         self.octets[from..from + octets.len()].copy_from_slice(octets);
         for writes in &mut self.writes[from..from + octets.len()] {
@@ -80,6 +86,11 @@ pub(crate) fn random(rng: &mut Pcg64Mcg, len: usize) -> Vec<u8> {
     let mut octets = vec![0; len];
     rng.fill_bytes(&mut octets);
     octets
+}
+
+/// A number below `n`.
+pub(crate) fn below(rng: &mut Pcg64Mcg, n: u64) -> u64 {
+    rng.next_u64() % n
 }
 
 pub(crate) fn tree(aal: Aal, header: u8, tail: u8) -> Arc<Tree> {

@@ -93,3 +93,34 @@ impl PciList {
         &mut self.records[at..at + self.record.len]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aal::tree::{Lengths, Tree};
+    use crate::contract::Aal;
+
+    #[test]
+    fn numbers_go_on_beyond_what_a_pci_can_bear() {
+        let lengths = Lengths {
+            pci: 24,
+            header: 0,
+            tail: 0,
+        };
+        let tree = Tree::new(Aal::Aal5, lengths).unwrap();
+        let mut list = PciList::new(tree.record(), 8);
+        let inside = |list: &PciList, sequence| match list.standing(sequence) {
+            Standing::Inside(sequence) => Some(sequence),
+            Standing::Below | Standing::Beyond => None,
+        };
+        list.a = (1 << 32) - 3;
+        assert_eq!(inside(&list, u32::MAX - 2), Some((1 << 32) - 3));
+        assert_eq!(inside(&list, 4), Some((1 << 32) + 4));
+        assert!(matches!(list.standing(5), Standing::Beyond));
+        assert!(matches!(list.standing(u32::MAX - 3), Standing::Below));
+        list.a = 3;
+        assert!(matches!(list.standing(2), Standing::Below));
+        assert!(matches!(list.standing(u32::MAX), Standing::Beyond));
+        assert!(matches!(list.standing(1 << 31), Standing::Beyond));
+    }
+}
