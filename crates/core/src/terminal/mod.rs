@@ -1,19 +1,31 @@
-//! Files over connections.
+//! The ATM terminal of files: whose each octet of a cell is, and where it goes (*High Performance
+//! ATM Terminals*, sections 2.2 and 3).
 //!
-//! A file goes as disk-PDUs, each of which goes as PDUs of the AAL. No PDU crosses from one
-//! disk-PDU to the next. What is lost is sent again, and goes to the place of what was lost.
+//! - [`Pci`]: the header of each CPCS-SDU, which answers for itself.
+//! - [`ReceiveBuffer`], [`TransmitBuffer`]: the common buffer of all layers.
+//! - [`Demultiplexer`], [`Multiplexer`]: the data controller, which moves the pieces between cells
+//!   and buffers as the composition tree ([`crate::aal::tree`]) says. A payload octet is written
+//!   once, at its place in the file.
 //!
-//! - [`Sender`]: what is sent next, what again, and when.
-//! - [`Status`]: what a receiver tells its sender.
-//! - [`Extents`]: stretches of a file.
+//! - [`Sender`]: which PDU is sent next, and which again; [`Status`]: what a receiver tells it.
 //!
-//! Source: G. E. Konstantoulakis and G. I. Stassinopoulos, *High Performance ATM Terminals: Design
-//! and Evaluation*, section 3. Sequence numbers, statuses and selective retransmission are ours.
+//! **Not here:** what terminals ask of each other: the controller hands control PDUs on.
 
+mod buffers;
+mod controller;
+mod discard;
 mod extents;
+mod pci;
 mod sender;
 mod status;
 
+pub use buffers::{
+    Acknowledged, Arq, Extent, Pointers, ReceiveBuffer, Source, Store, Terms, Ticket,
+    TransmitBuffer,
+};
+pub use controller::{Demultiplexer, Multiplexer, Outcome, Transfers};
+pub use discard::{Counts, Discard};
 pub use extents::Extents;
-pub use sender::{Arq, Segment, Sender, SenderCounts, Shape, StatusFault};
+pub use pci::{Kind, Pci, PciError};
+pub use sender::{Segment, Sender, SenderCounts, Shape, StatusFault};
 pub use status::{AGAIN_MAX, EXTENTS_MAX, Status, StatusError};

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::{Extents, Status};
+use super::{Arq, Extents, Status};
 use crate::Time;
 
 /// Without an answer for so long, at first, a PDU is sent again.
@@ -16,16 +16,6 @@ const PATIENCE_NS: u64 = 200_000_000;
 /// The shortest that a sender waits, and the longest.
 const PATIENCE_MIN_NS: u64 = 2_000_000;
 const PATIENCE_MAX_NS: u64 = 8_000_000_000;
-
-/// How what is lost is sent again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arq {
-    /// What is lost, and nothing else.
-    #[default]
-    Selective,
-    /// All from the first that is lost.
-    GoBackN,
-}
 
 /// A transfer, as its sender has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
