@@ -26,6 +26,7 @@
 //! - [`application`]: a program's end of all that: what it asks, hears, may send and take. Does not
 //!   see the queues.
 //! - [`upper`]: what is in PDUs: IP and Ethernet over a connection. Does not know whose it is.
+//! - [`terminal`]: files in cells: each octet to its one place. Does not open files or connections.
 //!
 //! Time is an argument everywhere: [`Time`], nanoseconds of a monotonic clock that the caller
 //! reads. So is chance: a [`FaultyLine`] does to the cells what a list says, an impaired
@@ -42,6 +43,7 @@ pub mod line;
 mod planted;
 pub mod queue;
 pub mod server;
+pub mod terminal;
 mod time;
 pub mod upper;
 pub mod wire;

@@ -5,5 +5,6 @@ pub mod aal0;
 pub mod aal34;
 pub mod aal5;
 mod memory;
+pub mod tree;
 
 pub use memory::Memory;

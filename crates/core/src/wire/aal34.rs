@@ -87,12 +87,63 @@ impl SarPdu {
     /// From a cell's payload. Every payload is some SAR-PDU.
     #[inline(always)]
     pub fn parse(octets: &[u8; PAYLOAD_LEN]) -> Checked<Self> {
-        let [first, mid_low, payload @ .., li, _] = *octets;
+        let [_, _, payload @ .., _, _] = *octets;
+        let Checked { value, crc_valid } = SarPci::parse(octets);
+        let SarPci {
+            segment_type,
+            sn,
+            mid,
+            li,
+        } = value;
+        let value = Self {
+            segment_type,
+            sn,
+            mid,
+            payload,
+            li,
+        };
+        Checked { value, crc_valid }
+    }
+
+    /// The cell's payload, with its CRC-10. Of `sn`, `mid` and `li` the low 4, 10 and 6 bits count.
+    #[inline(always)]
+    pub fn emit(&self) -> [u8; PAYLOAD_LEN] {
+        let mut octets = [0; PAYLOAD_LEN];
+        let [_, _, payload @ .., _, _] = &mut octets;
+        *payload = self.payload;
+        let pci = SarPci {
+            segment_type: self.segment_type,
+            sn: self.sn,
+            mid: self.mid,
+            li: self.li,
+        };
+        pci.emit(&mut octets);
+        octets
+    }
+}
+
+/// The control information of a SAR-PDU alone, for those who leave the payload where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SarPci {
+    /// Where in its PDU.
+    pub segment_type: SegmentType,
+    /// Sequence number, modulo 16.
+    pub sn: u8,
+    /// Multiplexing identification.
+    pub mid: u16,
+    /// Length indicator.
+    pub li: u8,
+}
+
+impl SarPci {
+    /// From a cell's payload.
+    #[inline(always)]
+    pub fn parse(octets: &[u8; PAYLOAD_LEN]) -> Checked<Self> {
+        let [first, mid_low, .., li, _] = *octets;
         let value = Self {
             segment_type: SegmentType::from_bits(first >> 6),
             sn: first >> 2 & 0x0f,
             mid: u16::from_be_bytes([first & 3, mid_low]),
-            payload,
             li: li >> 2,
         };
         Checked {
@@ -101,18 +152,16 @@ impl SarPdu {
         }
     }
 
-    /// The cell's payload, with its CRC-10. Of `sn`, `mid` and `li` the low 4, 10 and 6 bits count.
+    /// Makes the octets around the 44 in the middle of `octets`, which stay, those of a SAR-PDU.
+    /// Of `sn`, `mid` and `li` the low 4, 10 and 6 bits count.
     #[inline(always)]
-    pub fn emit(&self) -> [u8; PAYLOAD_LEN] {
+    pub fn emit(&self, octets: &mut [u8; PAYLOAD_LEN]) {
         let [mid_high, mid_low] = self.mid.to_be_bytes();
-        let mut octets = [0; PAYLOAD_LEN];
-        let [first, second, payload @ .., li, _] = &mut octets;
+        let [first, second, .., li, _] = octets;
         *first = self.segment_type.bits() << 6 | (self.sn & 0x0f) << 2 | mid_high & 3;
         *second = mid_low;
-        *payload = self.payload;
         *li = self.li << 2;
-        seal_crc10(&mut octets);
-        octets
+        seal_crc10(octets);
     }
 }
 

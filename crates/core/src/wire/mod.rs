@@ -19,7 +19,7 @@ mod udp_ip;
 
 pub use aal1::{Aal1Header, Aal1Place, Aal1Sequence, SnpVerdict};
 pub use aal2::{CpsPacketHeader, CpsReceiver, CpsUnit, StartField};
-pub use aal34::{CpcsHeader, CpcsTrailer, SAR_PAYLOAD_LEN, SarPdu, SegmentType};
+pub use aal34::{CpcsHeader, CpcsTrailer, SAR_PAYLOAD_LEN, SarPci, SarPdu, SegmentType};
 pub use cell::{
     AddressError, CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HeaderKind,
     PAYLOAD_LEN, Pti, VpiVci,

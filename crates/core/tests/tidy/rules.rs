@@ -7,7 +7,7 @@ use crate::files::section;
 use crate::source::{Source, segments_after, words};
 
 /// The rooms of the core in flow order.
-pub(crate) const ROOMS: [&str; 10] = [
+pub(crate) const ROOMS: [&str; 11] = [
     "wire",
     "contract",
     "line",
@@ -18,6 +18,7 @@ pub(crate) const ROOMS: [&str; 10] = [
     "server",
     "application",
     "upper",
+    "terminal",
 ];
 
 /// The parts of the instruments, and which others each may use.

@@ -1,0 +1,126 @@
+//! B(2): the PCIs of the CPCS.
+
+use crate::aal::tree::{Place, Record};
+use crate::terminal::{Kind, Pci};
+
+/// A cyclic list of PCIs, one for each PDU of the window: what the CPCS and its user say of a PDU,
+/// and what the disk layer does if it is the first or the last of a disk-PDU. Places are numbers of
+/// PDUs, counted from the run's first, modulo the window.
+#[derive(Clone, Debug)]
+pub(super) struct PciList {
+    pcis: Box<[Pci]>,
+    records: Box<[u8]>,
+    record: Record,
+    /// a(2): what is below it is acknowledged, and its place free.
+    pub(super) a: u64,
+    /// w(2): behind the last PDU whose PCI is complete.
+    pub(super) w: u64,
+}
+
+/// A PDU's number against the window.
+pub(super) enum Standing {
+    Below,
+    Inside(u64),
+    Beyond,
+}
+
+impl PciList {
+    /// Numbers on the wire are 32 bits, and half of them are below the window.
+    const WINDOW_MAX: u32 = 1 << 30;
+
+    pub(super) fn new(record: Record, window: u32) -> Self {
+        let window = window.clamp(1, Self::WINDOW_MAX) as usize;
+        let vacant = Pci {
+            kind: Kind::Data,
+            place: Place::Middle,
+            transfer: 0,
+            run: 0,
+            sequence: 0,
+            offset: 0,
+            length: 0,
+        };
+        Self {
+            pcis: vec![vacant; window].into_boxed_slice(),
+            records: vec![0; window * record.len].into_boxed_slice(),
+            record,
+            a: 0,
+            w: 0,
+        }
+    }
+
+    pub(super) const fn layout(&self) -> Record {
+        self.record
+    }
+
+    /// PDUs.
+    pub(super) fn window(&self) -> u64 {
+        self.pcis.len() as u64
+    }
+
+    /// Where the number that a PCI bears stands.
+    pub(super) fn standing(&self, sequence: u32) -> Standing {
+        let ahead = sequence.wrapping_sub(self.a as u32);
+        if u64::from(ahead) < self.window() {
+            Standing::Inside(self.a + u64::from(ahead))
+        } else if ahead >> 31 != 0 && u64::from(ahead.wrapping_neg()) <= self.a {
+            Standing::Below
+        } else {
+            Standing::Beyond
+        }
+    }
+
+    fn at(&self, sequence: u64) -> usize {
+        (sequence % self.window()) as usize
+    }
+
+    pub(super) fn pci(&self, sequence: u64) -> Pci {
+        self.pcis[self.at(sequence)]
+    }
+
+    pub(super) fn set(&mut self, sequence: u64, pci: Pci) {
+        let at = self.at(sequence);
+        self.pcis[at] = pci;
+    }
+
+    /// The octets of a PDU's PCIs.
+    pub(super) fn record(&self, sequence: u64) -> &[u8] {
+        let at = self.at(sequence) * self.record.len;
+        &self.records[at..at + self.record.len]
+    }
+
+    pub(super) fn record_mut(&mut self, sequence: u64) -> &mut [u8] {
+        let at = self.at(sequence) * self.record.len;
+        &mut self.records[at..at + self.record.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aal::tree::{Lengths, Tree};
+    use crate::contract::Aal;
+
+    #[test]
+    fn numbers_go_on_beyond_what_a_pci_can_bear() {
+        let lengths = Lengths {
+            pci: 24,
+            header: 0,
+            tail: 0,
+        };
+        let tree = Tree::new(Aal::Aal5, lengths).unwrap();
+        let mut list = PciList::new(tree.record(), 8);
+        let inside = |list: &PciList, sequence| match list.standing(sequence) {
+            Standing::Inside(sequence) => Some(sequence),
+            Standing::Below | Standing::Beyond => None,
+        };
+        list.a = (1 << 32) - 3;
+        assert_eq!(inside(&list, u32::MAX - 2), Some((1 << 32) - 3));
+        assert_eq!(inside(&list, 4), Some((1 << 32) + 4));
+        assert!(matches!(list.standing(5), Standing::Beyond));
+        assert!(matches!(list.standing(u32::MAX - 3), Standing::Below));
+        list.a = 3;
+        assert!(matches!(list.standing(2), Standing::Below));
+        assert!(matches!(list.standing(u32::MAX), Standing::Beyond));
+        assert!(matches!(list.standing(1 << 31), Standing::Beyond));
+    }
+}
