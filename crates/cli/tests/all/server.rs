@@ -355,8 +355,8 @@ fn perf_prints_what_was_sent_and_what_became_of_it() {
 fn perf_fails_where_a_contract_was_missed_and_says_how_the_adapters_ran() {
     let daemon = daemon();
     let contract = "cbr,aal5:pcr=8Mbps,max_sdu=1000";
-    let adapter = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
-    let adapter = Pid::from_raw(adapter.hello().pid.cast_signed()).expect("a process");
+    let mut control = Control::at(&daemon.path("state/adapter.sock")).expect("it listens");
+    let adapter = Pid::from_raw(control.hello().pid.cast_signed()).expect("a process");
     // Two at once, of two addresses each: people and programs are told of the same pause.
     let begin = |vci: &str, json: &[&str]| {
         let [from, to] = ["a", "b"].map(|interface| format!("{interface}.0.{vci}"));
@@ -368,7 +368,20 @@ fn perf_fails_where_a_contract_was_missed_and_says_how_the_adapters_ran() {
         (client, server)
     };
     let pairs = [begin("40", &[]), begin("42", &["--json"])];
-    std::thread::sleep(Duration::from_millis(700));
+    // Both are under way.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut carried = |vci: u16| {
+        let state = control.enumerate().expect("it answers");
+        let of = state
+            .vcs
+            .iter()
+            .filter(|vc| vc.request.address.vci() == vci);
+        of.map(|vc| vc.stats.pdus_delivered).sum::<u64>()
+    };
+    while [40, 42].iter().any(|&vci| carried(vci) < 100) {
+        assert!(Instant::now() < deadline, "nothing is sent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     kill_process(adapter, Signal::STOP).expect("it runs");
     std::thread::sleep(Duration::from_millis(1_500));
     kill_process(adapter, Signal::CONT).expect("it is there");
