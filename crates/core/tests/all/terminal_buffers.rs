@@ -379,12 +379,11 @@ impl<'a> Trial<'a> {
         };
         self.protect();
         let store = self.receive.store_mut();
-        // The last cell of the PDU before may be missing: its extent may still be written.
-        let before = store.allowed.pop();
-        store.allowed = before
-            .into_iter()
-            .chain(openings.iter().filter_map(own))
-            .collect();
+        // Of a PDU that is still in progress the extent may still be written.
+        if self.demux.counts().held == 0 {
+            store.allowed.clear();
+        }
+        store.allowed.extend(openings.iter().filter_map(own));
         match arrival {
             Arrival::Sdu(sdu) => {
                 let outcome = self.demux.sdu(sdu, &mut self.receive);
@@ -510,7 +509,7 @@ fn check(pointers: &Pointers, terms: &Terms) {
         ..
     } = *pointers;
     assert!(
-        terms.start <= ap && ap <= wp && wp <= p && p <= edge.max(ap) && edge <= end,
+        terms.start <= ap && ap <= wp && wp <= p && p <= edge && edge <= end,
         "{pointers:?}"
     );
     assert!(

@@ -481,6 +481,10 @@ fn every_discard_has_its_name_and_writes_nothing_beyond_its_pdu() {
             mixed[n - 1].0 = end.emit();
             let outcomes = demultiplex(&mut ends.demux, aal, &mixed, &mut ends.receive);
             assert_eq!(outcomes.last(), Some(&damaged(tag)));
+            end.li -= 4;
+            mixed[n - 1].0 = end.emit();
+            let outcomes = demultiplex(&mut ends.demux, aal, &mixed, &mut ends.receive);
+            assert_eq!(outcomes.last(), Some(&damaged(Discard::LengthError)));
             end.li = SarPdu::ABORT;
             mixed[n - 1].0 = end.emit();
             let outcomes = demultiplex(&mut ends.demux, aal, &mixed, &mut ends.receive);

@@ -97,6 +97,7 @@ fn selective_writes_the_place_of_the_damaged_original_and_keeps_the_rest() {
     assert_eq!(five(buffer.pointers()), [0, 4, 100, 215, 215]);
     assert!(buffer.acknowledge().is_none());
     hold(&mut buffer, 0, 100, 50);
+    assert_eq!(buffer.held().next().unwrap().octets, 100..200);
     assert_eq!(buffer.store().octets[..50], [0; 50]);
     assert_eq!(
         (
@@ -110,6 +111,18 @@ fn selective_writes_the_place_of_the_damaged_original_and_keeps_the_rest() {
     assert_eq!(buffer.held().count(), 1);
     while buffer.acknowledge().is_some() {}
     assert_eq!(five(buffer.pointers()), [4, 4, 215, 215, 215]);
+}
+
+#[test]
+fn a_hole_in_the_file_is_held_as_none() {
+    let mut buffer = receive(Arq::Selective);
+    hold(&mut buffer, 1, 150, 10);
+    hold(&mut buffer, 0, 120, 10);
+    hold(&mut buffer, 2, 170, 10);
+    let octets: Vec<_> = buffer.held().map(|held| held.octets.clone()).collect();
+    assert_eq!(octets, [120..130, 150..160, 170..180]);
+    while buffer.acknowledge().is_some() {}
+    assert_eq!(five(buffer.pointers()), [3, 3, 180, 180, 180]);
 }
 
 #[test]
@@ -198,7 +211,9 @@ fn transmit(arq: Arq) -> TransmitBuffer<File> {
 fn a_transmitter_cuts_as_far_as_window_and_edge_go() {
     let mut buffer = transmit(Arq::Selective);
     assert_eq!(buffer.cut(Place::First, 99, 1), None);
+    assert_eq!(buffer.handle_acknowledged(1), None);
     assert_eq!(buffer.cut(Place::First, 100, 50), Some(0));
+    assert_eq!(buffer.handle_acknowledged(2), None);
     assert_eq!(buffer.cut(Place::Middle, 149, 50), None);
     assert_eq!(buffer.cut(Place::Middle, 1_095, 6), None);
     assert_eq!(buffer.cut(Place::Middle, 160, 50), Some(1));
