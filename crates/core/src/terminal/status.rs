@@ -34,7 +34,7 @@ pub struct Status {
     pub held_us: u32,
     /// The whole is there, checked, and has its name.
     pub is_finished: bool,
-    /// What is there beyond `acknowledged`, safe or not, the first of it if there is too much to tell.
+    /// What is there beyond `acknowledged`, safe or not; the first of it if there is too much.
     pub extents: Extents,
     /// Numbers of disk-PDUs whose digest was wrong: nothing of them is there any more.
     pub again: Vec<u32>,
