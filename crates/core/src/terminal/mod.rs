@@ -7,17 +7,12 @@
 //!   and buffers as the composition tree ([`crate::aal::tree`]) says. A payload octet is written
 //!   once, at its place in the file.
 //!
-//! - [`Sender`]: which PDU is sent next, and which again; [`Status`]: what a receiver tells it.
-//!
-//! **Not here:** what terminals ask of each other: the controller hands control PDUs on.
+//! **Not here:** the protocol between terminals: the controller hands control PDUs on.
 
 mod buffers;
 mod controller;
 mod discard;
-mod extents;
 mod pci;
-mod sender;
-mod status;
 
 pub use buffers::{
     Acknowledged, Arq, Extent, Pointers, ReceiveBuffer, Source, Store, Terms, Ticket,
@@ -25,7 +20,4 @@ pub use buffers::{
 };
 pub use controller::{Demultiplexer, Multiplexer, Outcome, Transfers};
 pub use discard::{Counts, Discard};
-pub use extents::Extents;
 pub use pci::{Kind, Pci, PciError};
-pub use sender::{Segment, Sender, SenderCounts, Shape, StatusFault};
-pub use status::{AGAIN_MAX, EXTENTS_MAX, Status, StatusError};

@@ -25,7 +25,6 @@ mod terminal_cells;
 mod terminal_pci;
 mod terminal_pointers;
 mod terminal_stack;
-mod terminal_transfer;
 mod terminal_tree;
 mod upper;
 mod upper_inquiry;
