@@ -142,11 +142,6 @@ impl World {
         let report = &log.report;
         let connections = plan.connections.iter().zip(&log.connections);
         let hosts = self.hosts.iter().zip(&report.hosts);
-        let switches = report.switches.iter().map(|switch| SwitchOutcome {
-            name: switch.name.clone(),
-            unrouted_cells: switch.unrouted,
-            outputs: switch.outputs.clone(),
-        });
         let of = |(connection, tally): (&Connection, &Tally)| {
             let sender = connection.sender.map(|sender| &report.sources[sender]);
             let outcome = outcome_of(tally, sender, duration_ns);
@@ -162,7 +157,7 @@ impl World {
             hosts: hosts
                 .map(|(host, report)| host_outcome(&host.spec.name, report))
                 .collect(),
-            switches: switches.collect(),
+            switches: report.switches.clone(),
             lines: report.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
         }

@@ -1,6 +1,6 @@
 //! What a host has counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cellgate_core::adapter::Attachment;
 use cellgate_core::queue::{Words, layout::attachment};
@@ -48,7 +48,7 @@ impl Host {
         }
         let receives = self.openings.iter();
         let receives = receives.filter_map(|(n, opening)| Some((*n, opening.request.receive?)));
-        let receives = receives.collect::<std::collections::BTreeMap<_, _>>();
+        let receives: BTreeMap<_, _> = receives.collect();
         let openings = self.openings.iter();
         let own = openings.filter(|(_, opening)| opening.lawless);
         let lawless: BTreeSet<u32> = own.map(|(n, _)| *n).collect();
@@ -59,7 +59,6 @@ impl Host {
             waiting: self.waiting(),
             overflowed: self.overflowed.clone(),
             closed: self.closed.clone(),
-            excesses: receives.values().map(|receive| receive.excess).collect(),
             receives,
             stood_still: self.steps.stood_still,
             cut: self.cut.clone(),

@@ -38,7 +38,7 @@ impl Steps {
         let at = at.max(self.stalled_until);
         let at = at.max(self.last.plus(Ps::new(1)));
         let next = self.on_grid.plus(self.grid);
-        // What is asked most needs no division.
+        // The instant most often asked for needs no division.
         if at > self.on_grid && at <= next {
             next
         } else {

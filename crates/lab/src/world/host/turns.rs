@@ -106,7 +106,7 @@ impl Host {
             self.wake_clients(net);
         }
         for vc in std::mem::take(&mut self.left) {
-            // What is in memory that was replaced is read for the last time.
+            // The reader looks into replaced memory for the last time.
             self.read(vc, net);
             self.endpoints.remove(&vc);
         }
@@ -210,14 +210,9 @@ impl Host {
         while let Some(found) = endpoint.next(&net.content) {
             self.counts.across += u64::from(found.across);
             self.counts.receive_wraps += u64::from(endpoint.came_round());
-            // What its library dismisses is as good as lost.
+            // A PDU that the library dismisses is as good as lost.
             let is_dismissed = found.number.is_some()
                 && reader.is_some_and(|n| !self.applications[n].takes(&found.pdu));
-            net.tell(Fact::Reached(
-                "dismissed",
-                "by_library",
-                is_dismissed.into(),
-            ));
             net.tell(Fact::Read(Read {
                 connection,
                 number: found.number,
@@ -259,7 +254,7 @@ impl Host {
         let len = source.sdu_len(number);
         match self.gate(n, &source, net) {
             Gate::SuspendedUntil(until) => {
-                net.tell(Fact::Reached("writer", "suspended", 1));
+                net.log.seen.add("writer", "suspended", 1);
                 source.suspend(self.instant(until));
             }
             Gate::Open if self.submit(&net.content, connection, number, len) => {

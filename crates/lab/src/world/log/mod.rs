@@ -64,8 +64,6 @@ pub(crate) enum Fact {
     SenderBegins { connection: u32 },
     /// Another reads a connection from here on.
     ReaderBegins { connection: u32 },
-    /// Something that scenarios are to reach was reached so many times.
-    Reached(&'static str, &'static str, u64),
 }
 
 /// A PDU that was read.
@@ -171,7 +169,6 @@ impl Log {
                 let tally = &mut self.connections[connection as usize];
                 tally.pdus.settle(begun, no_room);
             }
-            Fact::Reached(group, name, count) => self.seen.add(group, name, count),
             _ => self.promises.note(now, plan, fact),
         }
     }
@@ -181,6 +178,8 @@ impl Log {
         pdus.cells += u64::from(read.cells);
         pdus.octets += read.len as u64;
         pdus.tagged += u64::from(read.tagged);
+        self.seen
+            .add("dismissed", "by_library", read.is_dismissed.into());
         let Some(number) = read.number else {
             pdus.strangers += 1;
             return;

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cellgate_core::adapter::{AdapterStats, Discard, Excess, Receive, Refusal, Room, VcInfo};
+use cellgate_core::adapter::{AdapterStats, Discard, Receive, Refusal, Room, VcInfo};
 use cellgate_core::contract::CellRate;
 use cellgate_core::wire::VpiVci;
 
 use crate::world::host::{HostCounts, RestCounts};
 use crate::world::line::LineCounts;
 use crate::world::run::World;
-use crate::world::switch::OutputCounts;
-use crate::world::{Line, Ps};
+use crate::world::{Line, Ps, SwitchOutcome};
 
 /// A run in numbers, as its parts have counted.
 #[derive(Debug, Default)]
@@ -21,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) events: u64,
     pub(crate) hash: u64,
     pub(crate) lines: Vec<LineReport>,
-    pub(crate) switches: Vec<SwitchReport>,
+    pub(crate) switches: Vec<SwitchOutcome>,
     pub(crate) sources: Vec<SourceReport>,
     pub(crate) hosts: Vec<HostReport>,
 }
@@ -38,15 +37,6 @@ pub(crate) struct LineReport {
     pub(crate) met: BTreeSet<VpiVci>,
     /// Until when a fault has held it, the last time.
     pub(crate) held_until: Ps,
-}
-
-/// A switch.
-#[derive(Debug)]
-pub(crate) struct SwitchReport {
-    pub(crate) name: String,
-    /// Cells of addresses without a route.
-    pub(crate) unrouted: u64,
-    pub(crate) outputs: Vec<OutputCounts>,
 }
 
 /// A source.
@@ -76,8 +66,6 @@ pub(crate) struct HostReport {
     pub(crate) closed: Vec<(u32, VcInfo)>,
     /// How the host itself has opened what it receives, by connection.
     pub(crate) receives: BTreeMap<u32, Receive>,
-    /// What becomes of what exceeds its contract, of all that it has opened.
-    pub(crate) excesses: Vec<Excess>,
     /// The longest that its adapter has stood still.
     pub(crate) stood_still: Ps,
     /// Connections whose PDUs in progress were given up for new memory, or could have been.
@@ -171,9 +159,9 @@ impl World {
             }
         });
         let sources = sources.collect();
-        let switches = self.switches.iter().map(|switch| SwitchReport {
+        let switches = self.switches.iter().map(|switch| SwitchOutcome {
             name: switch.name().to_owned(),
-            unrouted: switch.unrouted(),
+            unrouted_cells: switch.unrouted(),
             outputs: switch.counts().collect(),
         });
         let now = self.net.now;

@@ -128,7 +128,7 @@ impl Marks {
             "switch",
             full.map(|counts| counts.discarded).sum(),
         );
-        let unrouted = switches.map(|switch| switch.unrouted).sum();
+        let unrouted = switches.map(|switch| switch.unrouted_cells).sum();
         self.push("discarded", "no_route", unrouted);
     }
 
@@ -299,8 +299,9 @@ impl Marks {
             self.push("told_by", name, read);
         }
         for (name, is) in EXCESSES {
-            let excesses = run.log.report.hosts.iter().flat_map(|host| &host.excesses);
-            let count = excesses.filter(|excess| is(excess)).count();
+            let hosts = run.log.report.hosts.iter();
+            let receives = hosts.flat_map(|host| host.receives.values());
+            let count = receives.filter(|receive| is(&receive.excess)).count();
             self.push("excess", name, count as u64);
         }
         let sent = adapters(run, |stats| stats.cells_transmitted);

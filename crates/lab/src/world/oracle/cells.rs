@@ -53,7 +53,7 @@ impl Oracle<'_> {
         for (n, switch) in report.switches.iter().enumerate() {
             let outputs = switch.outputs.iter();
             let outputs = outputs.map(|counts| counts.queued + counts.discarded);
-            let gone = outputs.sum::<u64>() + switch.unrouted;
+            let gone = outputs.sum::<u64>() + switch.unrouted_cells;
             same("I1", format!("switch {n}"), into_switch[n], gone)?;
             self.outputs_are_conserved(n)?;
         }
