@@ -1,4 +1,4 @@
-//! What a daemon for tests finds in its state directory: it measures nothing, and waits for nobody.
+//! The state directory of a daemon for tests, which then measures nothing and waits for nobody.
 
 use std::path::Path;
 

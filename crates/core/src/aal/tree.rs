@@ -23,7 +23,8 @@ use rows::{BLOCK, Frame, Layers, NEAR};
 use crate::contract::Aal;
 use crate::wire::PAYLOAD_LEN;
 
-/// What the layers above the CPCS put around the payload: octets, each at most [`Lengths::MAX`].
+/// Lengths of the headers and the tail that the layers above the CPCS put around the payload:
+/// octets, each at most [`Lengths::MAX`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
     /// Header of the CPCS's user, at the front of each SDU.
@@ -87,8 +88,8 @@ impl Train {
     }
 }
 
-/// The parts of one SDU, in order, in octets: what is left to look up where an adapter makes PDUs
-/// of cells. Their sum is the length of the SDU.
+/// The parts of one SDU, in order, in octets: all that is to be looked up where an adapter makes
+/// PDUs of cells. Their sum is the length of the SDU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Of the CPCS's user.
@@ -154,7 +155,7 @@ impl Tree {
         self.frame.aal
     }
 
-    /// What is around the payload.
+    /// Lengths of the headers and the tail around the payload.
     pub const fn lengths(&self) -> Lengths {
         self.lengths
     }

@@ -34,14 +34,14 @@ pub use extents::Extent;
 pub use receive::{Acknowledged, ReceiveBuffer, Ticket};
 pub use transmit::TransmitBuffer;
 
-/// Where payload is written: the mapping of a file, or octets in memory.
+/// The place payload is written to: the mapping of a file, or octets in memory.
 pub trait Store {
     /// Writes `octets` at offset `at` of the file. Below Ap of the buffer, beyond its edge and
     /// above octets that are held, nothing is ever written.
     fn write(&mut self, at: u64, octets: &[u8]);
 }
 
-/// Where payload is read from.
+/// The place payload is read from.
 pub trait Source {
     /// Fills `into` from offset `at` of the file. A source that cannot is its owner's concern: the
     /// digest of what was sent tells the receiver.
@@ -73,7 +73,7 @@ pub struct Terms {
     pub end: u64,
 }
 
-/// Where all pointers are.
+/// All pointers of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pointers {
     /// a(2): PDUs acknowledged.

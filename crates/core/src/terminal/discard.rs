@@ -120,14 +120,14 @@ impl Counts {
         self.held += 1;
     }
 
-    /// What is held is complete.
+    /// Counts the cells held as those of a complete PDU.
     pub(super) const fn deliver(&mut self) {
         self.delivered += self.held;
         self.pdus += 1;
         self.held = 0;
     }
 
-    /// What is held is a PDU, or the beginning of one, that is thrown away.
+    /// Counts the cells held as those of a PDU, or its beginning, that is thrown away.
     pub(super) const fn discard(&mut self, reason: Discard) {
         self.cells[reason as usize] += self.held;
         self.discarded_pdus[reason as usize] += 1;

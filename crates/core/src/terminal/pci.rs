@@ -22,7 +22,7 @@
 
 use crate::aal::tree::Place;
 
-/// What the octets behind a PCI are.
+/// The kind of the octets behind a PCI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A part of a disk-PDU: payload, with the disk layer's header before it and tail behind it

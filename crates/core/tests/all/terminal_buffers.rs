@@ -332,7 +332,7 @@ impl<'a> Trial<'a> {
         };
         match &mut arrival {
             Arrival::Sdu(sdu) => match fault {
-                // What an adapter hands over has a right CRC, so it has a right place.
+                // A PDU that an adapter hands over has a right CRC, so it has a right place.
                 Fault::Forged | Fault::HeaderDamaged => self.flip(&mut sdu[..24]),
                 _ => sdu[..24].copy_from_slice(&forged.emit()),
             },

@@ -208,13 +208,7 @@ impl Ends {
         let pointers = self.receive.pointers();
         assert_eq!(pointers.ap, pointers.end);
         assert!(self.receive.store().octets == self.file);
-        assert!(
-            self.receive
-                .store()
-                .writes
-                .iter()
-                .all(|writes| *writes == 1)
-        );
+        assert!(self.receive.store().is_written(1));
         assert_eq!(self.receive.disk(), (&self.header[..], &self.tail[..]));
         assert_eq!(pointers.w3, self.header.len() + self.tail.len());
     }
@@ -336,13 +330,7 @@ fn a_control_pdu_goes_to_scratch() {
                 assert_eq!(ends.demux.sdu(&sdu, &mut ends.receive), refused);
             }
         }
-        assert!(
-            ends.receive
-                .store()
-                .writes
-                .iter()
-                .all(|writes| *writes == 0)
-        );
+        assert!(ends.receive.store().is_written(0));
     }
 }
 
@@ -432,13 +420,7 @@ fn every_discard_has_its_name_and_writes_nothing_beyond_its_pdu() {
             ends.demux.counts().cells(Discard::HeaderCheck),
             cells.len() as u64
         );
-        assert!(
-            ends.receive
-                .store()
-                .writes
-                .iter()
-                .all(|writes| *writes == 0)
-        );
+        assert!(ends.receive.store().is_written(0));
 
         // Of a good header and other cells than it says, nothing is written beyond its own.
         ends.receive.store_mut().allow(START..START + 300);

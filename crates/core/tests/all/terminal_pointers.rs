@@ -65,7 +65,7 @@ fn go_back_n_pulls_wp_and_p_back_to_ap() {
     assert!(buffer.acknowledge().is_some() && buffer.acknowledge().is_none());
     assert_eq!(five(buffer.pointers()), [1, 1, 150, 150, 150]);
     hold(&mut buffer, 1, 150, 10);
-    // What is in progress is between Wp and p.
+    // A PDU in progress is between Wp and p.
     let ticket = buffer.begin(&pci(2, 160, 30)).unwrap();
     buffer.store_mut().allow(160..190);
     assert!(buffer.place(ticket, &[1; 20]));

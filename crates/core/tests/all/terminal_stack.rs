@@ -39,9 +39,12 @@ impl Watched {
             allowed: std::iter::once(start..start + len as u64).collect(),
         }
     }
-}
 
-impl Watched {
+    /// Whether each octet has been written so many times.
+    pub(crate) fn is_written(&self, times: u32) -> bool {
+        self.writes.iter().all(|writes| *writes == times)
+    }
+
     /// Only these octets may be written.
     pub(crate) fn allow(&mut self, octets: Range<u64>) {
         self.allowed.clear();

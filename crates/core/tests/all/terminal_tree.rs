@@ -109,7 +109,7 @@ impl Definition {
     }
 }
 
-/// What a row says of each octet; no octet is in two pieces.
+/// The owner that a row gives each octet; no octet is in two pieces.
 fn painted(row: &Row, aal: Aal) -> [Octet; 48] {
     let mut cell = [Octet::Unused; 48];
     if aal == Aal::Aal34 {

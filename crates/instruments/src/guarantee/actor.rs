@@ -83,7 +83,7 @@ pub(super) struct Begin {
     pub(super) adapter: Scheduling,
 }
 
-/// What came of opening: since when it is open.
+/// The result of opening: since when the connection is open.
 pub(super) type Opening = Result<Time, NoRoom>;
 
 /// Why a connection could not be opened.

@@ -184,7 +184,7 @@ fn sources(
         let (start, stop) = spec.span(scenario.duration_ns);
         let span = [start, stop].map(|at| opened.plus(at));
         let line = to.path[0];
-        // Where thousands send the like, the list of their SDUs is near, too.
+        // Thousands that send the like share one list of SDUs, which stays in the cache.
         if *sdus != *spec.sdus {
             sdus = spec.sdus.as_slice().into();
         }

@@ -87,7 +87,7 @@ impl Net {
         self.queue.push(at, (turn, node));
     }
 
-    /// Who is at the end of a line is told of its first cell.
+    /// Notes that a line has a first cell, of which the node at its end is told.
     #[inline]
     pub(crate) fn fills(&mut self, line: usize) {
         self.filled.push(line);

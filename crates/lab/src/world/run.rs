@@ -127,7 +127,7 @@ impl World {
         Some((node, &mut self.net))
     }
 
-    /// Who is at the end of a line on which there are cells now is told.
+    /// Tells the nodes at the ends of lines that have got their first cells.
     fn lines_are_filled(&mut self) {
         while let Some(line) = self.net.filled.pop() {
             let Some(at) = self.net.lines[line].next_arrival() else {

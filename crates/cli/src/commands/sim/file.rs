@@ -48,8 +48,8 @@ impl Source {
         }
     }
 
-    /// What is wrong with it, a line each, with its place in a file of TOML; of one mistake the
-    /// line is shown.
+    /// The error that tells all mistakes, a line each, with their places in a file of TOML. Of one
+    /// mistake it shows the line.
     pub(super) fn mistakes(&self, refusals: &Refusals) -> anyhow::Error {
         let Some(path) = &self.plan else {
             return anyhow!("{refusals}");

@@ -63,7 +63,7 @@ impl Daemon {
         alone: Option<MutexGuard<'static, ()>>,
     ) -> Self {
         let directory = Self::directory();
-        // Who it runs as by another command may not write where this one may.
+        // The other command may run the daemon as another user, who may not write here.
         if !words.is_empty() {
             return Self::start_in(directory, words, contents, alone);
         }

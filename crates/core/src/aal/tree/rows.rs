@@ -73,7 +73,7 @@ pub struct Record {
     pub len: usize,
 }
 
-/// What is in one cell: at most six pieces, and what the cell says of itself.
+/// The contents of one cell: at most six pieces, and the fields that the SAR fills in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pci: [Piece; 4],
@@ -173,7 +173,7 @@ pub(super) const NEAR: usize = 3;
 /// Rows of one place and one residue.
 pub(super) const BLOCK: usize = (NEAR + 1) * (NEAR + 1);
 
-/// What the rows are made from.
+/// The frame and the record that rows are made from.
 #[derive(Clone, Copy)]
 pub(super) struct Layers {
     pub(super) frame: Frame,
@@ -186,7 +186,7 @@ impl Layers {
     pub(super) fn rows(self, parts: Parts) -> impl Iterator<Item = Row> {
         (0..self.frame.capacity * BLOCK).map(move |key| {
             let (residue, near) = (key / BLOCK, key % BLOCK);
-            // Where the near cells end, any distance does: this one is beyond all headers.
+            // The last index stands for any greater distance; this one is beyond all headers.
             let far = |near: usize| if near == NEAR { 3 * NEAR } else { near };
             let (before, behind) = (far(near / (NEAR + 1)), far(near % (NEAR + 1)));
             let cells = before + behind + 1;

@@ -1,4 +1,4 @@
-//! What has come above Ap, in order.
+//! The extents that have come above Ap, in order.
 
 use core::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What the controller does with the CPCS's octets, and with those of control PDUs.
+//! The controller's handling of the CPCS's octets, and of those of control PDUs.
 
 use crate::aal::tree::{Row, Tree};
 use crate::contract::Aal;

@@ -158,7 +158,7 @@ impl Multiplexer {
     }
 }
 
-/// What a cell of AAL3/4 says of itself.
+/// The SAR fields of a cell of AAL3/4.
 #[inline(always)]
 const fn sar(row: &Row, sent: u16, mid: u16) -> SarPci {
     SarPci {

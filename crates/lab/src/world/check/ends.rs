@@ -160,7 +160,7 @@ impl Ends {
         }
     }
 
-    /// Whether what is sent through an adapter stays within what its sender is changed to.
+    /// Checks that SDUs sent through an adapter stay within the lengths its sender is changed to.
     fn sdus(&self, network: &Network<'_>, found: &mut Found<'_>) {
         let mut longest: BTreeMap<&str, u16> = BTreeMap::new();
         let sources = network.scenario.sources.iter();
@@ -179,7 +179,7 @@ impl Ends {
         }
     }
 
-    /// Whether what is changed without new memory fits whichever its connection has then.
+    /// Checks that a change without new memory fits whichever memory its connection has then.
     fn memory(&self, network: &Network<'_>, found: &mut Found<'_>) {
         let mut least: BTreeMap<(usize, u32), Lens> = BTreeMap::new();
         let brought = self.changes.values().filter(|change| change.memory);
@@ -353,7 +353,7 @@ fn asked_for(
     let promised = u32::try_from(promised).unwrap_or(u32::MAX);
     let (mut receive_len, mut transmit_len) = (0, 0);
     for text in calls.chain([&spec.contract]) {
-        // What cannot be read or served is refused.
+        // A contract that cannot be read or served is refused, and takes no memory.
         let Ok(contract) = text.parse::<TrafficContract>() else {
             continue;
         };

@@ -83,7 +83,7 @@ pub(super) fn quantities(scenario: &Scenario, found: &mut Found<'_>) {
     );
     let heals = scenario.heal_ns <= duration_ns;
     found.due(At::Whole, heals, "heal_ns lies within duration_ns");
-    // What is not said well bounds nothing.
+    // Keys with mistakes bound nothing.
     let is_known = found.is_right(At::Whole);
     let within = |ns| if is_known { ns } else { u64::MAX };
     let until_ns = within(match scenario.heal_ns {

@@ -350,7 +350,7 @@ mod tests {
                 connection("two", "zz", 33, "x"),
                 connection("three", "b", 32, cbr),
             ],
-            // What follows from another mistake is not told: whom "two" leads to.
+            // The check keeps silent on what follows from another mistake: whom "two" leads to.
             sources: vec![
                 paced("one", 5_001, 500),
                 paced("two", 400_000, 400),

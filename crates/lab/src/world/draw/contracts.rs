@@ -122,7 +122,7 @@ pub(super) fn other_contracts(draw: &mut Draw, scenario: &mut Scenario) {
         let spec = &scenario.connections[n];
         let applications = scenario.applications.iter_mut();
         for application in applications.filter(|one| one.connection == spec.name) {
-            // Who sends is refused, mostly.
+            // A loan is refused to the sender, mostly.
             let likely = if application.host == spec.to { 80 } else { 10 };
             if !takes_more || !draw.percent(likely) {
                 continue;

@@ -90,7 +90,7 @@ pub(super) fn of_plain(draw: &mut Draw, scenario: &mut Scenario, clauses: &[Clau
     early_timers(draw, scenario, &hosts);
 }
 
-/// What goes wrong beside the servers of `hosts`.
+/// Faults beside the servers of `hosts`.
 pub(super) fn of_served(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     some_of(draw, scenario, &OF_SERVED_HOSTS, hosts);
     if draw.percent(25) {

@@ -30,7 +30,7 @@ pub fn scenario_of(seed: u64) -> Scenario {
     let mut draw = Draw::new(former);
     let mut scenario = match former < WITH_SERVERS {
         true => plain::scenario(&mut draw),
-        // What is too rare otherwise, in every fourth scenario.
+        // Every fourth scenario has events that are too rare otherwise.
         false => served::scenario(&mut draw, former % 4 == 3),
     };
     if seed >= WITH_RESTS {

@@ -86,7 +86,7 @@ fn host(draw: &mut Draw, scenario: &mut Scenario, name: &str, switch: &str) {
     link(draw, scenario, host, switch);
 }
 
-/// What SDUs of an AAL are long, the longest first.
+/// Lengths of SDUs of an AAL, the longest first.
 fn sdus(draw: &mut Draw, aal: &str) -> Vec<u16> {
     if aal == "aal0" {
         return vec![48];

@@ -247,7 +247,7 @@ fn hazard(draw: &mut Draw, scenario: &mut Scenario, hosts: &[String]) {
     });
 }
 
-/// What is too rare otherwise, in every fourth scenario: adapters under overload, programs that do
+/// Events too rare otherwise, for every fourth scenario: adapters under overload, programs that do
 /// not say hello, servers and adapters that die while a call is carried out.
 fn rarities(draw: &mut Draw, scenario: &mut Scenario) {
     for host in &mut scenario.hosts {

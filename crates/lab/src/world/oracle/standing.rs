@@ -169,7 +169,7 @@ impl Oracle<'_> {
                             .changes
                             .get(&n)
                             .is_some_and(Change::is_best_effort);
-                    // What waits in the old memory is not sent.
+                    // The adapter does not send the PDUs that wait in the old memory.
                     standing.disturbed |= here && *sender && *memory;
                 }
                 FaultSpec::Write { .. }

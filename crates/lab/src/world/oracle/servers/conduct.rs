@@ -28,7 +28,7 @@ impl Audit {
         (self.since, self.last, self.is_excused) = (now, None, false);
     }
 
-    /// Whoever is suspected of killing adapters, it begins anew.
+    /// The server suspects nobody of killing adapters any more.
     pub(crate) fn suspects_nobody(&mut self) {
         self.deaths = 0;
     }
