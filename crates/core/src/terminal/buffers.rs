@@ -30,6 +30,8 @@ mod list;
 mod receive;
 mod transmit;
 
+use core::ops::Range;
+
 pub use extents::Extent;
 pub use receive::{Acknowledged, ReceiveBuffer, Ticket};
 pub use transmit::TransmitBuffer;
@@ -46,6 +48,19 @@ pub trait Source {
     /// Fills `into` from offset `at` of the file. A source that cannot is its owner's concern: the
     /// digest of what was sent tells the receiver.
     fn read(&mut self, at: u64, into: &mut [u8]);
+
+    /// The first octets at or after `at`, and before `end`, that are there to be sent: what is
+    /// before them is a hole. Empty if none are.
+    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        at..end
+    }
+
+    /// Fills in the disk layer's tail of the disk-PDU that ends at `end`, all of whose payload was
+    /// read.
+    fn tail(&mut self, _end: u64, _tail: &mut [u8]) {}
+
+    /// What is before `at` is acknowledged and will not be read again.
+    fn release(&mut self, _at: u64) {}
 }
 
 /// What becomes of PDUs behind one that is damaged or missing.
@@ -65,7 +80,7 @@ pub struct Terms {
     /// The sender's run.
     pub run: u32,
     pub arq: Arq,
-    /// PDUs that may be on their way and not acknowledged; 1 to 2^30.
+    /// PDUs that may be on their way and not acknowledged; 1 to 2^13.
     pub window: u32,
     /// Where in the file the transfer begins.
     pub start: u64,

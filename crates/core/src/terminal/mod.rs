@@ -7,17 +7,28 @@
 //!   and buffers as the composition tree ([`crate::aal::tree`]) says. A payload octet is written
 //!   once, at its place in the file.
 //!
-//! **Not here:** the protocol between terminals: the controller hands control PDUs on.
+//! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
+//! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 
 mod buffers;
 mod controller;
+mod conversation;
 mod discard;
+mod disk;
+mod exchange;
 mod pci;
+mod status;
+mod window;
 
 pub use buffers::{
     Acknowledged, Arq, Extent, Pointers, ReceiveBuffer, Source, Store, Terms, Ticket,
     TransmitBuffer,
 };
 pub use controller::{Demultiplexer, Multiplexer, Outcome, Transfers};
+pub use conversation::{MESSAGE_MAX, Outbox, TooLong};
 pub use discard::{Counts, Discard};
+pub use disk::DiskHeader;
+pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use pci::{Kind, Pci, PciError};
+pub use status::{Control, ControlError, Status};
+pub use window::{DiskPdu, Receiver, Sender, SenderCounts, Split, StatusFault};

@@ -1,16 +1,13 @@
 //! The header that the terminal puts at the front of each CPCS-SDU, with a check of its own.
 //!
 //! ```text
-//! octet 0         1         2                   4                                       8
-//! +----+----+---------------+-------------------+---------------------------------------+
-//! |  1 |kind| 0 .. 0 | L F  |     transfer      |                  run                  |
-//! +----+----+---------------+-------------------+---------------------------------------+
-//! |                sequence                     |
-//! +---------------------------------------------+ 12
-//! |                                      offset                                         |
-//! +-------------------+-------------------------+---------------------------------------+ 20
-//! |      length       |          check          |   24 octets in all, most significant first
-//! +-------------------+-------------------------+
+//! octet 0      1            4           6           8
+//! +----+----+--------------+-----------+-----------+------------------------+
+//! |  1 |kLF |   sequence   | transfer  |  serial   |          run           |
+//! +----+----+--------------+-----------+-----------+------------------------+ 12
+//! |                    offset                      |  length   |   check    |
+//! +------------------------------------------------+-----------+------------+ 24
+//!   k: kind (2 bits), L: last, F: first; most significant octets first
 //! ```
 //!
 //! AAL5 checks a PDU when its last cell is there, and by then its payload lies where the header
@@ -43,9 +40,12 @@ pub struct Pci {
     pub transfer: u16,
     /// Which run of the sender: what an earlier one sent is of no use.
     pub run: u32,
-    /// PDUs of this transfer and run before this one, modulo 2^32. A PDU that is sent again keeps
+    /// PDUs of this transfer and run before this one, modulo 2^24. A PDU that is sent again keeps
     /// its number.
     pub sequence: u32,
+    /// Times that PDUs of this transfer and run were sent before this time, modulo 2^16. A VC keeps
+    /// order, so a PDU tells by it what was lost before.
+    pub serial: u16,
     /// Octets of the file before the payload.
     pub offset: u64,
     /// Octets of payload, those of the disk layer not among them.
@@ -58,8 +58,8 @@ pub enum PciError {
     /// Octets changed, or it never was one.
     #[error("the header's check does not match")]
     Check,
-    /// Of another version, or with a kind or flags that this one does not know.
-    #[error("a version, kind or flag that is not known")]
+    /// Of another version, or with a kind that this one does not know.
+    #[error("a version or kind that is not known")]
     Unknown,
 }
 
@@ -68,6 +68,8 @@ impl Pci {
     pub const LEN: usize = 24;
     /// The version that [`Pci::emit`] writes, and the only one that is read.
     pub const VERSION: u8 = 1;
+    /// A PDU's number on the wire is modulo this.
+    pub const SEQUENCES: u32 = 1 << 24;
     /// Flag of the first PDU of a disk-PDU.
     const FIRST: u8 = 1;
     /// Flag of the last PDU of a disk-PDU.
@@ -84,51 +86,37 @@ impl Pci {
         if crc16(before).to_be_bytes() != check {
             return Err(PciError::Check);
         }
-        let [
-            version_kind,
-            flags,
-            t0,
-            t1,
-            r0,
-            r1,
-            r2,
-            r3,
-            s0,
-            s1,
-            s2,
-            s3,
-            rest @ ..,
-        ] = *octets;
-        let [o0, o1, o2, o3, o4, o5, o6, o7, l0, l1, _, _] = rest;
-        let kind = match version_kind ^ Self::VERSION << 4 {
+        let [first, s0, s1, s2, t0, t1, n0, n1, rest @ ..] = *octets;
+        let [r0, r1, r2, r3, o0, o1, o2, o3, o4, o5, o6, o7, rest @ ..] = rest;
+        let [l0, l1, _, _] = rest;
+        let kind = match first >> 2 ^ Self::VERSION << 2 {
             0 => Kind::Data,
             1 => Kind::Control,
             _ => return Err(PciError::Unknown),
         };
-        if flags & !(Self::FIRST | Self::LAST) != 0 {
-            return Err(PciError::Unknown);
-        }
         Ok(Self {
             kind,
-            place: Place::new(flags & Self::FIRST != 0, flags & Self::LAST != 0),
+            place: Place::new(first & Self::FIRST != 0, first & Self::LAST != 0),
             transfer: u16::from_be_bytes([t0, t1]),
             run: u32::from_be_bytes([r0, r1, r2, r3]),
-            sequence: u32::from_be_bytes([s0, s1, s2, s3]),
+            sequence: u32::from_be_bytes([0, s0, s1, s2]),
+            serial: u16::from_be_bytes([n0, n1]),
             offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
             length: u16::from_be_bytes([l0, l1]),
         })
     }
 
-    /// The 24 octets.
+    /// The 24 octets. Of `sequence` 24 bits count.
     pub fn emit(&self) -> [u8; Self::LEN] {
         let mut octets = [0; Self::LEN];
         let first = Self::FIRST * u8::from(self.place.is_first());
         let last = Self::LAST * u8::from(self.place.is_last());
-        octets[0] = Self::VERSION << 4 | u8::from(self.kind == Kind::Control);
-        octets[1] = first | last;
-        octets[2..4].copy_from_slice(&self.transfer.to_be_bytes());
-        octets[4..8].copy_from_slice(&self.run.to_be_bytes());
-        octets[8..12].copy_from_slice(&self.sequence.to_be_bytes());
+        let control = u8::from(self.kind == Kind::Control);
+        octets[..4].copy_from_slice(&self.sequence.to_be_bytes());
+        octets[0] = Self::VERSION << 4 | control << 2 | first | last;
+        octets[4..6].copy_from_slice(&self.transfer.to_be_bytes());
+        octets[6..8].copy_from_slice(&self.serial.to_be_bytes());
+        octets[8..12].copy_from_slice(&self.run.to_be_bytes());
         octets[12..20].copy_from_slice(&self.offset.to_be_bytes());
         octets[20..22].copy_from_slice(&self.length.to_be_bytes());
         let check = crc16(&octets[..22]);

@@ -22,6 +22,7 @@ mod schedule_reference;
 mod server;
 mod terminal_buffers;
 mod terminal_cells;
+mod terminal_exchange;
 mod terminal_pci;
 mod terminal_pointers;
 mod terminal_stack;

@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
             rng: rng.clone(),
             tallies,
         };
-        trial.replan(0);
+        trial.plan();
         trial
     }
 
@@ -149,19 +149,10 @@ impl<'a> Trial<'a> {
         below(&mut self.rng, n)
     }
 
-    /// Plans the PDUs from number `from` on, the former ones being as they are.
-    fn replan(&mut self, from: usize) {
-        self.plan.truncate(from);
+    /// Plans the PDUs.
+    fn plan(&mut self) {
         let (mut disk, mut at) = (0, self.disks[0].0);
         let mut first = true;
-        for plan in &self.plan {
-            at = plan.offset + u64::from(plan.length);
-            first = plan.place.is_last();
-            if first {
-                disk += 1;
-                at = self.disks.get(disk).map_or(at, |disk| disk.0);
-            }
-        }
         while let Some((_, end)) = self.disks.get(disk).copied() {
             let length = below(&mut self.rng, 70).min(end - at) as u16;
             let last = at + u64::from(length) == end && below(&mut self.rng, 4) > 0;
@@ -216,22 +207,16 @@ impl<'a> Trial<'a> {
             let new = self.transmit.handle_acknowledged(a2 as u32);
             assert_eq!(new, Some(a2 - before));
             self.check_transmitter();
-            if self.receive.terms().arq == Arq::GoBackN {
-                self.transmit.go_back();
-                self.replan(a2 as usize);
-                let Pointers { ap, wp, p, .. } = self.transmit.pointers();
-                assert_eq!((wp, p), (ap, ap));
-            } else {
-                let held: Vec<_> = self
-                    .receive
-                    .held()
-                    .flat_map(|held| held.sequences.clone())
-                    .collect();
-                let Pointers { a2, w2, .. } = self.transmit.pointers();
-                again = (a2..w2)
-                    .filter(|sequence| !held.contains(sequence))
-                    .collect();
-            }
+            // With go-back-N nothing is held.
+            let held: Vec<_> = self
+                .receive
+                .held()
+                .flat_map(|held| held.sequences.clone())
+                .collect();
+            let Pointers { a2, w2, .. } = self.transmit.pointers();
+            again = (a2..w2)
+                .filter(|sequence| !held.contains(sequence))
+                .collect();
         }
         self.check_file();
     }
@@ -307,7 +292,7 @@ impl<'a> Trial<'a> {
                 ..good
             },
             Fault::FarSequence => Pci {
-                sequence: good.sequence.wrapping_add(16 + far as u32 % (1 << 31)),
+                sequence: good.sequence.wrapping_add(16 + far as u32 % (1 << 22)),
                 ..good
             },
             Fault::FarOffset => Pci {

@@ -310,6 +310,7 @@ fn a_control_pdu_goes_to_scratch() {
                 transfer: 1_000,
                 run: 0,
                 sequence: 0,
+                serial: 0,
                 offset: 0,
                 length,
             };
@@ -360,7 +361,7 @@ fn every_discard_has_its_name_and_writes_nothing_beyond_its_pdu() {
             ),
             (
                 Pci {
-                    sequence: u32::MAX,
+                    sequence: Pci::SEQUENCES - 1,
                     ..good
                 },
                 Discard::OutsideWindow,

@@ -25,8 +25,9 @@ pub(super) enum Standing {
 }
 
 impl PciList {
-    /// Numbers on the wire are 32 bits, and half of them are below the window.
-    const WINDOW_MAX: u32 = 1 << 30;
+    /// Each PDU of the window may be sent again as often as the window has PDUs before 16 bits of
+    /// a serial number come round by half.
+    const WINDOW_MAX: u32 = 1 << 13;
 
     pub(super) fn new(record: Record, window: u32) -> Self {
         let window = window.clamp(1, Self::WINDOW_MAX) as usize;
@@ -36,6 +37,7 @@ impl PciList {
             transfer: 0,
             run: 0,
             sequence: 0,
+            serial: 0,
             offset: 0,
             length: 0,
         };
@@ -59,10 +61,11 @@ impl PciList {
 
     /// Where the number that a PCI bears stands.
     pub(super) fn standing(&self, sequence: u32) -> Standing {
-        let ahead = sequence.wrapping_sub(self.a as u32);
+        let ahead = sequence.wrapping_sub(self.a as u32) % Pci::SEQUENCES;
+        let behind = Pci::SEQUENCES - ahead;
         if u64::from(ahead) < self.window() {
             Standing::Inside(self.a + u64::from(ahead))
-        } else if ahead >> 31 != 0 && u64::from(ahead.wrapping_neg()) <= self.a {
+        } else if behind <= Pci::SEQUENCES / 2 && u64::from(behind) <= self.a {
             Standing::Below
         } else {
             Standing::Beyond
@@ -113,14 +116,18 @@ mod tests {
             Standing::Inside(sequence) => Some(sequence),
             Standing::Below | Standing::Beyond => None,
         };
-        list.a = (1 << 32) - 3;
-        assert_eq!(inside(&list, u32::MAX - 2), Some((1 << 32) - 3));
-        assert_eq!(inside(&list, 4), Some((1 << 32) + 4));
+        const ROUND: u64 = Pci::SEQUENCES as u64;
+        list.a = ROUND - 3;
+        assert_eq!(inside(&list, Pci::SEQUENCES - 3), Some(ROUND - 3));
+        assert_eq!(inside(&list, 4), Some(ROUND + 4));
         assert!(matches!(list.standing(5), Standing::Beyond));
-        assert!(matches!(list.standing(u32::MAX - 3), Standing::Below));
+        assert!(matches!(list.standing(Pci::SEQUENCES - 4), Standing::Below));
         list.a = 3;
         assert!(matches!(list.standing(2), Standing::Below));
-        assert!(matches!(list.standing(u32::MAX), Standing::Beyond));
-        assert!(matches!(list.standing(1 << 31), Standing::Beyond));
+        assert!(matches!(
+            list.standing(Pci::SEQUENCES - 1),
+            Standing::Beyond
+        ));
+        assert!(matches!(list.standing(1 << 23), Standing::Beyond));
     }
 }

@@ -73,6 +73,11 @@ impl<S: Store> ReceiveBuffer<S> {
         &self.store
     }
 
+    /// Where the payload has gone.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
     /// As [`Self::store`], for the caller to make room in. What is below Ap is final.
     pub const fn store_mut(&mut self) -> &mut S {
         &mut self.store

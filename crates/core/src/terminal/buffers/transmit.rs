@@ -1,7 +1,7 @@
 //! The common buffer of a transmitter.
 
 use super::list::{PciList, Standing};
-use super::{Arq, Pointers, Progress, Source, Terms};
+use super::{Pointers, Progress, Source, Terms};
 use crate::aal::tree::{Place, Tree};
 use crate::terminal::{Kind, Pci};
 
@@ -21,6 +21,8 @@ pub struct TransmitBuffer<S> {
     /// Where the last PDU that was cut ends.
     cut_to: u64,
     edge: u64,
+    /// Times that a PDU has begun.
+    begun: u64,
 }
 
 impl<S: Source> TransmitBuffer<S> {
@@ -36,6 +38,7 @@ impl<S: Source> TransmitBuffer<S> {
             ap: terms.start,
             cut_to: terms.start,
             edge: terms.start,
+            begun: 0,
         }
     }
 
@@ -74,6 +77,16 @@ impl<S: Source> TransmitBuffer<S> {
         self.disk.split_at_mut(layout.tail - layout.header)
     }
 
+    /// Where the last PDU that was cut ends.
+    pub const fn cut_to(&self) -> u64 {
+        self.cut_to
+    }
+
+    /// Times that a PDU has begun.
+    pub const fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// Makes the next PDU: `length` octets of payload from `offset` of the file on, which is not
     /// before the end of the PDU before it. Its number; none if the window is full, or the extent
     /// is before that end or beyond the edge.
@@ -84,7 +97,8 @@ impl<S: Source> TransmitBuffer<S> {
             place,
             transfer: self.terms.transfer,
             run: self.terms.run,
-            sequence: sequence as u32,
+            sequence: sequence as u32 % Pci::SEQUENCES,
+            serial: 0,
             offset,
             length,
         };
@@ -96,7 +110,6 @@ impl<S: Source> TransmitBuffer<S> {
         self.list.set(sequence, pci);
         let layout = self.list.layout();
         let record = self.list.record_mut(sequence);
-        record[layout.pci..layout.pci + Pci::LEN].copy_from_slice(&pci.emit());
         record[layout.header..].copy_from_slice(&self.disk);
         self.list.w += 1;
         self.cut_to = end;
@@ -109,18 +122,14 @@ impl<S: Source> TransmitBuffer<S> {
         is.then(|| self.list.pci(sequence))
     }
 
-    /// The disk layer's tail of a PDU that is cut and not acknowledged, for callers that know it
-    /// only when they have read the payload.
-    pub fn tail_mut(&mut self, sequence: u64) -> Option<&mut [u8]> {
-        self.pci(sequence)?;
-        let tail = self.list.layout().tail;
-        Some(&mut self.list.record_mut(sequence)[tail..])
-    }
-
     /// Begins to send a PDU, for the first time or again: Wp and p go to its place. Its PCI; none
     /// if it is not cut, or acknowledged. What was in progress ends.
     pub fn begin(&mut self, sequence: u64) -> Option<Pci> {
-        let pci = self.pci(sequence)?;
+        let mut pci = self.pci(sequence)?;
+        pci.serial = self.begun as u16;
+        self.begun += 1;
+        let at = self.list.layout().pci;
+        self.list.record_mut(sequence)[at..at + Pci::LEN].copy_from_slice(&pci.emit());
         self.progress = Some(Progress {
             sequence,
             start: pci.offset,
@@ -143,6 +152,7 @@ impl<S: Source> TransmitBuffer<S> {
     }
 
     /// Reads the next octets of payload of the PDU in progress at p; false if it has not so many.
+    /// With the last of them, the PDU that is the last of its disk-PDU gets the tail.
     #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> bool {
         let Some(progress) = &mut self.progress else {
@@ -153,6 +163,14 @@ impl<S: Source> TransmitBuffer<S> {
         }
         self.source.read(progress.p, into);
         progress.p += into.len() as u64;
+        let Progress {
+            sequence, p, end, ..
+        } = *progress;
+        if p == end && self.list.pci(sequence).place.is_last() {
+            let tail = self.list.layout().tail;
+            let record = self.list.record_mut(sequence);
+            self.source.tail(end, &mut record[tail..]);
+        }
         true
     }
 
@@ -168,25 +186,16 @@ impl<S: Source> TransmitBuffer<S> {
         let to = match self.list.standing(sequence) {
             Standing::Inside(to) if to <= self.list.w => to,
             // A window that is acknowledged as a whole.
-            _ if sequence == self.list.w as u32 => self.list.w,
+            _ if sequence == self.list.w as u32 % Pci::SEQUENCES => self.list.w,
             _ => return None,
         };
         let new = to - self.list.a;
         if let Some(last) = to.checked_sub(1).filter(|_| new > 0) {
             self.ap = self.list.pci(last).end().unwrap_or(self.ap);
             self.list.a = to;
+            self.source.release(self.ap);
             self.progress = self.progress.filter(|progress| progress.sequence >= to);
         }
         Some(new)
-    }
-
-    /// Go-back-N: Wp and p go back to Ap, and what is not acknowledged is cut anew. With selective
-    /// retransmission nothing happens.
-    pub fn go_back(&mut self) {
-        if self.terms.arq == Arq::GoBackN {
-            self.progress = None;
-            self.list.w = self.list.a;
-            self.cut_to = self.ap;
-        }
     }
 }

@@ -100,14 +100,14 @@ impl Multiplexer {
         let (train, sent) = self.progress?;
         let row = self.tree.row(train, sent)?;
         *cell = [0; PAYLOAD_LEN];
+        if !buffer.take(cell.get_mut(row.payload().cell())?) {
+            self.progress = None;
+            return None;
+        }
         let record = buffer.record()?;
         for piece in row.pcis() {
             let to = cell.get_mut(piece.cell())?;
             to.copy_from_slice(record.get(piece.record())?);
-        }
-        if !buffer.take(cell.get_mut(row.payload().cell())?) {
-            self.progress = None;
-            return None;
         }
         let last = row.is_last();
         match self.tree.aal() {
@@ -142,6 +142,7 @@ impl Multiplexer {
             .split_at_mut((parts.pci + parts.header).into());
         let (payload, tail) = rest.split_at_mut(parts.payload.into());
         buffer.begin(sequence)?;
+        buffer.take(payload);
         let (record, layout) = (buffer.record()?, self.tree.record());
         let (pci, header) = header.split_at_mut(parts.pci.into());
         for (at, octets) in [
@@ -152,7 +153,6 @@ impl Multiplexer {
             let len = octets.len();
             octets.copy_from_slice(record.get(at..at + len)?);
         }
-        buffer.take(payload);
         buffer.sent();
         Some(len)
     }

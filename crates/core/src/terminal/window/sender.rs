@@ -1,0 +1,351 @@
+//! The sender's half.
+
+use std::collections::VecDeque;
+
+use crate::Time;
+use crate::aal::tree::Place;
+use crate::terminal::{Arq, DiskHeader, Pci, Source, Status, TransmitBuffer};
+
+/// Without an answer for so long, at first, a PDU is sent again.
+const PATIENCE_NS: u64 = 200_000_000;
+/// The shortest that a sender waits, and the longest.
+const PATIENCE_MIN_NS: u64 = 2_000_000;
+const PATIENCE_MAX_NS: u64 = 4_000_000_000;
+
+/// How a transfer is cut into PDUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Octets of payload in a PDU, at most; 1 or more.
+    pub pdu_len: u16,
+    /// Octets of a disk-PDU, a power of two: no PDU crosses from one to the next. None for a
+    /// stream without a disk layer, which ends nowhere.
+    pub disk_len: Option<u32>,
+    /// Where the file ends; unknown: the transfer's end is not the file's.
+    pub file_len: Option<u64>,
+}
+
+/// A status that says what cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a receiver says that it has what was never sent")]
+pub struct StatusFault;
+
+/// What a sender has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounts {
+    /// Times that a PDU was sent, and those of them that were not the first.
+    pub pdus: u64,
+    pub again: u64,
+    /// Octets of payload in each.
+    pub octets: u64,
+    pub octets_again: u64,
+    /// PDUs that were lost on their way, as often as they were.
+    pub lost: u64,
+    /// Times that nothing was heard for too long.
+    pub timeouts: u64,
+}
+
+/// A PDU that nothing has been heard of since it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    serial: u16,
+    sequence: u64,
+    at: Time,
+}
+
+/// The sender's half of a transfer.
+#[derive(Clone, Debug)]
+pub struct Sender<S> {
+    buffer: TransmitBuffer<S>,
+    split: Split,
+    flights: VecDeque<Flight>,
+    /// PDUs to be sent again, in the order in which that was found.
+    again: VecDeque<u64>,
+    /// Which of the PDUs from a(2) on the receiver holds.
+    there: VecDeque<bool>,
+    /// PDUs below it were sent once.
+    sent_to: u64,
+    /// The disk-PDU that is cut ends here.
+    disk_end: Option<u64>,
+    /// The last PDU of the transfer is cut.
+    is_cut: bool,
+    round_trip_ns: Option<u64>,
+    patience_ns: u64,
+    deadline: Option<Time>,
+    counts: SenderCounts,
+}
+
+impl<S: Source> Sender<S> {
+    /// Nothing was sent yet. The transfer of a file, with `disk_len`, begins where a disk-PDU
+    /// does, ends where one does or the file does, and is not empty.
+    pub fn new(buffer: TransmitBuffer<S>, split: Split) -> Self {
+        let window = buffer.terms().window as usize;
+        Self {
+            buffer,
+            split,
+            flights: VecDeque::with_capacity(window),
+            again: VecDeque::with_capacity(window),
+            there: VecDeque::with_capacity(window),
+            sent_to: 0,
+            disk_end: None,
+            is_cut: false,
+            round_trip_ns: None,
+            patience_ns: PATIENCE_NS,
+            deadline: None,
+            counts: SenderCounts::default(),
+        }
+    }
+
+    /// What is sent, for the controller.
+    pub const fn buffer_mut(&mut self) -> &mut TransmitBuffer<S> {
+        &mut self.buffer
+    }
+
+    /// As [`Self::buffer_mut`], to look at.
+    pub const fn buffer(&self) -> &TransmitBuffer<S> {
+        &self.buffer
+    }
+
+    /// Whether the receiver has acknowledged all of it. A stream never is.
+    pub fn is_finished(&self) -> bool {
+        let pointers = self.buffer.pointers();
+        self.is_cut && pointers.a2 == pointers.w2
+    }
+
+    /// What it has counted.
+    pub const fn counts(&self) -> SenderCounts {
+        self.counts
+    }
+
+    /// The round trip in nanoseconds, smoothed, if one was measured.
+    pub const fn round_trip_ns(&self) -> Option<u64> {
+        self.round_trip_ns
+    }
+
+    /// Octets of payload in PDUs that are cut from now on.
+    pub fn set_pdu_len(&mut self, pdu_len: u16) {
+        self.split.pdu_len = pdu_len.max(1);
+    }
+
+    /// When [`Sender::handle_deadline`] is due, if nothing is heard before.
+    pub const fn next_deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// The number of the next PDU to be sent, if there is one: the caller begins it, and calls
+    /// [`Sender::sent`].
+    pub fn poll(&mut self) -> Option<u64> {
+        let a2 = self.buffer.pointers().a2;
+        while let Some(sequence) = self.again.front() {
+            let at = sequence.checked_sub(a2);
+            if at.is_some_and(|at| self.there.get(at as usize) == Some(&false)) {
+                return Some(*sequence);
+            }
+            self.again.pop_front();
+        }
+        let w2 = self.buffer.pointers().w2;
+        if self.sent_to < w2 {
+            return Some(self.sent_to);
+        }
+        self.cut()
+    }
+
+    /// The PDU with this number, which [`Sender::poll`] told of, was begun.
+    pub fn sent(&mut self, now: Time, sequence: u64) {
+        let is_again = sequence < self.sent_to;
+        if is_again {
+            self.again.pop_front();
+        }
+        self.sent_to = self.sent_to.max(sequence + 1);
+        let octets = self
+            .buffer
+            .pci(sequence)
+            .map_or(0, |pci| u64::from(pci.length));
+        self.counts.pdus += 1;
+        self.counts.octets += octets;
+        self.counts.again += u64::from(is_again);
+        self.counts.octets_again += if is_again { octets } else { 0 };
+        self.flights.push_back(Flight {
+            serial: self.buffer.begun().wrapping_sub(1) as u16,
+            sequence,
+            at: now,
+        });
+        self.deadline = Some(now.plus_ns(self.patience_ns));
+    }
+
+    /// Makes the next PDU, if there is something to send and room for it.
+    fn cut(&mut self) -> Option<u64> {
+        if self.is_cut {
+            return None;
+        }
+        let sequence = match self.split.disk_len {
+            None => self.cut_stream(),
+            Some(disk_len) => self.cut_disk(disk_len.into()),
+        }?;
+        self.there.push_back(false);
+        Some(sequence)
+    }
+
+    fn cut_stream(&mut self) -> Option<u64> {
+        let at = self.buffer.cut_to();
+        let end = self.buffer.pointers().edge;
+        let data = self.buffer.source_mut().data(at, end);
+        let length = (data.end - data.start).min(self.split.pdu_len.into());
+        if length == 0 {
+            return None;
+        }
+        self.buffer.cut(Place::Middle, data.start, length as u16)
+    }
+
+    /// A part of a disk-PDU. One that is a hole as a whole is left out, but for the last.
+    fn cut_disk(&mut self, disk_len: u64) -> Option<u64> {
+        let end = self.buffer.terms().end;
+        let at = self.buffer.cut_to();
+        let data = self.buffer.source_mut().data(at, end);
+        let (start, data_end) = if data.is_empty() {
+            (end, end)
+        } else {
+            (data.start, data.end)
+        };
+        let span = start.min(end - 1) / disk_len * disk_len;
+        let span_end = (span + disk_len).min(end);
+        let stop = start
+            .saturating_add(self.split.pdu_len.into())
+            .min(data_end)
+            .min(span_end);
+        if stop > self.buffer.pointers().edge {
+            // A PDU that is cut short by the window waits for more of it.
+            return None;
+        }
+        let is_last = stop == span_end || {
+            let next = self.buffer.source_mut().data(stop, end);
+            next.is_empty() || next.start >= span_end
+        };
+        let is_first = self.disk_end.is_none();
+        if is_first {
+            let header = DiskHeader {
+                index: (span / disk_len) as u32,
+                is_end: self.split.file_len == Some(span_end),
+                length: (span_end - span) as u32,
+                offset: span,
+            };
+            let (place, _) = self.buffer.disk_mut();
+            place.copy_from_slice(&header.emit());
+        }
+        let place = Place::new(is_first, is_last);
+        let sequence = self.buffer.cut(place, start, (stop - start) as u16)?;
+        self.disk_end = (!is_last).then_some(span_end);
+        self.is_cut = is_last && span_end == end;
+        Some(sequence)
+    }
+
+    /// The receiver has told what it has. One that is older than the last changes nothing.
+    pub fn handle_status(&mut self, now: Time, status: &Status<'_>) -> Result<(), StatusFault> {
+        let pointers = self.buffer.pointers();
+        let (a2, w2) = (pointers.a2, pointers.w2);
+        let ahead = status.next.wrapping_sub(a2 as u32) % Pci::SEQUENCES;
+        if ahead > Pci::SEQUENCES / 2 {
+            return Ok(());
+        }
+        let next = a2 + u64::from(ahead);
+        let bits = || set_bits(status.above).map(|bit| next + 1 + bit as u64);
+        let begun = self.buffer.begun();
+        let is_sent = |seen: u16| {
+            let behind = (begun as u16).wrapping_sub(seen);
+            (1..=begun.min(1 << 15)).contains(&behind.into())
+        };
+        if next > w2
+            || bits().any(|sequence| sequence >= self.sent_to)
+            || next > self.sent_to
+            || status.seen.is_some_and(|seen| !is_sent(seen))
+        {
+            return Err(StatusFault);
+        }
+        for sequence in bits() {
+            self.there[(sequence - a2) as usize] = true;
+        }
+        let new = self.buffer.handle_acknowledged(status.next);
+        self.there.drain(..new.ok_or(StatusFault)? as usize);
+        self.buffer.open_to(status.edge);
+        if let Some(seen) = status.seen {
+            self.hears_of(now, seen, status.held_us);
+        }
+        let is_waiting = !self.there.is_empty() || !self.flights.is_empty();
+        self.deadline = is_waiting.then(|| now.plus_ns(self.patience_ns));
+        Ok(())
+    }
+
+    /// What was sent up to the newest PDU that came is there or lost.
+    fn hears_of(&mut self, now: Time, seen: u16, held_us: u32) {
+        let a2 = self.buffer.pointers().a2;
+        let mut is_lost = false;
+        while let Some(flight) = self
+            .flights
+            .pop_front_if(|flight| seen.wrapping_sub(flight.serial) < 1 << 15)
+        {
+            if flight.serial == seen {
+                let held_ns = u64::from(held_us) * 1_000;
+                self.is_timed(now.since_ns(flight.at).saturating_sub(held_ns));
+            }
+            let at = flight.sequence.checked_sub(a2);
+            if at.is_some_and(|at| self.there.get(at as usize) == Some(&false)) {
+                self.counts.lost += 1;
+                is_lost = true;
+                if self.buffer.terms().arq == Arq::Selective {
+                    self.again.push_back(flight.sequence);
+                }
+            }
+        }
+        if is_lost && self.buffer.terms().arq == Arq::GoBackN {
+            self.goes_back();
+        }
+    }
+
+    /// All from a(2) on is sent again, as it was cut: a PDU that is on its way may still be taken
+    /// for the one with its number.
+    fn goes_back(&mut self) {
+        self.flights.clear();
+        self.again.clear();
+        self.again.extend(self.buffer.pointers().a2..self.sent_to);
+    }
+
+    fn is_timed(&mut self, round_trip_ns: u64) {
+        let smoothed = match self.round_trip_ns {
+            Some(before) => before - before / 8 + round_trip_ns / 8,
+            None => round_trip_ns,
+        };
+        self.round_trip_ns = Some(smoothed);
+        let patience_ns = smoothed.saturating_mul(4);
+        self.patience_ns = patience_ns.clamp(PATIENCE_MIN_NS, PATIENCE_MAX_NS);
+    }
+
+    /// Nothing was heard for too long: what was sent first is sent again, and the answer to that
+    /// says what became of the rest.
+    pub fn handle_deadline(&mut self, now: Time) {
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        self.counts.timeouts += 1;
+        self.patience_ns = (2 * self.patience_ns).min(PATIENCE_MAX_NS);
+        self.deadline = Some(now.plus_ns(self.patience_ns));
+        if !self.again.is_empty() {
+            return;
+        }
+        let a2 = self.buffer.pointers().a2;
+        if self.buffer.terms().arq == Arq::GoBackN {
+            self.goes_back();
+        } else if let Some(first) = self.flights.pop_front() {
+            self.again.push_back(first.sequence);
+        } else if !self.there.is_empty() {
+            self.again.push_back(a2);
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+fn set_bits(octets: &[u8]) -> impl Iterator<Item = usize> {
+    octets.iter().enumerate().flat_map(|(at, octet)| {
+        (0..8)
+            .filter(move |bit| octet >> bit & 1 == 1)
+            .map(move |bit| 8 * at + bit)
+    })
+}

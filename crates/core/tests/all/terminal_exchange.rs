@@ -1,0 +1,430 @@
+//! Two terminals over a line that loses and damages PDUs both ways: files with holes arrive whole,
+//! messages in order, and no more is sent again than was lost.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cellgate_core::Time;
+use cellgate_core::aal::tree::Tree;
+use cellgate_core::contract::Aal;
+use cellgate_core::terminal::{
+    Arq, DiskHeader, Event, Exchange, ExchangeTerms, SenderCounts, Source, Split, Store,
+};
+use rand_pcg::Pcg64Mcg;
+
+use super::terminal_stack::{below, random};
+
+const PDU_NS: u64 = 50_000;
+const DELAY_NS: u64 = 1_000_000;
+const DISK_LEN: u32 = 1 << 16;
+const TRANSFER: u16 = 9;
+
+/// A file with holes, which are zeros.
+#[derive(Clone)]
+struct Holed {
+    octets: Arc<Vec<u8>>,
+    data: Vec<Range<u64>>,
+    released: u64,
+}
+
+impl Holed {
+    fn new(rng: &mut Pcg64Mcg, len: u64, holes: bool) -> Self {
+        let mut octets = vec![0; len as usize];
+        let (mut data, mut at) = (Vec::new(), 0);
+        while at < len {
+            let hole = if holes {
+                below(rng, 3) * below(rng, 90_000)
+            } else {
+                0
+            };
+            let start = (at + hole).min(len);
+            let stop = if holes {
+                start + 1 + below(rng, 90_000)
+            } else {
+                len
+            };
+            let stop = stop.min(len);
+            octets[start as usize..stop as usize]
+                .copy_from_slice(&random(rng, (stop - start) as usize));
+            if start < stop {
+                data.push(start..stop);
+            }
+            at = stop + 1;
+        }
+        Self {
+            octets: Arc::new(octets),
+            data,
+            released: 0,
+        }
+    }
+}
+
+/// What the tail says, so that a wrong one shows.
+fn digest(octets: &[u8]) -> [u8; DiskHeader::TAIL] {
+    let mut digest = [1_u8; DiskHeader::TAIL];
+    for (at, octet) in octets.iter().enumerate() {
+        let to = &mut digest[at % DiskHeader::TAIL];
+        *to = to.wrapping_mul(31).wrapping_add(*octet);
+    }
+    digest
+}
+
+impl Source for Holed {
+    fn read(&mut self, at: u64, into: &mut [u8]) {
+        assert!(at >= self.released, "{at} is released");
+        into.copy_from_slice(&self.octets[at as usize..][..into.len()]);
+    }
+
+    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        let found = self.data.iter().find(|data| data.end > at);
+        found.map_or(end..end, |data| data.start.max(at)..data.end.min(end))
+    }
+
+    fn tail(&mut self, end: u64, tail: &mut [u8]) {
+        let start = (end - 1) / u64::from(DISK_LEN) * u64::from(DISK_LEN);
+        let stop = (start + u64::from(DISK_LEN)).min(self.octets.len() as u64);
+        tail.copy_from_slice(&digest(&self.octets[start as usize..stop as usize]));
+    }
+
+    fn release(&mut self, at: u64) {
+        self.released = at;
+    }
+}
+
+/// What was received: nothing acknowledged changes.
+struct Placed {
+    octets: Vec<u8>,
+    writes: Vec<u8>,
+}
+
+impl Store for Placed {
+    fn write(&mut self, at: u64, octets: &[u8]) {
+        let place = at as usize..at as usize + octets.len();
+        self.octets[place.clone()].copy_from_slice(octets);
+        for writes in &mut self.writes[place] {
+            *writes += 1;
+        }
+    }
+}
+
+/// What befalls PDUs, of a thousand each way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    lost_there: u64,
+    lost_back: u64,
+}
+
+type End = Exchange<Holed, Placed>;
+
+fn end(begins: bool, arq: Arq, window_pdus: u32) -> End {
+    let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
+    let terms = ExchangeTerms {
+        run: 1 + u32::from(begins),
+        arq,
+        window_pdus,
+        window: 200_000,
+        pdu_len: 1_984,
+        begins,
+    };
+    Exchange::new(Time::ZERO, terms, &tree).unwrap()
+}
+
+/// Two ends and what is between them.
+struct Line {
+    ends: [End; 2],
+    on_way: [VecDeque<(Time, Vec<u8>)>; 2],
+    free: [Time; 2],
+    now: Time,
+    weather: Weather,
+    lost: u64,
+    rng: Pcg64Mcg,
+}
+
+impl Line {
+    fn new(ends: [End; 2], weather: Weather, seed: u64) -> Self {
+        Self {
+            ends,
+            on_way: Default::default(),
+            free: [Time::ZERO; 2],
+            now: Time::ZERO,
+            weather,
+            lost: 0,
+            rng: Pcg64Mcg::new(u128::from(seed) << 1 | 1),
+        }
+    }
+
+    /// Until something has come, or time has passed: events of either end.
+    fn step(&mut self) -> Vec<(usize, Event)> {
+        let (now, mut events) = (self.now, Vec::new());
+        for from in 0..2 {
+            self.ends[from].handle_deadline(now);
+            let mut sdu = [0; 2_100];
+            if now >= self.free[from]
+                && let Some(len) = self.ends[from].poll_sdu(now, &mut sdu)
+            {
+                self.free[from] = now.plus_ns(PDU_NS);
+                let lost = [self.weather.lost_there, self.weather.lost_back][from];
+                if below(&mut self.rng, 1_000) < lost {
+                    self.lost += 1;
+                } else {
+                    let at = self.free[from].plus_ns(DELAY_NS);
+                    self.on_way[from].push_back((at, sdu[..len.into()].to_vec()));
+                }
+            }
+            let to = 1 - from;
+            while let Some((_, sdu)) = self.on_way[from].pop_front_if(|(at, _)| *at <= now) {
+                self.ends[to].handle_sdu(now, &sdu);
+                while let Some(event) = self.ends[to].poll_event() {
+                    events.push((to, event));
+                }
+            }
+        }
+        let next = (0..2).flat_map(|end| {
+            [
+                self.on_way[end].front().map(|(at, _)| *at),
+                self.ends[end]
+                    .next_deadline()
+                    .map(|at| at.max(self.free[end])),
+                (self.free[end] > now).then_some(self.free[end]),
+            ]
+        });
+        let next = next.flatten().min().unwrap_or(now);
+        self.now = next.max(now.plus_ns(1));
+        events
+    }
+
+    fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..200_000 {
+            if done(self) {
+                return;
+            }
+            let events = self.step();
+            assert_eq!(events, [], "{what}");
+        }
+        panic!("{what}: it never ends");
+    }
+}
+
+/// Moves a file from end 0 to end 1.
+fn transfer(file: &Holed, arq: Arq, weather: Weather, seed: u64) -> (SenderCounts, Placed, u64) {
+    let ends = [end(true, arq, 64), end(false, arq, 64)];
+    let mut line = Line::new(ends, weather, seed);
+    line.until("hello", |line| {
+        line.ends.iter().all(Exchange::is_established)
+    });
+    line.lost = 0;
+    let len = file.octets.len() as u64;
+    let placed = Placed {
+        octets: vec![0; len as usize],
+        writes: vec![0; len as usize],
+    };
+    let now = line.now;
+    assert!(line.ends[1].receive(now, TRANSFER, (0, len), len, placed));
+    let split = Split {
+        pdu_len: 1_984,
+        disk_len: Some(DISK_LEN),
+        file_len: Some(len),
+    };
+    line.ends[0].send(TRANSFER, (0, len), 100_000, split, file.clone());
+    let mut disk_pdus = Vec::new();
+    for step in 0.. {
+        assert!(
+            step < 400_000,
+            "{arq:?} {weather:?} seed {seed}: it never ends"
+        );
+        for (at, event) in line.step() {
+            match (at, event) {
+                (1, Event::DiskPdu { transfer, disk_pdu }) => {
+                    assert_eq!(transfer, TRANSFER);
+                    disk_pdus.push(disk_pdu);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if line.ends[0].outgoing(TRANSFER).unwrap().is_finished() {
+            break;
+        }
+    }
+    // Each with data, and the last, has come once, in order, with what it says.
+    let mut at = 0;
+    for disk_pdu in &disk_pdus {
+        let header = disk_pdu.header;
+        assert!(header.offset >= at && header.offset % u64::from(DISK_LEN) == 0);
+        assert_eq!(u64::from(header.index), header.offset / u64::from(DISK_LEN));
+        at = header.offset + u64::from(header.length);
+        let octets = &file.octets[header.offset as usize..at as usize];
+        assert_eq!(disk_pdu.digest, digest(octets));
+        assert_eq!(header.is_end, at == len);
+    }
+    assert_eq!(at, len);
+    let sent = line.ends[0].end_send(TRANSFER).unwrap().counts();
+    let placed = line.ends[1].end_receive(TRANSFER).unwrap();
+    assert!(
+        placed.octets == *file.octets,
+        "{arq:?} {weather:?} seed {seed}"
+    );
+    (sent, placed, line.lost)
+}
+
+fn file(seed: u64, len: u64, holes: bool) -> Holed {
+    Holed::new(&mut Pcg64Mcg::new(u128::from(seed) << 1 | 1), len, holes)
+}
+
+#[test]
+fn without_loss_each_octet_is_sent_and_written_once_and_holes_are_not() {
+    for arq in [Arq::Selective, Arq::GoBackN] {
+        for seed in 0..40 {
+            let len = [1, 1_984, 65_535, 65_536, 65_537, 700_000][seed as usize % 6];
+            let file = file(seed, len, seed >= 6);
+            let (counts, placed, _) = transfer(&file, arq, Weather::default(), seed);
+            let data: u64 = file.data.iter().map(|data| data.end - data.start).sum();
+            assert_eq!(
+                (counts.again, counts.lost, counts.timeouts),
+                (0, 0, 0),
+                "seed {seed}"
+            );
+            assert_eq!(counts.octets, data, "seed {seed}");
+            for data in &file.data {
+                let writes = &placed.writes[data.start as usize..data.end as usize];
+                assert!(writes.iter().all(|writes| *writes == 1), "seed {seed}");
+            }
+            let written: u64 = placed.writes.iter().map(|writes| u64::from(*writes)).sum();
+            assert_eq!(written, data, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn with_selective_what_was_lost_is_sent_again_and_nothing_else() {
+    let weather = Weather {
+        lost_there: 50,
+        ..Weather::default()
+    };
+    for seed in 0..10 {
+        let (counts, placed, lost) =
+            transfer(&file(seed, 700_000, false), Arq::Selective, weather, seed);
+        assert!(lost > 5, "seed {seed}");
+        // The last PDUs, of which no later one tells, are asked for by a timer.
+        assert!(
+            (counts.lost..=lost + counts.timeouts).contains(&counts.again),
+            "seed {seed}: {counts:?}, {lost} lost"
+        );
+        assert!(
+            placed.writes.iter().all(|writes| *writes == 1),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn go_back_n_sends_all_behind_a_loss_again() {
+    let weather = Weather {
+        lost_there: 20,
+        ..Weather::default()
+    };
+    let sent = |arq| {
+        (0..3)
+            .map(|seed| {
+                transfer(&file(seed, 700_000, false), arq, weather, seed)
+                    .0
+                    .again
+            })
+            .sum::<u64>()
+    };
+    let (selective, back) = (sent(Arq::Selective), sent(Arq::GoBackN));
+    assert!(back > 10 * selective, "{back} against {selective}");
+}
+
+#[test]
+fn files_arrive_whatever_is_lost() {
+    for seed in 0..60 {
+        let rng = &mut Pcg64Mcg::new(u128::from(seed) << 1 | 1);
+        let weather = Weather {
+            lost_there: below(rng, 300),
+            lost_back: below(rng, 500),
+        };
+        let arq = [Arq::Selective, Arq::GoBackN][below(rng, 2) as usize];
+        let len = 1 + below(rng, 400_000);
+        transfer(&file(seed, len, true), arq, weather, seed);
+    }
+}
+
+#[test]
+fn what_is_said_is_heard_in_order_whatever_is_lost() {
+    for seed in 0..10 {
+        let weather = Weather {
+            lost_there: 100,
+            lost_back: 100,
+        };
+        let ends = [
+            end(true, Arq::Selective, 64),
+            end(false, Arq::Selective, 64),
+        ];
+        let mut line = Line::new(ends, weather, seed);
+        line.until("hello", |line| {
+            line.ends.iter().all(Exchange::is_established)
+        });
+        let mut rng = line.rng.clone();
+        let messages: Vec<_> = (0..200)
+            .map(|_| {
+                let len = below(&mut rng, 40) * below(&mut rng, 100);
+                random(&mut rng, len as usize)
+            })
+            .collect();
+        for message in &messages {
+            line.ends[0].say(message);
+            line.ends[1].say(message);
+        }
+        let mut heard = [Vec::new(), Vec::new()];
+        line.until("conversation", |line| {
+            let (now, mut message) = (line.now, Vec::new());
+            for (end, heard) in line.ends.iter_mut().zip(&mut heard) {
+                while end.hear(now, &mut message).unwrap() {
+                    heard.push(message.clone());
+                }
+            }
+            heard.iter().all(|heard| heard.len() == messages.len())
+        });
+        assert!(heard.iter().all(|heard| *heard == messages), "seed {seed}");
+        line.until("all is acknowledged", |line| {
+            line.ends.iter_mut().all(|end| end.unsaid() == 0)
+        });
+    }
+}
+
+#[test]
+fn a_terminal_that_begins_anew_is_known_for_another() {
+    let ends = [
+        end(true, Arq::Selective, 64),
+        end(false, Arq::Selective, 64),
+    ];
+    let mut line = Line::new(ends, Weather::default(), 1);
+    line.until("hello", |line| {
+        line.ends.iter().all(Exchange::is_established)
+    });
+    // The one that answers is another now: the one that began hears of it by what it says.
+    let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
+    let terms = ExchangeTerms {
+        run: 77,
+        ..*line.ends[1].terms()
+    };
+    line.ends[1] = Exchange::new(line.now, terms, &tree).unwrap();
+    line.ends[0].say(b"are you there?");
+    let events = (0..1_000).flat_map(|_| line.step()).collect::<Vec<_>>();
+    assert!(events.contains(&(0, Event::Restarted)), "{events:?}");
+    assert!(events.iter().all(|event| *event == (0, Event::Restarted)));
+    // And the other way round.
+    let terms = ExchangeTerms {
+        run: 78,
+        ..*line.ends[0].terms()
+    };
+    line.ends[0] = Exchange::new(line.now, terms, &tree).unwrap();
+    line.until("hello again", |line| {
+        line.ends.iter().all(Exchange::is_established)
+    });
+    let terms = ExchangeTerms { run: 79, ..terms };
+    line.ends[0] = Exchange::new(line.now, terms, &tree).unwrap();
+    let events = (0..1_000).flat_map(|_| line.step()).collect::<Vec<_>>();
+    assert!(events.contains(&(1, Event::Restarted)), "{events:?}");
+}
