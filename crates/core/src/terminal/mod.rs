@@ -16,6 +16,7 @@ mod conversation;
 mod discard;
 mod disk;
 mod exchange;
+mod files;
 mod pci;
 mod status;
 mod window;
@@ -29,6 +30,10 @@ pub use conversation::{MESSAGE_MAX, Outbox, TooLong};
 pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
+pub use files::{
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Message,
+    MessageError, Offered, Origin, Partial, Settled, Taken, Taking,
+};
 pub use pci::{Kind, Pci, PciError};
 pub use status::{Control, ControlError, Status};
 pub use window::{DiskPdu, Receiver, Sender, SenderCounts, Split, StatusFault};

@@ -23,6 +23,7 @@ mod server;
 mod terminal_buffers;
 mod terminal_cells;
 mod terminal_exchange;
+mod terminal_files;
 mod terminal_pci;
 mod terminal_pointers;
 mod terminal_stack;

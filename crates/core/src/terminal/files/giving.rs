@@ -1,0 +1,386 @@
+//! Who gives: offers entries, and sends what is wanted of them.
+
+use std::collections::BTreeMap;
+
+use super::{Digest, Entry, EntryKind, Message, TRIES};
+use crate::terminal::{Exchange, Source, Split, Store};
+
+/// Entries that are offered and not settled, at most; a directory is until all in it are.
+const OFFERED_MAX: usize = 4_096;
+/// Octets of messages that wait to be acknowledged, at most, when more is offered.
+const UNSAID_MAX: usize = 1 << 17;
+
+/// A tree, as its host has it.
+pub trait Origin {
+    type File: Source;
+
+    /// The next entry; a directory comes before what is in it.
+    fn next(&mut self) -> Option<Found>;
+
+    /// Opens a file to be sent, from octet `start` to `end`.
+    fn open(&mut self, entry: &Entry, extent: (u64, u64)) -> Result<Self::File, String>;
+
+    /// Whether a file is as it was when it was offered.
+    fn is_unchanged(&mut self, entry: &Entry) -> bool;
+
+    /// All octets of a file, and their digest.
+    fn content(&mut self, entry: &Entry) -> Result<(Vec<u8>, Digest), String>;
+
+    /// The entry as it is now, to be offered anew.
+    fn again(&mut self, entry: &Entry) -> Result<Entry, String>;
+}
+
+/// What a walk through a tree finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Entry(Entry),
+    /// All of the directory that was found last and not left has been found.
+    Left,
+    /// What cannot be sent, and why.
+    Skipped {
+        path: Vec<u8>,
+        reason: String,
+    },
+}
+
+/// What has become of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// It is at the other end: its digest, if it was sent.
+    There {
+        entry: Entry,
+        digest: Option<Digest>,
+    },
+    Failed {
+        path: Vec<u8>,
+        reason: String,
+    },
+    Skipped {
+        path: Vec<u8>,
+        reason: String,
+    },
+    /// All is settled.
+    Done,
+}
+
+struct Item {
+    entry: Entry,
+    parent: Option<u32>,
+    /// The transfer that is sent of it.
+    transfer: Option<u16>,
+    tries: u8,
+    /// Of a directory: entries in it that are not settled, and whether all are found.
+    inside: u32,
+    is_left: bool,
+    /// The other end has the directory itself.
+    is_there: bool,
+}
+
+/// Gives a tree.
+pub struct Giving<O> {
+    origin: O,
+    split: Split,
+    items: BTreeMap<u32, Item>,
+    /// Directories that are found and not left, the innermost last.
+    stack: Vec<u32>,
+    next_id: u32,
+    is_walked: bool,
+    is_done: bool,
+}
+
+impl<O: Origin> Giving<O> {
+    /// Offers what `origin` has, in PDUs and disk-PDUs as `split` says.
+    pub const fn new(origin: O, split: Split) -> Self {
+        Self {
+            origin,
+            split,
+            items: BTreeMap::new(),
+            stack: Vec::new(),
+            next_id: 0,
+            is_walked: false,
+            is_done: false,
+        }
+    }
+
+    /// The tree.
+    pub const fn origin_mut(&mut self) -> &mut O {
+        &mut self.origin
+    }
+
+    /// Whether the other end has said that all is settled.
+    pub const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Octets of files that are being sent and are acknowledged, of each its entry.
+    pub fn progress<S: Store>(
+        &self,
+        exchange: &Exchange<O::File, S>,
+    ) -> impl Iterator<Item = (&Entry, u64)> {
+        self.items.values().filter_map(move |item| {
+            let sender = exchange.outgoing(item.transfer?)?;
+            Some((&item.entry, sender.buffer().pointers().ap))
+        })
+    }
+
+    /// Offers the next entry, if not too much is under way. What is told goes to `given`; false if
+    /// there is nothing to do for now.
+    pub fn step<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        given: &mut Vec<Given>,
+    ) -> bool {
+        if self.is_walked || self.items.len() >= OFFERED_MAX || exchange.unsaid() > UNSAID_MAX {
+            return false;
+        }
+        match self.origin.next() {
+            Some(Found::Entry(entry)) => {
+                let parent = self.stack.last().copied();
+                if let Some(parent) = parent.and_then(|parent| self.items.get_mut(&parent)) {
+                    parent.inside += 1;
+                }
+                let is_directory = entry.kind == EntryKind::Directory;
+                let id = self.offer(exchange, entry, parent, 1);
+                if is_directory {
+                    self.stack.push(id);
+                }
+            }
+            Some(Found::Left) => {
+                if let Some(id) = self.stack.pop() {
+                    if let Some(item) = self.items.get_mut(&id) {
+                        item.is_left = true;
+                    }
+                    self.settles(exchange, id);
+                }
+            }
+            Some(Found::Skipped { path, reason }) => given.push(Given::Skipped { path, reason }),
+            None => {
+                self.is_walked = true;
+                self.ends(exchange);
+            }
+        }
+        true
+    }
+
+    fn offer<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        entry: Entry,
+        parent: Option<u32>,
+        tries: u8,
+    ) -> u32 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        let offer = Message::Offer {
+            id,
+            entry: entry.clone(),
+        };
+        exchange.say(&offer.emit());
+        let item = Item {
+            entry,
+            parent,
+            transfer: None,
+            tries,
+            inside: 0,
+            is_left: false,
+            is_there: false,
+        };
+        self.items.insert(id, item);
+        id
+    }
+
+    /// What the other end says; messages of other kinds are not for who gives.
+    pub fn handle<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        message: Message,
+        given: &mut Vec<Given>,
+    ) {
+        match message {
+            Message::Want {
+                id,
+                transfer,
+                start,
+                end,
+                edge,
+            } => self.sends(exchange, id, (transfer, start, end, edge), given),
+            Message::Take { id } => self.says(exchange, id, given),
+            Message::Got { id } => {
+                let Some(item) = self.items.get_mut(&id) else {
+                    return;
+                };
+                if let Some(transfer) = item.transfer.take() {
+                    exchange.end_send(transfer);
+                }
+                if self.origin.is_unchanged(&item.entry) {
+                    exchange.say(&Message::Whole { id }.emit());
+                } else {
+                    self.changed(exchange, id, given);
+                }
+            }
+            Message::Have { id, digest } => {
+                let Some(item) = self.items.get_mut(&id) else {
+                    return;
+                };
+                if item.entry.kind == EntryKind::Directory {
+                    item.is_there = true;
+                } else {
+                    given.push(Given::There {
+                        entry: item.entry.clone(),
+                        digest,
+                    });
+                }
+                self.settles(exchange, id);
+            }
+            Message::Failed { id, reason } => self.fails(exchange, id, reason, given),
+            Message::Done => {
+                self.is_done = true;
+                given.push(Given::Done);
+            }
+            _ => {}
+        }
+    }
+
+    fn sends<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        id: u32,
+        (transfer, start, end, edge): (u16, u64, u64, u64),
+        given: &mut Vec<Given>,
+    ) {
+        let Some(item) = self.items.get_mut(&id) else {
+            return;
+        };
+        let len = item.entry.octets();
+        let disk_len = u64::from(self.split.disk_len.unwrap_or(1));
+        let is_aligned =
+            start.is_multiple_of(disk_len) && (end == len || end.is_multiple_of(disk_len));
+        if start >= end || end > len || !is_aligned || transfer == 0 {
+            return self.failure(exchange, id, "an extent that the file does not have", given);
+        }
+        if let Some(before) = item.transfer.take() {
+            exchange.end_send(before);
+        }
+        match self.origin.open(&item.entry, (start, end)) {
+            Ok(file) => {
+                item.transfer = Some(transfer);
+                let split = Split {
+                    file_len: Some(len),
+                    ..self.split
+                };
+                exchange.send(transfer, (start, end), edge, split, file);
+            }
+            Err(reason) => self.failure(exchange, id, &reason, given),
+        }
+    }
+
+    fn says<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        id: u32,
+        given: &mut Vec<Given>,
+    ) {
+        let Some(item) = self.items.get(&id) else {
+            return;
+        };
+        if item.entry.octets() > super::CONTENT_MAX {
+            return self.failure(exchange, id, "too long for a message", given);
+        }
+        match self.origin.content(&item.entry) {
+            Ok(_) if !self.origin.is_unchanged(&item.entry) => self.changed(exchange, id, given),
+            Ok((octets, digest)) => exchange.say(&Message::Content { id, digest, octets }.emit()),
+            Err(reason) => self.failure(exchange, id, &reason, given),
+        }
+    }
+
+    /// A file was changed while it was sent: it is offered anew, or fails.
+    fn changed<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        id: u32,
+        given: &mut Vec<Given>,
+    ) {
+        let Some(item) = self.items.get(&id) else {
+            return;
+        };
+        exchange.say(&Message::Changed { id }.emit());
+        let (parent, tries) = (item.parent, item.tries);
+        let again = if tries < TRIES {
+            self.origin.again(&item.entry)
+        } else {
+            Err(format!("it was changed {TRIES} times while it was sent"))
+        };
+        match again {
+            Ok(entry) => {
+                // It stays counted in its directory.
+                self.items.remove(&id);
+                self.offer(exchange, entry, parent, tries + 1);
+            }
+            Err(reason) => self.fails(exchange, id, reason, given),
+        }
+    }
+
+    /// This end cannot go on with an entry: the other hears of it.
+    fn failure<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        id: u32,
+        reason: &str,
+        given: &mut Vec<Given>,
+    ) {
+        let reason = reason.to_owned();
+        let failed = Message::Failed {
+            id,
+            reason: reason.clone(),
+        };
+        exchange.say(&failed.emit());
+        self.fails(exchange, id, reason, given);
+    }
+
+    fn fails<S: Store>(
+        &mut self,
+        exchange: &mut Exchange<O::File, S>,
+        id: u32,
+        reason: String,
+        given: &mut Vec<Given>,
+    ) {
+        let Some(item) = self.items.get_mut(&id) else {
+            return;
+        };
+        if let Some(transfer) = item.transfer.take() {
+            exchange.end_send(transfer);
+        }
+        item.is_there = true;
+        let path = item.entry.path.clone();
+        given.push(Given::Failed { path, reason });
+        self.settles(exchange, id);
+    }
+
+    /// An entry is settled, if it is no directory with something in it that is not.
+    fn settles<S: Store>(&mut self, exchange: &mut Exchange<O::File, S>, id: u32) {
+        let mut settled = Some(id);
+        while let Some(id) = settled.take() {
+            let Some(item) = self.items.get(&id) else {
+                break;
+            };
+            if item.entry.kind == EntryKind::Directory {
+                if !item.is_left || item.inside > 0 || !item.is_there {
+                    break;
+                }
+                exchange.say(&Message::Left { id }.emit());
+            }
+            let parent = self.items.remove(&id).and_then(|item| item.parent);
+            if let Some(directory) = parent.and_then(|parent| self.items.get_mut(&parent)) {
+                directory.inside -= 1;
+                settled = parent;
+            }
+        }
+        self.ends(exchange);
+    }
+
+    fn ends<S: Store>(&self, exchange: &mut Exchange<O::File, S>) {
+        if self.is_walked && self.items.is_empty() {
+            exchange.say(&Message::End.emit());
+        }
+    }
+}

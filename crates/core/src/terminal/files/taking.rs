@@ -1,0 +1,527 @@
+//! Who takes: says what it wants of each entry, puts it in its place, and checks it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, TRIES};
+use crate::Time;
+use crate::terminal::{DiskHeader, DiskPdu, Exchange, Source, Store};
+
+/// A file that is being received.
+pub trait Partial: Store {
+    /// Makes room up to `to`, as far as the file goes, and says how far there is some now.
+    fn make_room(&mut self, to: u64) -> Result<u64, String>;
+
+    /// A stretch is a hole, from one disk-PDU's start to another's.
+    fn hole(&mut self, start: u64, end: u64);
+
+    /// Whether the octets of a disk-PDU have its digest. If not they are given up, holes and all.
+    fn check(&mut self, disk_pdu: &DiskPdu) -> bool;
+
+    /// Time has passed: what was checked is made safe now and then.
+    fn handle_deadline(&mut self, now: Time) -> Result<(), String>;
+}
+
+/// What becomes of an offer.
+#[derive(Debug)]
+pub enum Offered<P> {
+    /// It is there, or was made.
+    Have,
+    /// All of its octets are wanted as a message.
+    Take,
+    /// These extents of it, in order, each from one disk-PDU's start to another's, or to the end.
+    Want(P, Vec<(u64, u64)>),
+}
+
+/// Files, as their host puts them.
+pub trait Destination {
+    type File: Partial;
+
+    /// Takes an offer: makes a directory or a link, opens a file that is to be received.
+    fn offer(&mut self, entry: &Entry) -> Result<Offered<Self::File>, String>;
+
+    /// Puts a file in its place, given all its octets.
+    fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: Digest);
+
+    /// Puts a file in its place that has come whole.
+    fn finish(&mut self, id: u32, entry: Entry, file: Self::File);
+
+    /// A file whose extents are not all there: it stays to be gone on with, unless its source is
+    /// another by now.
+    fn leave(&mut self, entry: &Entry, file: Self::File, is_stale: bool);
+
+    /// All in a directory is settled.
+    fn left(&mut self, entry: &Entry) -> Result<(), String>;
+
+    /// What has become of a file that was put in its place: its digest.
+    fn settled(&mut self) -> Option<(u32, Entry, Result<Digest, String>)>;
+}
+
+/// What has become of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// A digest, if it was received.
+    There {
+        entry: Entry,
+        digest: Option<Digest>,
+    },
+    Failed {
+        path: Vec<u8>,
+        reason: String,
+    },
+    /// All is settled.
+    Done,
+}
+
+/// A count of what has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Disk-PDUs that were checked, and those that were wrong.
+    pub disk_pdus: u64,
+    pub wrong: u64,
+}
+
+/// A file that is being received.
+struct Coming<P> {
+    entry: Entry,
+    /// Its transfer, while one is under way.
+    transfer: Option<u16>,
+    /// Up to where disk-PDUs of the transfer have come, and where it ends.
+    at: u64,
+    end: u64,
+    /// Between transfers.
+    file: Option<P>,
+    /// Extents that are still to be wanted.
+    missing: VecDeque<(u64, u64)>,
+    /// Disk-PDUs that came with a wrong digest, and how often.
+    wrong: BTreeMap<u64, u8>,
+}
+
+/// Takes a tree.
+pub struct Taking<D: Destination> {
+    destination: D,
+    /// Files at a time.
+    jobs: usize,
+    coming: BTreeMap<u32, Coming<D::File>>,
+    /// Files whose octets are asked for as a message.
+    asked: BTreeMap<u32, Entry>,
+    /// Files that wait for one of the jobs.
+    waiting: VecDeque<(u32, Entry)>,
+    directories: BTreeMap<u32, Entry>,
+    /// Files that are being put in their places.
+    finishing: usize,
+    transfers: BTreeMap<u16, u32>,
+    next_transfer: u16,
+    is_offered: bool,
+    is_done: bool,
+    taken: Taken,
+}
+
+impl<D: Destination> Taking<D> {
+    /// Takes to `destination`, so many files at a time.
+    pub const fn new(destination: D, jobs: usize) -> Self {
+        Self {
+            destination,
+            jobs,
+            coming: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            directories: BTreeMap::new(),
+            finishing: 0,
+            transfers: BTreeMap::new(),
+            next_transfer: 1,
+            is_offered: false,
+            is_done: false,
+            taken: Taken {
+                disk_pdus: 0,
+                wrong: 0,
+            },
+        }
+    }
+
+    /// Where it is put.
+    pub const fn destination_mut(&mut self) -> &mut D {
+        &mut self.destination
+    }
+
+    /// Whether all that was offered is settled.
+    pub const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// What has come.
+    pub const fn taken(&self) -> Taken {
+        self.taken
+    }
+
+    /// Files that are being received, and up to where they are.
+    pub fn progress<F: Source>(
+        &self,
+        exchange: &Exchange<F, D::File>,
+    ) -> impl Iterator<Item = (&Entry, u64)> {
+        self.coming.values().filter_map(move |coming| {
+            let (ap, _) = exchange.received(coming.transfer?)?;
+            Some((&coming.entry, ap))
+        })
+    }
+
+    /// Gives up what is under way: it stays to be gone on with.
+    pub fn abandon<F: Source>(&mut self, exchange: &mut Exchange<F, D::File>) {
+        for coming in std::mem::take(&mut self.coming).into_values() {
+            let file = coming
+                .file
+                .or_else(|| exchange.end_receive(coming.transfer?));
+            if let Some(file) = file {
+                self.destination.leave(&coming.entry, file, false);
+            }
+        }
+    }
+
+    /// What the other end says; messages of other kinds are not for who takes.
+    pub fn handle<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        message: Message,
+        settled: &mut Vec<Settled>,
+    ) {
+        match message {
+            Message::Offer { id, entry } => self.offered(now, exchange, id, entry, settled),
+            Message::Content { id, digest, octets } => {
+                let Some(entry) = self.asked.remove(&id) else {
+                    return;
+                };
+                if octets.len() as u64 == entry.octets() {
+                    self.finishing += 1;
+                    self.destination.content(id, entry, octets, digest);
+                } else {
+                    self.failure(
+                        exchange,
+                        id,
+                        &entry,
+                        "another length than was offered",
+                        settled,
+                    );
+                }
+            }
+            Message::Whole { id } => {
+                let Some(mut coming) = self.coming.remove(&id) else {
+                    return;
+                };
+                match coming.file.take() {
+                    Some(file) if coming.missing.is_empty() => {
+                        self.finishing += 1;
+                        self.destination.finish(id, coming.entry, file);
+                    }
+                    // It is not: what it says is not believed.
+                    file => {
+                        coming.file = file;
+                        self.coming.insert(id, coming);
+                    }
+                }
+            }
+            Message::Changed { id } => {
+                self.gives_up(exchange, id, true);
+                self.asked.remove(&id);
+            }
+            Message::Failed { id, reason } => {
+                let coming = self.coming.get(&id).map(|coming| &coming.entry);
+                let entry = coming.or_else(|| self.asked.get(&id));
+                if let Some(entry) = entry {
+                    let path = entry.path.clone();
+                    settled.push(Settled::Failed { path, reason });
+                }
+                self.asked.remove(&id);
+                self.gives_up(exchange, id, false);
+            }
+            Message::Left { id } => {
+                if let Some(entry) = self.directories.remove(&id)
+                    && let Err(reason) = self.destination.left(&entry)
+                {
+                    let path = entry.path;
+                    settled.push(Settled::Failed { path, reason });
+                }
+            }
+            Message::End => self.is_offered = true,
+            _ => {}
+        }
+        self.begins(now, exchange, settled);
+        self.ends(exchange, settled);
+    }
+
+    fn offered<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        id: u32,
+        entry: Entry,
+        settled: &mut Vec<Settled>,
+    ) {
+        let is_long = entry.octets() > CONTENT_MAX && matches!(entry.kind, EntryKind::File { .. });
+        if is_long {
+            self.waiting.push_back((id, entry));
+        } else {
+            self.opens(now, exchange, id, entry, settled);
+        }
+    }
+
+    /// Begins with files that wait, as many as may be under way.
+    fn begins<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        settled: &mut Vec<Settled>,
+    ) {
+        while self.coming.len() < self.jobs
+            && let Some((id, entry)) = self.waiting.pop_front()
+        {
+            self.opens(now, exchange, id, entry, settled);
+        }
+    }
+
+    fn opens<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        id: u32,
+        entry: Entry,
+        settled: &mut Vec<Settled>,
+    ) {
+        match self.destination.offer(&entry) {
+            Ok(Offered::Have) => {
+                exchange.say(&Message::Have { id, digest: None }.emit());
+                if entry.kind == EntryKind::Directory {
+                    self.directories.insert(id, entry);
+                } else {
+                    settled.push(Settled::There {
+                        entry,
+                        digest: None,
+                    });
+                }
+            }
+            Ok(Offered::Take) => {
+                exchange.say(&Message::Take { id }.emit());
+                self.asked.insert(id, entry);
+            }
+            Ok(Offered::Want(file, missing)) => {
+                let coming = Coming {
+                    entry,
+                    transfer: None,
+                    at: 0,
+                    end: 0,
+                    file: Some(file),
+                    missing: missing.into(),
+                    wrong: BTreeMap::new(),
+                };
+                self.coming.insert(id, coming);
+                self.wants(now, exchange, id, settled);
+            }
+            Err(reason) => self.failure(exchange, id, &entry, &reason, settled),
+        }
+    }
+
+    /// Wants the next extent of a file, or says that all are there.
+    fn wants<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        id: u32,
+        settled: &mut Vec<Settled>,
+    ) {
+        let Some(coming) = self.coming.get_mut(&id) else {
+            return;
+        };
+        let Some((start, end)) = coming.missing.pop_front() else {
+            return exchange.say(&Message::Got { id }.emit());
+        };
+        let Some(mut file) = coming.file.take() else {
+            return;
+        };
+        let room = room(start, exchange.terms().window);
+        let limit = match file.make_room(room) {
+            Ok(limit) => limit,
+            Err(reason) => {
+                coming.file = Some(file);
+                let entry = coming.entry.clone();
+                self.gives_up(exchange, id, false);
+                return self.failure(exchange, id, &entry, &reason, settled);
+            }
+        };
+        let transfer = loop {
+            let transfer = self.next_transfer;
+            self.next_transfer = transfer.checked_add(1).unwrap_or(1);
+            if !self.transfers.contains_key(&transfer) {
+                break transfer;
+            }
+        };
+        (coming.transfer, coming.at, coming.end) = (Some(transfer), start, end);
+        exchange.receive(now, transfer, (start, end), limit, file);
+        self.transfers.insert(transfer, id);
+        let edge = exchange.received(transfer).map_or(start, |(_, edge)| edge);
+        let want = Message::Want {
+            id,
+            transfer,
+            start,
+            end,
+            edge,
+        };
+        exchange.say(&want.emit());
+    }
+
+    /// A disk-PDU has come.
+    pub fn handle_disk_pdu<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        transfer: u16,
+        disk_pdu: &DiskPdu,
+        settled: &mut Vec<Settled>,
+    ) {
+        let Some(id) = self.transfers.get(&transfer).copied() else {
+            return;
+        };
+        let Some(coming) = self.coming.get_mut(&id) else {
+            return;
+        };
+        let Some(file) = exchange.store_mut(transfer) else {
+            return;
+        };
+        self.taken.disk_pdus += 1;
+        let DiskHeader { offset, length, .. } = disk_pdu.header;
+        let end = offset.saturating_add(length.into());
+        if offset < coming.at || end > coming.end {
+            let entry = coming.entry.clone();
+            self.gives_up(exchange, id, false);
+            let reason = "a disk-PDU came that is not in what was wanted";
+            return self.failure(exchange, id, &entry, reason, settled);
+        }
+        if coming.at < offset {
+            file.hole(coming.at, offset);
+        }
+        coming.at = end;
+        if !file.check(disk_pdu) {
+            self.taken.wrong += 1;
+            let times = coming.wrong.entry(offset).or_default();
+            *times += 1;
+            if *times >= TRIES {
+                let reason =
+                    format!("octets from {offset} on came with a wrong digest {TRIES} times");
+                let entry = coming.entry.clone();
+                self.gives_up(exchange, id, false);
+                return self.failure(exchange, id, &entry, &reason, settled);
+            }
+            let end = offset.saturating_add(length.into());
+            coming
+                .missing
+                .push_back((offset, end.min(coming.entry.octets())));
+        }
+        let window = exchange.terms().window;
+        let Some((ap, _)) = exchange.received(transfer) else {
+            return;
+        };
+        if coming.at >= coming.end {
+            coming.file = exchange.end_receive(transfer);
+            coming.transfer = None;
+            self.transfers.remove(&transfer);
+            self.wants(now, exchange, id, settled);
+        } else if let Some(file) = exchange.store_mut(transfer) {
+            match file.make_room(room(ap, window)) {
+                Ok(limit) => exchange.allow(now, transfer, limit),
+                Err(reason) => {
+                    let entry = coming.entry.clone();
+                    self.gives_up(exchange, id, false);
+                    self.failure(exchange, id, &entry, &reason, settled);
+                }
+            }
+        }
+        self.begins(now, exchange, settled);
+        self.ends(exchange, settled);
+    }
+
+    /// Time has passed, or files have been put in their places.
+    pub fn step<F: Source>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, D::File>,
+        settled: &mut Vec<Settled>,
+    ) {
+        while let Some((id, entry, result)) = self.destination.settled() {
+            self.finishing -= 1;
+            match result {
+                Ok(digest) => {
+                    let digest = Some(digest);
+                    exchange.say(&Message::Have { id, digest }.emit());
+                    settled.push(Settled::There { entry, digest });
+                }
+                Err(reason) => self.failure(exchange, id, &entry, &reason, settled),
+            }
+        }
+        let mut failed = Vec::new();
+        for (transfer, id) in &self.transfers {
+            let file = exchange.store_mut(*transfer);
+            if let Some(Err(reason)) = file.map(|file| file.handle_deadline(now)) {
+                failed.push((*id, reason));
+            }
+        }
+        for (id, reason) in failed {
+            if let Some(entry) = self.coming.get(&id).map(|coming| coming.entry.clone()) {
+                self.gives_up(exchange, id, false);
+                self.failure(exchange, id, &entry, &reason, settled);
+            }
+        }
+        self.begins(now, exchange, settled);
+        self.ends(exchange, settled);
+    }
+
+    /// Receives no more of a file.
+    fn gives_up<F: Source>(
+        &mut self,
+        exchange: &mut Exchange<F, D::File>,
+        id: u32,
+        is_stale: bool,
+    ) {
+        let Some(coming) = self.coming.remove(&id) else {
+            return;
+        };
+        let transfer = coming.transfer;
+        let file = coming.file.or_else(|| exchange.end_receive(transfer?));
+        if let Some(transfer) = transfer {
+            self.transfers.remove(&transfer);
+        }
+        if let Some(file) = file {
+            self.destination.leave(&coming.entry, file, is_stale);
+        }
+    }
+
+    fn failure<F: Source>(
+        &self,
+        exchange: &mut Exchange<F, D::File>,
+        id: u32,
+        entry: &Entry,
+        reason: &str,
+        settled: &mut Vec<Settled>,
+    ) {
+        let reason = reason.to_owned();
+        let failed = Message::Failed {
+            id,
+            reason: reason.clone(),
+        };
+        exchange.say(&failed.emit());
+        let path = entry.path.clone();
+        settled.push(Settled::Failed { path, reason });
+    }
+
+    fn ends<F: Source>(&mut self, exchange: &mut Exchange<F, D::File>, settled: &mut Vec<Settled>) {
+        let is_idle = self.coming.is_empty() && self.asked.is_empty() && self.waiting.is_empty();
+        if self.is_offered && !self.is_done && is_idle && self.finishing == 0 {
+            self.is_done = true;
+            exchange.say(&Message::Done.emit());
+            settled.push(Settled::Done);
+        }
+    }
+}
+
+/// Up to where room is made for a window that begins at `from`, until the next disk-PDU has come.
+const fn room(from: u64, window: u64) -> u64 {
+    from.saturating_add(window)
+        .saturating_add(2 * DiskHeader::LONGEST as u64)
+}
