@@ -22,6 +22,9 @@ use super::terminal_stack::{below, random};
 
 const DISK_LEN: u64 = 1 << 16;
 
+/// By path and offset of a disk-PDU, how often its digest will be wrong.
+type Wrong = Rc<RefCell<BTreeMap<(Vec<u8>, u64), u8>>>;
+
 fn digest(octets: &[u8]) -> Digest {
     let mut digest = [octets.len() as u8; DiskHeader::TAIL];
     for (at, octet) in octets.iter().enumerate() {
@@ -50,13 +53,13 @@ struct Given0 {
     /// How often a file is another when it was sent.
     changes: BTreeMap<Vec<u8>, u8>,
     /// Disk-PDUs that will be sent with a wrong digest.
-    wrong: Rc<RefCell<BTreeMap<(Vec<u8>, u64), u8>>>,
+    wrong: Wrong,
 }
 
 struct File {
     path: Vec<u8>,
     octets: Vec<u8>,
-    wrong: Rc<RefCell<BTreeMap<(Vec<u8>, u64), u8>>>,
+    wrong: Wrong,
 }
 
 impl Source for File {
@@ -123,6 +126,7 @@ impl Given0 {
         let kind = match &self.files[path] {
             Node::File(octets) => EntryKind::File {
                 len: octets.len() as u64,
+                holes: true,
             },
             Node::Directory => EntryKind::Directory,
             Node::Link(to) => EntryKind::Link { to: to.clone() },
@@ -207,7 +211,7 @@ impl Store for Half {
 }
 
 impl Partial for Half {
-    fn make_room(&mut self, to: u64) -> Result<u64, String> {
+    fn make_room(&mut self, _: u64, to: u64) -> Result<u64, String> {
         Ok(to.min(self.octets.len() as u64))
     }
 
@@ -245,8 +249,8 @@ impl Destination for Kept {
         let node = match &entry.kind {
             EntryKind::Directory => Node::Directory,
             EntryKind::Link { to } => Node::Link(to.clone()),
-            EntryKind::File { len } if *len <= CONTENT_MAX => return Ok(Offered::Take),
-            EntryKind::File { len } => {
+            EntryKind::File { len, .. } if *len <= CONTENT_MAX => return Ok(Offered::Take),
+            EntryKind::File { len, .. } => {
                 let fresh = Half {
                     octets: vec![0; *len as usize],
                     right: vec![false; len.div_ceil(DISK_LEN) as usize],

@@ -45,6 +45,8 @@ pub struct Entry {
 pub enum EntryKind {
     File {
         len: u64,
+        /// It may have holes.
+        holes: bool,
     },
     Directory,
     /// A symbolic link, and where it leads.
@@ -303,7 +305,7 @@ impl Entry {
     /// Octets of a file or a link.
     pub fn octets(&self) -> u64 {
         match &self.kind {
-            EntryKind::File { len } => *len,
+            EntryKind::File { len, .. } => *len,
             EntryKind::Directory => 0,
             EntryKind::Link { to } => to.len() as u64,
         }
@@ -311,7 +313,8 @@ impl Entry {
 
     fn emit(&self, out: &mut Vec<u8>) {
         let kind = match self.kind {
-            EntryKind::File { .. } => 0,
+            EntryKind::File { holes: false, .. } => 0,
+            EntryKind::File { holes: true, .. } => 3,
             EntryKind::Directory => 1,
             EntryKind::Link { .. } => 2,
         };
@@ -324,7 +327,7 @@ impl Entry {
         out.extend((self.path.len() as u16).to_be_bytes());
         out.extend(&self.path);
         match &self.kind {
-            EntryKind::File { len } => out.extend(len.to_be_bytes()),
+            EntryKind::File { len, .. } => out.extend(len.to_be_bytes()),
             EntryKind::Directory => {}
             EntryKind::Link { to } => out.extend(to),
         }
@@ -385,7 +388,10 @@ impl Fields<'_> {
         self.0 = rest;
         let path = path.to_vec();
         let kind = match kind {
-            0 => EntryKind::File { len: self.u64()? },
+            0 | 3 => EntryKind::File {
+                len: self.u64()?,
+                holes: kind == 3,
+            },
             1 => EntryKind::Directory,
             2 => EntryKind::Link { to: self.rest() },
             _ => return Err(MessageError("the kind of an entry")),

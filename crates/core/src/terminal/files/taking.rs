@@ -8,8 +8,8 @@ use crate::terminal::{DiskHeader, DiskPdu, Exchange, Source, Store};
 
 /// A file that is being received.
 pub trait Partial: Store {
-    /// Makes room up to `to`, as far as the file goes, and says how far there is some now.
-    fn make_room(&mut self, to: u64) -> Result<u64, String>;
+    /// Makes room from `from` to `to`, as far as the file goes, and says how far there is some now.
+    fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String>;
 
     /// A stretch is a hole, from one disk-PDU's start to another's.
     fn hole(&mut self, start: u64, end: u64);
@@ -337,7 +337,7 @@ impl<D: Destination> Taking<D> {
             return;
         };
         let room = room(start, exchange.terms().window);
-        let limit = match file.make_room(room) {
+        let limit = match file.make_room(start, room) {
             Ok(limit) => limit,
             Err(reason) => {
                 coming.file = Some(file);
@@ -424,7 +424,7 @@ impl<D: Destination> Taking<D> {
             self.transfers.remove(&transfer);
             self.wants(now, exchange, id, settled);
         } else if let Some(file) = exchange.store_mut(transfer) {
-            match file.make_room(room(ap, window)) {
+            match file.make_room(ap, room(ap, window)) {
                 Ok(limit) => exchange.allow(now, transfer, limit),
                 Err(reason) => {
                     let entry = coming.entry.clone();

@@ -1,0 +1,206 @@
+//! A command that begins: until it is done, or the other end is lost for too long.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use cellgate_core::terminal::Message;
+use cellgate_host::sys::Signals;
+use cellgate_host::terminal::disk::{PathBelow, Root};
+use cellgate_host::terminal::{Next, Over, Report, Session, Terms, wait};
+use cellgate_report::output::{Exit, print_json_line};
+use serde_json::json;
+
+use super::endpoint::Asking;
+use super::shown::Shown;
+use super::tally::{Tally, shown};
+use crate::commands::server::interrupted;
+
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What ended a try.
+enum Ended {
+    Done,
+    Interrupted,
+    /// The other end says no.
+    Refused(String),
+    /// Something is gone that may come back.
+    Lost(anyhow::Error),
+}
+
+/// Asks for what `what` makes for each try, until it is done.
+pub(super) fn run(
+    asking: &Asking,
+    verb: &'static str,
+    mut what: impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+) -> anyhow::Result<Exit> {
+    let json = asking.endpoint.server.json;
+    let signals = Signals::listen()?;
+    let mut tally = Tally::default();
+    let mut shown_line = Shown::new(verb, json);
+    let begun = Instant::now();
+    let mut lost_at: Option<Instant> = None;
+    loop {
+        let before = tally.files;
+        let ended = one(asking, &signals, &mut tally, &mut shown_line, &mut what)?;
+        shown_line.clear();
+        match ended {
+            Ended::Done => break,
+            Ended::Interrupted => {
+                summary(asking, verb, &tally, begun)?;
+                eprintln!("cellgate: interrupted; the same command goes on where this one was");
+                return Ok(Exit::Failed);
+            }
+            Ended::Refused(reason) => return Err(anyhow!("the other end refuses: {reason}")),
+            Ended::Lost(why) => {
+                // What arrived since shows that it works.
+                if tally.files > before {
+                    lost_at = None;
+                }
+                let since = *lost_at.get_or_insert_with(Instant::now);
+                if since.elapsed() >= asking.retry {
+                    summary(asking, verb, &tally, begun)?;
+                    return Err(why.context("given up; the same command goes on where this one was"));
+                }
+                eprintln!("cellgate: {why:#}; trying again");
+                if interrupted(&signals, None, PAUSE) {
+                    return Ok(Exit::Failed);
+                }
+            }
+        }
+    }
+    summary(asking, verb, &tally, begun)?;
+    for (path, reason) in &tally.skipped {
+        eprintln!("cellgate: skipped {}: {reason}", shown(path));
+    }
+    for (path, reason) in &tally.failed {
+        eprintln!("cellgate: {}: {reason}", shown(path));
+    }
+    Ok(match tally.failed.is_empty() {
+        true => Exit::Ok,
+        false => Exit::Failed,
+    })
+}
+
+fn one(
+    asking: &Asking,
+    signals: &Signals,
+    tally: &mut Tally,
+    line: &mut Shown,
+    what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+) -> anyhow::Result<Ended> {
+    let (connection, terms) = match asking.endpoint.open(&asking.vc) {
+        Ok(open) => open,
+        // The first time a server or a contract that is not there is an error at once.
+        Err(error) if line.is_begun() && error.is::<cellgate::Error>() => {
+            return Ok(Ended::Lost(error));
+        }
+        Err(error) => return Err(error),
+    };
+    let (message, next) = what(&terms)?;
+    line.begins();
+    let mut session = Session::begin(terms, &message, next);
+    loop {
+        let looked = match session.turn(&connection) {
+            Ok(looked) => looked,
+            Err(over) => {
+                session.leave();
+                return Ok(Ended::Lost(over.into()));
+            }
+        };
+        while let Some(report) = session.report() {
+            let told = match report {
+                Report::Given(given) => tally.given(given),
+                Report::Settled(settled) => tally.settled(settled),
+                Report::Listed(entry) => {
+                    super::ls::print(&entry, asking.endpoint.server.json)?;
+                    None
+                }
+                Report::ListEnd => {
+                    tally.is_done = true;
+                    None
+                }
+                Report::Refused(reason) => return Ok(Ended::Refused(reason)),
+                Report::Stopped(reason) => {
+                    return Ok(Ended::Lost(anyhow!("the other end has stopped: {reason}")));
+                }
+            };
+            if let Some(told) = told {
+                line.tell(&told)?;
+            }
+        }
+        line.progress(tally, || session.progress());
+        if tally.is_done && session.is_idle() {
+            // The other end's last status, and this one's, leave.
+            connection.flush(Duration::from_secs(1)).ok();
+            return Ok(Ended::Done);
+        }
+        if interrupted(signals, None, Duration::ZERO) {
+            session.stop("interrupted");
+            for _ in 0..16 {
+                let _ = session.turn(&connection);
+            }
+            connection.flush(Duration::from_secs(1)).ok();
+            return Ok(Ended::Interrupted);
+        }
+        if !looked.is_busy {
+            let deadline = session.next_deadline();
+            wait(&connection, looked.waits.is_some(), deadline).map_err(Over::from)?;
+        }
+    }
+}
+
+fn summary(
+    asking: &Asking,
+    verb: &'static str,
+    tally: &Tally,
+    begun: Instant,
+) -> anyhow::Result<()> {
+    if verb == "ls" {
+        return Ok(());
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    if asking.endpoint.server.json {
+        return Ok(print_json_line(&json!({
+            "files": tally.files,
+            "octets": tally.octets,
+            "there_already": tally.there,
+            "skipped": tally.skipped.len(),
+            "failed": tally.failed.len(),
+            "seconds": seconds,
+            "done": tally.is_done,
+        }))?);
+    }
+    let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
+    println!(
+        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} failed",
+        tally.files,
+        tally.octets,
+        tally.there,
+        tally.failed.len()
+    );
+    Ok(())
+}
+
+/// A local path: the directory that it is in, and its name there.
+pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
+    let shown = || path.display().to_string();
+    // A path such as `..` or `a/.` is what it leads to.
+    let named = match path.file_name() {
+        Some(_) => path.to_owned(),
+        None => path.canonicalize().with_context(shown)?,
+    };
+    let name = named
+        .file_name()
+        .ok_or_else(|| anyhow!("{}: a root has no name: name what is in it", shown()))?;
+    let above = match named.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => Path::new("/"),
+    };
+    let root = Root::open(above)?;
+    let name = PathBelow::new(std::os::unix::ffi::OsStrExt::as_bytes(name))
+        .map_err(|fault| anyhow!("{}: {fault}", shown()))?;
+    Ok((root, name))
+}

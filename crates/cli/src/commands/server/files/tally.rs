@@ -1,0 +1,84 @@
+//! What has become of files, for the end of a command.
+
+use cellgate_core::terminal::{Digest, Entry, EntryKind, Given, Settled};
+use serde_json::{Value, json};
+
+/// What has come to its end.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) files: u64,
+    pub(super) octets: u64,
+    /// Files that were there already.
+    pub(super) there: u64,
+    /// Paths, and why.
+    pub(super) failed: Vec<(Vec<u8>, String)>,
+    pub(super) skipped: Vec<(Vec<u8>, String)>,
+    pub(super) is_done: bool,
+}
+
+impl Tally {
+    /// Counts, and gives the line about a file that arrived.
+    pub(super) fn given(&mut self, given: Given) -> Option<Value> {
+        match given {
+            Given::There { entry, digest } => self.there(&entry, digest),
+            Given::Failed { path, reason } => self.fails(path, reason),
+            Given::Skipped { path, reason } => {
+                let line = json!({ "path": shown(&path), "skipped": reason });
+                self.skipped.push((path, reason));
+                Some(line)
+            }
+            Given::Done => {
+                self.is_done = true;
+                None
+            }
+        }
+    }
+
+    /// As [`Tally::given`], for who takes.
+    pub(super) fn settled(&mut self, settled: Settled) -> Option<Value> {
+        match settled {
+            Settled::There { entry, digest } => self.there(&entry, digest),
+            Settled::Failed { path, reason } => self.fails(path, reason),
+            Settled::Done => {
+                self.is_done = true;
+                None
+            }
+        }
+    }
+
+    fn there(&mut self, entry: &Entry, digest: Option<Digest>) -> Option<Value> {
+        let Some(digest) = digest else {
+            self.there += 1;
+            return None;
+        };
+        if !matches!(entry.kind, EntryKind::File { .. }) {
+            return None;
+        }
+        self.files += 1;
+        self.octets += entry.octets();
+        Some(json!({
+            "path": shown(&entry.path),
+            "octets": entry.octets(),
+            "blake3": hex(&digest),
+        }))
+    }
+
+    fn fails(&mut self, path: Vec<u8>, reason: String) -> Option<Value> {
+        let line = json!({ "path": shown(&path), "error": reason });
+        self.failed.push((path, reason));
+        Some(line)
+    }
+}
+
+/// A path for people: octets that a terminal would take for something else are escaped.
+pub(super) fn shown(path: &[u8]) -> String {
+    match std::str::from_utf8(path) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => path.escape_ascii().to_string(),
+    }
+}
+
+/// A digest as `b3sum` prints it.
+pub(super) fn hex(digest: &Digest) -> String {
+    digest.iter().map(|octet| format!("{octet:02x}")).collect()
+}

@@ -1,0 +1,323 @@
+//! Where files are put: under their names when they are whole, and until then among the unfinished
+//! ones.
+
+mod keeper;
+
+use cellgate_core::Time;
+use cellgate_core::terminal::{
+    Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Offered, Partial, Store,
+};
+
+use super::disk::{self, DiskError, DiskLen, Digesting, Kind, Moment, PathBelow, Root, SYNC_EVERY};
+use keeper::{Job, Keeper};
+
+/// A place below a directory.
+pub struct Place {
+    root: Root,
+    /// The directory that entries are put in; none: the root.
+    base: Option<PathBelow>,
+    /// The name of what is put, instead of its own.
+    name: Option<Vec<u8>>,
+    existing: Existing,
+    disk_len: DiskLen,
+    keeper: Keeper,
+}
+
+impl Place {
+    /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an empty
+    /// one, is what entries are put in; any other is what one entry will be called.
+    ///
+    /// # Errors
+    /// It is no path, or the way there is none.
+    pub fn new(
+        root: &Root,
+        path: &[u8],
+        existing: Existing,
+        disk_len: DiskLen,
+    ) -> Result<Self, String> {
+        let (base, name) = match path.strip_suffix(b"/").unwrap_or(path) {
+            [] => (None, None),
+            trimmed => {
+                let named = PathBelow::new(trimmed).map_err(|fault| fault.to_string())?;
+                let found = root.stat(&named).map_err(|error| error.to_string())?;
+                let is_directory = found.is_some_and(|found| found.kind == Kind::Directory);
+                if is_directory || trimmed.len() < path.len() {
+                    (Some(named), None)
+                } else {
+                    let (base, name) = named.split();
+                    (base, Some(name.to_vec()))
+                }
+            }
+        };
+        Ok(Self {
+            root: root.clone(),
+            base,
+            name,
+            existing,
+            disk_len,
+            keeper: Keeper::start(root.clone())?,
+        })
+    }
+
+    /// Where an entry is put.
+    fn path(&self, entry: &Entry) -> Result<PathBelow, String> {
+        let mut path = entry.path.clone();
+        if let Some(name) = &self.name {
+            let first = path.iter().position(|octet| *octet == b'/');
+            path.splice(..first.unwrap_or(path.len()), name.iter().copied());
+        }
+        let path = match &self.base {
+            Some(base) => base.join(&path),
+            None => PathBelow::new(&path),
+        };
+        path.map_err(|fault| fault.to_string())
+    }
+
+    fn place(&self, entry: &Entry) -> Result<disk::Entry, String> {
+        Ok(placed(self.path(entry)?, entry))
+    }
+
+    fn overwrites(&self) -> bool {
+        self.existing == Existing::Replace
+    }
+
+    /// What is at a file's or a link's place: whether that is what is offered, or shall stay.
+    fn is_there(&self, entry: &Entry, wanted: &disk::Entry) -> Result<bool, String> {
+        let found = self.root.stat(&wanted.path).map_err(said)?;
+        let Some(found) = found else {
+            return Ok(false);
+        };
+        let is_same = found.kind == wanted.kind
+            && match &entry.kind {
+                EntryKind::File { len, .. } => found.size == *len && found.mtime == wanted.mtime,
+                EntryKind::Link { to } => self.root.target(&wanted.path).map_err(said)? == *to,
+                EntryKind::Directory => true,
+            };
+        match self.existing {
+            _ if is_same => Ok(true),
+            Existing::Skip => Ok(true),
+            Existing::Replace => Ok(false),
+            Existing::Refuse => Err(said(DiskError::Exists {
+                path: wanted.path.to_string(),
+            })),
+        }
+    }
+
+    fn open(&self, wanted: &disk::Entry) -> Result<Offered<Receiving>, String> {
+        let len = wanted.size;
+        let opened = disk::Partial::open(
+            &self.root,
+            &wanted.path,
+            wanted,
+            Some(len),
+            self.disk_len,
+        );
+        let opened = opened.map_err(said)?;
+        let disk_len = u64::from(self.disk_len.octets());
+        let (mut missing, mut at) = (Vec::new(), 0);
+        for there in opened.there {
+            let start = there.start * disk_len;
+            if at < start {
+                missing.push((at, start));
+            }
+            at = (there.end * disk_len).min(len);
+        }
+        if at < len {
+            missing.push((at, len));
+        }
+        let receiving = Receiving {
+            partial: opened.partial,
+            disk_len,
+            fault: None,
+            synced_at: Time::ZERO,
+            keeper: self.keeper.clone(),
+        };
+        Ok(Offered::Want(receiving, missing))
+    }
+}
+
+impl Destination for Place {
+    type File = Receiving;
+
+    fn offer(&mut self, entry: &Entry) -> Result<Offered<Receiving>, String> {
+        let wanted = self.place(entry)?;
+        match &entry.kind {
+            EntryKind::Directory => {
+                self.root.make_directory(&wanted.path).map_err(said)?;
+                return Ok(Offered::Have);
+            }
+            _ if self.is_there(entry, &wanted)? => return Ok(Offered::Have),
+            EntryKind::Link { to } => {
+                let made = self.root.make_link(&wanted.path, to, self.overwrites());
+                made.and_then(|()| self.root.settle(&wanted)).map_err(said)?;
+                return Ok(Offered::Have);
+            }
+            EntryKind::File { len, .. } if *len <= cellgate_core::terminal::CONTENT_MAX => {
+                return Ok(Offered::Take);
+            }
+            EntryKind::File { .. } => {}
+        }
+        self.open(&wanted)
+    }
+
+    fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: Digest) {
+        let wanted = self.place(&entry);
+        let overwrite = self.overwrites();
+        match wanted {
+            Ok(wanted) => self.keeper.send(Job::Content {
+                id,
+                entry,
+                wanted,
+                octets,
+                digest,
+                overwrite,
+            }),
+            Err(reason) => self.keeper.fails(id, entry, reason),
+        }
+    }
+
+    fn finish(&mut self, id: u32, entry: Entry, file: Receiving) {
+        match self.place(&entry) {
+            Ok(wanted) => {
+                let overwrite = self.overwrites();
+                self.keeper.send(Job::Finish {
+                    id,
+                    entry,
+                    wanted,
+                    partial: Box::new(file.partial),
+                    overwrite,
+                });
+            }
+            Err(reason) => self.keeper.fails(id, entry, reason),
+        }
+    }
+
+    fn leave(&mut self, _entry: &Entry, mut file: Receiving, is_stale: bool) {
+        // What cannot be made safe, or removed, is found when the file is opened again.
+        let _ = match is_stale {
+            true => file.partial.discard(),
+            false => file.partial.sync(),
+        };
+    }
+
+    fn left(&mut self, entry: &Entry) -> Result<(), String> {
+        self.root.settle(&self.place(entry)?).map_err(said)
+    }
+
+    fn settled(&mut self) -> Option<(u32, Entry, Result<Digest, String>)> {
+        self.keeper.settled()
+    }
+}
+
+/// A file that is received.
+#[derive(Debug)]
+pub struct Receiving {
+    partial: disk::Partial,
+    disk_len: u64,
+    fault: Option<String>,
+    synced_at: Time,
+    keeper: Keeper,
+}
+
+impl Store for Receiving {
+    #[inline]
+    fn write(&mut self, at: u64, octets: &[u8]) {
+        self.partial.write(at, octets);
+    }
+}
+
+impl Partial for Receiving {
+    fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String> {
+        self.partial.make_room(from..to).map_err(said)
+    }
+
+    fn hole(&mut self, start: u64, end: u64) {
+        let punched = self.partial.punch(start..end);
+        let mut result = punched;
+        let mut at = start;
+        while at < end && result.is_ok() {
+            let len = self.disk_len.min(end - at);
+            if let Some(digest) = Digesting::new(at).zeros(len).digest() {
+                let index = at / self.disk_len;
+                let checked = self.partial.check(index, at, len as u32, &digest);
+                result = checked.map(|_| ());
+            }
+            at += len;
+        }
+        self.fault = self.fault.take().or(result.err().map(said));
+    }
+
+    fn check(&mut self, disk_pdu: &DiskPdu) -> bool {
+        let header = disk_pdu.header;
+        let digest = disk::Digest(disk_pdu.digest);
+        let index = u64::from(header.index);
+        let checked = self
+            .partial
+            .check(index, header.offset, header.length, &digest);
+        let end = header.offset.saturating_add(header.length.into());
+        match checked {
+            Ok(true) => true,
+            Ok(false) => {
+                let rejected = self.partial.reject(header.offset..end);
+                self.fault = self.fault.take().or(rejected.err().map(said));
+                false
+            }
+            Err(error) => {
+                self.fault = Some(said(error));
+                false
+            }
+        }
+    }
+
+    fn handle_deadline(&mut self, now: Time) -> Result<(), String> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        self.partial.is_sound().map_err(said)?;
+        if now.since_ns(self.synced_at) >= SYNC_EVERY.as_nanos() as u64 {
+            self.synced_at = now;
+            if let Some(job) = self.partial.sync_job() {
+                self.keeper.send(Job::Sync(job));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn said(error: DiskError) -> String {
+    error.to_string()
+}
+
+/// An entry as the disk has it.
+fn placed(path: PathBelow, entry: &Entry) -> disk::Entry {
+    let size = entry.octets();
+    let (kind, holes) = match entry.kind {
+        EntryKind::File { holes, .. } => (Kind::File, holes),
+        EntryKind::Directory => (Kind::Directory, false),
+        EntryKind::Link { .. } => (Kind::Link, false),
+    };
+    let mtime = Moment {
+        seconds: entry.modified_ns.div_euclid(1_000_000_000),
+        ns: entry.modified_ns.rem_euclid(1_000_000_000) as u32,
+    };
+    let (inode, device) = entry.mark.split_at(8);
+    let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet));
+    disk::Entry {
+        path,
+        kind,
+        mode: entry.mode.into(),
+        uid: entry.user,
+        gid: entry.group,
+        mtime,
+        size,
+        allocated: if holes { 0 } else { size },
+        // Whose file it is, its mark alone tells.
+        identity: disk::Identity {
+            size,
+            mtime,
+            ctime: Moment::default(),
+            inode: number(inode),
+            device: number(device),
+        },
+    }
+}

@@ -1,0 +1,69 @@
+//! What a terminal is told of its connection and its transfers.
+
+use std::sync::Arc;
+
+use cellgate_core::aal::tree::Tree;
+use cellgate_core::contract::Aal;
+use cellgate_core::terminal::{Arq, DiskHeader};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::disk::DiskLen;
+use super::packets::OVERHEAD;
+
+/// PDUs of a transfer that may be on their way, at most.
+const WINDOW_PDUS: u32 = 1 << 13;
+
+/// What a terminal is told.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// A number that no other terminal has had on the connection.
+    pub run: u32,
+    pub arq: Arq,
+    /// Octets of a transfer that may be on their way and not acknowledged.
+    pub window: u64,
+    /// Octets of payload in a PDU.
+    pub pdu_len: u16,
+    pub disk_len: DiskLen,
+    /// Files at a time.
+    pub jobs: usize,
+    pub(super) tree: Arc<Tree>,
+}
+
+impl Terms {
+    /// Octets of the window without a word of it.
+    pub const WINDOW: u64 = 4 << 20;
+
+    /// For a connection that carries SDUs of `max_sdu` octets both ways; none: these are too short
+    /// for a terminal.
+    pub fn new(aal: Aal, max_sdu: u16) -> Option<Self> {
+        let pdu_len = max_sdu.checked_sub(OVERHEAD).filter(|len| *len > 0)?;
+        let mut terms = Self {
+            run: 0,
+            arq: Arq::Selective,
+            window: Self::WINDOW,
+            pdu_len,
+            disk_len: DiskLen::DEFAULT,
+            jobs: 4,
+            tree: Arc::new(Tree::new(aal, DiskHeader::LENGTHS)?),
+        };
+        terms.renew();
+        Some(terms)
+    }
+
+    /// Another run.
+    pub(super) fn renew(&mut self) {
+        let mut run = [0; 4];
+        while run == [0; 4] {
+            // A kernel without random numbers: the clock, which nobody attacks here.
+            if getrandom(&mut run, GetRandomFlags::empty()).is_err() {
+                run = (crate::clock::MonotonicClock.now().ns() as u32).to_be_bytes();
+            }
+        }
+        self.run = u32::from_be_bytes(run);
+    }
+
+    pub(super) fn window_pdus(&self) -> u32 {
+        let pdus = self.window / u64::from(self.pdu_len);
+        (pdus as u32).clamp(16, WINDOW_PDUS)
+    }
+}
