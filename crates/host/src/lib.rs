@@ -22,6 +22,7 @@
 //! - [`doctor`]: what of the machine keeps a server from its promises. Changes nothing.
 //! - [`server`]: the daemon between applications and the adapter's process.
 //! - [`sys`]: the system calls; the only place here with `unsafe`.
+//! - [`terminal`]: files of the ATM terminal.
 #![deny(unsafe_code)]
 
 pub mod adapter;
@@ -39,3 +40,4 @@ mod place;
 pub mod rests;
 pub mod server;
 pub mod sys;
+pub mod terminal;

@@ -6,8 +6,11 @@
 mod activation;
 #[cfg(test)]
 pub(crate) mod allocations;
+mod bus_error;
 mod cpu;
 mod duty;
+mod file_lock;
+mod file_map;
 mod interrupt;
 mod lack;
 mod neighbours;
@@ -23,6 +26,8 @@ pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{
     AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share,
 };
+pub(crate) use file_lock::{is_locked, lock_file};
+pub(crate) use file_map::FileMap;
 pub use interrupt::{interrupt, let_interrupt};
 pub use lack::{Lack, plain};
 pub use neighbours::{

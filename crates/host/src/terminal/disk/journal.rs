@@ -1,0 +1,305 @@
+//! What of an unfinished file is known to be right.
+//!
+//! ```text
+//!  header   "cgatejrn"  version 4  octets of the header 4  disk_len 4  1: the size is known 4
+//!           size 8  the source: size 8, mtime 8 + 4, ctime 8 + 4, inode 8, device 8
+//!           octets of the path 4  path  check 8
+//!  record   index 8  octets 4  digest 32  check 8
+//! ```
+//!
+//! Numbers have their least octet first. A check is the start of a BLAKE3 hash; that of a record
+//! covers the header's, so that no record counts in another journal.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{fdatasync, fstat, ftruncate};
+use rustix::io::{Errno, pread, pwrite};
+
+use super::digest::{Digest, DiskLen};
+use super::entry::{Identity, Moment};
+use super::path::PathBelow;
+
+const MAGIC: [u8; 8] = *b"cgatejrn";
+const VERSION: u32 = 1;
+/// Octets of a header without its path.
+const FIXED: usize = 8 + 4 * 4 + 8 + 8 + 2 * 12 + 16 + 4 + 8;
+const HEADER_MAX: usize = FIXED + 4_096;
+const RECORD_LEN: usize = 8 + 4 + 32 + CHECK_LEN;
+const CHECK_LEN: usize = 8;
+/// Records that are read at a time.
+const RECORDS: usize = 1_024;
+
+type Check = [u8; CHECK_LEN];
+
+/// Why what an unfinished file had was thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Refusal {
+    #[error("its journal is damaged or missing")]
+    Damaged,
+    #[error("its journal is of another version of this program")]
+    OtherVersion,
+    #[error("the source has changed")]
+    OtherSource,
+    #[error("its disk-PDUs have another length")]
+    OtherLength,
+}
+
+/// Whose octets an unfinished file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) disk_len: DiskLen,
+    pub(super) size: Option<u64>,
+    pub(super) source: Identity,
+    pub(super) path: PathBelow,
+}
+
+impl Header {
+    fn encode(&self) -> Vec<u8> {
+        let path = self.path.octets();
+        let len = (FIXED + path.len()) as u32;
+        let mut octets = MAGIC.to_vec();
+        for number in [
+            VERSION,
+            len,
+            self.disk_len.octets(),
+            self.size.is_some().into(),
+        ] {
+            octets.extend(number.to_le_bytes());
+        }
+        octets.extend(self.size.unwrap_or(0).to_le_bytes());
+        octets.extend(self.source.size.to_le_bytes());
+        for moment in [self.source.mtime, self.source.ctime] {
+            octets.extend(moment.seconds.to_le_bytes());
+            octets.extend(moment.ns.to_le_bytes());
+        }
+        octets.extend(self.source.inode.to_le_bytes());
+        octets.extend(self.source.device.to_le_bytes());
+        octets.extend((path.len() as u32).to_le_bytes());
+        octets.extend(path);
+        octets.extend(check_of(&[], &octets));
+        octets
+    }
+
+    /// A header, its length and its check.
+    fn decode(octets: &[u8]) -> Result<(Self, u64, Check), Refusal> {
+        let mut fields = Fields(octets);
+        if fields.take::<8>()? != MAGIC {
+            return Err(Refusal::Damaged);
+        }
+        if fields.u32()? != VERSION {
+            return Err(Refusal::OtherVersion);
+        }
+        let len = fields.u32()? as usize;
+        let body = len.checked_sub(CHECK_LEN).ok_or(Refusal::Damaged)?;
+        let whole = octets.get(..len).ok_or(Refusal::Damaged)?;
+        let (body, check) = whole.split_at(body);
+        if check_of(&[], body) != check {
+            return Err(Refusal::Damaged);
+        }
+        let disk_len = DiskLen::new(fields.u32()?).ok_or(Refusal::Damaged)?;
+        let is_known = fields.u32()? != 0;
+        let size = fields.u64()?;
+        let mut source = Identity {
+            size: fields.u64()?,
+            ..Identity::default()
+        };
+        for moment in [&mut source.mtime, &mut source.ctime] {
+            *moment = Moment {
+                seconds: fields.u64()?.cast_signed(),
+                ns: fields.u32()?,
+            };
+        }
+        (source.inode, source.device) = (fields.u64()?, fields.u64()?);
+        let path_len = fields.u32()? as usize;
+        let path = fields.0.get(..path_len).ok_or(Refusal::Damaged)?;
+        let path = PathBelow::new(path).map_err(|_| Refusal::Damaged)?;
+        let size = is_known.then_some(size);
+        let header = Self {
+            disk_len,
+            size,
+            source,
+            path,
+        };
+        Ok((header, len as u64, check_of(&[], body)))
+    }
+
+    /// The header of a journal, whoever's it is.
+    pub(super) fn read(file: &OwnedFd) -> Result<Result<(Self, u64, Check), Refusal>, Errno> {
+        let mut octets = [0; HEADER_MAX];
+        let read = read_at(file, &mut octets, 0)?;
+        Ok(Self::decode(&octets[..read]))
+    }
+}
+
+/// A disk-PDU that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) index: u64,
+    pub(super) len: u32,
+    pub(super) digest: Digest,
+}
+
+impl Record {
+    fn encode(&self, header: &Check) -> [u8; RECORD_LEN] {
+        let mut octets = [0; RECORD_LEN];
+        octets[..8].copy_from_slice(&self.index.to_le_bytes());
+        octets[8..12].copy_from_slice(&self.len.to_le_bytes());
+        octets[12..44].copy_from_slice(&self.digest.0);
+        let check = check_of(header, &octets[..44]);
+        octets[44..].copy_from_slice(&check);
+        octets
+    }
+
+    /// None: it is torn or edited.
+    fn decode(octets: &[u8], header: &Check) -> Option<Self> {
+        let mut fields = Fields(octets);
+        let record = Self {
+            index: fields.u64().ok()?,
+            len: fields.u32().ok()?,
+            digest: Digest(fields.take().ok()?),
+        };
+        (record.encode(header) == octets).then_some(record)
+    }
+}
+
+/// A journal, to which records are appended.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: OwnedFd,
+    header: Check,
+    records: Range<u64>,
+}
+
+impl Journal {
+    /// Begins a journal in an empty file.
+    pub(super) fn begin(file: OwnedFd, header: &Header) -> Result<Self, Errno> {
+        let octets = header.encode();
+        write_at(&file, &octets, 0)?;
+        let len = octets.len() as u64;
+        let mut check = [0; CHECK_LEN];
+        check.copy_from_slice(&octets[octets.len() - CHECK_LEN..]);
+        Ok(Self {
+            file,
+            header: check,
+            records: len..len,
+        })
+    }
+
+    /// Takes a journal up, if it is of `expected`. A last record that was not written whole is cut
+    /// off; one in the middle that is not right is somebody's doing, and so may be all of them.
+    pub(super) fn resume(file: OwnedFd, expected: &Header) -> Result<Result<Self, Refusal>, Errno> {
+        let (found, start, header) = match Header::read(&file)? {
+            Ok(found) => found,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if found.disk_len != expected.disk_len {
+            return Ok(Err(Refusal::OtherLength));
+        }
+        if found != *expected {
+            return Ok(Err(Refusal::OtherSource));
+        }
+        let size = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        let mut journal = Self {
+            file,
+            header,
+            records: start..size,
+        };
+        let (mut good, mut bad, mut good_behind) = (0, false, false);
+        journal.each(|record| match record {
+            Some(_) if bad => good_behind = true,
+            Some(_) => good += 1,
+            None => bad = true,
+        })?;
+        if good_behind {
+            return Ok(Err(Refusal::Damaged));
+        }
+        let end = start + good * RECORD_LEN as u64;
+        if end != size {
+            ftruncate(&journal.file, end)?;
+        }
+        journal.records.end = end;
+        Ok(Ok(journal))
+    }
+
+    /// Hands its records on, in order; none: it is not right.
+    pub(super) fn each(&self, mut take: impl FnMut(Option<Record>)) -> Result<(), Errno> {
+        let mut buffer = vec![0; RECORDS * RECORD_LEN];
+        let mut at = self.records.start;
+        while at < self.records.end {
+            let len = (self.records.end - at).min(buffer.len() as u64) as usize;
+            let read = read_at(&self.file, &mut buffer[..len], at)?;
+            for octets in buffer[..read].chunks(RECORD_LEN) {
+                take(Record::decode(octets, &self.header));
+            }
+            if read < len {
+                break;
+            }
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Appends records, and has them outlive a power failure. What they say must do so before.
+    pub(super) fn append(&mut self, records: &[Record]) -> Result<(), Errno> {
+        for some in records.chunks(RECORDS) {
+            let encoded = some.iter().map(|record| record.encode(&self.header));
+            let octets: Vec<u8> = encoded.flatten().collect();
+            write_at(&self.file, &octets, self.records.end)?;
+            self.records.end += octets.len() as u64;
+        }
+        fdatasync(&self.file)
+    }
+}
+
+fn check_of(before: &[u8], octets: &[u8]) -> Check {
+    let mut hasher = blake3::Hasher::new();
+    let hash = hasher.update(before).update(octets).finalize();
+    let mut check = [0; CHECK_LEN];
+    check.copy_from_slice(&hash.as_bytes()[..CHECK_LEN]);
+    check
+}
+
+fn read_at(file: &OwnedFd, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut read = 0;
+    while read < into.len() {
+        match pread(file, &mut into[read..], at + read as u64) {
+            Ok(0) => break,
+            Ok(octets) => read += octets,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+pub(super) fn write_at(file: &OwnedFd, octets: &[u8], at: u64) -> Result<(), Errno> {
+    let mut written = 0;
+    while written < octets.len() {
+        match pwrite(file, &octets[written..], at + written as u64) {
+            Ok(octets) => written += octets,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What is ahead of a header or record.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const LEN: usize>(&mut self) -> Result<[u8; LEN], Refusal> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Refusal::Damaged)?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn u32(&mut self) -> Result<u32, Refusal> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Refusal> {
+        self.take().map(u64::from_le_bytes)
+    }
+}
