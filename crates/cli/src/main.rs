@@ -16,6 +16,7 @@ use cellgate_report::output::print_json_line;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
+use commands::server::files::{get, ls, put, serve as serve_files};
 use commands::server::{itf, perf, ping, recv, save, send, stats, top, tun, vc};
 use commands::{config, contract, decode, doctor, lab, replay, serve, server, sim};
 
@@ -38,18 +39,22 @@ enum Command {
     Decode(decode::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Get(get::Args),
     #[command(subcommand)]
     Guarantee(guarantee::Command),
     Itf(itf::Command),
     #[command(subcommand)]
     Lab(lab::Command),
+    Ls(ls::Args),
     Perf(perf::Args),
     Ping(ping::Args),
+    Put(put::Args),
     Recv(recv::Args),
     Replay(replay::Args),
     Save(save::Args),
     Send(send::Args),
     Serve(serve::Args),
+    ServeFiles(serve_files::Args),
     #[command(subcommand)]
     Sim(sim::Command),
     Stats(stats::Args),
@@ -79,16 +84,20 @@ fn main() -> ExitCode {
         Command::Decode(args) => decode::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Get(args) => get::run_get(&args),
         Command::Guarantee(command) => guarantee::run(&command),
         Command::Itf(command) => itf::run(&command),
         Command::Lab(command) => lab::run(&command),
+        Command::Ls(args) => ls::run_ls(&args),
         Command::Perf(args) => perf::run(&args),
         Command::Ping(args) => ping::run(&args),
+        Command::Put(args) => put::run_put(&args),
         Command::Recv(args) => recv::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Save(args) => save::run(&args),
         Command::Send(args) => send::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::ServeFiles(args) => serve_files::run_serve(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Stats(args) => stats::run(&args),
         Command::Top(args) => top::run(&args),

@@ -44,6 +44,11 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
+    /// One that is open, and what it is called.
+    pub(crate) const fn of(fd: OwnedFd, path: PathBuf) -> Self {
+        Self { fd, path }
+    }
+
     /// The directory at `path`. The way there leads through no link that somebody else than root or
     /// this user has made.
     ///

@@ -29,7 +29,7 @@ pub struct Looked {
 ///
 /// # Errors
 /// The connection has ended.
-pub fn look<F: Source, S: Store>(
+pub(super) fn look<F: Source, S: Store>(
     connection: &Connection,
     exchange: &mut Exchange<F, S>,
     events: &mut Vec<Event>,
@@ -65,6 +65,8 @@ pub fn look<F: Source, S: Store>(
             Err(error) => return Err(error),
         };
         let Some(len) = exchange.poll_sdu(now, &mut space) else {
+            // Its credit is given back.
+            space.truncate(0);
             break;
         };
         space.truncate(len.into());
@@ -85,7 +87,7 @@ pub fn look<F: Source, S: Store>(
 pub fn wait(connection: &Connection, waits: bool, until: Time) -> Result<(), Error> {
     let len = connection.transmit_max_sdu().unwrap_or(1).into();
     let interest = match waits {
-        true => Interest::RECEIVE | Interest::send(len),
+        true => Interest::RECEIVE.or(Interest::send(len)),
         false => Interest::RECEIVE,
     };
     if !connection.arm(interest)? {

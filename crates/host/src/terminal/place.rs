@@ -8,7 +8,7 @@ use cellgate_core::terminal::{
     Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Offered, Partial, Store,
 };
 
-use super::disk::{self, DiskError, DiskLen, Digesting, Kind, Moment, PathBelow, Root, SYNC_EVERY};
+use super::disk::{self, Digesting, DiskError, DiskLen, Kind, Moment, PathBelow, Root, SYNC_EVERY};
 use keeper::{Job, Keeper};
 
 /// A place below a directory.
@@ -105,13 +105,8 @@ impl Place {
 
     fn open(&self, wanted: &disk::Entry) -> Result<Offered<Receiving>, String> {
         let len = wanted.size;
-        let opened = disk::Partial::open(
-            &self.root,
-            &wanted.path,
-            wanted,
-            Some(len),
-            self.disk_len,
-        );
+        let opened =
+            disk::Partial::open(&self.root, &wanted.path, wanted, Some(len), self.disk_len);
         let opened = opened.map_err(said)?;
         let disk_len = u64::from(self.disk_len.octets());
         let (mut missing, mut at) = (Vec::new(), 0);
@@ -128,6 +123,7 @@ impl Place {
         let receiving = Receiving {
             partial: opened.partial,
             disk_len,
+            has_holes: wanted.is_sparse(),
             fault: None,
             synced_at: Time::ZERO,
             keeper: self.keeper.clone(),
@@ -149,7 +145,8 @@ impl Destination for Place {
             _ if self.is_there(entry, &wanted)? => return Ok(Offered::Have),
             EntryKind::Link { to } => {
                 let made = self.root.make_link(&wanted.path, to, self.overwrites());
-                made.and_then(|()| self.root.settle(&wanted)).map_err(said)?;
+                made.and_then(|()| self.root.settle(&wanted))
+                    .map_err(said)?;
                 return Ok(Offered::Have);
             }
             EntryKind::File { len, .. } if *len <= cellgate_core::terminal::CONTENT_MAX => {
@@ -214,6 +211,7 @@ impl Destination for Place {
 pub struct Receiving {
     partial: disk::Partial,
     disk_len: u64,
+    has_holes: bool,
     fault: Option<String>,
     synced_at: Time,
     keeper: Keeper,
@@ -228,6 +226,10 @@ impl Store for Receiving {
 
 impl Partial for Receiving {
     fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String> {
+        // Room that is made takes blocks, which holes must not have.
+        if self.has_holes {
+            return Ok(to);
+        }
         self.partial.make_room(from..to).map_err(said)
     }
 

@@ -154,12 +154,8 @@ impl Session {
     /// The session is over. Of a terminal that answers only the connection's end is an error.
     pub fn turn(&mut self, connection: &Connection) -> Result<Looked, Over> {
         let mut events = std::mem::take(&mut self.events);
-        let mut looked = packets::look(
-            connection,
-            &mut self.exchange,
-            &mut events,
-            &mut self.first,
-        )?;
+        let mut looked =
+            packets::look(connection, &mut self.exchange, &mut events, &mut self.first)?;
         let now = MonotonicClock.now();
         for event in events.drain(..) {
             match event {
@@ -168,7 +164,8 @@ impl Session {
                         let mut settled = Vec::new();
                         let exchange = &mut self.exchange;
                         taking.handle_disk_pdu(now, exchange, transfer, &disk_pdu, &mut settled);
-                        self.reports.extend(settled.into_iter().map(Report::Settled));
+                        self.reports
+                            .extend(settled.into_iter().map(Report::Settled));
                     }
                 }
                 Event::Restarted => self.restarts(now)?,
@@ -252,7 +249,8 @@ impl Session {
             (Work::Taking(taking), message) => {
                 let mut settled = Vec::new();
                 taking.handle(now, &mut self.exchange, message, &mut settled);
-                self.reports.extend(settled.into_iter().map(Report::Settled));
+                self.reports
+                    .extend(settled.into_iter().map(Report::Settled));
             }
             (Work::Listed, Message::Offer { entry, .. }) => {
                 self.reports.push_back(Report::Listed(entry));
@@ -315,7 +313,8 @@ impl Session {
                 let mut settled = Vec::new();
                 taking.step(now, &mut self.exchange, &mut settled);
                 is_busy = !settled.is_empty();
-                self.reports.extend(settled.into_iter().map(Report::Settled));
+                self.reports
+                    .extend(settled.into_iter().map(Report::Settled));
                 // What it has said last is still to be sent.
                 if taking.is_done() && self.exchange.unsaid() == 0 {
                     self.work = Work::Nothing;

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use cellgate_core::terminal::{Digest, Entry, EntryKind, Found, Origin};
 
-use super::disk::{
-    self, DiskError, DiskLen, Kind, Listing, Moment, PathBelow, Root, Walk, Walked,
-};
+use super::disk::{self, DiskError, DiskLen, Kind, Listing, Moment, PathBelow, Root, Walk, Walked};
 use super::sending::SendingFile;
 
 /// What is given.

@@ -83,6 +83,17 @@ impl Root {
         ))
     }
 
+    /// A directory below, as a root of its own.
+    ///
+    /// # Errors
+    /// There is no directory.
+    pub fn below(&self, path: &PathBelow) -> Result<Self, DiskError> {
+        let opened = self.resolve(Some(path), OFlags::RDONLY | OFlags::DIRECTORY);
+        let fd = opened.map_err(refused("opening", path))?;
+        let path = self.path().join(path.os());
+        Ok(Self(Arc::new(Directory::of(fd, path))))
+    }
+
     /// What is at `path`, a link as such; none: nothing.
     ///
     /// # Errors

@@ -80,9 +80,9 @@ impl Endpoint {
         let max_sdu = max_sdu(contract.transmit).min(max_sdu(contract.receive));
         let mut terms = Terms::new(aal, max_sdu).ok_or_else(|| {
             Misuse(format!(
-                "SDUs of {max_sdu} octets of {aal} have no room for files: {} are the least, of AAL3/4 or \
+                "SDUs of {max_sdu} octets of {} have no room for files: {} are the least, of AAL3/4 or \
                  AAL5; give more by max_sdu=",
-                OVERHEAD + 1
+                aal.word(), OVERHEAD + 1
             ))
         })?;
         if let Some(pdu) = self.pdu {

@@ -1,15 +1,15 @@
 //! `cellgate get`.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use anyhow::Error;
 use cellgate_core::terminal::{Existing, Message};
 use cellgate_host::terminal::disk::Root;
 use cellgate_host::terminal::{Next, Place};
 use cellgate_report::output::Exit;
 
 use super::endpoint::Asking;
-use super::run::run;
+use super::run::{local, remote, run};
 
 /// Get a file, or a directory and all that is in it, from where `cellgate serve-files` runs
 ///
@@ -26,11 +26,10 @@ pub(crate) struct Args {
     /// Leave files that are there as they are
     #[arg(long)]
     skip: bool,
-    /// What to get; empty: all that is served
-    remote: PathBuf,
-    /// The directory to put it in
-    #[arg(default_value = ".")]
-    local: PathBuf,
+    /// What to get, `.` for all; of two or more, the last is where to: a directory is put into, and
+    /// any other name is what one REMOTE will be called
+    #[arg(required = true, value_name = "REMOTE... [LOCAL]")]
+    remotes: Vec<PathBuf>,
 }
 
 pub(crate) fn run_get(args: &Args) -> anyhow::Result<Exit> {
@@ -39,10 +38,30 @@ pub(crate) fn run_get(args: &Args) -> anyhow::Result<Exit> {
         (_, true) => Existing::Skip,
         _ => Existing::Refuse,
     };
-    let root = Root::open(&args.local)?;
-    run(&args.asking, "get", |terms| {
-        let place = Place::new(&root, b"", existing, terms.disk_len).map_err(anyhow::Error::msg)?;
-        let path = args.remote.as_os_str().as_bytes().to_vec();
-        Ok((Message::Get { path }, Next::Take(place)))
-    })
+    let here = PathBuf::from(".");
+    let (remotes, to) = match args.remotes.split_last() {
+        Some((to, remotes)) if !remotes.is_empty() => (remotes, to),
+        _ => (&args.remotes[..], &here),
+    };
+    let (root, name) = if to.is_dir() || remotes.len() > 1 {
+        (Root::open(to)?, Vec::new())
+    } else {
+        let (root, name) = local(to)?;
+        (root, name.octets().to_vec())
+    };
+    let mut exit = Exit::Ok;
+    for asked in remotes {
+        let one = run(&args.asking, "get", |terms| {
+            let place = Place::new(&root, &name, existing, terms.disk_len);
+            let path = remote(asked);
+            Ok((
+                Message::Get { path },
+                Next::Take(place.map_err(Error::msg)?),
+            ))
+        })?;
+        if one != Exit::Ok {
+            exit = one;
+        }
+    }
+    Ok(exit)
 }

@@ -1,6 +1,5 @@
 //! `cellgate ls`.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use cellgate_core::terminal::{Entry, EntryKind, Message};
@@ -9,7 +8,7 @@ use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Asking;
-use super::run::run;
+use super::run::{remote, run};
 use super::tally::shown;
 
 /// List what `cellgate serve-files` has at the other end
@@ -17,14 +16,14 @@ use super::tally::shown;
 pub(crate) struct Args {
     #[command(flatten)]
     asking: Asking,
-    /// The directory, or the file; empty: all that is served
-    #[arg(default_value = "")]
+    /// The directory, or the file
+    #[arg(default_value = ".")]
     remote: PathBuf,
 }
 
 pub(crate) fn run_ls(args: &Args) -> anyhow::Result<Exit> {
     run(&args.asking, "ls", |_| {
-        let path = args.remote.as_os_str().as_bytes().to_vec();
+        let path = remote(&args.remote);
         Ok((Message::List { path }, Next::List))
     })
 }

@@ -1,6 +1,5 @@
 //! `cellgate put`.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use cellgate_core::terminal::{Existing, Message};
@@ -8,7 +7,7 @@ use cellgate_host::terminal::{Next, Tree};
 use cellgate_report::output::Exit;
 
 use super::endpoint::Asking;
-use super::run::{local, run};
+use super::run::{local, remote, run};
 
 /// Put files and directories to where `cellgate serve-files` runs at the other end
 ///
@@ -28,12 +27,10 @@ pub(crate) struct Args {
     /// Leave files that are there as they are
     #[arg(long)]
     skip: bool,
-    /// What to put
-    #[arg(required = true, value_name = "PATH")]
+    /// What to put; of two or more, the last is where to, below what the other end serves: `.` is
+    /// that itself, a directory is put into, and any other name is what one PATH will be called
+    #[arg(required = true, value_name = "PATH... [REMOTE]")]
     paths: Vec<PathBuf>,
-    /// Where to put it, below what the other end serves
-    #[arg(long, value_name = "REMOTE", default_value = "")]
-    to: PathBuf,
 }
 
 pub(crate) fn run_put(args: &Args) -> anyhow::Result<Exit> {
@@ -42,13 +39,21 @@ pub(crate) fn run_put(args: &Args) -> anyhow::Result<Exit> {
         (_, true) => Existing::Skip,
         _ => Existing::Refuse,
     };
+    let (paths, to) = match args.paths.split_last() {
+        Some((to, paths)) if !paths.is_empty() => (paths, remote(to)),
+        _ => (&args.paths[..], Vec::new()),
+    };
     run(&args.asking, "put", |terms| {
-        let names = args.paths.iter().map(|path| local(path));
+        let names = paths.iter().map(|path| local(path));
         let names = names.collect::<anyhow::Result<Vec<_>>>()?;
         let tree = Tree::new(names, terms.disk_len, args.recursive).map_err(anyhow::Error::msg)?;
         let message = Message::Put {
             existing,
-            path: args.to.as_os_str().as_bytes().to_vec(),
+            path: if paths.len() > 1 {
+                [&to[..], b"/"].concat()
+            } else {
+                to.clone()
+            },
         };
         Ok((message, Next::Give(tree)))
     })

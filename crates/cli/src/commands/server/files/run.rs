@@ -61,7 +61,9 @@ pub(super) fn run(
                 let since = *lost_at.get_or_insert_with(Instant::now);
                 if since.elapsed() >= asking.retry {
                     summary(asking, verb, &tally, begun)?;
-                    return Err(why.context("given up; the same command goes on where this one was"));
+                    return Err(
+                        why.context("given up; the same command goes on where this one was")
+                    );
                 }
                 eprintln!("cellgate: {why:#}; trying again");
                 if interrupted(&signals, None, PAUSE) {
@@ -203,4 +205,13 @@ pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
     let name = PathBelow::new(std::os::unix::ffi::OsStrExt::as_bytes(name))
         .map_err(|fault| anyhow!("{}: {fault}", shown()))?;
     Ok((root, name))
+}
+
+/// A path at the other end: `.` is what it serves.
+pub(super) fn remote(path: &Path) -> Vec<u8> {
+    let octets = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+    match octets {
+        b"." | b"./" | b"/" => Vec::new(),
+        _ => octets.strip_prefix(b"./").unwrap_or(octets).to_vec(),
+    }
 }

@@ -72,11 +72,7 @@ pub(crate) fn run_serve(args: &Args) -> anyhow::Result<Exit> {
                 return Ok(Exit::Ok);
             }
             if !looked.is_busy {
-                wait(
-                    &connection,
-                    looked.waits.is_some(),
-                    session.next_deadline(),
-                )?;
+                wait(&connection, looked.waits.is_some(), session.next_deadline())?;
             }
         };
         session.leave();

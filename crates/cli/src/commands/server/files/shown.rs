@@ -79,7 +79,11 @@ impl Shown {
         let rate = octets as f64 / begun.elapsed().as_secs_f64().max(1e-9);
         let present = under_way.first().map(|(entry, octets)| {
             let left = (entry.octets() - octets.min(&entry.octets())) as f64 / rate.max(1.0);
-            (shown(&entry.path), 100 * octets / entry.octets().max(1), left)
+            (
+                shown(&entry.path),
+                100 * octets / entry.octets().max(1),
+                left,
+            )
         });
         if self.json {
             let present = present.map(|(path, percent, left)| {
