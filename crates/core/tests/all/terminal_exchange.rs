@@ -11,6 +11,7 @@ use cellgate_core::contract::Aal;
 use cellgate_core::terminal::{
     Arq, DiskHeader, Event, Exchange, ExchangeTerms, SenderCounts, Source, Split, Store,
 };
+use cellgate_simd::{Fold, Kernel, Level as Level2, with_level};
 use rand_pcg::Pcg64Mcg;
 
 use super::terminal_stack::{below, random};
@@ -117,8 +118,29 @@ struct Weather {
 
 type End = Exchange<Holed, Placed>;
 
+/// What goes over the line: SDUs, or cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Sdus,
+    Cells(Aal),
+}
+
+const LEVELS: [Level; 3] = [
+    Level::Sdus,
+    Level::Cells(Aal::Aal5),
+    Level::Cells(Aal::Aal34),
+];
+
 fn end(begins: bool, arq: Arq, window_pdus: u32) -> End {
-    let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
+    end_of(Level::Sdus, begins, arq, window_pdus)
+}
+
+fn end_of(level: Level, begins: bool, arq: Arq, window_pdus: u32) -> End {
+    let aal = match level {
+        Level::Sdus => Aal::Aal5,
+        Level::Cells(aal) => aal,
+    };
+    let tree = Arc::new(Tree::new(aal, DiskHeader::LENGTHS).unwrap());
     let terms = ExchangeTerms {
         run: 1 + u32::from(begins),
         arq,
@@ -130,10 +152,41 @@ fn end(begins: bool, arq: Arq, window_pdus: u32) -> End {
     Exchange::new(Time::ZERO, terms, &tree).unwrap()
 }
 
+/// What is on its way: an SDU, or a cell's payload with the mark of the last.
+#[derive(Clone)]
+enum Way {
+    Sdu(Vec<u8>),
+    Cell([u8; 48], bool),
+}
+
+struct Poll<'a>(&'a mut End, Time);
+
+impl Kernel for Poll<'_> {
+    type Output = Option<Way>;
+    #[inline(always)]
+    fn run<F: Fold>(self, fold: F) -> Option<Way> {
+        // What was there before must not show.
+        let mut payload = [0xdd; 48];
+        let last = self.0.poll_cell(fold, self.1, &mut payload)?;
+        Some(Way::Cell(payload, last))
+    }
+}
+
+struct Handle<'a>(&'a mut End, Time, &'a [u8; 48], bool);
+
+impl Kernel for Handle<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<F: Fold>(self, fold: F) {
+        self.0.handle_cell(fold, self.1, self.3, self.2);
+    }
+}
+
 /// Two ends and what is between them.
 struct Line {
+    level: Level,
     ends: [End; 2],
-    on_way: [VecDeque<(Time, Vec<u8>)>; 2],
+    on_way: [VecDeque<(Time, Way)>; 2],
     free: [Time; 2],
     now: Time,
     weather: Weather,
@@ -143,7 +196,12 @@ struct Line {
 
 impl Line {
     fn new(ends: [End; 2], weather: Weather, seed: u64) -> Self {
+        Self::of(Level::Sdus, ends, weather, seed)
+    }
+
+    fn of(level: Level, ends: [End; 2], weather: Weather, seed: u64) -> Self {
         Self {
+            level,
             ends,
             on_way: Default::default(),
             free: [Time::ZERO; 2],
@@ -159,22 +217,28 @@ impl Line {
         let (now, mut events) = (self.now, Vec::new());
         for from in 0..2 {
             self.ends[from].handle_deadline(now);
-            let mut sdu = [0; 2_100];
             if now >= self.free[from]
-                && let Some(len) = self.ends[from].poll_sdu(now, &mut sdu)
+                && let Some(way) = self.poll(from)
             {
-                self.free[from] = now.plus_ns(PDU_NS);
+                let takes = if self.level == Level::Sdus { 1 } else { 40 };
+                self.free[from] = now.plus_ns(PDU_NS / takes);
                 let lost = [self.weather.lost_there, self.weather.lost_back][from];
                 if below(&mut self.rng, 1_000) < lost {
                     self.lost += 1;
                 } else {
                     let at = self.free[from].plus_ns(DELAY_NS);
-                    self.on_way[from].push_back((at, sdu[..len.into()].to_vec()));
+                    self.on_way[from].push_back((at, way));
                 }
             }
             let to = 1 - from;
-            while let Some((_, sdu)) = self.on_way[from].pop_front_if(|(at, _)| *at <= now) {
-                self.ends[to].handle_sdu(now, &sdu);
+            while let Some((_, way)) = self.on_way[from].pop_front_if(|(at, _)| *at <= now) {
+                let end = &mut self.ends[to];
+                match &way {
+                    Way::Sdu(sdu) => end.handle_sdu(now, sdu),
+                    Way::Cell(payload, last) => {
+                        with_level(Level2::Baseline, Handle(end, now, payload, *last));
+                    }
+                }
                 while let Some(event) = self.ends[to].poll_event() {
                     events.push((to, event));
                 }
@@ -194,8 +258,18 @@ impl Line {
         events
     }
 
+    fn poll(&mut self, from: usize) -> Option<Way> {
+        let (end, now) = (&mut self.ends[from], self.now);
+        if self.level != Level::Sdus {
+            return with_level(Level2::Baseline, Poll(end, now));
+        }
+        let mut sdu = [0; 2_100];
+        let len = end.poll_sdu(now, &mut sdu)?;
+        Some(Way::Sdu(sdu[..len.into()].to_vec()))
+    }
+
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..200_000 {
+        for _ in 0..2_000_000 {
             if done(self) {
                 return;
             }
@@ -208,8 +282,18 @@ impl Line {
 
 /// Moves a file from end 0 to end 1.
 fn transfer(file: &Holed, arq: Arq, weather: Weather, seed: u64) -> (SenderCounts, Placed, u64) {
-    let ends = [end(true, arq, 64), end(false, arq, 64)];
-    let mut line = Line::new(ends, weather, seed);
+    transfer_at(Level::Sdus, file, arq, weather, seed)
+}
+
+fn transfer_at(
+    level: Level,
+    file: &Holed,
+    arq: Arq,
+    weather: Weather,
+    seed: u64,
+) -> (SenderCounts, Placed, u64) {
+    let ends = [end_of(level, true, arq, 64), end_of(level, false, arq, 64)];
+    let mut line = Line::of(level, ends, weather, seed);
     line.until("hello", |line| {
         line.ends.iter().all(Exchange::is_established)
     });
@@ -230,7 +314,7 @@ fn transfer(file: &Holed, arq: Arq, weather: Weather, seed: u64) -> (SenderCount
     let mut disk_pdus = Vec::new();
     for step in 0.. {
         assert!(
-            step < 400_000,
+            step < 4_000_000,
             "{arq:?} {weather:?} seed {seed}: it never ends"
         );
         for (at, event) in line.step() {
@@ -277,7 +361,8 @@ fn without_loss_each_octet_is_sent_and_written_once_and_holes_are_not() {
         for seed in 0..40 {
             let len = [1, 1_984, 65_535, 65_536, 65_537, 700_000][seed as usize % 6];
             let file = file(seed, len, seed >= 6);
-            let (counts, placed, _) = transfer(&file, arq, Weather::default(), seed);
+            let level = LEVELS[seed as usize % 3];
+            let (counts, placed, _) = transfer_at(level, &file, arq, Weather::default(), seed);
             let data: u64 = file.data.iter().map(|data| data.end - data.start).sum();
             assert_eq!(
                 (counts.again, counts.lost, counts.timeouts),
@@ -346,7 +431,16 @@ fn files_arrive_whatever_is_lost() {
         };
         let arq = [Arq::Selective, Arq::GoBackN][below(rng, 2) as usize];
         let len = 1 + below(rng, 400_000);
-        transfer(&file(seed, len, true), arq, weather, seed);
+        let level = LEVELS[seed as usize % 3];
+        let weather = match level {
+            Level::Sdus => weather,
+            // Of cells, of which a PDU has some forty.
+            Level::Cells(_) => Weather {
+                lost_there: weather.lost_there / 20,
+                lost_back: weather.lost_back / 20,
+            },
+        };
+        transfer_at(level, &file(seed, len, true), arq, weather, seed);
     }
 }
 
@@ -357,11 +451,9 @@ fn what_is_said_is_heard_in_order_whatever_is_lost() {
             lost_there: 100,
             lost_back: 100,
         };
-        let ends = [
-            end(true, Arq::Selective, 64),
-            end(false, Arq::Selective, 64),
-        ];
-        let mut line = Line::new(ends, weather, seed);
+        let level = LEVELS[seed as usize % 3];
+        let ends = [true, false].map(|begins| end_of(level, begins, Arq::Selective, 64));
+        let mut line = Line::of(level, ends, weather, seed);
         line.until("hello", |line| {
             line.ends.iter().all(Exchange::is_established)
         });

@@ -116,6 +116,27 @@ impl<S: Source> TransmitBuffer<S> {
         Some(sequence)
     }
 
+    /// Makes a control PDU of `length` octets from offset 0 on, in place of whatever was cut. It is
+    /// of `transfer`, which need not be this buffer's. Its number.
+    pub fn cut_control(&mut self, transfer: u16, length: u16) -> u64 {
+        let sequence = self.list.w;
+        let pci = Pci {
+            kind: Kind::Control,
+            place: Place::Middle,
+            transfer,
+            run: self.terms.run,
+            sequence: 0,
+            serial: 0,
+            offset: 0,
+            length,
+        };
+        self.progress = None;
+        self.list.set(sequence, pci);
+        self.list.a = sequence;
+        self.list.w = sequence + 1;
+        sequence
+    }
+
     /// The PCI of a PDU that is cut and not acknowledged.
     pub fn pci(&self, sequence: u64) -> Option<Pci> {
         let is = (self.list.a..self.list.w).contains(&sequence);

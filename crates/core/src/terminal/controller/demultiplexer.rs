@@ -7,6 +7,7 @@ use cellgate_simd::{Fold, FoldState, RESIDUE};
 use super::Transfers;
 use super::cpcs::{Scratch, judge, move_pcis};
 use crate::aal::tree::{Place, Row, Train, Tree};
+use crate::contract::Aal;
 use crate::terminal::{Counts, Discard, Kind, Pci, PciError, Ticket};
 use crate::wire::{Checked, PAYLOAD_LEN, SarPci, SarPdu, SegmentType};
 
@@ -84,6 +85,12 @@ impl Demultiplexer {
             fold: FoldState::default(),
             counts: Counts::default(),
         })
+    }
+
+    /// The AAL of its PDUs.
+    #[inline(always)]
+    pub fn aal(&self) -> Aal {
+        self.tree.aal()
     }
 
     /// What has come.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, TRIES};
 use crate::Time;
+use crate::terminal::exchange::CONTROL_MID;
 use crate::terminal::{DiskHeader, DiskPdu, Exchange, Source, Store};
 
 /// A file that is being received.
@@ -349,7 +350,10 @@ impl<D: Destination> Taking<D> {
         let transfer = loop {
             let transfer = self.next_transfer;
             self.next_transfer = transfer.checked_add(1).unwrap_or(1);
-            if !self.transfers.contains_key(&transfer) {
+            // Of AAL3/4 two with one MID would mix their cells.
+            let mid = |transfer: &u16| transfer % CONTROL_MID;
+            let mut others = self.transfers.keys().map(mid);
+            if mid(&transfer) != 0 && others.all(|other| other != mid(&transfer)) {
                 break transfer;
             }
         };
