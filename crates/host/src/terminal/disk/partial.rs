@@ -74,7 +74,7 @@ impl Partial {
     /// at the sender, `size` how long it will be, none: that is not known. Sets the blocks of the
     /// disk aside that are still to come, unless the source may have holes.
     ///
-    /// Reads all that is there, to see that it is right.
+    /// Reads all that is there, to see that it is right, and has the rest be zeros.
     ///
     /// # Errors
     /// There is no room; somebody else receives it; the path leads through a link, or to a
@@ -96,8 +96,10 @@ impl Partial {
             path: path.clone(),
         };
         let (journal, former) = open_journal(&directory, name, &file, &header)?;
-        // Without the names a journal would outlive a power failure for nothing.
-        fsync(&directory).map_err(refused("syncing", path))?;
+        if former != Former::Kept {
+            // Without its name a journal would outlive a power failure for nothing.
+            fsync(&directory).map_err(refused("syncing", path))?;
+        }
         let file = Arc::new(file);
         let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_LEN)?;
         let shared = Shared {
@@ -119,7 +121,7 @@ impl Partial {
             end: 0,
             checked: Vec::new(),
         };
-        match partial.begin(source.is_sparse()) {
+        match partial.begin(source, former) {
             Ok(there) => Ok(Opened {
                 partial,
                 there,
@@ -134,7 +136,7 @@ impl Partial {
         }
     }
 
-    fn begin(&mut self, is_sparse: bool) -> Result<Vec<Range<u64>>, DiskError> {
+    fn begin(&mut self, source: &Entry, former: Former) -> Result<Vec<Range<u64>>, DiskError> {
         let there = self.verify()?;
         let len = self.payload.len();
         let disk_len = u64::from(self.disk_len.octets());
@@ -143,13 +145,19 @@ impl Partial {
             octets.insert(run.start * disk_len..(run.end * disk_len).min(len));
         }
         // What else came was not found right, and what stays unwritten are zeros.
-        for gap in octets.gaps(0..len) {
-            self.payload.clear(gap)?;
-        }
-        if let Some(size) = self.size.filter(|_| !is_sparse) {
-            for gap in octets.gaps(0..size) {
-                self.payload.reserve(gap)?;
+        if former == Former::Kept {
+            for gap in octets.gaps(0..len) {
+                self.payload.clear(gap)?;
             }
+        }
+        match self.size {
+            Some(_) if source.is_sparse() => self.payload.check_free(source.allocated)?,
+            Some(size) => {
+                for gap in octets.gaps(0..size) {
+                    self.payload.reserve(gap)?;
+                }
+            }
+            None => {}
         }
         Ok(there.iter().collect())
     }

@@ -212,14 +212,33 @@ impl Payload {
         Ok(())
     }
 
+    /// Whether the disk has room for a file that takes this much of it.
+    pub(super) fn check_free(&self, allocated: u64) -> Result<(), DiskError> {
+        let needed = allocated.min(self.len).saturating_sub(self.allocated());
+        match needed.saturating_sub(self.free().unwrap_or(needed)) {
+            0 => Ok(()),
+            missing => Err(DiskError::Full { missing }),
+        }
+    }
+
+    /// Octets that it takes on the disk.
+    fn allocated(&self) -> u64 {
+        let blocks = fstat(&self.file).map_or(0, |found| found.st_blocks);
+        u64::try_from(blocks).unwrap_or(0).saturating_mul(512)
+    }
+
+    /// Octets that the disk has for this user; none: it does not say.
+    fn free(&self) -> Option<u64> {
+        let disk = fstatvfs(&self.file).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     /// How much is missing for a range.
     fn full(&self, range: Range<u64>) -> DiskError {
-        let blocks = fstat(&self.file).map_or(0, |found| found.st_blocks);
-        let has = u64::try_from(blocks).unwrap_or(0).saturating_mul(512);
-        let free = fstatvfs(&self.file).map_or(0, |disk| disk.f_bavail * disk.f_frsize);
-        let needed = (range.end - range.start).min(range.end.saturating_sub(has));
+        let needed = range.end.saturating_sub(self.allocated());
+        let needed = needed.min(range.end - range.start);
         // The file system takes some for itself, or the quota is smaller than the disk.
-        let missing = needed.saturating_sub(free).max(1);
+        let missing = needed.saturating_sub(self.free().unwrap_or(0)).max(1);
         DiskError::Full { missing }
     }
 
@@ -282,8 +301,7 @@ impl Payload {
     }
 
     fn unpopulated(&self, range: Range<u64>) -> DiskError {
-        let free = fstatvfs(&self.file).map_or(u64::MAX, |disk| disk.f_bavail * disk.f_frsize);
-        match free < range.end - range.start {
+        match self.free().unwrap_or(u64::MAX) < range.end - range.start {
             true => self.full(range),
             false => self.lost(),
         }
@@ -345,12 +363,6 @@ impl Payload {
             Some(error) => Err(refused("writing", &self.path)(error)),
         }
     }
-
-    #[cfg(test)]
-    pub(super) const fn without_maps(mut self) -> Self {
-        self.is_mapped = false;
-        self
-    }
 }
 
 impl AsFd for Payload {
@@ -373,3 +385,6 @@ fn extend(mark: &mut Range<u64>, range: Range<u64>) {
         false => *mark = range,
     }
 }
+
+#[cfg(test)]
+mod tests;
