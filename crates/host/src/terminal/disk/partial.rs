@@ -14,7 +14,7 @@ use super::error::{DiskError, refused};
 use super::journal::{Header, Journal, Record, Refusal};
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
-use super::payload::{Payload, WINDOW_LEN};
+use super::payload::{Payload, WINDOW_BITS};
 use super::root::Root;
 use super::runs::Runs;
 
@@ -101,7 +101,7 @@ impl Partial {
             fsync(&directory).map_err(refused("syncing", path))?;
         }
         let file = Arc::new(file);
-        let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_LEN)?;
+        let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_BITS)?;
         let shared = Shared {
             file,
             journal: Mutex::new(journal),

@@ -9,8 +9,8 @@ use super::error::{DiskError, refused};
 use super::runs::Runs;
 use crate::sys::FileMap;
 
-/// Octets of a window.
-pub(super) const WINDOW_LEN: u64 = 64 << 20;
+/// Windows of 64 MiB: their octets as a power of two.
+pub(super) const WINDOW_BITS: u32 = 26;
 /// Windows at a time. A window has the place of its number, so that the next ones replace the
 /// first.
 const WINDOWS: usize = 4;
@@ -28,7 +28,7 @@ pub(super) struct Payload {
     size: Option<u64>,
     /// Octets of the file: nothing is touched behind them.
     len: u64,
-    window_len: u64,
+    window_bits: u32,
     windows: [Option<Window>; WINDOWS],
     is_mapped: bool,
     /// Blocks of the disk are there for these.
@@ -65,7 +65,7 @@ impl Payload {
         file: Arc<OwnedFd>,
         path: String,
         size: Option<u64>,
-        window_len: u64,
+        window_bits: u32,
     ) -> Result<Self, DiskError> {
         let found = fstat(&file).map_err(refused("looking at", &path))?;
         let mut payload = Self {
@@ -73,7 +73,7 @@ impl Payload {
             path,
             size,
             len: u64::try_from(found.st_size).unwrap_or(0),
-            window_len,
+            window_bits,
             windows: [const { None }; WINDOWS],
             is_mapped: true,
             reserved: 0..0,
@@ -94,6 +94,16 @@ impl Payload {
         self.len
     }
 
+    const fn window_len(&self) -> u64 {
+        1 << self.window_bits
+    }
+
+    /// The window that an offset is in, and where in it.
+    #[inline]
+    const fn place(&self, at: u64) -> (u64, u64) {
+        (at >> self.window_bits, at & (self.window_len() - 1))
+    }
+
     fn set_len(&mut self, len: u64) -> Result<(), DiskError> {
         ftruncate(&self.file, len).map_err(refused("setting the size of", &self.path))?;
         self.len = len;
@@ -104,9 +114,8 @@ impl Payload {
     #[inline]
     pub(super) fn write(&mut self, mut at: u64, mut octets: &[u8]) {
         while !octets.is_empty() {
-            let number = at / self.window_len;
-            let offset = at % self.window_len;
-            let piece = (self.window_len - offset).min(octets.len() as u64) as usize;
+            let (number, offset) = self.place(at);
+            let piece = (self.window_len() - offset).min(octets.len() as u64) as usize;
             let (now, rest) = octets.split_at(piece);
             let end = at + piece as u64;
             match &mut self.windows[(number % WINDOWS as u64) as usize] {
@@ -144,9 +153,8 @@ impl Payload {
         let mut at = range.start;
         let end = range.end.min(self.len);
         while at < end {
-            let number = at / self.window_len;
-            let offset = at % self.window_len;
-            let piece = (self.window_len - offset).min(end - at).min(PIECE as u64) as usize;
+            let (number, offset) = self.place(at);
+            let piece = (self.window_len() - offset).min(end - at).min(PIECE as u64) as usize;
             let into = &mut buffer[..piece];
             let read = match &self.windows[(number % WINDOWS as u64) as usize] {
                 Some(window) if window.has(number, offset, piece) => {
@@ -168,7 +176,8 @@ impl Payload {
     /// Has what is written to a range be there: blocks of the disk, and pages of memory. Up to
     /// where it is; not far beyond the start of the range.
     pub(super) fn make_room(&mut self, range: Range<u64>) -> Result<u64, DiskError> {
-        let far = (range.start / self.window_len + AHEAD).saturating_mul(self.window_len);
+        let (first, _) = self.place(range.start);
+        let far = (first + AHEAD).saturating_mul(self.window_len());
         let end = range.end.min(far).min(self.size.unwrap_or(u64::MAX));
         let range = range.start.min(end)..end;
         self.holes.remove(0..range.start);
@@ -176,7 +185,7 @@ impl Payload {
         if self.len < end {
             self.set_len(end)?;
         }
-        for number in range.start / self.window_len..end.div_ceil(self.window_len) {
+        for number in self.place(range.start).0..end.div_ceil(self.window_len()) {
             self.map(number);
         }
         for gap in self.holes.gaps(beyond(&self.populated, &range)) {
@@ -245,8 +254,8 @@ impl Payload {
     /// Maps a window, unless it is.
     fn map(&mut self, number: u64) {
         let place = (number % WINDOWS as u64) as usize;
-        let at = number * self.window_len;
-        let len = self.window_len.min(self.size.unwrap_or(u64::MAX) - at);
+        let at = number << self.window_bits;
+        let len = self.window_len().min(self.size.unwrap_or(u64::MAX) - at);
         let is_there = self.windows[place]
             .as_ref()
             .is_some_and(|window| window.number == number);
@@ -254,7 +263,7 @@ impl Payload {
             return;
         }
         self.unmap(place);
-        // A window fits in memory: it has at most WINDOW_LEN octets.
+        // A window fits in memory: that is what its bits are for.
         match FileMap::new(&self.file, at, len as usize) {
             Ok(map) => self.windows[place] = Some(Window { number, map }),
             Err(_) => self.write_from_now_on(),
@@ -280,11 +289,11 @@ impl Payload {
     fn populate(&mut self, range: Range<u64>) -> Result<(), DiskError> {
         let mut at = range.start;
         while at < range.end && self.is_mapped {
-            let number = at / self.window_len;
-            let end = range.end.min((number + 1) * self.window_len);
+            let (number, offset) = self.place(at);
+            let base = at - offset;
+            let end = range.end.min(base + self.window_len());
             let window = self.windows[(number % WINDOWS as u64) as usize].as_mut();
-            let base = number * self.window_len;
-            let within = (at - base) as usize..(end - base) as usize;
+            let within = offset as usize..(end - base) as usize;
             let Some(window) = window.filter(|window| window.number == number) else {
                 return Ok(());
             };

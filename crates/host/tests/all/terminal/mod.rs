@@ -9,6 +9,7 @@ mod room;
 mod walk;
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -122,6 +123,11 @@ fn receive(partial: &mut Partial, octets: &[u8], index: u64) -> bool {
 
 fn open(place: &Place, name: &str, source: &Entry) -> Opened {
     Partial::open(&place.root(), &path(name), source, Some(source.size), SHORT).unwrap()
+}
+
+/// One run of disk-PDUs.
+fn one(run: Range<u64>) -> Vec<Range<u64>> {
+    vec![run]
 }
 
 /// The one journal or file in the directory of unfinished files.

@@ -96,7 +96,7 @@ fn a_file_is_finished_only_when_it_is_complete() {
         Err(DiskError::Incomplete { .. })
     ));
     let opened = open(&place, "f", &entry);
-    assert_eq!(opened.there, [0..4]);
+    assert_eq!(opened.there, one(0..4));
     assert_eq!(
         opened.partial.finish(&entry, false).unwrap(),
         Digest::of_file(&all)
@@ -229,7 +229,7 @@ fn holes_stay_holes() {
                 partial.sync().unwrap();
                 drop(partial);
                 let opened = open(&place, "f", &entry);
-                assert_eq!(opened.there, [0..8]);
+                assert_eq!(opened.there, one(0..8));
                 partial = opened.partial;
             }
             assert_eq!(
@@ -337,7 +337,7 @@ fn a_file_has_one_receiver_at_a_time() {
     drop(again);
     assert!(matches!(second(), Err(DiskError::InUse { .. })));
     std::thread::spawn(|| job.run().unwrap()).join().unwrap();
-    assert_eq!(second().unwrap().there, [0..1]);
+    assert_eq!(second().unwrap().there, one(0..1));
     drop(other);
 }
 
@@ -362,5 +362,43 @@ fn a_directory_or_another_file_system_is_found_before_the_first_octet() {
     assert!(
         matches!(error, DiskError::OtherFileSystem { .. }),
         "{error}"
+    );
+}
+
+#[test]
+fn transfers_at_once_do_not_take_the_directory_of_unfinished_files_from_each_other() {
+    let (place, outside) = (Place::in_memory("at-once"), Place::new("outside"));
+    let entry = source(&outside, b"x");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (place, entry) = (&place, &entry);
+            scope.spawn(move || {
+                let root = place.root();
+                for round in 0..100 {
+                    let mut partial = open(place, &format!("p{thread}"), entry).partial;
+                    assert!(receive(&mut partial, b"x", 0));
+                    partial.finish(entry, true).unwrap();
+                    let link = path(format!("l{thread}"));
+                    root.make_link(&link, b"nowhere", true).unwrap();
+                    let mut group = Group::new(root.clone());
+                    let at = path(format!("g{thread}"));
+                    group.add(&at, entry, &octets(round, 9), true).unwrap();
+                    assert!(group.finish().unwrap().is_empty());
+                    // One that all want is somebody's.
+                    let all = Partial::open(&root, &path("all"), entry, Some(1), SHORT);
+                    match all {
+                        Ok(opened) => opened.partial.discard().unwrap(),
+                        Err(DiskError::InUse { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(
+        place.names().len(),
+        12,
+        "nothing is left: {:?}",
+        place.names()
     );
 }

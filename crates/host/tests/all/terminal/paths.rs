@@ -6,7 +6,7 @@ use rustix::process::geteuid;
 #[test]
 fn what_is_no_path_below_a_root_is_refused_by_name() {
     let long_step = [b'x'; 256];
-    let long = vec![b"x/".repeat(2_048), b"x".to_vec()].concat();
+    let long = [b"x/".repeat(2_048), b"x".to_vec()].concat();
     let cases: [(&[u8], PathFault); 18] = [
         (b"", PathFault::Empty),
         (b"/", PathFault::Absolute),
@@ -151,7 +151,7 @@ fn a_link_that_is_planted_while_a_file_is_received_is_not_written_through() {
     assert_eq!(outside.names(), ["source"]);
     fs::remove_file(place.at("in")).unwrap();
     let again = open(&place, "in/file", &source);
-    assert_eq!((again.former, &*again.there), (Former::Kept, &[0..1][..]));
+    assert_eq!((again.former, &*again.there), (Former::Kept, &*one(0..1)));
     again.partial.finish(&source, true).unwrap();
     assert_eq!(fs::read(place.at("in/file")).unwrap(), b"ours");
 }
