@@ -129,6 +129,8 @@ fn a_disk_pdu_counts_only_with_its_digest_index_offset_and_length() {
     for (index, offset, len, expected) in wrong {
         assert!(!partial.check(index, offset, len as u32, expected).unwrap());
     }
+    let shorter = Digesting::new(0).octets(&all[..LEN - 1]).digest().unwrap();
+    assert!(!partial.check(0, 0, LEN as u32 - 1, &shorter).unwrap());
     assert_eq!(partial.subtrees().present(), 0);
     for (index, expected) in right.iter().enumerate() {
         let range = SHORT.range(index as u64, entry.size);
@@ -145,6 +147,29 @@ fn a_disk_pdu_counts_only_with_its_digest_index_offset_and_length() {
         partial.finish(&entry, false).unwrap(),
         Digest::of_file(&all)
     );
+}
+
+#[test]
+fn only_the_last_disk_pdu_of_a_stream_is_shorter() {
+    let (place, outside) = (Place::new("short"), Place::new("outside"));
+    let all = octets(1, 2 * LEN);
+    let entry = source(&outside, &all);
+    let opened = Partial::open(&place.root(), &path("f"), &entry, None, SHORT).unwrap();
+    let mut partial = opened.partial;
+    partial.make_room(0..entry.size).unwrap();
+    partial.write(0, &all);
+    let shorter = Digesting::new(0).octets(&all[..9]).digest().unwrap();
+    assert!(partial.check(0, 0, 9, &shorter).unwrap());
+    assert!(
+        partial
+            .check(1, LEN as u64, LEN as u32, &digest(&all, 1))
+            .unwrap()
+    );
+    assert!(matches!(
+        partial.finish(&entry, false),
+        Err(DiskError::Incomplete { .. })
+    ));
+    assert_eq!(place.names(), [PARTIAL]);
 }
 
 #[test]
@@ -384,12 +409,18 @@ fn transfers_at_once_do_not_take_the_directory_of_unfinished_files_from_each_oth
                     let at = path(format!("g{thread}"));
                     group.add(&at, entry, &octets(round, 9), true).unwrap();
                     assert!(group.finish().unwrap().is_empty());
-                    // One that all want is somebody's.
+                    // One that all want is somebody's, and whole whenever it is there.
                     let all = Partial::open(&root, &path("all"), entry, Some(1), SHORT);
                     match all {
-                        Ok(opened) => opened.partial.discard().unwrap(),
+                        Ok(mut opened) => {
+                            assert!(receive(&mut opened.partial, b"x", 0));
+                            opened.partial.finish(entry, true).unwrap();
+                        }
                         Err(DiskError::InUse { .. }) => {}
                         Err(error) => panic!("{error}"),
+                    }
+                    if let Ok(found) = fs::read(place.at("all")) {
+                        assert_eq!(found, b"x");
                     }
                 }
             });
@@ -397,7 +428,7 @@ fn transfers_at_once_do_not_take_the_directory_of_unfinished_files_from_each_oth
     });
     assert_eq!(
         place.names().len(),
-        12,
+        13,
         "nothing is left: {:?}",
         place.names()
     );
