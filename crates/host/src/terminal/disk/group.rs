@@ -1,5 +1,3 @@
-use std::os::fd::OwnedFd;
-
 use rustix::fs::{FallocateFlags, fallocate, ftruncate, futimens, syncfs};
 use rustix::io::Errno;
 
@@ -10,6 +8,7 @@ use super::journal::write_at;
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
 use super::root::{Root, set_owner_and_mode, times};
+use crate::sys::LockedFile;
 
 /// Small files that are written whole and synced together. Dropped, it leaves nothing behind.
 #[derive(Debug)]
@@ -24,8 +23,7 @@ pub struct Group {
 struct Member {
     path: PathBelow,
     name: PartialName,
-    /// Open, it is locked.
-    _file: OwnedFd,
+    _file: LockedFile,
     overwrite: bool,
 }
 
@@ -162,7 +160,7 @@ impl Member {
 }
 
 fn write_whole(
-    file: &OwnedFd,
+    file: &LockedFile,
     path: &PathBelow,
     entry: &Entry,
     octets: &[u8],

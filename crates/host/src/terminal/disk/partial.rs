@@ -1,5 +1,4 @@
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +16,7 @@ use super::path::PathBelow;
 use super::payload::{Payload, WINDOW_BITS};
 use super::root::Root;
 use super::runs::Runs;
+use crate::sys::LockedFile;
 
 /// The longest that octets which were found right are not known to outlive a power failure: the
 /// time between two [jobs](Partial::sync_job).
@@ -62,7 +62,7 @@ pub struct Partial {
 /// What a job needs of a partial, wherever it runs.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) file: Arc<OwnedFd>,
+    pub(super) file: Arc<LockedFile>,
     journal: Mutex<Journal>,
     path: String,
     /// The disk has not taken what it was given.
@@ -411,7 +411,7 @@ fn check_place(root: &Root, path: &PathBelow) -> Result<(), DiskError> {
 fn open_journal(
     directory: &PartialDirectory,
     name: PartialName,
-    file: &OwnedFd,
+    file: &LockedFile,
     header: &Header,
 ) -> Result<(Journal, Former), DiskError> {
     let path = &header.path;

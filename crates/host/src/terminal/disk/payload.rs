@@ -1,5 +1,5 @@
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, fallocate, fstat, fstatvfs, ftruncate};
@@ -7,7 +7,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use super::error::{DiskError, refused};
 use super::runs::Runs;
-use crate::sys::FileMap;
+use crate::sys::{FileMap, LockedFile};
 
 /// Windows of 64 MiB: their octets as a power of two.
 pub(super) const WINDOW_BITS: u32 = 26;
@@ -22,7 +22,7 @@ const PIECE: usize = 32 << 10;
 /// mapped or the place has no window.
 #[derive(Debug)]
 pub(super) struct Payload {
-    file: Arc<OwnedFd>,
+    file: Arc<LockedFile>,
     /// For people.
     path: String,
     size: Option<u64>,
@@ -62,7 +62,7 @@ impl Payload {
     /// Of a file that is to have `size` octets; none: that is not known yet. It gets them at once,
     /// as a hole.
     pub(super) fn new(
-        file: Arc<OwnedFd>,
+        file: Arc<LockedFile>,
         path: String,
         size: Option<u64>,
         window_bits: u32,

@@ -319,12 +319,12 @@ pub(super) fn times(mtime: Moment) -> Timestamps {
 
 /// The owner first: giving a file away takes its special bits. They are not for a file that is
 /// somebody else's than at the sender.
-pub(super) fn set_owner_and_mode(file: &OwnedFd, entry: &Entry) -> Result<(), Errno> {
+pub(super) fn set_owner_and_mode(file: impl AsFd, entry: &Entry) -> Result<(), Errno> {
     let mut mode = entry.mode & 0o7777;
     match geteuid().is_root() {
         true => {
             let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-            rustix::fs::fchown(file, Some(uid), Some(gid))?;
+            rustix::fs::fchown(&file, Some(uid), Some(gid))?;
         }
         false => mode &= !SPECIAL_BITS,
     }

@@ -1,10 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
 use cellgate_core::terminal::Source;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, fallocate, mknodat};
+use rustix::process::geteuid;
 
 #[test]
 fn a_walk_comes_by_all_below_a_directory_before_what_is_in_it() {
@@ -89,6 +90,31 @@ fn what_is_no_file_is_skipped_by_name_and_reason() {
             "{name}: {opened:?}"
         );
     }
+}
+
+#[test]
+fn what_this_user_may_not_read_is_skipped() {
+    if geteuid().is_root() {
+        return println!("skipped disk_unreadable: root reads all");
+    }
+    println!("ran disk_unreadable");
+    let place = Place::new("unreadable");
+    fs::write(place.at("file"), "x").unwrap();
+    fs::create_dir(place.at("directory")).unwrap();
+    fs::set_permissions(place.at("file"), PermissionsExt::from_mode(0o000)).unwrap();
+    fs::set_permissions(place.at("directory"), PermissionsExt::from_mode(0o600)).unwrap();
+    let mut walked = 0;
+    for found in Walk::new(&place.root(), None).unwrap() {
+        let why = match found.unwrap() {
+            Walked::Entry(entry) => panic!("{entry:?}"),
+            Walked::Skipped { why, .. } => why,
+        };
+        assert_eq!(why, Skip::Unreadable);
+        walked += 1;
+    }
+    assert_eq!(walked, 2);
+    let opened = place.root().open_file(&path("file"));
+    assert!(matches!(opened, Err(DiskError::Denied { .. })));
 }
 
 #[test]

@@ -1,13 +1,18 @@
 use super::*;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::os::fd::OwnedFd;
 
 /// Octets of a window here: small, so that a file has many.
 const WINDOW: u64 = 1 << BITS;
 const BITS: u32 = 16;
 
+fn locked(file: OwnedFd) -> Arc<LockedFile> {
+    Arc::new(LockedFile::new(file).unwrap().unwrap())
+}
+
 fn payload(size: Option<u64>) -> Payload {
     let file = memfd_create("cellgate-test", MemfdFlags::CLOEXEC).unwrap();
-    Payload::new(Arc::new(file), "f".to_owned(), size, BITS).unwrap()
+    Payload::new(locked(file), "f".to_owned(), size, BITS).unwrap()
 }
 
 fn contents(payload: &Payload, range: Range<u64>) -> Vec<u8> {
@@ -83,11 +88,11 @@ fn what_has_no_room_is_written_as_well() {
 #[test]
 fn what_cannot_be_written_is_told_once_it_is_asked_for() {
     use rustix::fs::{Mode, OFlags, open};
-    let file = open("/dev/null", OFlags::RDONLY, Mode::empty()).unwrap();
-    let mut payload = Payload::new(Arc::new(file), "f".to_owned(), None, BITS).unwrap();
+    let file = open("/dev/full", OFlags::RDWR, Mode::empty()).unwrap();
+    let mut payload = Payload::new(locked(file), "f".to_owned(), None, BITS).unwrap();
     payload.write(5, b"lost");
-    let error = payload.check().unwrap_err().to_string();
-    assert!(error.starts_with("writing f: "), "{error}");
+    let error = payload.check().unwrap_err();
+    assert!(matches!(error, DiskError::Full { .. }), "{error}");
 }
 
 #[test]
