@@ -5,7 +5,7 @@ use super::entry::Entry;
 use super::error::{DiskError, refused};
 use super::partial::Partial;
 use super::partial_directory::Part;
-use super::root::{set_owner_and_mode, times};
+use super::settle::{set_owner_and_mode, times};
 
 impl Partial {
     /// Gives the file that is complete permissions, owner and time of `entry`, and its name, at

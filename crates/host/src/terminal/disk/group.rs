@@ -7,7 +7,8 @@ use super::error::{DiskError, refused};
 use super::journal::write_at;
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
-use super::root::{Root, set_owner_and_mode, times};
+use super::root::Root;
+use super::settle::{set_owner_and_mode, times};
 use crate::sys::LockedFile;
 
 /// Small files that are written whole and synced together. Dropped, it leaves nothing behind.
