@@ -13,7 +13,7 @@ static FORMER: OnceLock<libc::sigaction> = OnceLock::new();
 static INSTALLING: Mutex<()> = Mutex::new(());
 /// Octets of a page: a handler asks nobody.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
-static WATCHED: [Place; PLACES] = [const { Place::EMPTY }; PLACES];
+static WATCHED: [Place; PLACES] = [const { Place::new() }; PLACES];
 
 /// Where a map lies. A fault in a map finds the map's place as it is: whoever faults there has the
 /// map. Other places may change meanwhile, and `version` tells.
@@ -28,13 +28,15 @@ struct Place {
 }
 
 impl Place {
-    const EMPTY: Self = Self {
-        taken: AtomicBool::new(false),
-        version: AtomicU32::new(0),
-        from: AtomicUsize::new(0),
-        to: AtomicUsize::new(0),
-        failed: AtomicBool::new(false),
-    };
+    const fn new() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            version: AtomicU32::new(0),
+            from: AtomicUsize::new(0),
+            to: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
 
     fn set(&self, range: Range<usize>) {
         self.version.fetch_add(1, Ordering::SeqCst);

@@ -1,17 +1,36 @@
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Locks a whole file against whoever else locks it, in this process or another, as long as a
-/// descriptor of this open file description is there. False: somebody else has it.
-///
-/// # Errors
-/// The file system has no locks.
-pub(crate) fn lock_file(file: impl AsFd) -> io::Result<bool> {
-    match of_description(file, libc::F_OFD_SETLK) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-        Err(error) if error.raw_os_error() == Some(libc::EACCES) => Ok(false),
-        Err(error) => Err(error),
+/// A file that is locked against whoever else locks it, in this process or another, as long as
+/// this stands: children of this process that have its descriptor for a moment lock nothing.
+#[derive(Debug)]
+pub(crate) struct LockedFile(OwnedFd);
+
+impl LockedFile {
+    /// None: somebody else has it.
+    ///
+    /// # Errors
+    /// The file system has no locks.
+    pub(crate) fn new(file: OwnedFd) -> io::Result<Option<Self>> {
+        match of_description(&file, libc::F_OFD_SETLK, libc::F_WRLCK) {
+            Ok(_) => Ok(Some(Self(file))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::EACCES) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for LockedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // What is not locked is unlocked without fail.
+        let _ = of_description(&self.0, libc::F_OFD_SETLK, libc::F_UNLCK);
     }
 }
 
@@ -20,14 +39,19 @@ pub(crate) fn lock_file(file: impl AsFd) -> io::Result<bool> {
 /// # Errors
 /// The file system has no locks.
 pub(crate) fn is_locked(file: impl AsFd) -> io::Result<bool> {
-    let found = of_description(file, libc::F_OFD_GETLK)?;
+    let found = of_description(file, libc::F_OFD_GETLK, libc::F_WRLCK)?;
     Ok(found.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-fn of_description(file: impl AsFd, what: libc::c_int) -> io::Result<libc::flock> {
+fn of_description(
+    file: impl AsFd,
+    what: libc::c_int,
+    kind: libc::c_int,
+) -> io::Result<libc::flock> {
     // SAFETY: all zeroes is a lock of the whole file, of no process.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = libc::F_WRLCK as libc::c_short;
+    // 0 to 2.
+    lock.l_type = kind as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     let file = file.as_fd();
     // SAFETY: the call reads and writes a whole flock; the descriptor is borrowed.
@@ -40,6 +64,7 @@ fn of_description(file: impl AsFd, what: libc::c_int) -> io::Result<libc::flock>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     #[test]
     fn a_file_is_locked_for_whoever_opened_it_not_for_its_process() {
@@ -49,18 +74,20 @@ mod tests {
             options.read(true).write(true).create(true).truncate(false);
             options.open(&path).unwrap()
         };
-        let (first, second) = (open(), open());
-        assert!(lock_file(&first).unwrap());
-        assert!(lock_file(&first).unwrap());
+        let lock = |file: File| LockedFile::new(file.into()).unwrap();
+        let first = lock(open()).unwrap();
         assert!(!is_locked(&first).unwrap(), "it is its own");
-        assert!(is_locked(&second).unwrap());
-        assert!(!lock_file(&second).unwrap());
+        assert!(is_locked(open()).unwrap());
         // Closing another descriptor of the file gives nothing up.
-        drop(second);
-        assert!(!lock_file(open()).unwrap());
+        assert!(lock(open()).is_none());
+        assert!(lock(open()).is_none());
+        // As a child has it, until it runs another program.
+        let inherited = first.as_fd().try_clone_to_owned().unwrap();
         drop(first);
         assert!(!is_locked(open()).unwrap());
-        assert!(lock_file(open()).unwrap());
+        let again = lock(open()).unwrap();
+        assert!(is_locked(&inherited).unwrap());
+        drop(again);
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -26,7 +26,7 @@ pub use cpu::{cpu_ns_of, tsc};
 pub use duty::{
     AdapterCpus, Cpus, Duty, RESERVED_PERIOD_NS, ThreadScheduling, take_duty, take_share,
 };
-pub(crate) use file_lock::{is_locked, lock_file};
+pub(crate) use file_lock::{LockedFile, is_locked};
 pub(crate) use file_map::FileMap;
 pub use interrupt::{interrupt, let_interrupt};
 pub use lack::{Lack, plain};

@@ -14,4 +14,5 @@ mod server_daemon;
 mod server_pages;
 mod server_places;
 mod server_take_up;
+mod terminal;
 mod udp;

@@ -5,7 +5,7 @@ use super::entry::Entry;
 use super::error::{DiskError, refused};
 use super::partial::Partial;
 use super::partial_directory::Part;
-use super::root::{set_owner_and_mode, times};
+use super::settle::{set_owner_and_mode, times};
 
 impl Partial {
     /// Gives the file that is complete permissions, owner and time of `entry`, and its name, at
@@ -18,9 +18,9 @@ impl Partial {
     /// It is not complete; something is at its path, which may not be overwritten; the disk failed.
     /// It stays unfinished, then.
     pub fn finish(mut self, entry: &Entry, overwrite: bool) -> Result<Digest, DiskError> {
+        self.sync()?;
         let digest = self.root(entry.size)?;
         self.directory.root().make_parents(&self.path)?;
-        self.sync()?;
         self.payload.unmap_all();
         self.is_sound()?;
         let file = &self.shared.file;

@@ -1,5 +1,3 @@
-use std::os::fd::OwnedFd;
-
 use rustix::fs::{FallocateFlags, fallocate, ftruncate, futimens, syncfs};
 use rustix::io::Errno;
 
@@ -9,32 +7,37 @@ use super::error::{DiskError, refused};
 use super::journal::write_at;
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
-use super::root::{Root, set_owner_and_mode, times};
+use super::root::Root;
+use super::settle::{set_owner_and_mode, times};
+use crate::sys::LockedFile;
 
 /// Small files that are written whole and synced together. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Group {
     root: Root,
     members: Vec<Member>,
+    /// There as long as there are members: it is not empty.
+    directory: Option<PartialDirectory>,
 }
 
 #[derive(Debug)]
 struct Member {
     path: PathBelow,
     name: PartialName,
-    directory: PartialDirectory,
-    /// Open, it is locked.
-    _file: OwnedFd,
+    _file: LockedFile,
     overwrite: bool,
 }
 
 impl Group {
-    /// Files of a group: each takes two descriptors.
+    /// Files of a group: each takes a descriptor.
     pub const MAX: usize = 128;
 
     pub const fn new(root: Root) -> Self {
-        let members = Vec::new();
-        Self { root, members }
+        Self {
+            root,
+            members: Vec::new(),
+            directory: None,
+        }
     }
 
     /// Files that are in it.
@@ -76,17 +79,18 @@ impl Group {
         let member = Member {
             path: path.clone(),
             name,
-            directory,
             _file: file,
             overwrite,
         };
         match written {
             Ok(()) => {
                 self.members.push(member);
+                self.directory.get_or_insert(directory);
                 Ok(Digest::of_file(octets))
             }
             Err(error) => {
-                member.remove();
+                member.remove(&directory);
+                directory.leave();
                 Err(error)
             }
         }
@@ -98,68 +102,66 @@ impl Group {
     /// # Errors
     /// The disk failed or is full: no file has its name, and all are removed.
     pub fn finish(&mut self) -> Result<Vec<(PathBelow, DiskError)>, DiskError> {
-        let Some(first) = self.members.first() else {
+        let Some(directory) = self.directory.take() else {
             return Ok(Vec::new());
         };
-        if let Err(error) = syncfs(&first.directory) {
-            let path = first.path.to_string();
-            self.remove_all();
-            return Err(refused("syncing the file system of", path)(error));
-        }
+        let members = std::mem::take(&mut self.members);
+        let synced = syncfs(&directory);
         let mut failed = Vec::new();
-        let mut names_of = None;
-        for member in self.members.drain(..) {
+        let mut named: Option<PathBelow> = None;
+        for member in members {
             let part = member.name.with(Part::File);
-            let published =
-                self.root
-                    .publish(&member.directory, &part, &member.path, member.overwrite);
-            match published {
-                Ok(()) => {
-                    // Files of one directory come together.
-                    let parent = Some(member.path.split().0);
-                    if let Some(before) =
-                        names_of.take_if(|before: &mut PathBelow| Some(before.split().0) != parent)
-                    {
-                        self.root.sync_parent(&before)?;
+            let path = &member.path;
+            if synced.is_ok() {
+                let overwrite = member.overwrite;
+                match self.root.publish(&directory, &part, path, overwrite) {
+                    Ok(()) => {
+                        // Files of one directory come together.
+                        let before = named.replace(path.clone());
+                        let other = before.filter(|before| before.split().0 != path.split().0);
+                        failed.extend(other.and_then(|other| self.sync_names(other)));
                     }
-                    names_of = Some(member.path.clone());
+                    Err(error) => failed.push((path.clone(), error)),
                 }
-                Err(error) => failed.push((member.path.clone(), error)),
             }
-            member.remove();
+            member.remove(&directory);
         }
-        if let Some(last) = names_of {
-            self.root.sync_parent(&last)?;
-        }
+        directory.leave();
+        failed.extend(named.and_then(|named| self.sync_names(named)));
+        let shown = self.root.path().display();
+        synced.map_err(refused("syncing the file system of", shown))?;
         Ok(failed)
     }
 
-    fn remove_all(&mut self) {
-        for member in self.members.drain(..) {
-            member.remove();
-        }
+    fn sync_names(&self, path: PathBelow) -> Option<(PathBelow, DiskError)> {
+        let synced = self.root.sync_parent(&path);
+        synced.err().map(|error| (path, error))
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.remove_all();
+        if let Some(directory) = self.directory.take() {
+            for member in self.members.drain(..) {
+                member.remove(&directory);
+            }
+            directory.leave();
+        }
     }
 }
 
 impl Member {
     /// Removes what is left of it.
-    fn remove(self) {
+    fn remove(self, directory: &PartialDirectory) {
         for part in [Part::Journal, Part::File] {
             // Whoever lists what is left finds it.
-            let _ = self.directory.remove(&self.name.with(part));
+            let _ = directory.remove(&self.name.with(part));
         }
-        self.directory.leave();
     }
 }
 
 fn write_whole(
-    file: &OwnedFd,
+    file: &LockedFile,
     path: &PathBelow,
     entry: &Entry,
     octets: &[u8],

@@ -11,7 +11,7 @@
 //! covers the header's, so that no record counts in another journal.
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{fdatasync, fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
@@ -273,10 +273,10 @@ fn read_at(file: &OwnedFd, into: &mut [u8], at: u64) -> Result<usize, Errno> {
     Ok(read)
 }
 
-pub(super) fn write_at(file: &OwnedFd, octets: &[u8], at: u64) -> Result<(), Errno> {
+pub(super) fn write_at(file: impl AsFd, octets: &[u8], at: u64) -> Result<(), Errno> {
     let mut written = 0;
     while written < octets.len() {
-        match pwrite(file, &octets[written..], at + written as u64) {
+        match pwrite(&file, &octets[written..], at + written as u64) {
             Ok(octets) => written += octets,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),

@@ -1,26 +1,20 @@
 use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use cellgate_core::terminal::Store;
-use rustix::fs::{FileType, OFlags, fdatasync, fstat, fsync, ftruncate};
-use rustix::io::Errno;
+use rustix::fs::fsync;
 
 use super::digest::{Digest, Digesting, DiskLen, Subtrees};
 use super::entry::Entry;
 use super::error::{DiskError, refused};
-use super::journal::{Header, Journal, Record, Refusal};
+use super::journal::{Header, Record, Refusal};
+use super::opening::{check_place, open_journal};
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
-use super::payload::{Payload, WINDOW_LEN};
+use super::payload::{Payload, WINDOW_BITS};
 use super::root::Root;
 use super::runs::Runs;
-
-/// The longest that octets which were found right are not known to outlive a power failure: the
-/// time between two [jobs](Partial::sync_job).
-pub const SYNC_EVERY: Duration = Duration::from_secs(1);
+use super::sync::{Shared, SyncJob};
 
 /// What was there of a file before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,22 +53,12 @@ pub struct Partial {
     checked: Vec<Record>,
 }
 
-/// What a job needs of a partial, wherever it runs.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) file: Arc<OwnedFd>,
-    journal: Mutex<Journal>,
-    path: String,
-    /// The disk has not taken what it was given.
-    has_failed: AtomicBool,
-}
-
 impl Partial {
     /// Opens what is there of the file that is to be at `path`, or begins it. `source` is the file
     /// at the sender, `size` how long it will be, none: that is not known. Sets the blocks of the
     /// disk aside that are still to come, unless the source may have holes.
     ///
-    /// Reads all that is there, to see that it is right.
+    /// Reads all that is there, to see that it is right, and has the rest be zeros.
     ///
     /// # Errors
     /// There is no room; somebody else receives it; the path leads through a link, or to a
@@ -96,16 +80,13 @@ impl Partial {
             path: path.clone(),
         };
         let (journal, former) = open_journal(&directory, name, &file, &header)?;
-        // Without the names a journal would outlive a power failure for nothing.
-        fsync(&directory).map_err(refused("syncing", path))?;
+        if former != Former::Kept {
+            // Without its name a journal would outlive a power failure for nothing.
+            fsync(&directory).map_err(refused("syncing", path))?;
+        }
         let file = Arc::new(file);
-        let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_LEN)?;
-        let shared = Shared {
-            file,
-            journal: Mutex::new(journal),
-            path: path.to_string(),
-            has_failed: AtomicBool::new(false),
-        };
+        let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_BITS)?;
+        let shared = Shared::new(file, journal, path.to_string());
         let mut partial = Self {
             payload,
             shared: Arc::new(shared),
@@ -119,7 +100,7 @@ impl Partial {
             end: 0,
             checked: Vec::new(),
         };
-        match partial.begin(source.is_sparse()) {
+        match partial.begin(source, former) {
             Ok(there) => Ok(Opened {
                 partial,
                 there,
@@ -134,7 +115,7 @@ impl Partial {
         }
     }
 
-    fn begin(&mut self, is_sparse: bool) -> Result<Vec<Range<u64>>, DiskError> {
+    fn begin(&mut self, source: &Entry, former: Former) -> Result<Vec<Range<u64>>, DiskError> {
         let there = self.verify()?;
         let len = self.payload.len();
         let disk_len = u64::from(self.disk_len.octets());
@@ -143,13 +124,19 @@ impl Partial {
             octets.insert(run.start * disk_len..(run.end * disk_len).min(len));
         }
         // What else came was not found right, and what stays unwritten are zeros.
-        for gap in octets.gaps(0..len) {
-            self.payload.clear(gap)?;
-        }
-        if let Some(size) = self.size.filter(|_| !is_sparse) {
-            for gap in octets.gaps(0..size) {
-                self.payload.reserve(gap)?;
+        if former == Former::Kept {
+            for gap in octets.gaps(0..len) {
+                self.payload.clear(gap)?;
             }
+        }
+        match self.size {
+            Some(_) if source.is_sparse() => self.payload.check_free(source.allocated)?,
+            Some(size) => {
+                for gap in octets.gaps(0..size) {
+                    self.payload.reserve(gap)?;
+                }
+            }
+            None => {}
         }
         Ok(there.iter().collect())
     }
@@ -296,9 +283,9 @@ impl Partial {
     /// What has the octets found right since the last job outlive a power failure, and the journal
     /// say so after them: for a thread that may wait. None: there is nothing to say.
     pub fn sync_job(&mut self) -> Option<SyncJob> {
-        (!self.checked.is_empty()).then(|| SyncJob {
-            shared: Arc::clone(&self.shared),
-            records: std::mem::take(&mut self.checked),
+        (!self.checked.is_empty()).then(|| {
+            let records = std::mem::take(&mut self.checked);
+            SyncJob::new(Arc::clone(&self.shared), records)
         })
     }
 
@@ -328,105 +315,4 @@ impl Store for Partial {
     fn write(&mut self, at: u64, octets: &[u8]) {
         self.payload.write(at, octets);
     }
-}
-
-impl Shared {
-    fn journal(&self) -> std::sync::MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_sound(&self) -> Result<(), DiskError> {
-        match self.has_failed.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(DiskError::Lost {
-                path: self.path.clone(),
-            }),
-        }
-    }
-}
-
-/// First the data, then the journal. A job that is dropped is forgotten: after a power failure its
-/// disk-PDUs are sent again.
-#[derive(Debug)]
-pub struct SyncJob {
-    shared: Arc<Shared>,
-    records: Vec<Record>,
-}
-
-impl SyncJob {
-    /// Waits for the disk. Jobs of one partial wait for each other.
-    ///
-    /// # Errors
-    /// The disk failed or is full. What it had not written it may have forgotten, and says so only
-    /// once: the partial is not sound from then on.
-    pub fn run(self) -> Result<(), DiskError> {
-        let mut journal = self.shared.journal();
-        self.shared.is_sound()?;
-        // What was written through a map is in the page cache like anything else.
-        let synced = fdatasync(&self.shared.file);
-        if let Err(error) = synced.and_then(|()| journal.append(&self.records)) {
-            self.shared.has_failed.store(true, Ordering::Release);
-            return Err(refused("syncing", &self.shared.path)(error));
-        }
-        Ok(())
-    }
-}
-
-/// What would only be found at the end is found first: a link on the way, a directory in the
-/// file's place, another file system.
-fn check_place(root: &Root, path: &PathBelow) -> Result<(), DiskError> {
-    let looking = || refused("looking at", path);
-    let own = fstat(root).map_err(looking())?.st_dev;
-    let mut at = path.split().0;
-    loop {
-        match root.resolve(at.as_ref(), OFlags::PATH | OFlags::DIRECTORY) {
-            Ok(fd) if fstat(&fd).map_err(looking())?.st_dev == own => break,
-            Ok(_) => {
-                let path = path.to_string();
-                return Err(DiskError::OtherFileSystem { path });
-            }
-            Err(Errno::NOENT) if at.is_some() => at = at.and_then(|at| at.split().0),
-            Err(error) => return Err(looking()(error)),
-        }
-    }
-    let is_directory = |mode| FileType::from_raw_mode(mode) == FileType::Directory;
-    match root.find(path)? {
-        Some(found) if is_directory(found.st_mode) => {
-            let path = path.to_string();
-            Err(DiskError::IsDirectory { path })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The journal of an unfinished file; without one that fits, a new one, and nothing in the file.
-fn open_journal(
-    directory: &PartialDirectory,
-    name: PartialName,
-    file: &OwnedFd,
-    header: &Header,
-) -> Result<(Journal, Former), DiskError> {
-    let path = &header.path;
-    let journal = name.with(Part::Journal);
-    let refusal = match directory.open_file(&journal, OFlags::RDWR) {
-        Ok(found) => {
-            let resumed = Journal::resume(found, header);
-            match resumed.map_err(refused("reading the journal of", path))? {
-                Ok(journal) => return Ok((journal, Former::Kept)),
-                Err(refusal) => Some(refusal),
-            }
-        }
-        Err(Errno::NOENT) => {
-            let found = fstat(file).map_err(refused("looking at", path))?;
-            (found.st_size > 0).then_some(Refusal::Damaged)
-        }
-        // Something else than a file, which nobody resumes.
-        Err(_) => Some(Refusal::Damaged),
-    };
-    directory.remove(&journal)?;
-    ftruncate(file, 0).map_err(refused("emptying", path))?;
-    let new = directory.open_file(&journal, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-    let begun = new.and_then(|new| Journal::begin(new, header));
-    let begun = begun.map_err(refused("writing the journal of", path))?;
-    Ok((begun, refusal.map_or(Former::Nothing, Former::Refused)))
 }

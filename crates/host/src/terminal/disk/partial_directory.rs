@@ -9,7 +9,7 @@ use super::digest::Digest;
 use super::error::{DiskError, refused};
 use super::path::{PARTIAL_DIRECTORY, PathBelow};
 use super::root::Root;
-use crate::sys::lock_file;
+use crate::sys::LockedFile;
 
 const OTHERS_WRITE: u32 = 0o022;
 /// Looks at a directory that others remove whenever it is empty.
@@ -127,19 +127,19 @@ impl PartialDirectory {
     }
 
     /// The unfinished file `name`, for this receiver alone; it may be new.
-    pub(super) fn take(root: &Root, name: PartialName) -> Result<(Self, OwnedFd), DiskError> {
+    pub(super) fn take(root: &Root, name: PartialName) -> Result<(Self, LockedFile), DiskError> {
         let path = name.with(Part::File);
         for _ in 0..TRIES {
             let flags = OFlags::RDWR | OFlags::CREATE;
             let (directory, file) = Self::with(root, |to| to.open_file(&path, flags))?;
-            match lock_file(&file) {
-                Ok(true) => {}
-                Ok(false) => break,
+            let file = match LockedFile::new(file) {
+                Ok(Some(file)) => file,
+                Ok(None) => break,
                 Err(error) => {
                     let doing = "locking";
                     return Err(DiskError::Io { doing, path, error });
                 }
-            }
+            };
             // Whoever had it may have given it its name, or removed it, before the lock was free.
             let opened = fstat(&file).map_err(refused("looking at", &path))?;
             match statat(&directory, &*path, AtFlags::SYMLINK_NOFOLLOW) {

@@ -5,14 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, Dir, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
-    chownat, fchmod, fsync, linkat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with,
-    statat, symlinkat, unlinkat, utimensat,
+    AtFlags, Dir, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fsync, linkat, mkdirat, openat2,
+    readlinkat, renameat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, geteuid};
 
-use super::entry::{Entry, Kind, Moment};
+use super::entry::Entry;
 use super::error::{DiskError, refused};
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::{PathBelow, shown_octets};
@@ -27,7 +25,6 @@ const BELOW: ResolveFlags = ResolveFlags::BENEATH
 const TRIES: usize = 100;
 /// Octets that a link may have.
 const TARGET_MAX: usize = 4_095;
-const SPECIAL_BITS: u32 = 0o7000;
 
 /// A directory, opened once, below which every path of a peer stays, whatever others put there.
 #[derive(Clone, Debug)]
@@ -253,33 +250,6 @@ impl Root {
         }
     }
 
-    /// Gives a directory or link permissions, owner and time of `entry`: of a directory once all is
-    /// in it. Only root gives things away; of others the owner is not asked for. A file has it from
-    /// [`Partial::finish`](super::Partial::finish).
-    ///
-    /// # Errors
-    /// Nothing of this kind is there, or it is somebody else's.
-    pub fn settle(&self, entry: &Entry) -> Result<(), DiskError> {
-        let path = &entry.path;
-        let (parent, name) = self.parent(path)?;
-        let doing = "setting owner, permissions and time of";
-        let nofollow = AtFlags::SYMLINK_NOFOLLOW;
-        let times = times(entry.mtime);
-        if entry.kind != Kind::Directory {
-            if geteuid().is_root() {
-                let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-                let owned = chownat(&parent, name, Some(uid), Some(gid), nofollow);
-                owned.map_err(refused(doing, path))?;
-            }
-            return utimensat(&parent, name, &times, nofollow).map_err(refused(doing, path));
-        }
-        // Opened, it is a directory and stays that one.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&parent, name, flags, Mode::empty()).map_err(refused("opening", path))?;
-        set_owner_and_mode(&fd, entry).map_err(refused(doing, path))?;
-        rustix::fs::futimens(&fd, &times).map_err(refused(doing, path))
-    }
-
     /// Removes the file or link at `path`. False: nothing is there.
     ///
     /// # Errors
@@ -313,33 +283,6 @@ impl AsFd for Root {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-pub(super) fn times(mtime: Moment) -> Timestamps {
-    Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
-        last_modification: Timespec {
-            tv_sec: mtime.seconds,
-            tv_nsec: mtime.ns.min(999_999_999).into(),
-        },
-    }
-}
-
-/// The owner first: giving a file away takes its special bits. They are not for a file that is
-/// somebody else's than at the sender.
-pub(super) fn set_owner_and_mode(file: &OwnedFd, entry: &Entry) -> Result<(), Errno> {
-    let mut mode = entry.mode & 0o7777;
-    match geteuid().is_root() {
-        true => {
-            let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-            rustix::fs::fchown(file, Some(uid), Some(gid))?;
-        }
-        false => mode &= !SPECIAL_BITS,
-    }
-    fchmod(file, Mode::from_raw_mode(mode))
 }
 
 /// The names in a directory.
