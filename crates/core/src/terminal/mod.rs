@@ -18,6 +18,7 @@ mod disk;
 mod exchange;
 mod files;
 mod pci;
+mod rate;
 mod status;
 mod window;
 
@@ -35,5 +36,6 @@ pub use files::{
     MessageError, Offered, Origin, Partial, Settled, Taken, Taking,
 };
 pub use pci::{Kind, Pci, PciError};
+pub use rate::RateTimer;
 pub use status::{Control, ControlError, Status};
 pub use window::{DiskPdu, Receiver, Sender, SenderCounts, Split, StatusFault};

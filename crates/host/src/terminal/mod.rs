@@ -5,23 +5,27 @@
 //!      |
 //!      |-------- Taking -> Place --- Receiving ---> partial files, each octet written once
 //!      |
-//!   Exchange <-> packets <-> a connection
+//!   Exchange <-> Port: packets or cells of a connection, or cells of a line
 //! ```
 //!
 //! All that is decided is decided in the core ([`cellgate_core::terminal`]); here are connections
 //! and disks.
 
+mod cells;
 pub mod disk;
 mod packets;
 mod place;
+mod port;
 mod sending;
 mod served;
 mod session;
 mod terms;
 mod tree;
 
-pub use packets::{OVERHEAD, wait};
+pub use cells::OwnedLine;
+pub use packets::OVERHEAD;
 pub use place::Place;
+pub use port::{Looked, Port};
 pub use served::Served;
 pub use session::{Next, Over, Report, Session};
 pub use terms::Terms;

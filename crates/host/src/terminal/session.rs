@@ -1,8 +1,9 @@
 //! One terminal on a connection: what it was asked to do, or asks, until it is done.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use cellgate::{Connection, Error};
+use cellgate::Error;
 use cellgate_core::Time;
 use cellgate_core::terminal::{
     Entry, Event, Exchange, ExchangeTerms, Found, Given, Giving, Message, Origin, Settled, Split,
@@ -10,8 +11,8 @@ use cellgate_core::terminal::{
 };
 
 use super::disk::DiskLen;
-use super::packets::{self, Looked};
 use super::place::{Place, Receiving};
+use super::port::{Looked, Port};
 use super::sending::SendingFile;
 use super::served::Served;
 use super::terms::Terms;
@@ -22,6 +23,9 @@ use crate::clock::MonotonicClock;
 const SILENCE_NS: u64 = 10_000_000_000;
 /// Steps of who gives in one turn.
 const STEPS: usize = 64;
+/// Turns in which a terminal that ends is heard, and how long each waits.
+const FAREWELL: usize = 50;
+const FAREWELL_NS: u64 = 10_000_000;
 /// While so many octets wait to be acknowledged nothing more is heard, so that no other end makes
 /// them grow.
 const UNSAID_MAX: usize = 1 << 20;
@@ -81,8 +85,6 @@ pub struct Session {
     /// What others may ask for.
     served: Option<Served>,
     reports: VecDeque<Report>,
-    events: Vec<Event>,
-    first: Vec<u8>,
     message: Vec<u8>,
 }
 
@@ -107,8 +109,6 @@ impl Session {
             work: Work::Nothing,
             served,
             reports: VecDeque::new(),
-            events: Vec::new(),
-            first: Vec::new(),
             message: Vec::new(),
         }
     }
@@ -133,11 +133,20 @@ impl Session {
         }
     }
 
-    /// Says that this end stops.
-    pub fn stop(&mut self, reason: &str) {
+    /// Ends, and tells the other end why.
+    pub fn end(&mut self, port: &mut Port, reason: &str) {
         let reason = reason.to_owned();
         self.exchange.say(&Message::Stop { reason }.emit());
         self.leave();
+        for _ in 0..FAREWELL {
+            // Nobody is told of an end that cannot tell.
+            if self.turn(port).is_err() || self.exchange.unsaid() == 0 {
+                break;
+            }
+            let soon = MonotonicClock.now().plus_ns(FAREWELL_NS);
+            let _ = port.wait(false, soon);
+        }
+        port.flush(Duration::from_secs(1));
     }
 
     /// Gives up what it does; what has come so far can be gone on with.
@@ -152,12 +161,10 @@ impl Session {
     ///
     /// # Errors
     /// The session is over. Of a terminal that answers only the connection's end is an error.
-    pub fn turn(&mut self, connection: &Connection) -> Result<Looked, Over> {
-        let mut events = std::mem::take(&mut self.events);
-        let mut looked =
-            packets::look(connection, &mut self.exchange, &mut events, &mut self.first)?;
+    pub fn turn(&mut self, port: &mut Port) -> Result<Looked, Over> {
+        let mut looked = port.look(&mut self.exchange)?;
         let now = MonotonicClock.now();
-        for event in events.drain(..) {
+        while let Some(event) = self.exchange.poll_event() {
             match event {
                 Event::DiskPdu { transfer, disk_pdu } => {
                     if let Work::Taking(taking) = &mut self.work {
@@ -168,11 +175,11 @@ impl Session {
                             .extend(settled.into_iter().map(Report::Settled));
                     }
                 }
-                Event::Restarted => self.restarts(now)?,
-                Event::Fault => return self.over(Over::Fault).map(|()| looked),
+                // It says hello again.
+                Event::Restarted => self.over(Over::Restarted)?,
+                Event::Fault => self.over(Over::Fault)?,
             }
         }
-        self.events = events;
         looked.is_busy |= self.hears(now)?;
         looked.is_busy |= self.works(now);
         let is_idle = matches!(self.work, Work::Nothing);
@@ -198,13 +205,6 @@ impl Session {
         }
         self.terms.renew();
         self.exchange = exchange(&self.terms, false);
-        Ok(())
-    }
-
-    fn restarts(&mut self, now: Time) -> Result<(), Over> {
-        self.over(Over::Restarted)?;
-        let first = std::mem::take(&mut self.first);
-        self.exchange.handle_sdu(now, &first);
         Ok(())
     }
 

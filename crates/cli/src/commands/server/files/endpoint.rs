@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use cellgate::{Connection, TrafficContract};
+use cellgate::{Address, Connection, Link, Peak, TrafficContract};
 use cellgate_core::contract::Aal;
-use cellgate_core::terminal::Arq;
-use cellgate_host::terminal::{OVERHEAD, Terms};
+use cellgate_core::terminal::{Arq, RateTimer};
+use cellgate_host::clock::MonotonicClock;
+use cellgate_host::link::udp::{UdpReceiver, UdpSender};
+use cellgate_host::terminal::{OVERHEAD, OwnedLine, Port, Terms};
 
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::{CONTRACT, to_send};
@@ -21,14 +23,36 @@ enum ArqWord {
     Gbn,
 }
 
+/// Who makes the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LevelWord {
+    /// The adapter: SDUs go between it and this process
+    Packet,
+    /// This process: cells go between it and the adapter
+    Cell,
+}
+
 /// The connection of a terminal.
 #[derive(clap::Args)]
 pub(super) struct Endpoint {
     #[command(flatten)]
     pub(super) server: Server,
+    /// The connection: [interface.]vpi.vci
+    #[arg(long, value_name = "ADDRESS", default_value = "0.100")]
+    pub(super) vc: String,
     /// The connection's contract, both ways
     #[arg(long, value_name = "TEXT", default_value = CONTRACT)]
     contract: String,
+    /// Who makes the cells
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LevelWord::Packet)]
+    level: LevelWord,
+    /// A line of this process's own instead of a connection, as `udp local 127.0.0.1:7001 peer
+    /// 127.0.0.1:7002 label 16`: no daemon is needed, and the contract paces what is sent
+    #[arg(long, value_name = "LINK", conflicts_with_all = ["level", "socket"])]
+    line: Option<String>,
+    /// Cells back to back on a line of this process's own
+    #[arg(long, value_name = "CELLS", requires = "line", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    cellburst: u32,
     /// Octets of a file in each PDU [default: as many as the contract allows]
     #[arg(long, value_name = "N")]
     pdu: Option<u16>,
@@ -48,41 +72,50 @@ pub(super) struct Endpoint {
 pub(super) struct Asking {
     #[command(flatten)]
     pub(super) endpoint: Endpoint,
-    /// The connection: [interface.]vpi.vci
-    #[arg(long, value_name = "ADDRESS", default_value = "0.100")]
-    pub(super) vc: String,
     /// Go on after a lost connection, terminal or line for so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(super) retry: Duration,
 }
 
+/// Cells that a line of one's own may send later at once, if it could not before.
+const LATE_CELLS: u32 = 4_096;
+
 impl Endpoint {
-    /// Opens the connection at an address.
-    pub(super) fn open(&self, vc: &str) -> anyhow::Result<(Connection, Terms)> {
-        let contract: TrafficContract = self.contract.parse().map_err(|error| {
+    /// Opens what the terminal sends and receives by.
+    pub(super) fn open(&self) -> anyhow::Result<(Port, Terms)> {
+        let contract = self.contract()?;
+        let terms = self.terms(&contract)?;
+        let port = match &self.line {
+            Some(line) => Port::Line(Box::new(self.line(line, &contract)?)),
+            None => self.connection(contract, &terms)?,
+        };
+        Ok((port, terms))
+    }
+
+    fn contract(&self) -> Result<TrafficContract, Misuse> {
+        let text = &self.contract;
+        let contract: TrafficContract = text.parse().map_err(|error| {
             Misuse(format!(
-                "`{}` is no contract: {error}; `cellgate contract TEXT` explains them",
-                self.contract
+                "`{text}` is no contract: {error}; `cellgate contract TEXT` explains them"
             ))
         })?;
         if contract.transmit.is_none() || contract.receive.is_none() {
             return Err(Misuse(format!(
-                "a connection under `{}` has one way only: a terminal needs both",
-                self.contract
-            ))
-            .into());
+                "a connection under `{text}` has one way only: a terminal needs both"
+            )));
         }
+        Ok(contract)
+    }
+
+    fn terms(&self, contract: &TrafficContract) -> Result<Terms, Misuse> {
         let aal = contract.aal.unwrap_or(Aal::Aal5);
-        let max_sdu = |end: Option<cellgate::TrafficDescriptor>| {
-            end.and_then(|end| end.max_sdu)
-                .map_or(u16::MAX, |max| u16::try_from(max.get()).unwrap_or(u16::MAX))
-        };
-        let max_sdu = max_sdu(contract.transmit).min(max_sdu(contract.receive));
+        let max_sdu = max_sdu(contract);
         let mut terms = Terms::new(aal, max_sdu).ok_or_else(|| {
             Misuse(format!(
-                "SDUs of {max_sdu} octets of {} have no room for files: {} are the least, of AAL3/4 or \
-                 AAL5; give more by max_sdu=",
-                aal.word(), OVERHEAD + 1
+                "SDUs of {max_sdu} octets of {} have no room for files: {} are the least, of \
+                 AAL3/4 or AAL5; give more by max_sdu=",
+                aal.word(),
+                OVERHEAD + 1
             ))
         })?;
         if let Some(pdu) = self.pdu {
@@ -90,8 +123,7 @@ impl Endpoint {
                 return Err(Misuse(format!(
                     "--pdu {pdu}: the contract has room for 1 to {}; give more by max_sdu=",
                     terms.pdu_len
-                ))
-                .into());
+                )));
             }
             terms.pdu_len = pdu;
         }
@@ -101,16 +133,82 @@ impl Endpoint {
             ArqWord::Selective => Arq::Selective,
             ArqWord::Gbn => Arq::GoBackN,
         };
+        Ok(terms)
+    }
+
+    fn connection(&self, contract: TrafficContract, terms: &Terms) -> anyhow::Result<Port> {
+        let is_cells = self.level == LevelWord::Cell;
+        let sdu = if is_cells { 48 } else { max_sdu(&contract) };
         // What may be on its way finds room whatever keeps this process from reading it.
-        let waiting = 2 * terms.window / u64::from(max_sdu) + 16;
+        let waiting = 2 * terms.window / u64::from(sdu) + 16;
+        let contract = if is_cells {
+            of_cells(contract)
+        } else {
+            contract
+        };
+        let text = contract.to_string();
         let connection = Connection::builder()
-            .address(vc)
+            .address(&self.vc)
             .socket(self.server.path())
-            .contract(&self.contract)
-            .transmit_pdus(to_send(&self.contract))
+            .contract(&text)
+            .transmit_pdus(if is_cells { 1_024 } else { to_send(&text) })
             .receive_pdus(u32::try_from(waiting).unwrap_or(u32::MAX))
             .open()
-            .with_context(|| vc.to_owned())?;
-        Ok((connection, terms))
+            .with_context(|| self.vc.clone())?;
+        let address = connection.address().vc;
+        Ok(match is_cells {
+            true => Port::Cells(connection, address),
+            false => Port::Packets(connection),
+        })
+    }
+
+    fn line(&self, line: &str, contract: &TrafficContract) -> anyhow::Result<OwnedLine> {
+        let link: Link = format!("type {line}")
+            .parse()
+            .map_err(|error| Misuse(format!("--line {line}: {error}")))?;
+        let Link::Udp(udp) = link else {
+            return Err(Misuse(format!("--line {line}: expected udp")).into());
+        };
+        let address: Address = self
+            .vc
+            .parse()
+            .map_err(|error| Misuse(format!("--vc {}: {error}", self.vc)))?;
+        let rate = contract.transmit.and_then(|transmit| transmit.pcr);
+        let timer = match rate {
+            Some(Peak::Rate(rate)) => {
+                let late = LATE_CELLS / self.cellburst;
+                let now = MonotonicClock.now();
+                Some(RateTimer::new(now, rate, self.cellburst, late))
+            }
+            Some(Peak::Max) | None => None,
+        };
+        let receiver = UdpReceiver::open(&udp)?;
+        let sender = UdpSender::open(&udp)?;
+        Ok(OwnedLine::new(receiver, sender, address.vc, timer))
+    }
+}
+
+/// Octets of the longest SDU that both ways carry.
+fn max_sdu(contract: &TrafficContract) -> u16 {
+    let max = |end: Option<cellgate::TrafficDescriptor>| {
+        end.and_then(|end| end.max_sdu)
+            .map_or(u16::MAX, |max| u16::try_from(max.get()).unwrap_or(u16::MAX))
+    };
+    max(contract.transmit).min(max(contract.receive))
+}
+
+/// The same in cells that the terminal makes.
+fn of_cells(contract: TrafficContract) -> TrafficContract {
+    let end = |end: Option<cellgate::TrafficDescriptor>| {
+        end.map(|end| cellgate::TrafficDescriptor {
+            max_sdu: None,
+            ..end
+        })
+    };
+    TrafficContract {
+        aal: Some(Aal::Aal0),
+        transmit: end(contract.transmit),
+        receive: end(contract.receive),
+        ..contract
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use cellgate_core::terminal::Message;
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::{PathBelow, Root};
-use cellgate_host::terminal::{Next, Over, Report, Session, Terms, wait};
+use cellgate_host::terminal::{Next, Over, Report, Session, Terms};
 use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
@@ -92,7 +92,7 @@ fn one(
     line: &mut Shown,
     what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Ended> {
-    let (connection, terms) = match asking.endpoint.open(&asking.vc) {
+    let (mut port, terms) = match asking.endpoint.open() {
         Ok(open) => open,
         // The first time a server or a contract that is not there is an error at once.
         Err(error) if line.is_begun() && error.is::<cellgate::Error>() => {
@@ -104,7 +104,7 @@ fn one(
     line.begins();
     let mut session = Session::begin(terms, &message, next);
     loop {
-        let looked = match session.turn(&connection) {
+        let looked = match session.turn(&mut port) {
             Ok(looked) => looked,
             Err(over) => {
                 session.leave();
@@ -135,20 +135,16 @@ fn one(
         line.progress(tally, || session.progress());
         if tally.is_done && session.is_idle() {
             // The other end's last status, and this one's, leave.
-            connection.flush(Duration::from_secs(1)).ok();
+            port.flush(Duration::from_secs(1));
             return Ok(Ended::Done);
         }
         if interrupted(signals, None, Duration::ZERO) {
-            session.stop("interrupted");
-            for _ in 0..16 {
-                let _ = session.turn(&connection);
-            }
-            connection.flush(Duration::from_secs(1)).ok();
+            session.end(&mut port, "interrupted");
             return Ok(Ended::Interrupted);
         }
         if !looked.is_busy {
             let deadline = session.next_deadline();
-            wait(&connection, looked.waits.is_some(), deadline).map_err(Over::from)?;
+            port.wait(looked.waits, deadline).map_err(Over::from)?;
         }
     }
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::Root;
-use cellgate_host::terminal::{Over, Served, Session, wait};
+use cellgate_host::terminal::{Over, Port, Served, Session};
 use cellgate_report::output::Exit;
 
 use super::endpoint::Endpoint;
 use crate::commands::server::interrupted;
+
+/// Between two tries to open the connection again.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Let who is at the other end of a connection get files of a directory
 ///
@@ -18,9 +21,6 @@ use crate::commands::server::interrupted;
 pub(crate) struct Args {
     #[command(flatten)]
     endpoint: Endpoint,
-    /// The connection: [interface.]vpi.vci
-    #[arg(long, value_name = "ADDRESS", default_value = "0.100")]
-    vc: String,
     /// Let them put files there, too
     #[arg(long)]
     writable: bool,
@@ -33,49 +33,55 @@ pub(crate) fn run_serve(args: &Args) -> anyhow::Result<Exit> {
     let root = Root::open(&args.directory)?;
     let mut is_first = true;
     loop {
+        let (mut port, terms) = match args.endpoint.open() {
+            Ok(open) => open,
+            Err(error) if is_first || !error.is::<cellgate::Error>() => return Err(error),
+            Err(_) if interrupted(&signals, None, PAUSE) => return Ok(Exit::Ok),
+            Err(_) => continue,
+        };
+        is_first = false;
+        let directory = args.directory.display();
+        match port.connection() {
+            Some(connection) => eprintln!(
+                "serving {directory} on {} under {}",
+                connection.address(),
+                connection.contract()
+            ),
+            None => eprintln!("serving {directory} on a line"),
+        }
         let served = Served {
             root: root.clone(),
             is_writable: args.writable,
         };
-        let (connection, terms) = match args.endpoint.open(&args.vc) {
-            Ok(open) => open,
-            Err(error) if is_first || !error.is::<cellgate::Error>() => return Err(error),
-            Err(_) => {
-                if interrupted(&signals, None, Duration::from_millis(500)) {
-                    return Ok(Exit::Ok);
-                }
-                continue;
-            }
-        };
-        eprintln!(
-            "serving {} on {} under {}",
-            args.directory.display(),
-            connection.address(),
-            connection.contract()
-        );
-        is_first = false;
         let mut session = Session::serve(terms, served);
-        let lost = loop {
-            let looked = match session.turn(&connection) {
-                Ok(looked) => looked,
-                Err(Over::Connection(error)) => break error,
-                // A session that answers ends with its connection alone.
-                Err(_) => continue,
-            };
-            while session.report().is_some() {}
-            if interrupted(&signals, None, Duration::ZERO) {
-                session.stop("the server ends");
-                for _ in 0..16 {
-                    let _ = session.turn(&connection);
-                }
-                connection.flush(Duration::from_secs(1)).ok();
-                return Ok(Exit::Ok);
+        match serve(&mut port, &mut session, &signals) {
+            None => return Ok(Exit::Ok),
+            Some(lost) => {
+                session.leave();
+                eprintln!("cellgate: {lost}; opening the connection again");
             }
-            if !looked.is_busy {
-                wait(&connection, looked.waits.is_some(), session.next_deadline())?;
-            }
+        }
+    }
+}
+
+/// Serves until somebody ends it, or the connection is lost.
+fn serve(port: &mut Port, session: &mut Session, signals: &Signals) -> Option<cellgate::Error> {
+    loop {
+        let looked = match session.turn(port) {
+            Ok(looked) => looked,
+            Err(Over::Connection(error)) => return Some(error),
+            // A session that answers ends with its connection alone.
+            Err(_) => continue,
         };
-        session.leave();
-        eprintln!("cellgate: {lost}; opening the connection again");
+        while session.report().is_some() {}
+        if interrupted(signals, None, Duration::ZERO) {
+            session.end(port, "the server ends");
+            return None;
+        }
+        if !looked.is_busy
+            && let Err(error) = port.wait(looked.waits, session.next_deadline())
+        {
+            return Some(error);
+        }
     }
 }

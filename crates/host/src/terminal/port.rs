@@ -1,0 +1,98 @@
+//! What a terminal sends and receives by.
+
+use std::time::Duration;
+
+use cellgate::{Connection, Error, Interest};
+use cellgate_core::Time;
+use cellgate_core::terminal::{Exchange, Source, Store};
+use cellgate_core::wire::{CELL_LEN_NO_HEC, VpiVci};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::cells::{self, OwnedLine};
+use super::packets;
+use crate::clock::MonotonicClock;
+
+/// What a terminal sends and receives by.
+pub enum Port {
+    /// SDUs: the adapter makes the cells.
+    Packets(Connection),
+    /// A connection of AAL0, and its address: the terminal makes the cells.
+    Cells(Connection, VpiVci),
+    /// A line without a daemon.
+    Line(Box<OwnedLine>),
+}
+
+/// One look at a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Something came or was sent.
+    pub is_busy: bool,
+    /// There may be more to send than the port takes now.
+    pub waits: bool,
+}
+
+impl Port {
+    /// The connection, if it is one.
+    pub const fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Packets(connection) | Self::Cells(connection, _) => Some(connection),
+            Self::Line(_) => None,
+        }
+    }
+
+    /// Hands what has come to the exchange, and to the port what the exchange has to send.
+    pub(super) fn look<F: Source, S: Store>(
+        &mut self,
+        exchange: &mut Exchange<F, S>,
+    ) -> Result<Looked, Error> {
+        let now = MonotonicClock.now();
+        exchange.handle_deadline(now);
+        match self {
+            Self::Packets(connection) => packets::look(connection, now, exchange),
+            Self::Cells(connection, address) => cells::look(connection, *address, now, exchange),
+            Self::Line(line) => Ok(line.look(now, exchange)),
+        }
+    }
+
+    /// Waits until something comes, until room is there again if it `waits` for that, or `until`.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the connection has ended.
+    pub fn wait(&mut self, waits: bool, until: Time) -> Result<(), Error> {
+        let now = MonotonicClock.now();
+        let (connection, len) = match self {
+            Self::Packets(connection) => {
+                let max = connection.transmit_max_sdu();
+                (connection, max.unwrap_or(1).into())
+            }
+            Self::Cells(connection, _) => (connection, CELL_LEN_NO_HEC),
+            Self::Line(line) => {
+                line.wait(now, waits, until);
+                return Ok(());
+            }
+        };
+        let interest = match waits {
+            true => Interest::RECEIVE.or(Interest::send(len)),
+            false => Interest::RECEIVE,
+        };
+        if !connection.arm(interest)? {
+            return Ok(());
+        }
+        let left = Duration::from_nanos(until.since_ns(now));
+        let timeout = Timespec::try_from(left).ok();
+        // A wait that a signal ends is over.
+        let _ = poll(
+            &mut [PollFd::new(connection, PollFlags::IN)],
+            timeout.as_ref(),
+        );
+        connection.disarm()
+    }
+
+    /// Waits until what was handed over has left, for so long at most.
+    pub fn flush(&self, timeout: Duration) {
+        if let Some(connection) = self.connection() {
+            // Who waits for it will ask again.
+            let _ = connection.flush(timeout);
+        }
+    }
+}
