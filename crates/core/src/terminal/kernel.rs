@@ -22,7 +22,8 @@ use std::collections::VecDeque;
 use cellgate_simd::Fold;
 
 use crate::Time;
-use crate::wire::PAYLOAD_LEN;
+use crate::contract::Aal;
+use crate::wire::{PAYLOAD_LEN, SegmentType};
 
 use super::{Exchange, RateTimer, Source, Store};
 pub use layered::Copies;
@@ -56,7 +57,7 @@ pub enum Work {
     /// A cell is moved over the bus, and its pieces to or from their places.
     ReceiveCell,
     TransmitCell,
-    /// A PDU has come whole, or begins: what is done once for each.
+    /// A PDU ends: what is done once for each, received or sent.
     Pdu,
     /// Octets are copied from one layer to the next.
     CopyOctets,
@@ -207,11 +208,13 @@ impl Kernel {
         board: &mut B,
     ) -> Stepped {
         let mut stepped = Stepped::default();
-        if self.variant.events == Events::Flags {
-            self.polls_receiver(fold, now, exchange, board, &mut stepped);
+        match self.variant.events {
+            Events::Flags => self.polls_receiver(fold, now, exchange, board, &mut stepped),
+            Events::Queue => self.interrupt(now, board),
+        }
+        // Without a timer nothing interrupts for cells that can be sent.
+        if self.variant.events == Events::Flags || self.timer.is_none() {
             self.polls_timer(fold, now, exchange, board, &mut stepped);
-        } else {
-            self.interrupt(now, board);
         }
         for upstream in 0..STEP_MESSAGES {
             let Some(message) = self.upstream.pop_front() else {
@@ -299,6 +302,9 @@ impl Kernel {
         if self.variant.crc == Crc::Software {
             board.charge(Work::CrcOctets, PAYLOAD_LEN as u64);
         }
+        if is_last(exchange.aal(), cell) {
+            board.charge(Work::Pdu, 1);
+        }
         match &mut self.layered {
             None => exchange.handle_cell(fold, now, cell.last, &cell.octets),
             Some(layered) => layered.receive(fold, now, cell, exchange, board),
@@ -351,6 +357,23 @@ impl Kernel {
         if self.variant.crc == Crc::Software {
             board.charge(Work::CrcOctets, PAYLOAD_LEN as u64);
         }
-        Some(CellPayload { octets, last })
+        let cell = CellPayload { octets, last };
+        if is_last(exchange.aal(), &cell) {
+            board.charge(Work::Pdu, 1);
+        }
+        Some(cell)
+    }
+}
+
+/// Whether a cell is the last of its PDU.
+#[inline(always)]
+fn is_last(aal: Aal, cell: &CellPayload) -> bool {
+    match aal {
+        // The segment type is in the first two bits.
+        Aal::Aal34 => {
+            let segment_type = SegmentType::from_bits(cell.octets[0] >> 6);
+            matches!(segment_type, SegmentType::Eom | SegmentType::Ssm)
+        }
+        Aal::Aal5 | Aal::Aal0 => cell.last,
     }
 }

@@ -9,6 +9,7 @@
 mod l4atm;
 mod policing;
 mod settings;
+mod terminals;
 
 pub use settings::{Kind, Parameter, SettingError, Settings};
 
@@ -83,4 +84,9 @@ const ALL: &[&dyn Experiment] = &[
     &l4atm::Figure8,
     &l4atm::Figure9,
     &l4atm::Figure10,
+    &terminals::Arithmetic,
+    &terminals::Figure8,
+    &terminals::HardwareCrc,
+    &terminals::Polling,
+    &terminals::Figure10,
 ];

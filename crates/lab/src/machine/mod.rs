@@ -11,6 +11,7 @@ mod cost;
 mod esp;
 mod host;
 pub mod p90;
+pub mod pc386;
 mod pca200e;
 mod stream;
 mod transmitter;

@@ -1,0 +1,84 @@
+//! *High Performance ATM Terminals*: files from PC to PC over AAL3/4.
+
+mod arithmetic;
+mod crc;
+mod figure_10;
+mod figure_8;
+mod polling;
+
+pub(in crate::experiments) use arithmetic::Arithmetic;
+pub(in crate::experiments) use crc::HardwareCrc;
+pub(in crate::experiments) use figure_8::Figure8;
+pub(in crate::experiments) use figure_10::Figure10;
+pub(in crate::experiments) use polling::Polling;
+
+use cellgate_core::contract::Aal;
+use cellgate_core::line::LineSpec;
+use cellgate_core::terminal::{Arq, Crc, Variant};
+use cellgate_report::{Rational, dec};
+
+use super::{Error, Experiment, Parameter, Progress, Settings};
+use crate::machine::pc386::{Pair, PairConfig, PairCounts, PairError, Pc386Costs, Pc386Work};
+use crate::world::Ps;
+
+/// Cells per second of the paper's hardware: 60 % of it are the 410,000 octets per second of the
+/// file transfer (the paper does not give 100 %).
+const HARDWARE_CELL_S: u32 = 15_530;
+
+const MILLISECONDS: Parameter = Parameter::whole(
+    "milliseconds",
+    "virtual time per point, ms",
+    2_000,
+    (200, 100_000),
+);
+
+/// As the paper's: AAL3/4, the board makes the CRC, nothing is copied, flags are polled.
+const PAPER: Variant = Variant {
+    events: cellgate_core::terminal::Events::Flags,
+    copies: cellgate_core::terminal::Copies::None,
+    crc: Crc::Hardware,
+};
+
+fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {
+    PairConfig {
+        aal: Aal::Aal34,
+        variants: [variant; 2],
+        costs,
+        line_cell_s: HARDWARE_CELL_S,
+        pdu_len,
+        arq: Arq::GoBackN,
+        window: 8 * u64::from(pdu_len).max(8_192),
+        line: LineSpec::default(),
+        rate: None,
+    }
+}
+
+/// What comes of a span of virtual time, behind a fifth of it.
+fn measured(config: PairConfig, milliseconds: u64) -> Result<PairCounts, Error> {
+    let told = |error: PairError| Error::new(error.to_string());
+    let span = Ps::from_ns(milliseconds * 1_000_000);
+    let warm = Ps::from_ns(milliseconds * 200_000);
+    Pair::new(config)
+        .and_then(|mut pair| pair.run(warm, span))
+        .map_err(told)
+}
+
+/// Octets of the file per second.
+fn octet_s(counts: &PairCounts) -> Rational {
+    Rational::from(counts.octets) * dec("1000000000000") / Rational::from(counts.span.ps())
+}
+
+/// Cells that the sender had on the line, per second.
+fn cell_s(counts: &PairCounts) -> Rational {
+    Rational::from(counts.cells) * dec("1000000000000") / Rational::from(counts.span.ps())
+}
+
+/// Octets in cells of AAL3/4 per second, as the paper counts.
+fn cell_octet_s(counts: &PairCounts) -> Rational {
+    cell_s(counts) * Pc386Work::CELL_OCTETS
+}
+
+/// For drawing: thousands.
+fn thousands(number: Rational) -> f64 {
+    number.to_f64() / 1e3
+}
