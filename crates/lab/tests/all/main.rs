@@ -14,6 +14,7 @@ mod oracle;
 mod ports;
 mod rest;
 mod singles;
+mod terminals;
 mod verdicts;
 mod world;
 mod world_servers;

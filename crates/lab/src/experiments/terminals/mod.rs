@@ -47,17 +47,17 @@ fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {
         line_cell_s: HARDWARE_CELL_S,
         pdu_len,
         arq: Arq::GoBackN,
-        window: 8 * u64::from(pdu_len).max(8_192),
+        window: 4 * u64::from(pdu_len),
         line: LineSpec::default(),
         rate: None,
     }
 }
 
-/// What comes of a span of virtual time, behind a fifth of it.
+/// What comes of a span of virtual time, behind half as much.
 fn measured(config: PairConfig, milliseconds: u64) -> Result<PairCounts, Error> {
     let told = |error: PairError| Error::new(error.to_string());
     let span = Ps::from_ns(milliseconds * 1_000_000);
-    let warm = Ps::from_ns(milliseconds * 200_000);
+    let warm = Ps::from_ns(milliseconds * 500_000);
     Pair::new(config)
         .and_then(|mut pair| pair.run(warm, span))
         .map_err(told)
