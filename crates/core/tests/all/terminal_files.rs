@@ -175,6 +175,27 @@ fn tree_arrives<L: Line>() {
 }
 
 #[test]
+fn a_hole_longer_than_the_window_holds_nothing_up() {
+    hole::<Sdus>();
+    hole::<Octets>();
+}
+
+fn hole<L: Line>() {
+    for seed in 0..6 {
+        let rng = &mut rng(seed);
+        let mut octets = random(rng, 2_000_000);
+        let start = below(rng, 400_000) as usize;
+        let end = 1_000_000 + below(rng, 1_000_001) as usize;
+        octets[start..end].fill(0);
+        let files: Files = [(b"a".to_vec(), Node::File(octets))].into();
+        let lost = [0, 20, 200][seed as usize % 3];
+        let mut trial = Trial::<L>::new(Given0::new(files.clone()), Kept::default(), 1, lost);
+        trial.run(seed);
+        assert!(trial.kept().files == files, "seed {seed}");
+    }
+}
+
+#[test]
 fn what_was_interrupted_goes_on_where_it_was() {
     interrupted::<Sdus>();
     interrupted::<Octets>();
