@@ -94,6 +94,21 @@ impl Clients {
         })
     }
 
+    /// Serves whoever connects by QUIC, until the end.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    #[cfg(feature = "quic")]
+    pub fn serve_quic(&self, server: super::QuicServer) -> std::io::Result<()> {
+        let clients = self.clone();
+        self.thread("quic", move || {
+            server.serve(
+                || clients.ends(),
+                |arrived| clients.begin(arrived.from, arrived.stream),
+            );
+        })
+    }
+
     /// Serves one; whoever is one too many is sent away.
     pub(super) fn begin<T: Transport + Send + 'static>(
         &self,

@@ -7,6 +7,8 @@
 
 mod clients;
 mod pipe;
+#[cfg(feature = "quic")]
+mod quic;
 mod stream;
 mod tcp;
 
@@ -22,6 +24,8 @@ use super::session::Over;
 use super::terms::Terms;
 pub use clients::{CLIENTS_MAX, Clients};
 pub use pipe::Pipe;
+#[cfg(feature = "quic")]
+pub use quic::{Fingerprint, Identity, Quic, QuicServer};
 pub use stream::Stream;
 pub use tcp::{Tcp, TcpServer};
 
