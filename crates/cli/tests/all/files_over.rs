@@ -327,7 +327,7 @@ fn whoever_is_no_terminal_or_one_too_many_is_sent_away() {
             idle
         })
         .collect();
-    let output = server.ask("ls").args(["--retry", "0"]).output().unwrap();
+    let output = server.ask("ls").args(["--retry", "0.001"]).output().unwrap();
     assert!(!output.status.success());
     drop(idle);
     done(server.ask("ls").args(["--retry", "10"]));
@@ -355,7 +355,7 @@ mod quic {
         let over = &server.over[0];
         let fails = |fingerprint: &[&str]| {
             let mut ls = cellgate();
-            ls.args(["ls", "--retry", "0", "--over", over])
+            ls.args(["ls", "--retry", "0.001", "--over", over])
                 .args(fingerprint);
             let output = ls.output().unwrap();
             assert!(!output.status.success());

@@ -102,8 +102,10 @@ impl Clients {
     pub fn serve_quic(&self, server: super::QuicServer) -> std::io::Result<()> {
         let clients = self.clone();
         self.thread("quic", move || {
+            // Who is served hears of the end through it.
+            let is_idle = || clients.0.clients.load(Ordering::Acquire) == 0;
             server.serve(
-                || clients.ends(),
+                || clients.ends() && is_idle(),
                 |arrived| clients.begin(arrived.from, arrived.stream),
             );
         })

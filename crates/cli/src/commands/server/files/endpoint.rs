@@ -81,6 +81,9 @@ pub(super) struct Asking {
         conflicts_with_all = ["vc", "contract", "level", "line", "pdu", "window", "arq", "socket"]
     )]
     pub(super) over: Option<Over>,
+    /// By what the server of QUIC is known: what `serve-files --quic` says when it begins
+    #[arg(long, value_name = "HEX", requires = "over")]
+    pub(super) fingerprint: Option<String>,
     /// Go on after a lost connection, terminal or line for so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(super) retry: Duration,

@@ -3,6 +3,11 @@
 use std::io;
 use std::str::FromStr;
 
+#[cfg(feature = "quic")]
+use anyhow::Context;
+#[cfg(feature = "quic")]
+use cellgate_host::terminal::over::{Quic, Stream};
+
 use crate::commands::server::Misuse;
 
 /// What a program that begins connects to.
@@ -36,7 +41,23 @@ pub(super) fn may_go_by(error: &anyhow::Error) -> bool {
     error.is::<cellgate::Error>() || error.is::<io::Error>()
 }
 
+/// Connects to a server that is known by its fingerprint.
+#[cfg(feature = "quic")]
+pub(super) fn quic(to: &str, fingerprint: Option<&str>) -> anyhow::Result<Stream<Quic>> {
+    let text = fingerprint.ok_or_else(|| {
+        Misuse(format!(
+            "who answers at {to} is not known: give --fingerprint HEX, which `serve-files --quic` \
+             says when it begins"
+        ))
+    })?;
+    let fingerprint = text
+        .parse()
+        .map_err(|error| Misuse(format!("--fingerprint {text}: {error}")))?;
+    Quic::connect(to, fingerprint).with_context(|| to.to_owned())
+}
+
 /// What is said of QUIC in a build without it.
+#[cfg(not(feature = "quic"))]
 pub(super) fn no_quic() -> anyhow::Error {
     Misuse("this build is without QUIC: the feature `quic` has it".to_owned()).into()
 }

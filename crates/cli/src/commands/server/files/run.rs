@@ -13,7 +13,11 @@ use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Asking;
-use super::over::{Over, may_go_by, no_quic};
+#[cfg(not(feature = "quic"))]
+use super::over::no_quic;
+#[cfg(feature = "quic")]
+use super::over::quic;
+use super::over::{Over, may_go_by};
 use super::shown::Shown;
 use super::tally::{Tally, shown};
 use crate::commands::server::interrupted;
@@ -110,6 +114,10 @@ fn one(
         Some(Over::Tcp(to)) => Tcp::connect(to)
             .with_context(|| to.clone())
             .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
+        #[cfg(feature = "quic")]
+        Some(Over::Quic(to)) => quic(to, asking.fingerprint.as_deref())
+            .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
+        #[cfg(not(feature = "quic"))]
         Some(Over::Quic(_)) => Err(no_quic()),
     };
     match ended {

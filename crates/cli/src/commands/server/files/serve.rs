@@ -6,6 +6,8 @@ use std::time::Duration;
 use anyhow::Context;
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::Root;
+#[cfg(feature = "quic")]
+use cellgate_host::terminal::over::QuicServer;
 use cellgate_host::terminal::over::{CLIENTS_MAX, Clients, TcpServer};
 use cellgate_host::terminal::{Served, Session};
 use cellgate_report::output::Exit;
@@ -28,6 +30,13 @@ pub(crate) struct Args {
     /// Serve whoever connects by TCP here, as 127.0.0.1:7000 or [::]:7000
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Option<String>,
+    /// Serve whoever connects by QUIC here, as 0.0.0.0:7000 (in builds with the feature `quic`)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    quic: Option<String>,
+    /// Keep the key of QUIC in this file, made if it is not there: clients know the server by it.
+    /// Without it the server is another each time
+    #[arg(long, value_name = "FILE", requires = "quic")]
+    key: Option<PathBuf>,
     /// Serve so many at a time by TCP and QUIC; whoever is one too many is sent away
     #[arg(long, value_name = "N", default_value_t = CLIENTS_MAX as u16, value_parser = clap::value_parser!(u16).range(1..))]
     clients: u16,
@@ -51,7 +60,11 @@ pub(crate) fn run_serve(args: &Args) -> anyhow::Result<Exit> {
         eprintln!("serving {directory} by TCP on {}", server.address()?);
         clients.serve_tcp(server)?;
     }
-    let exit = if args.endpoint.is_named() || args.tcp.is_none() {
+    if let Some(at) = &args.quic {
+        serve_quic(args, at, &clients)?;
+    }
+    let is_alone = args.tcp.is_none() && args.quic.is_none();
+    let exit = if args.endpoint.is_named() || is_alone {
         serve(args, &signals, &served)
     } else {
         while !interrupted(&signals, None, Duration::MAX) {}
@@ -59,6 +72,23 @@ pub(crate) fn run_serve(args: &Args) -> anyhow::Result<Exit> {
     };
     clients.end();
     exit
+}
+
+#[cfg(feature = "quic")]
+fn serve_quic(args: &Args, at: &str, clients: &Clients) -> anyhow::Result<()> {
+    let server = QuicServer::listen(at, args.key.as_deref()).with_context(|| at.to_owned())?;
+    eprintln!(
+        "serving {} by QUIC on {} with fingerprint {}",
+        args.directory.display(),
+        server.address()?,
+        server.fingerprint()
+    );
+    Ok(clients.serve_quic(server)?)
+}
+
+#[cfg(not(feature = "quic"))]
+fn serve_quic(_args: &Args, _at: &str, _clients: &Clients) -> anyhow::Result<()> {
+    Err(super::over::no_quic())
 }
 
 /// Serves who is at the other end of a connection or a line, until somebody ends it.

@@ -153,14 +153,22 @@ impl Quic {
     fn lost(&self) -> io::Result<()> {
         self.lost.as_ref().map_or(Ok(()), |lost| Err(broken(lost)))
     }
+
+    /// Whether the other end has closed it.
+    const fn is_closed(&self) -> bool {
+        matches!(self.lost, Some(ConnectionError::ApplicationClosed(_)))
+    }
 }
 
 impl Pipe for Quic {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.drive();
         let Some(stream) = self.stream else {
-            self.lost()?;
-            return Err(ErrorKind::WouldBlock.into());
+            if !self.is_closed() {
+                self.lost()?;
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            return Ok(0);
         };
         let mut stream = self.connection.recv_stream(stream);
         // Whoever reads behind the end finds the stream gone.
@@ -186,17 +194,17 @@ impl Pipe for Quic {
         let _ = chunks.finalize();
         self.transmit(Instant::now());
         match ended {
-            Some(end) if read == 0 => {
-                if end.is_err() {
-                    self.lost()?;
-                }
-                end
-            }
+            Some(_) if read == 0 && self.is_closed() => Ok(0),
+            Some(end) if read == 0 => self.lost().and(end),
             _ => Ok(read),
         }
     }
 
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        // That the other end has closed it is read behind what it has sent.
+        if self.is_closed() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
         self.lost()?;
         let Some(stream) = self.stream else {
             return Err(ErrorKind::WouldBlock.into());
