@@ -327,7 +327,11 @@ fn whoever_is_no_terminal_or_one_too_many_is_sent_away() {
             idle
         })
         .collect();
-    let output = server.ask("ls").args(["--retry", "0.001"]).output().unwrap();
+    let output = server
+        .ask("ls")
+        .args(["--retry", "0.001"])
+        .output()
+        .unwrap();
     assert!(!output.status.success());
     drop(idle);
     done(server.ask("ls").args(["--retry", "10"]));

@@ -8,6 +8,7 @@
 //!   once, at its place in the file.
 //!
 //! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
+//! - [`Kernel`]: what a terminal that makes its own cells does, and in which order.
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 //! - [`OctetStream`]: the same on a stream of octets, whose transport keeps order and loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
@@ -21,6 +22,7 @@ mod discard;
 mod disk;
 mod exchange;
 mod files;
+mod kernel;
 mod pci;
 mod rate;
 mod status;
@@ -41,6 +43,10 @@ pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
     CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Message,
     MessageError, Offered, Origin, Partial, Settled, Taken, Taking,
+};
+pub use kernel::{
+    Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,
+    Work,
 };
 pub use pci::{Kind, Pci, PciError};
 pub use rate::RateTimer;

@@ -36,14 +36,14 @@ pub(super) fn print(entry: &Entry, json: bool) -> anyhow::Result<()> {
         EntryKind::Link { to } => ("link", Some(shown(to))),
     };
     if json {
-        return Ok(print_json_line(&json!({
+        return print_json_line(&json!({
             "path": shown(&entry.path),
             "kind": kind,
             "octets": entry.octets(),
             "mode": format!("{:04o}", entry.mode),
             "modified_ns": entry.modified_ns,
             "to": to,
-        }))?);
+        }));
     }
     let path = shown(&entry.path);
     let mark = if kind == "directory" { "/" } else { "" };

@@ -216,7 +216,7 @@ fn summary(
     }
     let seconds = begun.elapsed().as_secs_f64();
     if asking.endpoint.server.json {
-        return Ok(print_json_line(&json!({
+        return print_json_line(&json!({
             "files": tally.files,
             "octets": tally.octets,
             "there_already": tally.there,
@@ -224,7 +224,7 @@ fn summary(
             "failed": tally.failed.len(),
             "seconds": seconds,
             "done": tally.is_done,
-        }))?);
+        }));
     }
     let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
     println!(
