@@ -328,6 +328,25 @@ fn one_fails<L: Line>() {
 }
 
 #[test]
+fn what_somebody_else_has_is_taken_when_they_have_gone() {
+    for jobs in 1..5 {
+        let octets = random(&mut rng(2), 100_000);
+        let files: Files = (0..6)
+            .map(|n| (vec![n], Node::File(octets.clone())))
+            .collect();
+        let kept = Kept {
+            in_use: (0..4).map(|n| (vec![n], 3 * n)).collect(),
+            ..Kept::default()
+        };
+        let mut trial = Trial::<Octets>::new(Given0::new(files.clone()), kept, 1, 0);
+        trial.taking = Taking::new(std::mem::take(trial.kept()), jobs);
+        trial.run(0);
+        assert!(trial.kept().files == files);
+        assert!(trial.kept().in_use.values().all(|left| *left == 0));
+    }
+}
+
+#[test]
 fn messages_come_back_and_octets_that_are_none_are_refused() {
     let entry = Given0::new([(b"a/\xff".to_vec(), Node::Link(b"b".to_vec()))].into());
     let messages = [

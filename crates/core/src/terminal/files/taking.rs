@@ -31,6 +31,8 @@ pub enum Offered<P> {
     Take,
     /// These extents of it, in order, each from one disk-PDU's start to another's, or to the end.
     Want(P, Vec<(u64, u64)>),
+    /// Somebody else has it for now, who may have gone: it is to be offered again soon.
+    Later,
 }
 
 /// Files, as their host puts them.
@@ -272,9 +274,14 @@ impl<D: Destination> Taking<D> {
         carrier: &mut C,
         settled: &mut Vec<Settled>,
     ) {
-        while self.coming.len() < self.jobs
-            && let Some((id, entry)) = self.waiting.pop_front()
-        {
+        // What waits on goes to the end.
+        for _ in 0..self.waiting.len() {
+            if self.coming.len() >= self.jobs {
+                break;
+            }
+            let Some((id, entry)) = self.waiting.pop_front() else {
+                break;
+            };
             self.opens(now, carrier, id, entry, settled);
         }
     }
@@ -316,6 +323,7 @@ impl<D: Destination> Taking<D> {
                 self.coming.insert(id, coming);
                 self.wants(now, carrier, id, settled);
             }
+            Ok(Offered::Later) => self.waiting.push_back((id, entry)),
             Err(reason) => self.failure(carrier, id, &entry, &reason, settled),
         }
     }

@@ -187,6 +187,8 @@ pub(super) struct Kept {
     pub(super) left: Vec<Vec<u8>>,
     /// Paths of which nothing may become.
     pub(super) refused: Vec<Vec<u8>>,
+    /// Paths that somebody else has, and how often they will be tried in vain.
+    pub(super) in_use: BTreeMap<Vec<u8>, u8>,
 }
 
 #[derive(Clone)]
@@ -233,6 +235,12 @@ impl Destination for Kept {
     fn offer(&mut self, entry: &Entry) -> Result<Offered<Half>, String> {
         if self.refused.contains(&entry.path) {
             return Err("not here".to_owned());
+        }
+        if let Some(times) = self.in_use.get_mut(&entry.path)
+            && *times > 0
+        {
+            *times -= 1;
+            return Ok(Offered::Later);
         }
         let directory = entry.path.iter().rposition(|octet| *octet == b'/');
         let above = directory.map(|at| self.files.get(&entry.path[..at]));
