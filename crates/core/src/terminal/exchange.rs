@@ -31,7 +31,8 @@ use crate::contract::Aal;
 use crate::wire::PAYLOAD_LEN;
 
 use super::conversation::{Inbox, Outbox, TooLong};
-use super::window::{DiskPdu, Sender, Split};
+use super::cutter::Split;
+use super::window::{DiskPdu, Sender};
 use super::{
     Arq, Control, Counts, Kind, Outcome, Pci, ReceiveBuffer, Source, Status, Store, Terms,
 };

@@ -10,10 +10,14 @@
 //! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
 //! - [`Kernel`]: what a terminal that makes its own cells does, and in which order.
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
+//! - [`OctetStream`]: the same on a stream of octets, whose transport keeps order and loses nothing.
+//! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
 
 mod buffers;
+mod carrier;
 mod controller;
 mod conversation;
+mod cutter;
 mod discard;
 mod disk;
 mod exchange;
@@ -22,14 +26,17 @@ mod kernel;
 mod pci;
 mod rate;
 mod status;
+mod stream;
 mod window;
 
 pub use buffers::{
     Acknowledged, Arq, Extent, Pointers, ReceiveBuffer, Source, Store, Terms, Ticket,
     TransmitBuffer,
 };
+pub use carrier::Carrier;
 pub use controller::{Demultiplexer, Multiplexer, Outcome, Transfers};
 pub use conversation::{MESSAGE_MAX, Outbox, TooLong};
+pub use cutter::Split;
 pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
@@ -44,4 +51,5 @@ pub use kernel::{
 pub use pci::{Kind, Pci, PciError};
 pub use rate::RateTimer;
 pub use status::{Control, ControlError, Status};
-pub use window::{DiskPdu, Receiver, Sender, SenderCounts, Split, StatusFault};
+pub use stream::{FRAME_MAX, OctetStream, StreamFault};
+pub use window::{DiskPdu, Receiver, Sender, SenderCounts, StatusFault};

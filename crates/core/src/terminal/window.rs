@@ -10,4 +10,4 @@ mod receiver;
 mod sender;
 
 pub use receiver::{DiskPdu, Receiver};
-pub use sender::{Sender, SenderCounts, Split, StatusFault};
+pub use sender::{Sender, SenderCounts, StatusFault};

@@ -25,6 +25,7 @@ mod terminal_cells;
 mod terminal_exchange;
 mod terminal_files;
 mod terminal_kernel;
+mod terminal_octets;
 mod terminal_pci;
 mod terminal_pointers;
 mod terminal_stack;

@@ -1,339 +1,25 @@
-//! Trees between two terminals over a line that loses and damages: each file is there once, whole,
-//! with its name, or has failed by a reason that both ends tell.
+//! Trees between two terminals, over SDUs some of which are lost and over octets: each file is there
+//! once, whole, with its name, or has failed by a reason that both ends tell.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
-use std::rc::Rc;
-use std::sync::Arc;
+mod lines;
+mod trees;
 
 use cellgate_core::Time;
-use cellgate_core::aal::tree::Tree;
-use cellgate_core::contract::Aal;
 use cellgate_core::terminal::{
-    Arq, CONTENT_MAX, Destination, Digest, DiskHeader, DiskPdu, Entry, EntryKind, Event, Exchange,
-    ExchangeTerms, Existing, Found, Given, Giving, Message, Offered, Origin, Partial, Settled,
-    Source, Split, Store, Taking,
+    CONTENT_MAX, Carrier, Event, Existing, Given, Giving, Message, Settled, Taking,
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::terminal_stack::{below, random};
-
-const DISK_LEN: u64 = 1 << 16;
-
-/// By path and offset of a disk-PDU, how often its digest will be wrong.
-type Wrong = Rc<RefCell<BTreeMap<(Vec<u8>, u64), u8>>>;
-
-fn digest(octets: &[u8]) -> Digest {
-    let mut digest = [octets.len() as u8; DiskHeader::TAIL];
-    for (at, octet) in octets.iter().enumerate() {
-        let to = &mut digest[at % DiskHeader::TAIL];
-        *to = to.wrapping_mul(31).wrapping_add(*octet);
-    }
-    digest
-}
-
-/// What is at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Node {
-    File(Vec<u8>),
-    Directory,
-    Link(Vec<u8>),
-}
-
-type Files = BTreeMap<Vec<u8>, Node>;
-
-/// A tree to be given; some of it changes, or lies about its digests.
-#[derive(Clone)]
-struct Given0 {
-    files: Files,
-    /// What a walk still comes by, the next last.
-    walk: Vec<Option<Vec<u8>>>,
-    /// How often a file is another when it was sent.
-    changes: BTreeMap<Vec<u8>, u8>,
-    /// Disk-PDUs that will be sent with a wrong digest.
-    wrong: Wrong,
-}
-
-struct File {
-    path: Vec<u8>,
-    octets: Vec<u8>,
-    wrong: Wrong,
-}
-
-impl Source for File {
-    fn read(&mut self, at: u64, into: &mut [u8]) {
-        into.copy_from_slice(&self.octets[at as usize..][..into.len()]);
-    }
-
-    /// Runs of 4,096 zeros are holes.
-    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
-        let is_data = |block: u64| {
-            let from = (block * 4_096) as usize;
-            let to = (from + 4_096).min(self.octets.len());
-            self.octets[from..to].iter().any(|octet| *octet != 0)
-        };
-        let blocks = end.div_ceil(4_096);
-        let Some(first) = (at / 4_096..blocks).find(|block| is_data(*block)) else {
-            return end..end;
-        };
-        let last = (first..blocks).find(|block| !is_data(*block));
-        let stop = last.map_or(end, |block| block * 4_096).min(end);
-        at.max(first * 4_096)..stop
-    }
-
-    fn tail(&mut self, end: u64, tail: &mut [u8]) {
-        let start = (end - 1) / DISK_LEN * DISK_LEN;
-        let stop = (start + DISK_LEN).min(self.octets.len() as u64);
-        tail.copy_from_slice(&digest(&self.octets[start as usize..stop as usize]));
-        if let Some(times) = self.wrong.borrow_mut().get_mut(&(self.path.clone(), start))
-            && *times > 0
-        {
-            *times -= 1;
-            tail[0] ^= 1;
-        }
-    }
-}
-
-impl Given0 {
-    fn new(files: Files) -> Self {
-        let mut walk = Vec::new();
-        let mut open: Vec<&Vec<u8>> = Vec::new();
-        for (path, node) in &files {
-            while let Some(directory) = open.last()
-                && !path.starts_with(&[&directory[..], b"/"].concat())
-            {
-                walk.push(None);
-                open.pop();
-            }
-            walk.push(Some(path.clone()));
-            if *node == Node::Directory {
-                open.push(path);
-            }
-        }
-        walk.extend(open.iter().map(|_| None));
-        walk.reverse();
-        Self {
-            files,
-            walk,
-            changes: BTreeMap::new(),
-            wrong: Rc::default(),
-        }
-    }
-
-    fn entry(&self, path: &[u8]) -> Entry {
-        let kind = match &self.files[path] {
-            Node::File(octets) => EntryKind::File {
-                len: octets.len() as u64,
-                holes: true,
-            },
-            Node::Directory => EntryKind::Directory,
-            Node::Link(to) => EntryKind::Link { to: to.clone() },
-        };
-        Entry {
-            path: path.to_vec(),
-            kind,
-            mode: 0o644,
-            user: 1,
-            group: 2,
-            modified_ns: -3,
-            mark: [4; 16],
-        }
-    }
-}
-
-impl Origin for Given0 {
-    type File = File;
-
-    fn next(&mut self) -> Option<Found> {
-        Some(match self.walk.pop()? {
-            None => Found::Left,
-            Some(path) => Found::Entry(self.entry(&path)),
-        })
-    }
-
-    fn open(&mut self, entry: &Entry, _: (u64, u64)) -> Result<File, String> {
-        let Node::File(octets) = &self.files[&entry.path] else {
-            return Err("no file".to_owned());
-        };
-        Ok(File {
-            path: entry.path.clone(),
-            octets: octets.clone(),
-            wrong: self.wrong.clone(),
-        })
-    }
-
-    fn is_unchanged(&mut self, entry: &Entry) -> bool {
-        match self.changes.get_mut(&entry.path) {
-            Some(times) if *times > 0 => {
-                *times -= 1;
-                false
-            }
-            _ => true,
-        }
-    }
-
-    fn content(&mut self, entry: &Entry) -> Result<(Vec<u8>, Digest), String> {
-        match &self.files[&entry.path] {
-            Node::File(octets) => Ok((octets.clone(), digest(octets))),
-            _ => Err("no file".to_owned()),
-        }
-    }
-
-    fn again(&mut self, entry: &Entry) -> Result<Entry, String> {
-        Ok(self.entry(&entry.path))
-    }
-}
-
-/// What is taken.
-#[derive(Default)]
-struct Kept {
-    files: Files,
-    /// Files that are not whole: their octets, and which disk-PDUs are right.
-    partials: BTreeMap<Vec<u8>, Half>,
-    settled: VecDeque<(u32, Entry, Result<Digest, String>)>,
-    left: Vec<Vec<u8>>,
-    /// Paths of which nothing may become.
-    refused: Vec<Vec<u8>>,
-}
-
-#[derive(Clone)]
-struct Half {
-    octets: Vec<u8>,
-    right: Vec<bool>,
-}
-
-impl Store for Half {
-    fn write(&mut self, at: u64, octets: &[u8]) {
-        self.octets[at as usize..][..octets.len()].copy_from_slice(octets);
-    }
-}
-
-impl Partial for Half {
-    fn make_room(&mut self, _: u64, to: u64) -> Result<u64, String> {
-        Ok(to.min(self.octets.len() as u64))
-    }
-
-    fn hole(&mut self, start: u64, end: u64) {
-        let disk_pdus = (start / DISK_LEN) as usize..(end / DISK_LEN) as usize;
-        self.right[disk_pdus].fill(true);
-    }
-
-    fn check(&mut self, disk_pdu: &DiskPdu) -> bool {
-        let start = disk_pdu.header.offset as usize;
-        let part = start..start + disk_pdu.header.length as usize;
-        let right = digest(&self.octets[part.clone()]) == disk_pdu.digest;
-        if !right {
-            self.octets[part].fill(0);
-        }
-        self.right[start / DISK_LEN as usize] = right;
-        right
-    }
-
-    fn handle_deadline(&mut self, _: Time) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-impl Destination for Kept {
-    type File = Half;
-
-    fn offer(&mut self, entry: &Entry) -> Result<Offered<Half>, String> {
-        if self.refused.contains(&entry.path) {
-            return Err("not here".to_owned());
-        }
-        let directory = entry.path.iter().rposition(|octet| *octet == b'/');
-        let above = directory.map(|at| self.files.get(&entry.path[..at]));
-        assert!(above.is_none_or(|above| above == Some(&Node::Directory)));
-        let node = match &entry.kind {
-            EntryKind::Directory => Node::Directory,
-            EntryKind::Link { to } => Node::Link(to.clone()),
-            EntryKind::File { len, .. } if *len <= CONTENT_MAX => return Ok(Offered::Take),
-            EntryKind::File { len, .. } => {
-                let fresh = Half {
-                    octets: vec![0; *len as usize],
-                    right: vec![false; len.div_ceil(DISK_LEN) as usize],
-                };
-                let half = self.partials.remove(&entry.path).unwrap_or(fresh);
-                let missing = half
-                    .right
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, right)| !**right)
-                    .map(|(at, _)| {
-                        let start = at as u64 * DISK_LEN;
-                        (start, (start + DISK_LEN).min(*len))
-                    });
-                // What follows without a gap is one.
-                let mut extents: Vec<(u64, u64)> = Vec::new();
-                for (start, end) in missing {
-                    match extents.last_mut() {
-                        Some(last) if last.1 == start => last.1 = end,
-                        _ => extents.push((start, end)),
-                    }
-                }
-                return Ok(Offered::Want(half, extents));
-            }
-        };
-        self.files.insert(entry.path.clone(), node);
-        Ok(Offered::Have)
-    }
-
-    fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, expected: Digest) {
-        assert_eq!(digest(&octets), expected);
-        self.files.insert(entry.path.clone(), Node::File(octets));
-        self.settled.push_back((id, entry, Ok(expected)));
-    }
-
-    fn finish(&mut self, id: u32, entry: Entry, file: Half) {
-        assert!(file.right.iter().all(|right| *right));
-        let digest = digest(&file.octets);
-        self.files
-            .insert(entry.path.clone(), Node::File(file.octets));
-        self.settled.push_back((id, entry, Ok(digest)));
-    }
-
-    fn leave(&mut self, entry: &Entry, file: Half, is_stale: bool) {
-        if !is_stale {
-            self.partials.insert(entry.path.clone(), file);
-        }
-    }
-
-    fn left(&mut self, entry: &Entry) -> Result<(), String> {
-        self.left.push(entry.path.clone());
-        Ok(())
-    }
-
-    fn settled(&mut self) -> Option<(u32, Entry, Result<Digest, String>)> {
-        self.settled.pop_front()
-    }
-}
-
-fn terms(run: u32, begins: bool) -> ExchangeTerms {
-    ExchangeTerms {
-        run,
-        arq: Arq::Selective,
-        window_pdus: 128,
-        window: 200_000,
-        pdu_len: 1_984,
-        begins,
-    }
-}
-
-const SPLIT: Split = Split {
-    pdu_len: 1_984,
-    disk_len: Some(DISK_LEN as u32),
-    file_len: None,
-};
+use lines::{Line, Octets, SPLIT, Sdus};
+use trees::{DISK_LEN, Files, Given0, Kept, Node};
 
 /// Both ends, and what they have told.
-struct Trial {
+struct Trial<L> {
     rng: Pcg64Mcg,
     now: Time,
-    /// PDUs of a thousand that are lost.
-    lost: u64,
-    ends: (Exchange<File, Half>, Exchange<File, Half>),
+    line: L,
     giving: Giving<Given0>,
     taking: Taking<Kept>,
     given: Vec<Given>,
@@ -341,18 +27,12 @@ struct Trial {
     octets: u64,
 }
 
-impl Trial {
+impl<L: Line> Trial<L> {
     fn new(giving: Given0, kept: Kept, run: u32, lost: u64) -> Self {
-        let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
-        let end = |begins| {
-            let terms = terms(2 * run + u32::from(begins), begins);
-            Exchange::new(Time::ZERO, terms, &tree).unwrap()
-        };
         Self {
             rng: Pcg64Mcg::new(u128::from(run) << 1 | 1),
             now: Time::ZERO,
-            lost,
-            ends: (end(true), end(false)),
+            line: L::new(run, lost),
             giving: Giving::new(giving, SPLIT),
             taking: Taking::new(kept, 3),
             given: Vec::new(),
@@ -365,7 +45,7 @@ impl Trial {
     fn turn(&mut self) {
         self.now = self.now.plus_ns(200_000);
         let (now, mut message) = (self.now, Vec::new());
-        let (giver, taker) = (&mut self.ends.0, &mut self.ends.1);
+        let (giver, taker) = self.line.ends();
         if giver.is_established() {
             for _ in 0..16 {
                 self.giving.step(giver, &mut self.given);
@@ -373,14 +53,8 @@ impl Trial {
         }
         self.taking.step(now, taker, &mut self.settled);
         for _ in 0..16 {
-            let mut sdu = [0; 2_100];
-            giver.handle_deadline(now);
-            if let Some(len) = giver.poll_sdu(now, &mut sdu)
-                && below(&mut self.rng, 1_000) >= self.lost
-            {
-                self.octets += u64::from(len);
-                taker.handle_sdu(now, &sdu[..len.into()]);
-            }
+            self.octets += self.line.carry(now, &mut self.rng, false);
+            let (_, taker) = self.line.ends();
             while let Some(event) = taker.poll_event() {
                 let Event::DiskPdu { transfer, disk_pdu } = event else {
                     panic!("{event:?}");
@@ -389,12 +63,8 @@ impl Trial {
                 self.taking
                     .handle_disk_pdu(now, taker, transfer, &disk_pdu, settled);
             }
-            taker.handle_deadline(now);
-            if let Some(len) = taker.poll_sdu(now, &mut sdu)
-                && below(&mut self.rng, 1_000) >= self.lost
-            {
-                giver.handle_sdu(now, &sdu[..len.into()]);
-            }
+            self.line.carry(now, &mut self.rng, true);
+            let (giver, taker) = self.line.ends();
             while giver.hear(now, &mut message).unwrap() {
                 let message = Message::parse(&message).unwrap();
                 self.giving.handle(giver, message, &mut self.given);
@@ -466,11 +136,16 @@ fn rng(seed: u64) -> Pcg64Mcg {
 
 #[test]
 fn a_tree_arrives_as_it_is_whatever_is_lost() {
+    tree_arrives::<Sdus>();
+    tree_arrives::<Octets>();
+}
+
+fn tree_arrives<L: Line>() {
     for seed in 0..40 {
         let rng = &mut rng(seed);
         let files = files(rng);
         let lost = [0, 20, 200][seed as usize % 3];
-        let mut trial = Trial::new(Given0::new(files.clone()), Kept::default(), 1, lost);
+        let mut trial = Trial::<L>::new(Given0::new(files.clone()), Kept::default(), 1, lost);
         trial.run(seed);
         assert!(trial.kept().files == files, "seed {seed}");
         // Each directory is left once, behind all that is in it.
@@ -500,7 +175,33 @@ fn a_tree_arrives_as_it_is_whatever_is_lost() {
 }
 
 #[test]
+fn a_hole_longer_than_the_window_holds_nothing_up() {
+    hole::<Sdus>();
+    hole::<Octets>();
+}
+
+fn hole<L: Line>() {
+    for seed in 0..6 {
+        let rng = &mut rng(seed);
+        let mut octets = random(rng, 2_000_000);
+        let start = below(rng, 400_000) as usize;
+        let end = 1_000_000 + below(rng, 1_000_001) as usize;
+        octets[start..end].fill(0);
+        let files: Files = [(b"a".to_vec(), Node::File(octets))].into();
+        let lost = [0, 20, 200][seed as usize % 3];
+        let mut trial = Trial::<L>::new(Given0::new(files.clone()), Kept::default(), 1, lost);
+        trial.run(seed);
+        assert!(trial.kept().files == files, "seed {seed}");
+    }
+}
+
+#[test]
 fn what_was_interrupted_goes_on_where_it_was() {
+    interrupted::<Sdus>();
+    interrupted::<Octets>();
+}
+
+fn interrupted<L: Line>() {
     for seed in 0..20 {
         let rng = &mut rng(seed);
         let mut files = Files::new();
@@ -508,7 +209,7 @@ fn what_was_interrupted_goes_on_where_it_was() {
         let mut kept = Kept::default();
         let (mut octets, mut deaths) = (0, 0);
         for run in 1.. {
-            let mut trial = Trial::new(Given0::new(files.clone()), kept, run, 10);
+            let mut trial = Trial::<L>::new(Given0::new(files.clone()), kept, run, 10);
             for _ in 0..8 + below(rng, 12) {
                 trial.turn();
             }
@@ -523,7 +224,7 @@ fn what_was_interrupted_goes_on_where_it_was() {
             }
             // Both die; what was checked is on the disk.
             deaths += 1;
-            trial.taking.abandon(&mut trial.ends.1);
+            trial.taking.abandon(trial.line.ends().1);
             kept = std::mem::take(trial.taking.destination_mut());
         }
         assert!(deaths > 1, "seed {seed}");
@@ -535,6 +236,11 @@ fn what_was_interrupted_goes_on_where_it_was() {
 
 #[test]
 fn a_disk_pdu_with_a_wrong_digest_is_sent_again_twice_and_then_its_file_fails() {
+    wrong_digest::<Sdus>();
+    wrong_digest::<Octets>();
+}
+
+fn wrong_digest<L: Line>() {
     let octets = random(&mut rng(1), 300_000);
     for times in 0..5 {
         let files: Files = [
@@ -545,7 +251,7 @@ fn a_disk_pdu_with_a_wrong_digest_is_sent_again_twice_and_then_its_file_fails() 
         let given = Given0::new(files.clone());
         let wrong = (b"bad".to_vec(), DISK_LEN);
         given.wrong.borrow_mut().insert(wrong, times);
-        let mut trial = Trial::new(given, Kept::default(), 1, 0);
+        let mut trial = Trial::<L>::new(given, Kept::default(), 1, 0);
         trial.run(0);
         assert_eq!(trial.taking.taken().wrong, u64::from(times.min(3)));
         let is_there = trial.kept().files.contains_key(&b"bad"[..]);
@@ -561,13 +267,18 @@ fn a_disk_pdu_with_a_wrong_digest_is_sent_again_twice_and_then_its_file_fails() 
 
 #[test]
 fn a_file_that_changes_while_it_is_sent_is_sent_anew_and_fails_the_third_time() {
+    changes::<Sdus>();
+    changes::<Octets>();
+}
+
+fn changes<L: Line>() {
     for len in [100, 200_000] {
         for times in 0..5 {
             let octets = random(&mut rng(1), len);
             let files: Files = [(b"a".to_vec(), Node::File(octets))].into();
             let mut given = Given0::new(files.clone());
             given.changes.insert(b"a".to_vec(), times);
-            let mut trial = Trial::new(given, Kept::default(), 1, 0);
+            let mut trial = Trial::<L>::new(given, Kept::default(), 1, 0);
             trial.run(0);
             assert_eq!(trial.kept().files == files, times < 3, "{len} {times}");
             let failed = |given: &&Given| matches!(given, Given::Failed { .. });
@@ -581,6 +292,11 @@ fn a_file_that_changes_while_it_is_sent_is_sent_anew_and_fails_the_third_time() 
 
 #[test]
 fn the_failure_of_one_is_told_at_both_ends_and_fails_no_other() {
+    one_fails::<Sdus>();
+    one_fails::<Octets>();
+}
+
+fn one_fails<L: Line>() {
     for seed in 0..10 {
         let rng = &mut rng(seed);
         let files = files(rng);
@@ -593,7 +309,7 @@ fn the_failure_of_one_is_told_at_both_ends_and_fails_no_other() {
             refused: refused.clone(),
             ..Kept::default()
         };
-        let mut trial = Trial::new(Given0::new(files.clone()), kept, 1, 50);
+        let mut trial = Trial::<L>::new(Given0::new(files.clone()), kept, 1, 50);
         trial.run(seed);
         let mut expected = files.clone();
         expected.retain(|path, _| !refused.contains(path));
@@ -608,6 +324,25 @@ fn the_failure_of_one_is_told_at_both_ends_and_fails_no_other() {
             .collect();
         given.sort();
         assert_eq!(given, refused, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_somebody_else_has_is_taken_when_they_have_gone() {
+    for jobs in 1..5 {
+        let octets = random(&mut rng(2), 100_000);
+        let files: Files = (0..6)
+            .map(|n| (vec![n], Node::File(octets.clone())))
+            .collect();
+        let kept = Kept {
+            in_use: (0..4).map(|n| (vec![n], 3 * n)).collect(),
+            ..Kept::default()
+        };
+        let mut trial = Trial::<Octets>::new(Given0::new(files.clone()), kept, 1, 0);
+        trial.taking = Taking::new(std::mem::take(trial.kept()), jobs);
+        trial.run(0);
+        assert!(trial.kept().files == files);
+        assert!(trial.kept().in_use.values().all(|left| *left == 0));
     }
 }
 

@@ -6,6 +6,7 @@
 //!      |-------- Taking -> Place --- Receiving ---> partial files, each octet written once
 //!      |
 //!   Exchange <-> Port: packets or cells of a connection, or cells of a line
+//!   or OctetStream <-> Stream: TCP, or QUIC
 //! ```
 //!
 //! All that is decided is decided in the core ([`cellgate_core::terminal`]); here are connections
@@ -13,6 +14,7 @@
 
 mod cells;
 pub mod disk;
+pub mod over;
 mod packets;
 mod place;
 mod port;

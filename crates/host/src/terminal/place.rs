@@ -3,13 +3,16 @@
 
 mod keeper;
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use cellgate_core::Time;
 use cellgate_core::terminal::{
     Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Offered, Partial, Store,
 };
 
 use super::disk::{self, Digesting, DiskError, DiskLen, Kind, Moment, PathBelow, Root, SYNC_EVERY};
-use keeper::{Job, Keeper};
+use keeper::{Content, Job, Keeper};
 
 /// A place below a directory.
 pub struct Place {
@@ -21,7 +24,21 @@ pub struct Place {
     existing: Existing,
     disk_len: DiskLen,
     keeper: Keeper,
+    /// Files that others have.
+    in_use: BTreeMap<PathBelow, InUse>,
 }
+
+/// A file that somebody else writes.
+struct InUse {
+    found: Instant,
+    tried: Instant,
+}
+
+/// Who has a file that is wanted may be the other end as it was before its connection was lost,
+/// of which nothing is heard for 10 s before that is known. It is waited for that long, and a
+/// little longer, and looked for now and then.
+const IN_USE: Duration = Duration::from_secs(15);
+const TRY_EVERY: Duration = Duration::from_millis(100);
 
 impl Place {
     /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an empty
@@ -56,6 +73,7 @@ impl Place {
             existing,
             disk_len,
             keeper: Keeper::start(root.clone())?,
+            in_use: BTreeMap::new(),
         })
     }
 
@@ -103,10 +121,31 @@ impl Place {
         }
     }
 
-    fn open(&self, wanted: &disk::Entry) -> Result<Offered<Receiving>, String> {
+    fn open(&mut self, wanted: &disk::Entry) -> Result<Offered<Receiving>, String> {
         let len = wanted.size;
+        let others = self.in_use.get(&wanted.path);
+        if others.is_some_and(|others| others.tried.elapsed() < TRY_EVERY) {
+            return Ok(Offered::Later);
+        }
         let opened =
             disk::Partial::open(&self.root, &wanted.path, wanted, Some(len), self.disk_len);
+        let tried = Instant::now();
+        let opened = match opened {
+            Err(DiskError::InUse { path }) => {
+                let others = self.in_use.entry(wanted.path.clone());
+                let others = others.or_insert(InUse {
+                    found: tried,
+                    tried,
+                });
+                others.tried = tried;
+                if others.found.elapsed() < IN_USE {
+                    return Ok(Offered::Later);
+                }
+                Err(DiskError::InUse { path })
+            }
+            other => other,
+        };
+        self.in_use.remove(&wanted.path);
         let opened = opened.map_err(said)?;
         let disk_len = u64::from(self.disk_len.octets());
         let (mut missing, mut at) = (Vec::new(), 0);
@@ -161,14 +200,15 @@ impl Destination for Place {
         let wanted = self.place(&entry);
         let overwrite = self.overwrites();
         match wanted {
-            Ok(wanted) => self.keeper.send(Job::Content {
+            Ok(wanted) => self.keeper.send(Job::Content(Content {
                 id,
                 entry,
                 wanted,
                 octets,
                 digest,
                 overwrite,
-            }),
+                since: Instant::now(),
+            })),
             Err(reason) => self.keeper.fails(id, entry, reason),
         }
     }

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use cellgate::{Connection, Error, Interest};
 use cellgate_core::Time;
-use cellgate_core::terminal::{Exchange, Source, Store};
+use cellgate_core::terminal::{Exchange, ExchangeTerms};
 use cellgate_core::wire::CELL_LEN_NO_HEC;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::cells::{CellConnection, OwnedLine};
+use super::over::Transport;
 use super::packets;
+use super::place::Receiving;
+use super::sending::SendingFile;
+use super::session::Over;
+use super::terms::Terms;
 use crate::clock::MonotonicClock;
 
 /// What a terminal sends and receives by.
@@ -41,11 +46,7 @@ impl Port {
         }
     }
 
-    /// Hands what has come to the exchange, and to the port what the exchange has to send.
-    pub(super) fn look<F: Source, S: Store>(
-        &mut self,
-        exchange: &mut Exchange<F, S>,
-    ) -> Result<Looked, Error> {
+    fn look(&mut self, exchange: &mut Exchange<SendingFile, Receiving>) -> Result<Looked, Error> {
         let now = MonotonicClock.now();
         exchange.handle_deadline(now);
         match self {
@@ -55,11 +56,7 @@ impl Port {
         }
     }
 
-    /// Waits until something comes, until room is there again if it `waits` for that, or `until`.
-    ///
-    /// # Errors
-    /// The kernel refuses, or the connection has ended.
-    pub fn wait(&mut self, waits: bool, until: Time) -> Result<(), Error> {
+    fn wait(&mut self, waits: bool, until: Time) -> Result<(), Error> {
         let now = MonotonicClock.now();
         let (connection, len) = match self {
             Self::Packets(connection) => {
@@ -88,9 +85,35 @@ impl Port {
         );
         connection.disarm()
     }
+}
 
-    /// Waits until what was handed over has left, for so long at most.
-    pub fn flush(&self, timeout: Duration) {
+impl Transport for Port {
+    type Carrier = Exchange<SendingFile, Receiving>;
+
+    const OUTLASTS_TERMINALS: bool = true;
+
+    fn carrier(terms: &Terms, begins: bool) -> Self::Carrier {
+        let terms_of = ExchangeTerms {
+            run: terms.run,
+            arq: terms.arq,
+            window_pdus: terms.window_pdus(),
+            window: terms.window,
+            pdu_len: terms.pdu_len,
+            begins,
+        };
+        // The tree of a terminal has the lengths that an exchange wants.
+        Exchange::new(MonotonicClock.now(), terms_of, &terms.tree).expect("the terminal's own tree")
+    }
+
+    fn look(&mut self, carrier: &mut Self::Carrier) -> Result<Looked, Over> {
+        Ok(self.look(carrier)?)
+    }
+
+    fn wait(&mut self, waits: bool, until: Time) -> Result<(), Over> {
+        Ok(self.wait(waits, until)?)
+    }
+
+    fn flush(&mut self, timeout: Duration) {
         if let Some(connection) = self.connection() {
             // Who waits for it will ask again.
             let _ = connection.flush(timeout);

@@ -1,19 +1,20 @@
 //! One terminal on a connection: what it was asked to do, or asks, until it is done.
 
 use std::collections::VecDeque;
+use std::io;
 use std::time::Duration;
 
 use cellgate::Error;
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    Entry, Event, Exchange, ExchangeTerms, Found, Given, Giving, Message, Origin, Settled, Split,
+    Carrier, Entry, Event, Found, Given, Giving, Message, Origin, Settled, Split, StreamFault,
     Taking,
 };
 
 use super::disk::DiskLen;
-use super::place::{Place, Receiving};
-use super::port::{Looked, Port};
-use super::sending::SendingFile;
+use super::over::Transport;
+use super::place::Place;
+use super::port::Looked;
 use super::served::Served;
 use super::terms::Terms;
 use super::tree::Tree;
@@ -73,14 +74,20 @@ pub enum Over {
     Silent,
     #[error("the other terminal says what makes no sense")]
     Fault,
+    #[error("the other terminal says what cannot be: {0}")]
+    Stream(#[from] StreamFault),
+    #[error("the other end has closed the connection")]
+    Closed,
+    #[error(transparent)]
+    Network(#[from] io::Error),
     #[error(transparent)]
     Connection(#[from] Error),
 }
 
-/// One terminal.
-pub struct Session {
+/// One terminal, on a transport of this kind.
+pub struct Session<T: Transport> {
     terms: Terms,
-    exchange: Exchange<SendingFile, Receiving>,
+    carrier: T::Carrier,
     work: Work,
     /// What others may ask for.
     served: Option<Served>,
@@ -88,11 +95,11 @@ pub struct Session {
     message: Vec<u8>,
 }
 
-impl Session {
+impl<T: Transport> Session<T> {
     /// A terminal that begins.
     pub fn begin(terms: Terms, message: &Message, next: Next) -> Self {
         let mut session = Self::new(terms, true, None);
-        session.exchange.say(&message.emit());
+        session.carrier.say(&message.emit());
         session.work = Work::Asked(next);
         session
     }
@@ -104,7 +111,7 @@ impl Session {
 
     fn new(terms: Terms, begins: bool, served: Option<Served>) -> Self {
         Self {
-            exchange: exchange(&terms, begins),
+            carrier: T::carrier(&terms, begins),
             terms,
             work: Work::Nothing,
             served,
@@ -118,41 +125,36 @@ impl Session {
         self.reports.pop_front()
     }
 
-    /// What was exchanged.
-    pub const fn exchange(&self) -> &Exchange<SendingFile, Receiving> {
-        &self.exchange
-    }
-
     /// Files that are under way, and how many octets of each are.
     pub fn progress(&self) -> Vec<(Entry, u64)> {
         let own = |(entry, octets): (&Entry, u64)| (entry.clone(), octets);
         match &self.work {
-            Work::Giving(giving) => giving.progress(&self.exchange).map(own).collect(),
-            Work::Taking(taking) => taking.progress(&self.exchange).map(own).collect(),
+            Work::Giving(giving) => giving.progress(&self.carrier).map(own).collect(),
+            Work::Taking(taking) => taking.progress(&self.carrier).map(own).collect(),
             _ => Vec::new(),
         }
     }
 
     /// Ends, and tells the other end why.
-    pub fn end(&mut self, port: &mut Port, reason: &str) {
+    pub fn end(&mut self, transport: &mut T, reason: &str) {
         let reason = reason.to_owned();
-        self.exchange.say(&Message::Stop { reason }.emit());
+        self.carrier.say(&Message::Stop { reason }.emit());
         self.leave();
         for _ in 0..FAREWELL {
             // Nobody is told of an end that cannot tell.
-            if self.turn(port).is_err() || self.exchange.unsaid() == 0 {
+            if self.turn(transport).is_err() || self.carrier.unsaid() == 0 {
                 break;
             }
             let soon = MonotonicClock.now().plus_ns(FAREWELL_NS);
-            let _ = port.wait(false, soon);
+            let _ = transport.wait(false, soon);
         }
-        port.flush(Duration::from_secs(1));
+        transport.flush(Duration::from_secs(1));
     }
 
     /// Gives up what it does; what has come so far can be gone on with.
     pub fn leave(&mut self) {
         if let Work::Taking(taking) = &mut self.work {
-            taking.abandon(&mut self.exchange);
+            taking.abandon(&mut self.carrier);
         }
         self.work = Work::Nothing;
     }
@@ -161,16 +163,16 @@ impl Session {
     ///
     /// # Errors
     /// The session is over. Of a terminal that answers only the connection's end is an error.
-    pub fn turn(&mut self, port: &mut Port) -> Result<Looked, Over> {
-        let mut looked = port.look(&mut self.exchange)?;
+    pub fn turn(&mut self, transport: &mut T) -> Result<Looked, Over> {
+        let mut looked = transport.look(&mut self.carrier)?;
         let now = MonotonicClock.now();
-        while let Some(event) = self.exchange.poll_event() {
+        while let Some(event) = self.carrier.poll_event() {
             match event {
                 Event::DiskPdu { transfer, disk_pdu } => {
                     if let Work::Taking(taking) = &mut self.work {
                         let mut settled = Vec::new();
-                        let exchange = &mut self.exchange;
-                        taking.handle_disk_pdu(now, exchange, transfer, &disk_pdu, &mut settled);
+                        let carrier = &mut self.carrier;
+                        taking.handle_disk_pdu(now, carrier, transfer, &disk_pdu, &mut settled);
                         self.reports
                             .extend(settled.into_iter().map(Report::Settled));
                     }
@@ -183,36 +185,66 @@ impl Session {
         looked.is_busy |= self.hears(now)?;
         looked.is_busy |= self.works(now);
         let is_idle = matches!(self.work, Work::Nothing);
-        if !is_idle && now.since_ns(self.exchange.heard_at()) > SILENCE_NS {
+        // Who waits for another to begin hears nothing.
+        let is_heard = !is_idle || !T::OUTLASTS_TERMINALS;
+        if is_heard && now.since_ns(self.carrier.heard_at()) > SILENCE_NS {
             self.over(Over::Silent)?;
         }
         Ok(looked)
+    }
+
+    /// Serves until `ends`, or the transport has ended: why.
+    pub fn serve_until(
+        &mut self,
+        transport: &mut T,
+        mut ends: impl FnMut() -> bool,
+    ) -> Option<Over> {
+        loop {
+            let looked = match self.turn(transport) {
+                Ok(looked) => looked,
+                Err(over) => {
+                    self.leave();
+                    return Some(over);
+                }
+            };
+            self.reports.clear();
+            if ends() {
+                self.end(transport, "the server ends");
+                return None;
+            }
+            if !looked.is_busy
+                && let Err(over) = transport.wait(looked.waits, self.next_deadline())
+            {
+                self.leave();
+                return Some(over);
+            }
+        }
     }
 
     /// When the next turn is due if nothing comes.
     pub fn next_deadline(&self) -> Time {
         let now = MonotonicClock.now();
         let look = now.plus_ns(100_000_000);
-        let next = self.exchange.next_deadline();
+        let next = self.carrier.next_deadline();
         next.map_or(look, |next| next.min(look))
     }
 
     /// A terminal that answers forgets; one that begins has to begin anew.
     fn over(&mut self, over: Over) -> Result<(), Over> {
         self.leave();
-        if self.served.is_none() {
+        if self.served.is_none() || !T::OUTLASTS_TERMINALS {
             return Err(over);
         }
         self.terms.renew();
-        self.exchange = exchange(&self.terms, false);
+        self.carrier = T::carrier(&self.terms, false);
         Ok(())
     }
 
     fn hears(&mut self, now: Time) -> Result<bool, Over> {
         let mut message = std::mem::take(&mut self.message);
         let mut is_busy = false;
-        while self.exchange.unsaid() < UNSAID_MAX {
-            match self.exchange.hear(now, &mut message) {
+        while self.carrier.unsaid() < UNSAID_MAX {
+            match self.carrier.hear(now, &mut message) {
                 Ok(false) => break,
                 Ok(true) => match Message::parse(&message) {
                     Ok(message) => self.handle(now, message),
@@ -243,12 +275,12 @@ impl Session {
             }
             (Work::Giving(giving), message) => {
                 let mut given = Vec::new();
-                giving.handle(&mut self.exchange, message, &mut given);
+                giving.handle(&mut self.carrier, message, &mut given);
                 self.reports.extend(given.into_iter().map(Report::Given));
             }
             (Work::Taking(taking), message) => {
                 let mut settled = Vec::new();
-                taking.handle(now, &mut self.exchange, message, &mut settled);
+                taking.handle(now, &mut self.carrier, message, &mut settled);
                 self.reports
                     .extend(settled.into_iter().map(Report::Settled));
             }
@@ -273,10 +305,10 @@ impl Session {
             None => return,
             Some(Ok(next)) => next,
             Some(Err(reason)) => {
-                return self.exchange.say(&Message::Refused { reason }.emit());
+                return self.carrier.say(&Message::Refused { reason }.emit());
             }
         };
-        self.exchange.say(&Message::Accepted.emit());
+        self.carrier.say(&Message::Accepted.emit());
         match next {
             Next::Give(tree) if matches!(message, Message::List { .. }) => {
                 self.work = Work::Listing(tree, 0);
@@ -299,7 +331,7 @@ impl Session {
             Work::Giving(giving) => {
                 let mut given = Vec::new();
                 for _ in 0..STEPS {
-                    if !giving.step(&mut self.exchange, &mut given) {
+                    if !giving.step(&mut self.carrier, &mut given) {
                         break;
                     }
                     is_busy = true;
@@ -311,27 +343,27 @@ impl Session {
             }
             Work::Taking(taking) => {
                 let mut settled = Vec::new();
-                taking.step(now, &mut self.exchange, &mut settled);
+                taking.step(now, &mut self.carrier, &mut settled);
                 is_busy = !settled.is_empty();
                 self.reports
                     .extend(settled.into_iter().map(Report::Settled));
                 // What it has said last is still to be sent.
-                if taking.is_done() && self.exchange.unsaid() == 0 {
+                if taking.is_done() && self.carrier.unsaid() == 0 {
                     self.work = Work::Nothing;
                 }
             }
             Work::Listing(tree, id) => {
-                while self.exchange.unsaid() < UNSAID_MAX / 4 {
+                while self.carrier.unsaid() < UNSAID_MAX / 4 {
                     is_busy = true;
                     match tree.next() {
                         Some(Found::Entry(entry)) => {
                             let offer = Message::Offer { id: *id, entry };
-                            self.exchange.say(&offer.emit());
+                            self.carrier.say(&offer.emit());
                             *id = id.wrapping_add(1);
                         }
                         Some(Found::Left | Found::Skipped { .. }) => {}
                         None => {
-                            self.exchange.say(&Message::End.emit());
+                            self.carrier.say(&Message::End.emit());
                             self.work = Work::Nothing;
                             break;
                         }
@@ -345,21 +377,8 @@ impl Session {
 
     /// Whether there is nothing to do, and all that was said is acknowledged.
     pub fn is_idle(&mut self) -> bool {
-        matches!(self.work, Work::Nothing) && self.exchange.unsaid() == 0
+        matches!(self.work, Work::Nothing) && self.carrier.unsaid() == 0
     }
-}
-
-fn exchange(terms: &Terms, begins: bool) -> Exchange<SendingFile, Receiving> {
-    let terms_of = ExchangeTerms {
-        run: terms.run,
-        arq: terms.arq,
-        window_pdus: terms.window_pdus(),
-        window: terms.window,
-        pdu_len: terms.pdu_len,
-        begins,
-    };
-    // The tree of a terminal has the lengths that an exchange wants.
-    Exchange::new(MonotonicClock.now(), terms_of, &terms.tree).expect("the terminal's own tree")
 }
 
 const fn split(terms: &Terms) -> Split {

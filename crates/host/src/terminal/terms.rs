@@ -13,6 +13,9 @@ use super::packets::OVERHEAD;
 /// PDUs of a transfer that may be on their way, at most.
 const WINDOW_PDUS: u32 = 1 << 13;
 
+/// Octets of a file in a frame of a stream: a power of two, as disk-PDUs are.
+const FRAME_PAYLOAD: u16 = 1 << 15;
+
 /// What a terminal is told.
 #[derive(Clone, Debug)]
 pub struct Terms {
@@ -48,6 +51,15 @@ impl Terms {
         };
         terms.renew();
         Some(terms)
+    }
+
+    /// For a stream of octets.
+    pub fn of_stream() -> Self {
+        let terms = Self::new(Aal::Aal5, u16::MAX).expect("the longest SDU has room");
+        Self {
+            pdu_len: FRAME_PAYLOAD,
+            ..terms
+        }
     }
 
     /// Another run.

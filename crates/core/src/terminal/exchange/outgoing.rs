@@ -10,7 +10,8 @@ use crate::Time;
 use crate::aal::tree::Tree;
 use crate::contract::Aal;
 use crate::terminal::conversation::{Inbox, Outbox};
-use crate::terminal::window::{Sender, Split, StatusFault};
+use crate::terminal::cutter::Split;
+use crate::terminal::window::{Sender, StatusFault};
 use crate::terminal::{Multiplexer, Source, Status, Terms, TransmitBuffer};
 use crate::wire::PAYLOAD_LEN;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Digest, Entry, EntryKind, Message, TRIES};
-use crate::terminal::{Exchange, Source, Split, Store};
+use crate::terminal::{Carrier, Source, Split};
 
 /// Entries that are offered and not settled, at most; a directory is until all in it are.
 const OFFERED_MAX: usize = 4_096;
@@ -113,24 +113,23 @@ impl<O: Origin> Giving<O> {
     }
 
     /// Octets of files that are being sent and are acknowledged, of each its entry.
-    pub fn progress<S: Store>(
+    pub fn progress<C: Carrier<Source = O::File>>(
         &self,
-        exchange: &Exchange<O::File, S>,
+        carrier: &C,
     ) -> impl Iterator<Item = (&Entry, u64)> {
-        self.items.values().filter_map(move |item| {
-            let sender = exchange.outgoing(item.transfer?)?;
-            Some((&item.entry, sender.buffer().pointers().ap))
-        })
+        self.items
+            .values()
+            .filter_map(move |item| Some((&item.entry, carrier.sent(item.transfer?)?)))
     }
 
     /// Offers the next entry, if not too much is under way. What is told goes to `given`; false if
     /// there is nothing to do for now.
-    pub fn step<S: Store>(
+    pub fn step<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         given: &mut Vec<Given>,
     ) -> bool {
-        if self.is_walked || self.items.len() >= OFFERED_MAX || exchange.unsaid() > UNSAID_MAX {
+        if self.is_walked || self.items.len() >= OFFERED_MAX || carrier.unsaid() > UNSAID_MAX {
             return false;
         }
         match self.origin.next() {
@@ -140,7 +139,7 @@ impl<O: Origin> Giving<O> {
                     parent.inside += 1;
                 }
                 let is_directory = entry.kind == EntryKind::Directory;
-                let id = self.offer(exchange, entry, parent, 1);
+                let id = self.offer(carrier, entry, parent, 1);
                 if is_directory {
                     self.stack.push(id);
                 }
@@ -150,21 +149,21 @@ impl<O: Origin> Giving<O> {
                     if let Some(item) = self.items.get_mut(&id) {
                         item.is_left = true;
                     }
-                    self.settles(exchange, id);
+                    self.settles(carrier, id);
                 }
             }
             Some(Found::Skipped { path, reason }) => given.push(Given::Skipped { path, reason }),
             None => {
                 self.is_walked = true;
-                self.ends(exchange);
+                self.ends(carrier);
             }
         }
         true
     }
 
-    fn offer<S: Store>(
+    fn offer<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         entry: Entry,
         parent: Option<u32>,
         tries: u8,
@@ -175,7 +174,7 @@ impl<O: Origin> Giving<O> {
             id,
             entry: entry.clone(),
         };
-        exchange.say(&offer.emit());
+        carrier.say(&offer.emit());
         let item = Item {
             entry,
             parent,
@@ -190,9 +189,9 @@ impl<O: Origin> Giving<O> {
     }
 
     /// What the other end says; messages of other kinds are not for who gives.
-    pub fn handle<S: Store>(
+    pub fn handle<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         message: Message,
         given: &mut Vec<Given>,
     ) {
@@ -203,19 +202,19 @@ impl<O: Origin> Giving<O> {
                 start,
                 end,
                 edge,
-            } => self.sends(exchange, id, (transfer, start, end, edge), given),
-            Message::Take { id } => self.says(exchange, id, given),
+            } => self.sends(carrier, id, (transfer, start, end, edge), given),
+            Message::Take { id } => self.says(carrier, id, given),
             Message::Got { id } => {
                 let Some(item) = self.items.get_mut(&id) else {
                     return;
                 };
                 if let Some(transfer) = item.transfer.take() {
-                    exchange.end_send(transfer);
+                    carrier.end_send(transfer);
                 }
                 if self.origin.is_unchanged(&item.entry) {
-                    exchange.say(&Message::Whole { id }.emit());
+                    carrier.say(&Message::Whole { id }.emit());
                 } else {
-                    self.changed(exchange, id, given);
+                    self.changed(carrier, id, given);
                 }
             }
             Message::Have { id, digest } => {
@@ -230,9 +229,9 @@ impl<O: Origin> Giving<O> {
                         digest,
                     });
                 }
-                self.settles(exchange, id);
+                self.settles(carrier, id);
             }
-            Message::Failed { id, reason } => self.fails(exchange, id, reason, given),
+            Message::Failed { id, reason } => self.fails(carrier, id, reason, given),
             Message::Done => {
                 self.is_done = true;
                 given.push(Given::Done);
@@ -241,9 +240,9 @@ impl<O: Origin> Giving<O> {
         }
     }
 
-    fn sends<S: Store>(
+    fn sends<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         id: u32,
         (transfer, start, end, edge): (u16, u64, u64, u64),
         given: &mut Vec<Given>,
@@ -256,10 +255,10 @@ impl<O: Origin> Giving<O> {
         let is_aligned =
             start.is_multiple_of(disk_len) && (end == len || end.is_multiple_of(disk_len));
         if start >= end || end > len || !is_aligned || transfer == 0 {
-            return self.failure(exchange, id, "an extent that the file does not have", given);
+            return self.failure(carrier, id, "an extent that the file does not have", given);
         }
         if let Some(before) = item.transfer.take() {
-            exchange.end_send(before);
+            carrier.end_send(before);
         }
         match self.origin.open(&item.entry, (start, end)) {
             Ok(file) => {
@@ -268,15 +267,15 @@ impl<O: Origin> Giving<O> {
                     file_len: Some(len),
                     ..self.split
                 };
-                exchange.send(transfer, (start, end), edge, split, file);
+                carrier.send(transfer, (start, end), edge, split, file);
             }
-            Err(reason) => self.failure(exchange, id, &reason, given),
+            Err(reason) => self.failure(carrier, id, &reason, given),
         }
     }
 
-    fn says<S: Store>(
+    fn says<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         id: u32,
         given: &mut Vec<Given>,
     ) {
@@ -284,26 +283,26 @@ impl<O: Origin> Giving<O> {
             return;
         };
         if item.entry.octets() > super::CONTENT_MAX {
-            return self.failure(exchange, id, "too long for a message", given);
+            return self.failure(carrier, id, "too long for a message", given);
         }
         match self.origin.content(&item.entry) {
-            Ok(_) if !self.origin.is_unchanged(&item.entry) => self.changed(exchange, id, given),
-            Ok((octets, digest)) => exchange.say(&Message::Content { id, digest, octets }.emit()),
-            Err(reason) => self.failure(exchange, id, &reason, given),
+            Ok(_) if !self.origin.is_unchanged(&item.entry) => self.changed(carrier, id, given),
+            Ok((octets, digest)) => carrier.say(&Message::Content { id, digest, octets }.emit()),
+            Err(reason) => self.failure(carrier, id, &reason, given),
         }
     }
 
     /// A file was changed while it was sent: it is offered anew, or fails.
-    fn changed<S: Store>(
+    fn changed<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         id: u32,
         given: &mut Vec<Given>,
     ) {
         let Some(item) = self.items.get(&id) else {
             return;
         };
-        exchange.say(&Message::Changed { id }.emit());
+        carrier.say(&Message::Changed { id }.emit());
         let (parent, tries) = (item.parent, item.tries);
         let again = if tries < TRIES {
             self.origin.again(&item.entry)
@@ -314,16 +313,16 @@ impl<O: Origin> Giving<O> {
             Ok(entry) => {
                 // It stays counted in its directory.
                 self.items.remove(&id);
-                self.offer(exchange, entry, parent, tries + 1);
+                self.offer(carrier, entry, parent, tries + 1);
             }
-            Err(reason) => self.fails(exchange, id, reason, given),
+            Err(reason) => self.fails(carrier, id, reason, given),
         }
     }
 
     /// This end cannot go on with an entry: the other hears of it.
-    fn failure<S: Store>(
+    fn failure<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         id: u32,
         reason: &str,
         given: &mut Vec<Given>,
@@ -333,13 +332,13 @@ impl<O: Origin> Giving<O> {
             id,
             reason: reason.clone(),
         };
-        exchange.say(&failed.emit());
-        self.fails(exchange, id, reason, given);
+        carrier.say(&failed.emit());
+        self.fails(carrier, id, reason, given);
     }
 
-    fn fails<S: Store>(
+    fn fails<C: Carrier<Source = O::File>>(
         &mut self,
-        exchange: &mut Exchange<O::File, S>,
+        carrier: &mut C,
         id: u32,
         reason: String,
         given: &mut Vec<Given>,
@@ -348,16 +347,16 @@ impl<O: Origin> Giving<O> {
             return;
         };
         if let Some(transfer) = item.transfer.take() {
-            exchange.end_send(transfer);
+            carrier.end_send(transfer);
         }
         item.is_there = true;
         let path = item.entry.path.clone();
         given.push(Given::Failed { path, reason });
-        self.settles(exchange, id);
+        self.settles(carrier, id);
     }
 
     /// An entry is settled, if it is no directory with something in it that is not.
-    fn settles<S: Store>(&mut self, exchange: &mut Exchange<O::File, S>, id: u32) {
+    fn settles<C: Carrier<Source = O::File>>(&mut self, carrier: &mut C, id: u32) {
         let mut settled = Some(id);
         while let Some(id) = settled.take() {
             let Some(item) = self.items.get(&id) else {
@@ -367,7 +366,7 @@ impl<O: Origin> Giving<O> {
                 if !item.is_left || item.inside > 0 || !item.is_there {
                     break;
                 }
-                exchange.say(&Message::Left { id }.emit());
+                carrier.say(&Message::Left { id }.emit());
             }
             let parent = self.items.remove(&id).and_then(|item| item.parent);
             if let Some(directory) = parent.and_then(|parent| self.items.get_mut(&parent)) {
@@ -375,12 +374,12 @@ impl<O: Origin> Giving<O> {
                 settled = parent;
             }
         }
-        self.ends(exchange);
+        self.ends(carrier);
     }
 
-    fn ends<S: Store>(&self, exchange: &mut Exchange<O::File, S>) {
+    fn ends<C: Carrier<Source = O::File>>(&self, carrier: &mut C) {
         if self.is_walked && self.items.is_empty() {
-            exchange.say(&Message::End.emit());
+            carrier.say(&Message::End.emit());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, TRIES};
 use crate::Time;
 use crate::terminal::exchange::CONTROL_MID;
-use crate::terminal::{DiskHeader, DiskPdu, Exchange, Source, Store};
+use crate::terminal::{Carrier, DiskHeader, DiskPdu, Store};
 
 /// A file that is being received.
 pub trait Partial: Store {
@@ -31,6 +31,8 @@ pub enum Offered<P> {
     Take,
     /// These extents of it, in order, each from one disk-PDU's start to another's, or to the end.
     Want(P, Vec<(u64, u64)>),
+    /// Somebody else has it for now, who may have gone: it is to be offered again soon.
+    Later,
 }
 
 /// Files, as their host puts them.
@@ -155,22 +157,22 @@ impl<D: Destination> Taking<D> {
     }
 
     /// Files that are being received, and up to where they are.
-    pub fn progress<F: Source>(
+    pub fn progress<C: Carrier<Store = D::File>>(
         &self,
-        exchange: &Exchange<F, D::File>,
+        carrier: &C,
     ) -> impl Iterator<Item = (&Entry, u64)> {
         self.coming.values().filter_map(move |coming| {
-            let (ap, _) = exchange.received(coming.transfer?)?;
+            let (ap, _) = carrier.received(coming.transfer?)?;
             Some((&coming.entry, ap))
         })
     }
 
     /// Gives up what is under way: it stays to be gone on with.
-    pub fn abandon<F: Source>(&mut self, exchange: &mut Exchange<F, D::File>) {
+    pub fn abandon<C: Carrier<Store = D::File>>(&mut self, carrier: &mut C) {
         for coming in std::mem::take(&mut self.coming).into_values() {
             let file = coming
                 .file
-                .or_else(|| exchange.end_receive(coming.transfer?));
+                .or_else(|| carrier.end_receive(coming.transfer?));
             if let Some(file) = file {
                 self.destination.leave(&coming.entry, file, false);
             }
@@ -178,15 +180,15 @@ impl<D: Destination> Taking<D> {
     }
 
     /// What the other end says; messages of other kinds are not for who takes.
-    pub fn handle<F: Source>(
+    pub fn handle<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         message: Message,
         settled: &mut Vec<Settled>,
     ) {
         match message {
-            Message::Offer { id, entry } => self.offered(now, exchange, id, entry, settled),
+            Message::Offer { id, entry } => self.offered(now, carrier, id, entry, settled),
             Message::Content { id, digest, octets } => {
                 let Some(entry) = self.asked.remove(&id) else {
                     return;
@@ -196,7 +198,7 @@ impl<D: Destination> Taking<D> {
                     self.destination.content(id, entry, octets, digest);
                 } else {
                     self.failure(
-                        exchange,
+                        carrier,
                         id,
                         &entry,
                         "another length than was offered",
@@ -221,7 +223,7 @@ impl<D: Destination> Taking<D> {
                 }
             }
             Message::Changed { id } => {
-                self.gives_up(exchange, id, true);
+                self.gives_up(carrier, id, true);
                 self.asked.remove(&id);
             }
             Message::Failed { id, reason } => {
@@ -232,7 +234,7 @@ impl<D: Destination> Taking<D> {
                     settled.push(Settled::Failed { path, reason });
                 }
                 self.asked.remove(&id);
-                self.gives_up(exchange, id, false);
+                self.gives_up(carrier, id, false);
             }
             Message::Left { id } => {
                 if let Some(entry) = self.directories.remove(&id)
@@ -245,14 +247,14 @@ impl<D: Destination> Taking<D> {
             Message::End => self.is_offered = true,
             _ => {}
         }
-        self.begins(now, exchange, settled);
-        self.ends(exchange, settled);
+        self.begins(now, carrier, settled);
+        self.ends(carrier, settled);
     }
 
-    fn offered<F: Source>(
+    fn offered<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         id: u32,
         entry: Entry,
         settled: &mut Vec<Settled>,
@@ -261,35 +263,40 @@ impl<D: Destination> Taking<D> {
         if is_long {
             self.waiting.push_back((id, entry));
         } else {
-            self.opens(now, exchange, id, entry, settled);
+            self.opens(now, carrier, id, entry, settled);
         }
     }
 
     /// Begins with files that wait, as many as may be under way.
-    fn begins<F: Source>(
+    fn begins<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         settled: &mut Vec<Settled>,
     ) {
-        while self.coming.len() < self.jobs
-            && let Some((id, entry)) = self.waiting.pop_front()
-        {
-            self.opens(now, exchange, id, entry, settled);
+        // What waits on goes to the end.
+        for _ in 0..self.waiting.len() {
+            if self.coming.len() >= self.jobs {
+                break;
+            }
+            let Some((id, entry)) = self.waiting.pop_front() else {
+                break;
+            };
+            self.opens(now, carrier, id, entry, settled);
         }
     }
 
-    fn opens<F: Source>(
+    fn opens<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         id: u32,
         entry: Entry,
         settled: &mut Vec<Settled>,
     ) {
         match self.destination.offer(&entry) {
             Ok(Offered::Have) => {
-                exchange.say(&Message::Have { id, digest: None }.emit());
+                carrier.say(&Message::Have { id, digest: None }.emit());
                 if entry.kind == EntryKind::Directory {
                     self.directories.insert(id, entry);
                 } else {
@@ -300,7 +307,7 @@ impl<D: Destination> Taking<D> {
                 }
             }
             Ok(Offered::Take) => {
-                exchange.say(&Message::Take { id }.emit());
+                carrier.say(&Message::Take { id }.emit());
                 self.asked.insert(id, entry);
             }
             Ok(Offered::Want(file, missing)) => {
@@ -314,17 +321,18 @@ impl<D: Destination> Taking<D> {
                     wrong: BTreeMap::new(),
                 };
                 self.coming.insert(id, coming);
-                self.wants(now, exchange, id, settled);
+                self.wants(now, carrier, id, settled);
             }
-            Err(reason) => self.failure(exchange, id, &entry, &reason, settled),
+            Ok(Offered::Later) => self.waiting.push_back((id, entry)),
+            Err(reason) => self.failure(carrier, id, &entry, &reason, settled),
         }
     }
 
     /// Wants the next extent of a file, or says that all are there.
-    fn wants<F: Source>(
+    fn wants<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         id: u32,
         settled: &mut Vec<Settled>,
     ) {
@@ -332,19 +340,19 @@ impl<D: Destination> Taking<D> {
             return;
         };
         let Some((start, end)) = coming.missing.pop_front() else {
-            return exchange.say(&Message::Got { id }.emit());
+            return carrier.say(&Message::Got { id }.emit());
         };
         let Some(mut file) = coming.file.take() else {
             return;
         };
-        let room = room(start, exchange.terms().window);
+        let room = room(start, carrier.window());
         let limit = match file.make_room(start, room) {
             Ok(limit) => limit,
             Err(reason) => {
                 coming.file = Some(file);
                 let entry = coming.entry.clone();
-                self.gives_up(exchange, id, false);
-                return self.failure(exchange, id, &entry, &reason, settled);
+                self.gives_up(carrier, id, false);
+                return self.failure(carrier, id, &entry, &reason, settled);
             }
         };
         let transfer = loop {
@@ -358,9 +366,9 @@ impl<D: Destination> Taking<D> {
             }
         };
         (coming.transfer, coming.at, coming.end) = (Some(transfer), start, end);
-        exchange.receive(now, transfer, (start, end), limit, file);
+        carrier.receive(now, transfer, (start, end), limit, file);
         self.transfers.insert(transfer, id);
-        let edge = exchange.received(transfer).map_or(start, |(_, edge)| edge);
+        let edge = carrier.received(transfer).map_or(start, |(_, edge)| edge);
         let want = Message::Want {
             id,
             transfer,
@@ -368,14 +376,14 @@ impl<D: Destination> Taking<D> {
             end,
             edge,
         };
-        exchange.say(&want.emit());
+        carrier.say(&want.emit());
     }
 
     /// A disk-PDU has come.
-    pub fn handle_disk_pdu<F: Source>(
+    pub fn handle_disk_pdu<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         transfer: u16,
         disk_pdu: &DiskPdu,
         settled: &mut Vec<Settled>,
@@ -386,7 +394,7 @@ impl<D: Destination> Taking<D> {
         let Some(coming) = self.coming.get_mut(&id) else {
             return;
         };
-        let Some(file) = exchange.store_mut(transfer) else {
+        let Some(file) = carrier.store_mut(transfer) else {
             return;
         };
         self.taken.disk_pdus += 1;
@@ -394,9 +402,9 @@ impl<D: Destination> Taking<D> {
         let end = offset.saturating_add(length.into());
         if offset < coming.at || end > coming.end {
             let entry = coming.entry.clone();
-            self.gives_up(exchange, id, false);
+            self.gives_up(carrier, id, false);
             let reason = "a disk-PDU came that is not in what was wanted";
-            return self.failure(exchange, id, &entry, reason, settled);
+            return self.failure(carrier, id, &entry, reason, settled);
         }
         if coming.at < offset {
             file.hole(coming.at, offset);
@@ -410,42 +418,42 @@ impl<D: Destination> Taking<D> {
                 let reason =
                     format!("octets from {offset} on came with a wrong digest {TRIES} times");
                 let entry = coming.entry.clone();
-                self.gives_up(exchange, id, false);
-                return self.failure(exchange, id, &entry, &reason, settled);
+                self.gives_up(carrier, id, false);
+                return self.failure(carrier, id, &entry, &reason, settled);
             }
             let end = offset.saturating_add(length.into());
             coming
                 .missing
                 .push_back((offset, end.min(coming.entry.octets())));
         }
-        let window = exchange.terms().window;
-        let Some((ap, _)) = exchange.received(transfer) else {
+        let window = carrier.window();
+        let Some((ap, _)) = carrier.received(transfer) else {
             return;
         };
         if coming.at >= coming.end {
-            coming.file = exchange.end_receive(transfer);
+            coming.file = carrier.end_receive(transfer);
             coming.transfer = None;
             self.transfers.remove(&transfer);
-            self.wants(now, exchange, id, settled);
-        } else if let Some(file) = exchange.store_mut(transfer) {
+            self.wants(now, carrier, id, settled);
+        } else if let Some(file) = carrier.store_mut(transfer) {
             match file.make_room(ap, room(ap, window)) {
-                Ok(limit) => exchange.allow(now, transfer, limit),
+                Ok(limit) => carrier.allow(now, transfer, limit),
                 Err(reason) => {
                     let entry = coming.entry.clone();
-                    self.gives_up(exchange, id, false);
-                    self.failure(exchange, id, &entry, &reason, settled);
+                    self.gives_up(carrier, id, false);
+                    self.failure(carrier, id, &entry, &reason, settled);
                 }
             }
         }
-        self.begins(now, exchange, settled);
-        self.ends(exchange, settled);
+        self.begins(now, carrier, settled);
+        self.ends(carrier, settled);
     }
 
     /// Time has passed, or files have been put in their places.
-    pub fn step<F: Source>(
+    pub fn step<C: Carrier<Store = D::File>>(
         &mut self,
         now: Time,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         settled: &mut Vec<Settled>,
     ) {
         while let Some((id, entry, result)) = self.destination.settled() {
@@ -453,41 +461,36 @@ impl<D: Destination> Taking<D> {
             match result {
                 Ok(digest) => {
                     let digest = Some(digest);
-                    exchange.say(&Message::Have { id, digest }.emit());
+                    carrier.say(&Message::Have { id, digest }.emit());
                     settled.push(Settled::There { entry, digest });
                 }
-                Err(reason) => self.failure(exchange, id, &entry, &reason, settled),
+                Err(reason) => self.failure(carrier, id, &entry, &reason, settled),
             }
         }
         let mut failed = Vec::new();
         for (transfer, id) in &self.transfers {
-            let file = exchange.store_mut(*transfer);
+            let file = carrier.store_mut(*transfer);
             if let Some(Err(reason)) = file.map(|file| file.handle_deadline(now)) {
                 failed.push((*id, reason));
             }
         }
         for (id, reason) in failed {
             if let Some(entry) = self.coming.get(&id).map(|coming| coming.entry.clone()) {
-                self.gives_up(exchange, id, false);
-                self.failure(exchange, id, &entry, &reason, settled);
+                self.gives_up(carrier, id, false);
+                self.failure(carrier, id, &entry, &reason, settled);
             }
         }
-        self.begins(now, exchange, settled);
-        self.ends(exchange, settled);
+        self.begins(now, carrier, settled);
+        self.ends(carrier, settled);
     }
 
     /// Receives no more of a file.
-    fn gives_up<F: Source>(
-        &mut self,
-        exchange: &mut Exchange<F, D::File>,
-        id: u32,
-        is_stale: bool,
-    ) {
+    fn gives_up<C: Carrier<Store = D::File>>(&mut self, carrier: &mut C, id: u32, is_stale: bool) {
         let Some(coming) = self.coming.remove(&id) else {
             return;
         };
         let transfer = coming.transfer;
-        let file = coming.file.or_else(|| exchange.end_receive(transfer?));
+        let file = coming.file.or_else(|| carrier.end_receive(transfer?));
         if let Some(transfer) = transfer {
             self.transfers.remove(&transfer);
         }
@@ -496,9 +499,9 @@ impl<D: Destination> Taking<D> {
         }
     }
 
-    fn failure<F: Source>(
+    fn failure<C: Carrier<Store = D::File>>(
         &self,
-        exchange: &mut Exchange<F, D::File>,
+        carrier: &mut C,
         id: u32,
         entry: &Entry,
         reason: &str,
@@ -509,16 +512,16 @@ impl<D: Destination> Taking<D> {
             id,
             reason: reason.clone(),
         };
-        exchange.say(&failed.emit());
+        carrier.say(&failed.emit());
         let path = entry.path.clone();
         settled.push(Settled::Failed { path, reason });
     }
 
-    fn ends<F: Source>(&mut self, exchange: &mut Exchange<F, D::File>, settled: &mut Vec<Settled>) {
+    fn ends<C: Carrier<Store = D::File>>(&mut self, carrier: &mut C, settled: &mut Vec<Settled>) {
         let is_idle = self.coming.is_empty() && self.asked.is_empty() && self.waiting.is_empty();
         if self.is_offered && !self.is_done && is_idle && self.finishing == 0 {
             self.is_done = true;
-            exchange.say(&Message::Done.emit());
+            carrier.say(&Message::Done.emit());
             settled.push(Settled::Done);
         }
     }

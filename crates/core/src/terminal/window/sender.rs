@@ -3,26 +3,14 @@
 use std::collections::VecDeque;
 
 use crate::Time;
-use crate::aal::tree::Place;
-use crate::terminal::{Arq, DiskHeader, Pci, Source, Status, TransmitBuffer};
+use crate::terminal::cutter::{Cutter, Split};
+use crate::terminal::{Arq, Pci, Source, Status, TransmitBuffer};
 
 /// Without an answer for so long, at first, a PDU is sent again.
 const PATIENCE_NS: u64 = 200_000_000;
 /// The shortest that a sender waits, and the longest.
 const PATIENCE_MIN_NS: u64 = 2_000_000;
 const PATIENCE_MAX_NS: u64 = 4_000_000_000;
-
-/// How a transfer is cut into PDUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
-    /// Octets of payload in a PDU, at most; 1 or more.
-    pub pdu_len: u16,
-    /// Octets of a disk-PDU, a power of two: no PDU crosses from one to the next. None for a
-    /// stream without a disk layer, which ends nowhere.
-    pub disk_len: Option<u32>,
-    /// Where the file ends; unknown: the transfer's end is not the file's.
-    pub file_len: Option<u64>,
-}
 
 /// A status that says what cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +44,7 @@ struct Flight {
 #[derive(Clone, Debug)]
 pub struct Sender<S> {
     buffer: TransmitBuffer<S>,
-    split: Split,
+    cutter: Cutter,
     flights: VecDeque<Flight>,
     /// PDUs to be sent again, in the order in which that was found.
     again: VecDeque<u64>,
@@ -64,10 +52,6 @@ pub struct Sender<S> {
     there: VecDeque<bool>,
     /// PDUs below it were sent once.
     sent_to: u64,
-    /// The disk-PDU that is cut ends here.
-    disk_end: Option<u64>,
-    /// The last PDU of the transfer is cut.
-    is_cut: bool,
     round_trip_ns: Option<u64>,
     patience_ns: u64,
     deadline: Option<Time>,
@@ -78,16 +62,15 @@ impl<S: Source> Sender<S> {
     /// Nothing was sent yet. The transfer of a file, with `disk_len`, begins where a disk-PDU
     /// does, ends where one does or the file does, and is not empty.
     pub fn new(buffer: TransmitBuffer<S>, split: Split) -> Self {
-        let window = buffer.terms().window as usize;
+        let terms = *buffer.terms();
+        let window = terms.window as usize;
         Self {
             buffer,
-            split,
+            cutter: Cutter::new(split, (terms.start, terms.end)),
             flights: VecDeque::with_capacity(window),
             again: VecDeque::with_capacity(window),
             there: VecDeque::with_capacity(window),
             sent_to: 0,
-            disk_end: None,
-            is_cut: false,
             round_trip_ns: None,
             patience_ns: PATIENCE_NS,
             deadline: None,
@@ -108,7 +91,7 @@ impl<S: Source> Sender<S> {
     /// Whether the receiver has acknowledged all of it. A stream never is.
     pub fn is_finished(&self) -> bool {
         let pointers = self.buffer.pointers();
-        self.is_cut && pointers.a2 == pointers.w2
+        self.cutter.is_done() && pointers.a2 == pointers.w2
     }
 
     /// What it has counted.
@@ -123,7 +106,7 @@ impl<S: Source> Sender<S> {
 
     /// Octets of payload in PDUs that are cut from now on.
     pub fn set_pdu_len(&mut self, pdu_len: u16) {
-        self.split.pdu_len = pdu_len.max(1);
+        self.cutter.set_pdu_len(pdu_len);
     }
 
     /// When [`Sender::handle_deadline`] is due, if nothing is heard before.
@@ -174,67 +157,18 @@ impl<S: Source> Sender<S> {
 
     /// Makes the next PDU, if there is something to send and room for it.
     fn cut(&mut self) -> Option<u64> {
-        if self.is_cut {
-            return None;
-        }
-        let sequence = match self.split.disk_len {
-            None => self.cut_stream(),
-            Some(disk_len) => self.cut_disk(disk_len.into()),
-        }?;
-        self.there.push_back(false);
-        Some(sequence)
-    }
-
-    fn cut_stream(&mut self) -> Option<u64> {
-        let at = self.buffer.cut_to();
-        let end = self.buffer.pointers().edge;
-        let data = self.buffer.source_mut().data(at, end);
-        let length = (data.end - data.start).min(self.split.pdu_len.into());
-        if length == 0 {
-            return None;
-        }
-        self.buffer.cut(Place::Middle, data.start, length as u16)
-    }
-
-    /// A part of a disk-PDU. One that is a hole as a whole is left out, but for the last.
-    fn cut_disk(&mut self, disk_len: u64) -> Option<u64> {
-        let end = self.buffer.terms().end;
-        let at = self.buffer.cut_to();
-        let data = self.buffer.source_mut().data(at, end);
-        let (start, data_end) = if data.is_empty() {
-            (end, end)
-        } else {
-            (data.start, data.end)
-        };
-        let span = start.min(end - 1) / disk_len * disk_len;
-        let span_end = (span + disk_len).min(end);
-        let stop = start
-            .saturating_add(self.split.pdu_len.into())
-            .min(data_end)
-            .min(span_end);
-        if stop > self.buffer.pointers().edge {
-            // A PDU that is cut short by the window waits for more of it.
-            return None;
-        }
-        let is_last = stop == span_end || {
-            let next = self.buffer.source_mut().data(stop, end);
-            next.is_empty() || next.start >= span_end
-        };
-        let is_first = self.disk_end.is_none();
-        if is_first {
-            let header = DiskHeader {
-                index: (span / disk_len) as u32,
-                is_end: self.split.file_len == Some(span_end),
-                length: (span_end - span) as u32,
-                offset: span,
-            };
+        let edge = self.buffer.pointers().edge;
+        let piece = self.cutter.next(self.buffer.source_mut(), edge)?;
+        if let Some(header) = piece.header {
             let (place, _) = self.buffer.disk_mut();
             place.copy_from_slice(&header.emit());
         }
-        let place = Place::new(is_first, is_last);
-        let sequence = self.buffer.cut(place, start, (stop - start) as u16)?;
-        self.disk_end = (!is_last).then_some(span_end);
-        self.is_cut = is_last && span_end == end;
+        let length = piece.octets.end - piece.octets.start;
+        let sequence = self
+            .buffer
+            .cut(piece.place, piece.octets.start, length as u16)?;
+        self.cutter.cut(&piece);
+        self.there.push_back(false);
         Some(sequence)
     }
 

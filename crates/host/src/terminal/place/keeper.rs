@@ -1,14 +1,14 @@
 //! A thread that waits for the disk, so that who receives does not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cellgate_core::terminal::{Digest, Entry};
 
-use crate::terminal::disk::{self, Group, Partial, PathBelow, Root, SyncJob};
+use crate::terminal::disk::{self, DiskError, Group, Partial, PathBelow, Root, SyncJob};
 
 /// Small files wait so long for others that are synced with them.
 const GATHER: Duration = Duration::from_millis(20);
@@ -16,14 +16,7 @@ const GATHER: Duration = Duration::from_millis(20);
 /// What is to be done.
 pub(super) enum Job {
     Sync(SyncJob),
-    Content {
-        id: u32,
-        entry: Entry,
-        wanted: disk::Entry,
-        octets: Vec<u8>,
-        digest: Digest,
-        overwrite: bool,
-    },
+    Content(Content),
     Finish {
         id: u32,
         entry: Entry,
@@ -31,6 +24,18 @@ pub(super) enum Job {
         partial: Box<Partial>,
         overwrite: bool,
     },
+}
+
+/// A small file.
+pub(super) struct Content {
+    pub(super) id: u32,
+    pub(super) entry: Entry,
+    pub(super) wanted: disk::Entry,
+    pub(super) octets: Vec<u8>,
+    pub(super) digest: Digest,
+    pub(super) overwrite: bool,
+    /// When it came.
+    pub(super) since: Instant,
 }
 
 /// What has become of a file.
@@ -81,48 +86,88 @@ impl Keeper {
 /// Files of a group that are written and have no name yet.
 struct Gathered {
     group: Group,
-    members: BTreeMap<PathBelow, (u32, Entry, Digest)>,
+    members: BTreeMap<PathBelow, Member>,
+}
+
+/// One of them.
+struct Member {
+    id: u32,
+    entry: Entry,
+    wanted: disk::Entry,
+    digest: Digest,
+}
+
+impl Member {
+    fn settled(self, root: &Root, error: Option<&DiskError>) -> Settled {
+        let result = match error {
+            None => Ok(self.digest),
+            // Whoever had it has put it there: the same session before its connection was lost.
+            Some(DiskError::Exists { .. }) if is_there(root, &self.wanted) => Ok(self.digest),
+            Some(error) => Err(error.to_string()),
+        };
+        (self.id, self.entry, result)
+    }
+}
+
+/// Whether a file is what is wanted, as far as its length and its time tell.
+fn is_there(root: &Root, wanted: &disk::Entry) -> bool {
+    root.stat(&wanted.path).is_ok_and(|found| {
+        found.is_some_and(|found| {
+            (found.kind, found.size, found.mtime) == (wanted.kind, wanted.size, wanted.mtime)
+        })
+    })
 }
 
 impl Gathered {
-    fn add(&mut self, job: (u32, Entry, disk::Entry, Vec<u8>, Digest, bool)) -> Option<Settled> {
-        let (id, entry, wanted, octets, digest, overwrite) = job;
-        if disk::Digest::of_file(&octets).0 != digest {
+    /// Writes a file. One that somebody else has waits in `later`, for as long as it may.
+    fn add(&mut self, content: Content, later: &mut VecDeque<Content>) -> Option<Settled> {
+        if disk::Digest::of_file(&content.octets).0 != content.digest {
             let reason = "it came with a wrong digest".to_owned();
-            return Some((id, entry, Err(reason)));
+            return Some((content.id, content.entry, Err(reason)));
         }
-        match self.group.add(&wanted.path, &wanted, &octets, overwrite) {
+        let wanted = &content.wanted;
+        let added = self
+            .group
+            .add(&wanted.path, wanted, &content.octets, content.overwrite);
+        match added {
             Ok(_) => {
-                self.members.insert(wanted.path, (id, entry, digest));
+                let member = Member {
+                    id: content.id,
+                    entry: content.entry,
+                    wanted: content.wanted,
+                    digest: content.digest,
+                };
+                self.members.insert(member.wanted.path.clone(), member);
                 None
             }
-            Err(error) => Some((id, entry, Err(error.to_string()))),
+            Err(DiskError::InUse { .. }) if content.since.elapsed() < super::IN_USE => {
+                later.push_back(content);
+                None
+            }
+            Err(error) => Some((content.id, content.entry, Err(error.to_string()))),
         }
     }
 
-    fn finish(&mut self, settles: &Sender<Settled>) {
+    fn finish(&mut self, root: &Root, settles: &Sender<Settled>) {
         let finished = self.group.finish();
         let mut members = std::mem::take(&mut self.members);
         let tell = |settled: Settled| {
             // Nobody waits for it any more.
             let _ = settles.send(settled);
         };
-        match finished {
+        let all = match finished {
             Ok(failed) => {
                 for (path, error) in failed {
-                    if let Some((id, entry, _)) = members.remove(&path) {
-                        tell((id, entry, Err(error.to_string())));
+                    if let Some(member) = members.remove(&path) {
+                        tell(member.settled(root, Some(&error)));
                     }
                 }
-                for (id, entry, digest) in members.into_values() {
-                    tell((id, entry, Ok(digest)));
-                }
+                None
             }
-            Err(error) => {
-                for (id, entry, _) in members.into_values() {
-                    tell((id, entry, Err(error.to_string())));
-                }
-            }
+            Err(error) => Some(error),
+        };
+        for member in members.into_values() {
+            tell(member.settled(root, all.as_ref()));
         }
     }
 }
@@ -132,39 +177,52 @@ fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
         group: Group::new(root.clone()),
         members: BTreeMap::new(),
     };
+    let mut later = VecDeque::new();
     loop {
         let job = match work.recv_timeout(GATHER) {
-            Ok(job) => job,
+            Ok(job) => Some(job),
             Err(RecvTimeoutError::Timeout) => {
-                gathered.finish(settles);
-                match work.recv() {
-                    Ok(job) => job,
-                    Err(_) => return,
+                gathered.finish(root, settles);
+                let job = match later.is_empty() {
+                    true => work.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    false => work.recv_timeout(super::TRY_EVERY),
+                };
+                match job {
+                    Ok(job) => Some(job),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return gathered.finish(settles),
+            Err(RecvTimeoutError::Disconnected) => return gathered.finish(root, settles),
         };
         let settled = match job {
-            Job::Sync(job) => {
+            None => {
+                // Each once: one that is still in use goes to the end.
+                for _ in 0..later.len() {
+                    if let Some(content) = later.pop_front()
+                        && let Some(settled) = gathered.add(content, &mut later)
+                    {
+                        let _ = settles.send(settled);
+                    }
+                    if gathered.group.is_full() {
+                        gathered.finish(root, settles);
+                    }
+                }
+                None
+            }
+            Some(Job::Sync(job)) => {
                 // The partial knows of it.
                 let _ = job.run();
                 None
             }
-            Job::Content {
-                id,
-                entry,
-                wanted,
-                octets,
-                digest,
-                overwrite,
-            } => gathered.add((id, entry, wanted, octets, digest, overwrite)),
-            Job::Finish {
+            Some(Job::Content(content)) => gathered.add(content, &mut later),
+            Some(Job::Finish {
                 id,
                 entry,
                 wanted,
                 partial,
                 overwrite,
-            } => {
+            }) => {
                 let finished = partial.finish(&wanted, overwrite);
                 let digest = finished.map(|digest| digest.0);
                 Some((id, entry, digest.map_err(|error| error.to_string())))
@@ -174,7 +232,7 @@ fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
             let _ = settles.send(settled);
         }
         if gathered.group.is_full() {
-            gathered.finish(settles);
+            gathered.finish(root, settles);
         }
     }
 }

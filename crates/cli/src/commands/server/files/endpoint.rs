@@ -10,6 +10,7 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_host::link::udp::{UdpReceiver, UdpSender};
 use cellgate_host::terminal::{CellConnection, OVERHEAD, OwnedLine, Port, Terms};
 
+use super::over::Over;
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::{CONTRACT, to_send};
 use crate::commands::server::{Misuse, Server};
@@ -37,9 +38,9 @@ enum LevelWord {
 pub(super) struct Endpoint {
     #[command(flatten)]
     pub(super) server: Server,
-    /// The connection: [interface.]vpi.vci
-    #[arg(long, value_name = "ADDRESS", default_value = "0.100")]
-    pub(super) vc: String,
+    /// The connection: [interface.]vpi.vci [default: 0.100]
+    #[arg(long, value_name = "ADDRESS")]
+    vc: Option<String>,
     /// The connection's contract, both ways
     #[arg(long, value_name = "TEXT", default_value = CONTRACT)]
     contract: String,
@@ -72,6 +73,17 @@ pub(super) struct Endpoint {
 pub(super) struct Asking {
     #[command(flatten)]
     pub(super) endpoint: Endpoint,
+    /// A stream of octets instead of a connection: tcp:HOST:PORT, where `serve-files --tcp` runs,
+    /// or quic:HOST:PORT, where `serve-files --quic` does (in builds with the feature `quic`)
+    #[arg(
+        long,
+        value_name = "TRANSPORT",
+        conflicts_with_all = ["vc", "contract", "level", "line", "pdu", "window", "arq", "socket"]
+    )]
+    pub(super) over: Option<Over>,
+    /// By what the server of QUIC is known: what `serve-files --quic` says when it begins
+    #[arg(long, value_name = "HEX", requires = "over")]
+    pub(super) fingerprint: Option<String>,
     /// Go on after a lost connection, terminal or line for so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(super) retry: Duration,
@@ -81,6 +93,22 @@ pub(super) struct Asking {
 const LATE_CELLS: u32 = 4_096;
 
 impl Endpoint {
+    fn vc(&self) -> &str {
+        self.vc.as_deref().unwrap_or("0.100")
+    }
+
+    /// Whether a connection, or a line, is asked for.
+    pub(super) const fn is_named(&self) -> bool {
+        self.vc.is_some() || self.line.is_some()
+    }
+
+    /// What a terminal on a stream of octets is told.
+    pub(super) fn terms_of_stream(&self) -> Terms {
+        let mut terms = Terms::of_stream();
+        terms.jobs = self.jobs.into();
+        terms
+    }
+
     /// Opens what the terminal sends and receives by.
     pub(super) fn open(&self) -> anyhow::Result<(Port, Terms)> {
         let contract = self.contract()?;
@@ -148,13 +176,13 @@ impl Endpoint {
         };
         let text = contract.to_string();
         let connection = Connection::builder()
-            .address(&self.vc)
+            .address(self.vc())
             .socket(self.server.path())
             .contract(&text)
             .transmit_pdus(if is_cells { 1_024 } else { to_send(&text) })
             .receive_pdus(u32::try_from(waiting).unwrap_or(u32::MAX))
             .open()
-            .with_context(|| self.vc.clone())?;
+            .with_context(|| self.vc().to_owned())?;
         Ok(match is_cells {
             true => Port::Cells(Box::new(CellConnection::new(connection))),
             false => Port::Packets(Box::new(connection)),
@@ -169,9 +197,9 @@ impl Endpoint {
             return Err(Misuse(format!("--line {line}: expected udp")).into());
         };
         let address: Address = self
-            .vc
+            .vc()
             .parse()
-            .map_err(|error| Misuse(format!("--vc {}: {error}", self.vc)))?;
+            .map_err(|error| Misuse(format!("--vc {}: {error}", self.vc())))?;
         let rate = contract.transmit.and_then(|transmit| transmit.pcr);
         let timer = match rate {
             Some(Peak::Rate(rate)) => {

@@ -3,6 +3,7 @@
 mod endpoint;
 pub(crate) mod get;
 pub(crate) mod ls;
+mod over;
 pub(crate) mod put;
 mod run;
 pub(crate) mod serve;

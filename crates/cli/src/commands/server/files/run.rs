@@ -7,11 +7,17 @@ use anyhow::{Context, anyhow};
 use cellgate_core::terminal::Message;
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::{PathBelow, Root};
-use cellgate_host::terminal::{Next, Over, Report, Session, Terms};
+use cellgate_host::terminal::over::{Tcp, Transport};
+use cellgate_host::terminal::{Next, Report, Session, Terms};
 use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Asking;
+#[cfg(not(feature = "quic"))]
+use super::over::no_quic;
+#[cfg(feature = "quic")]
+use super::over::quic;
+use super::over::{Over, may_go_by};
 use super::shown::Shown;
 use super::tally::{Tally, shown};
 use crate::commands::server::interrupted;
@@ -85,6 +91,7 @@ pub(super) fn run(
     })
 }
 
+/// One try: opens what `asking` names, and asks there.
 fn one(
     asking: &Asking,
     signals: &Signals,
@@ -92,60 +99,109 @@ fn one(
     line: &mut Shown,
     what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Ended> {
-    let (mut port, terms) = match asking.endpoint.open() {
-        Ok(open) => open,
-        // The first time a server or a contract that is not there is an error at once.
-        Err(error) if line.is_begun() && error.is::<cellgate::Error>() => {
-            return Ok(Ended::Lost(error));
-        }
-        Err(error) => return Err(error),
+    let has_begun = line.is_begun();
+    let mut talk = Talk {
+        json: asking.endpoint.server.json,
+        signals,
+        tally,
+        line,
     };
-    let (message, next) = what(&terms)?;
-    line.begins();
-    let mut session = Session::begin(terms, &message, next);
-    loop {
-        let looked = match session.turn(&mut port) {
-            Ok(looked) => looked,
-            Err(over) => {
+    let endpoint = &asking.endpoint;
+    let ended = match &asking.over {
+        None => endpoint
+            .open()
+            .map(|(port, terms)| talk.asks(port, terms, what)),
+        Some(Over::Tcp(to)) => Tcp::connect(to)
+            .with_context(|| to.clone())
+            .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
+        #[cfg(feature = "quic")]
+        Some(Over::Quic(to)) => quic(to, asking.fingerprint.as_deref())
+            .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
+        #[cfg(not(feature = "quic"))]
+        Some(Over::Quic(_)) => Err(no_quic()),
+    };
+    match ended {
+        Ok(ended) => ended,
+        // The first time a server or a contract that is not there is an error at once.
+        Err(error) if has_begun && may_go_by(&error) => Ok(Ended::Lost(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is known on every transport.
+struct Talk<'a> {
+    json: bool,
+    signals: &'a Signals,
+    tally: &'a mut Tally,
+    line: &'a mut Shown,
+}
+
+impl Talk<'_> {
+    /// Asks, until all is done or the transport is lost.
+    fn asks<T: Transport>(
+        &mut self,
+        mut transport: T,
+        terms: Terms,
+        what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+    ) -> anyhow::Result<Ended> {
+        let (message, next) = what(&terms)?;
+        self.line.begins();
+        let mut session = Session::<T>::begin(terms, &message, next);
+        loop {
+            let looked = match session.turn(&mut transport) {
+                Ok(looked) => looked,
+                Err(over) => {
+                    session.leave();
+                    return Ok(Ended::Lost(over.into()));
+                }
+            };
+            while let Some(report) = session.report() {
+                if let Some(ended) = self.tells(report)? {
+                    return Ok(ended);
+                }
+            }
+            self.line.progress(self.tally, || session.progress());
+            if self.tally.is_done && session.is_idle() {
+                // The other end's last status, and this one's, leave.
+                transport.flush(Duration::from_secs(1));
+                return Ok(Ended::Done);
+            }
+            if interrupted(self.signals, None, Duration::ZERO) {
+                session.end(&mut transport, "interrupted");
+                return Ok(Ended::Interrupted);
+            }
+            if !looked.is_busy
+                && let Err(over) = transport.wait(looked.waits, session.next_deadline())
+            {
                 session.leave();
                 return Ok(Ended::Lost(over.into()));
             }
-        };
-        while let Some(report) = session.report() {
-            let told = match report {
-                Report::Given(given) => tally.given(given),
-                Report::Settled(settled) => tally.settled(settled),
-                Report::Listed(entry) => {
-                    super::ls::print(&entry, asking.endpoint.server.json)?;
-                    None
-                }
-                Report::ListEnd => {
-                    tally.is_done = true;
-                    None
-                }
-                Report::Refused(reason) => return Ok(Ended::Refused(reason)),
-                Report::Stopped(reason) => {
-                    return Ok(Ended::Lost(anyhow!("the other end has stopped: {reason}")));
-                }
-            };
-            if let Some(told) = told {
-                line.tell(&told)?;
+        }
+    }
+
+    /// Tells of what has happened, and whether the try ends with it.
+    fn tells(&mut self, report: Report) -> anyhow::Result<Option<Ended>> {
+        let told = match report {
+            Report::Given(given) => self.tally.given(given),
+            Report::Settled(settled) => self.tally.settled(settled),
+            Report::Listed(entry) => {
+                super::ls::print(&entry, self.json)?;
+                None
             }
+            Report::ListEnd => {
+                self.tally.is_done = true;
+                None
+            }
+            Report::Refused(reason) => return Ok(Some(Ended::Refused(reason))),
+            Report::Stopped(reason) => {
+                let why = anyhow!("the other end has stopped: {reason}");
+                return Ok(Some(Ended::Lost(why)));
+            }
+        };
+        if let Some(told) = told {
+            self.line.tell(&told)?;
         }
-        line.progress(tally, || session.progress());
-        if tally.is_done && session.is_idle() {
-            // The other end's last status, and this one's, leave.
-            port.flush(Duration::from_secs(1));
-            return Ok(Ended::Done);
-        }
-        if interrupted(signals, None, Duration::ZERO) {
-            session.end(&mut port, "interrupted");
-            return Ok(Ended::Interrupted);
-        }
-        if !looked.is_busy {
-            let deadline = session.next_deadline();
-            port.wait(looked.waits, deadline).map_err(Over::from)?;
-        }
+        Ok(None)
     }
 }
 
