@@ -18,6 +18,7 @@ mod report;
 mod rest;
 mod rig;
 mod shape;
+mod terminal;
 mod train;
 mod transmit;
 mod udp;
@@ -61,6 +62,7 @@ enum Bench {
     Adapters(Args),
     Rest(rest::Args),
     Lab(lab::Args),
+    Terminal(terminal::Args),
     Instructions(instructions::Args),
 }
 
@@ -89,6 +91,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Adapters(args) => adapters::run(args),
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
+        Bench::Terminal(args) => terminal::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }
 }
