@@ -10,7 +10,7 @@
 //! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
 //! - [`Kernel`]: what a terminal that makes its own cells does, and in which order.
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
-//! - [`OctetStream`]: the same on a stream of octets, whose transport keeps order and loses nothing.
+//! - [`OctetStream`]: the same on a stream of octets, whose transport loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
 
 mod buffers;

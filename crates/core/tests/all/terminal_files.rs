@@ -1,5 +1,5 @@
-//! Trees between two terminals, over SDUs some of which are lost and over octets: each file is there
-//! once, whole, with its name, or has failed by a reason that both ends tell.
+//! Trees between two terminals, over SDUs some of which are lost and over octets: each file is
+//! there once, whole, with its name, or has failed by a reason that both ends tell.
 
 mod lines;
 mod trees;

@@ -41,8 +41,8 @@ const IN_USE: Duration = Duration::from_secs(15);
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
 impl Place {
-    /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an empty
-    /// one, is what entries are put in; any other is what one entry will be called.
+    /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an
+    /// empty one, is what entries are put in; any other is what one entry will be called.
     ///
     /// # Errors
     /// It is no path, or the way there is none.

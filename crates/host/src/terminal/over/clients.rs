@@ -13,7 +13,7 @@ use crate::terminal::session::{Over, Session};
 use crate::terminal::terms::Terms;
 
 /// Who is served at a time, at most, without a word of it.
-pub const CLIENTS_MAX: usize = 16;
+pub const CLIENTS_MAX: u16 = 16;
 
 /// A thread looks so often at whether it is to end.
 const LOOK_NS: u64 = 100_000_000;

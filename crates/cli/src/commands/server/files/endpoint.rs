@@ -52,7 +52,13 @@ pub(super) struct Endpoint {
     #[arg(long, value_name = "LINK", conflicts_with_all = ["level", "socket"])]
     line: Option<String>,
     /// Cells back to back on a line of this process's own
-    #[arg(long, value_name = "CELLS", requires = "line", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    #[arg(
+        long,
+        value_name = "CELLS",
+        requires = "line",
+        default_value_t = 32,
+        value_parser = clap::value_parser!(u32).range(1..=4_096)
+    )]
     cellburst: u32,
     /// Octets of a file in each PDU [default: as many as the contract allows]
     #[arg(long, value_name = "N")]
@@ -64,7 +70,12 @@ pub(super) struct Endpoint {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ArqWord::Selective)]
     arq: ArqWord,
     /// Files at a time
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(1..=256)
+    )]
     jobs: u16,
 }
 

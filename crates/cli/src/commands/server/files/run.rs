@@ -228,7 +228,8 @@ fn summary(
     }
     let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
     println!(
-        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} failed",
+        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, \
+         {} failed",
         tally.files,
         tally.octets,
         tally.there,

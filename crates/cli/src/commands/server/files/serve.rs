@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Let who is at the other end of a connection, or of a network, get files of a directory
 ///
-/// Whoever has the other end of the connection is let in: cells say nothing of who sends them. So is
-/// whoever can connect by TCP, whose octets anybody on the way can read and change, or by QUIC,
+/// Whoever has the other end of the connection is let in: cells say nothing of who sends them. So
+/// is whoever can connect by TCP, whose octets anybody on the way can read and change, or by QUIC,
 /// where nobody can. With --tcp or --quic there is a connection only if --vc or --line names one.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,7 +38,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "quic")]
     key: Option<PathBuf>,
     /// Serve so many at a time by TCP and QUIC; whoever is one too many is sent away
-    #[arg(long, value_name = "N", default_value_t = CLIENTS_MAX as u16, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = CLIENTS_MAX,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
     clients: u16,
     /// Let them put files there, too
     #[arg(long)]

@@ -90,7 +90,12 @@ impl Shown {
                 json!({ "path": path, "percent": percent, "seconds_left": left })
             });
             let line = json!({
-                "progress": { "files": tally.files, "octets": octets, "octets_s": rate, "present": present }
+                "progress": {
+                    "files": tally.files,
+                    "octets": octets,
+                    "octets_s": rate,
+                    "present": present,
+                }
             });
             let _ = print_json_line(&line);
             return;
