@@ -30,7 +30,7 @@ use crate::aal::tree::Tree;
 use crate::wire::PAYLOAD_LEN;
 
 use super::conversation::{Inbox, Outbox, TooLong};
-use super::window::{DiskPdu, Sender, Split};
+use super::window::{DiskPdu, Sender, SenderCounts, Split};
 use super::{
     Arq, Control, Counts, Kind, Outcome, Pci, ReceiveBuffer, Source, Status, Store, Terms,
 };
@@ -123,6 +123,11 @@ impl<F: Source, S: Store> Exchange<F, S> {
     /// What has come: of AAL3/4 on each MID by itself.
     pub fn counts(&self) -> impl Iterator<Item = &Counts> {
         self.incoming.counts()
+    }
+
+    /// What was sent, the conversation included.
+    pub fn sent(&self) -> SenderCounts {
+        self.outgoing.counts()
     }
 
     /// What has happened; to be drained behind each call that hands something in.

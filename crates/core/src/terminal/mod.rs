@@ -32,8 +32,8 @@ pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
-    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Message,
-    MessageError, Offered, Origin, Partial, Settled, Taken, Taking,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Manner,
+    Message, MessageError, Offered, Offers, Origin, Partial, Settled, Taken, Taking,
 };
 pub use pci::{Kind, Pci, PciError};
 pub use rate::RateTimer;

@@ -12,8 +12,8 @@ use cellgate_core::aal::tree::Tree;
 use cellgate_core::contract::Aal;
 use cellgate_core::terminal::{
     Arq, CONTENT_MAX, Destination, Digest, DiskHeader, DiskPdu, Entry, EntryKind, Event, Exchange,
-    ExchangeTerms, Existing, Found, Given, Giving, Message, Offered, Origin, Partial, Settled,
-    Source, Split, Store, Taking,
+    ExchangeTerms, Existing, Found, Given, Giving, Manner, Message, Offered, Origin, Partial,
+    Settled, Source, Split, Store, Taking,
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -40,6 +40,8 @@ enum Node {
     File(Vec<u8>),
     Directory,
     Link(Vec<u8>),
+    /// A file whose length nobody knows before.
+    Stream(Vec<u8>),
 }
 
 type Files = BTreeMap<Vec<u8>, Node>;
@@ -54,12 +56,26 @@ struct Given0 {
     changes: BTreeMap<Vec<u8>, u8>,
     /// Disk-PDUs that will be sent with a wrong digest.
     wrong: Wrong,
+    compared: VecDeque<(u32, Result<bool, String>)>,
 }
 
 struct File {
     path: Vec<u8>,
     octets: Vec<u8>,
     wrong: Wrong,
+    /// Of a stream, how much of it has come.
+    come: Option<usize>,
+}
+
+impl File {
+    /// Up to where it can be seen: disk-PDUs of which it is known whether they are the last.
+    fn shown(&mut self) -> Option<u64> {
+        let come = self.come.as_mut()?;
+        *come = (*come + 30_000).min(self.octets.len());
+        let is_end = *come == self.octets.len();
+        let whole = (*come as u64).saturating_sub(1) / DISK_LEN * DISK_LEN;
+        Some(if is_end { *come as u64 } else { whole })
+    }
 }
 
 impl Source for File {
@@ -69,6 +85,9 @@ impl Source for File {
 
     /// Runs of 4,096 zeros are holes.
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if let Some(shown) = self.shown() {
+            return at..shown.min(end).max(at);
+        }
         let is_data = |block: u64| {
             let from = (block * 4_096) as usize;
             let to = (from + 4_096).min(self.octets.len());
@@ -81,6 +100,11 @@ impl Source for File {
         let last = (first..blocks).find(|block| !is_data(*block));
         let stop = last.map_or(end, |block| block * 4_096).min(end);
         at.max(first * 4_096)..stop
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        let len = self.octets.len();
+        self.come.filter(|come| *come == len).map(|_| len as u64)
     }
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {
@@ -119,6 +143,7 @@ impl Given0 {
             walk,
             changes: BTreeMap::new(),
             wrong: Rc::default(),
+            compared: VecDeque::new(),
         }
     }
 
@@ -130,6 +155,7 @@ impl Given0 {
             },
             Node::Directory => EntryKind::Directory,
             Node::Link(to) => EntryKind::Link { to: to.clone() },
+            Node::Stream(_) => EntryKind::Stream,
         };
         Entry {
             path: path.to_vec(),
@@ -154,10 +180,11 @@ impl Origin for Given0 {
     }
 
     fn open(&mut self, entry: &Entry, _: (u64, u64)) -> Result<File, String> {
-        let Node::File(octets) = &self.files[&entry.path] else {
+        let (Node::File(octets) | Node::Stream(octets)) = &self.files[&entry.path] else {
             return Err("no file".to_owned());
         };
         Ok(File {
+            come: (entry.kind == EntryKind::Stream).then_some(0),
             path: entry.path.clone(),
             octets: octets.clone(),
             wrong: self.wrong.clone(),
@@ -181,6 +208,15 @@ impl Origin for Given0 {
         }
     }
 
+    fn compare(&mut self, id: u32, entry: &Entry, expected: &Digest) {
+        let found = self.content(entry).map(|(_, digest)| digest == *expected);
+        self.compared.push_back((id, found));
+    }
+
+    fn compared(&mut self) -> Option<(u32, Result<bool, String>)> {
+        self.compared.pop_front()
+    }
+
     fn again(&mut self, entry: &Entry) -> Result<Entry, String> {
         Ok(self.entry(&entry.path))
     }
@@ -196,6 +232,9 @@ struct Kept {
     left: Vec<Vec<u8>>,
     /// Paths of which nothing may become.
     refused: Vec<Vec<u8>>,
+    /// What is there already is compared.
+    compares: bool,
+    digested: VecDeque<(u32, Result<Digest, String>)>,
 }
 
 #[derive(Clone)]
@@ -206,13 +245,18 @@ struct Half {
 
 impl Store for Half {
     fn write(&mut self, at: u64, octets: &[u8]) {
+        let end = at as usize + octets.len();
+        if self.octets.len() < end {
+            self.octets.resize(end, 0);
+            self.right.resize(end.div_ceil(DISK_LEN as usize), false);
+        }
         self.octets[at as usize..][..octets.len()].copy_from_slice(octets);
     }
 }
 
 impl Partial for Half {
     fn make_room(&mut self, _: u64, to: u64) -> Result<u64, String> {
-        Ok(to.min(self.octets.len() as u64))
+        Ok(to)
     }
 
     fn hole(&mut self, start: u64, end: u64) {
@@ -239,14 +283,28 @@ impl Partial for Half {
 impl Destination for Kept {
     type File = Half;
 
-    fn offer(&mut self, entry: &Entry) -> Result<Offered<Half>, String> {
+    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Half>, String> {
         if self.refused.contains(&entry.path) {
             return Err("not here".to_owned());
         }
         let directory = entry.path.iter().rposition(|octet| *octet == b'/');
         let above = directory.map(|at| self.files.get(&entry.path[..at]));
         assert!(above.is_none_or(|above| above == Some(&Node::Directory)));
+        if self.compares
+            && !differs
+            && let Some(Node::File(octets)) = self.files.get(&entry.path)
+            && octets.len() as u64 == entry.octets()
+        {
+            return Ok(Offered::Compare);
+        }
         let node = match &entry.kind {
+            EntryKind::Stream => {
+                let half = Half {
+                    octets: Vec::new(),
+                    right: Vec::new(),
+                };
+                return Ok(Offered::Want(half, vec![(0, u64::MAX)]));
+            }
             EntryKind::Directory => Node::Directory,
             EntryKind::Link { to } => Node::Link(to.clone()),
             EntryKind::File { len, .. } if *len <= CONTENT_MAX => return Ok(Offered::Take),
@@ -278,6 +336,17 @@ impl Destination for Kept {
         };
         self.files.insert(entry.path.clone(), node);
         Ok(Offered::Have)
+    }
+
+    fn digest(&mut self, id: u32, entry: &Entry) {
+        let Node::File(octets) = &self.files[&entry.path] else {
+            panic!("{entry:?}");
+        };
+        self.digested.push_back((id, Ok(digest(octets))));
+    }
+
+    fn digested(&mut self) -> Option<(u32, Result<Digest, String>)> {
+        self.digested.pop_front()
     }
 
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, expected: Digest) {
@@ -612,11 +681,167 @@ fn the_failure_of_one_is_told_at_both_ends_and_fails_no_other() {
 }
 
 #[test]
+fn a_file_of_the_same_length_is_compared_by_its_digest() {
+    for len in [100, 200_000] {
+        let octets = |seed| Node::File(random(&mut rng(seed), len));
+        let files: Files = [
+            (b"other".to_vec(), octets(1)),
+            (b"same".to_vec(), octets(2)),
+        ]
+        .into();
+        let kept = Kept {
+            files: [
+                (b"other".to_vec(), octets(3)),
+                (b"same".to_vec(), octets(2)),
+            ]
+            .into(),
+            compares: true,
+            ..Kept::default()
+        };
+        let mut trial = Trial::new(Given0::new(files.clone()), kept, 1, 20);
+        trial.run(0);
+        assert!(trial.kept().files == files, "{len}");
+        let sent = |path: &[u8]| {
+            let sent = |given: &Given| match given {
+                Given::There { entry, digest } if entry.path == path => Some(digest.is_some()),
+                _ => None,
+            };
+            trial.given.iter().find_map(sent)
+        };
+        assert_eq!((sent(b"other"), sent(b"same")), (Some(true), Some(false)));
+        assert!(trial.octets < len as u64 * 11 / 10 + 2_000, "{len}");
+    }
+}
+
+#[test]
+fn a_stream_arrives_whole_and_its_length_is_known_at_its_end() {
+    for seed in 0..20 {
+        let disk_len = DISK_LEN as usize;
+        let len = [1, disk_len, disk_len + 1, 4 * disk_len, 350_000][seed as usize % 5];
+        let octets = random(&mut rng(seed), len);
+        let files: Files = [
+            (b"a".to_vec(), Node::File(random(&mut rng(9), 150_000))),
+            (b"s".to_vec(), Node::Stream(octets.clone())),
+        ]
+        .into();
+        let given = Given0::new(files);
+        let mut trial = Trial::new(given, Kept::default(), 1, 30 * (seed % 2));
+        trial.run(seed);
+        assert!(trial.kept().files[&b"s"[..]] == Node::File(octets), "{len}");
+        let told = trial.given.iter().find_map(|given| match given {
+            Given::There { entry, .. } if entry.path == b"s" => Some(entry.octets()),
+            _ => None,
+        });
+        assert_eq!(told, Some(len as u64));
+    }
+}
+
+#[test]
+fn of_a_stream_nothing_is_sent_twice_and_nothing_is_kept() {
+    let octets = random(&mut rng(1), 300_000);
+    let given = Given0::new([(b"s".to_vec(), Node::Stream(octets))].into());
+    given
+        .wrong
+        .borrow_mut()
+        .insert((b"s".to_vec(), DISK_LEN), 1);
+    let mut trial = Trial::new(given.clone(), Kept::default(), 1, 0);
+    trial.run(0);
+    assert!(matches!(trial.given[0], Given::Failed { .. }));
+    assert!(trial.kept().files.is_empty() && trial.kept().partials.is_empty());
+    // The other end is lost in the middle.
+    let mut trial = Trial::new(given, Kept::default(), 2, 0);
+    (0..6).for_each(|_| trial.turn());
+    trial.taking.abandon(&mut trial.ends.1);
+    assert!(trial.kept().partials.is_empty());
+}
+
+/// An exchange of its own, with nobody at the other end.
+fn alone() -> Exchange<File, Half> {
+    let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
+    Exchange::new(Time::ZERO, terms(1, true), &tree).unwrap()
+}
+
+#[test]
+fn who_offers_more_than_may_be_under_way_is_found() {
+    for len in [10, CONTENT_MAX + 1] {
+        let file = Node::File(vec![0; len as usize]);
+        let entry = Given0::new([(b"a".to_vec(), file)].into()).entry(b"a");
+        let mut taking = Taking::new(Kept::default(), 3);
+        let (mut exchange, mut settled) = (alone(), Vec::new());
+        let mut offer = |taking: &mut Taking<Kept>, id| {
+            let entry = entry.clone();
+            let offer = Message::Offer { id, entry };
+            taking.handle(Time::ZERO, &mut exchange, offer, &mut settled);
+        };
+        (0..4_096).for_each(|id| offer(&mut taking, id));
+        assert_eq!(taking.fault(), None);
+        offer(&mut taking, 4_096);
+        assert!(
+            taking
+                .fault()
+                .is_some_and(|fault| fault.contains("more is offered"))
+        );
+        let mut taking = Taking::new(Kept::default(), 3);
+        offer(&mut taking, 7);
+        offer(&mut taking, 7);
+        assert!(
+            taking
+                .fault()
+                .is_some_and(|fault| fault.contains("one number"))
+        );
+    }
+}
+
+#[test]
+fn who_wants_everything_at_once_gets_as_much_as_may_be() {
+    let files = (0..1_000).map(|n| {
+        let path = format!("{n:04}").into_bytes();
+        (path, Node::File(vec![1; CONTENT_MAX as usize + 1]))
+    });
+    let mut giving = Giving::new(Given0::new(files.collect()), SPLIT);
+    let (mut exchange, mut given) = (alone(), Vec::new());
+    while giving.step(&mut exchange, &mut given) {}
+    let want = |id, transfer| Message::Want {
+        id,
+        transfer,
+        start: 0,
+        end: CONTENT_MAX + 1,
+        edge: 0,
+    };
+    // One and the same again and again, with other numbers: it has one at a time.
+    for transfer in 1..=u16::MAX {
+        giving.handle(&mut exchange, want(0, transfer), &mut given);
+    }
+    assert_eq!(given, []);
+    let others: Vec<_> = (1..=u16::MAX)
+        .filter(|t| exchange.outgoing(*t).is_some())
+        .collect();
+    assert_eq!(others, [u16::MAX]);
+    for id in 1..1_000 {
+        giving.handle(&mut exchange, want(id, id as u16), &mut given);
+    }
+    let under_way = (1..=u16::MAX).filter(|t| exchange.outgoing(*t).is_some());
+    assert_eq!(under_way.count(), 256);
+    assert_eq!(given.len(), 1_000 - 256);
+    // Of what is not offered nothing becomes.
+    let sent = exchange.unsaid();
+    for id in 5_000..1_005_000 {
+        giving.handle(&mut exchange, want(id, 1), &mut given);
+        giving.handle(&mut exchange, Message::Take { id }, &mut given);
+    }
+    assert_eq!(exchange.unsaid(), sent);
+}
+
+#[test]
 fn messages_come_back_and_octets_that_are_none_are_refused() {
     let entry = Given0::new([(b"a/\xff".to_vec(), Node::Link(b"b".to_vec()))].into());
     let messages = [
         Message::Put {
-            existing: Existing::Skip,
+            manner: Manner {
+                existing: Existing::Skip,
+                by_digest: true,
+                anew: true,
+            },
             path: b"x".to_vec(),
         },
         Message::Get { path: Vec::new() },
@@ -665,10 +890,18 @@ fn messages_come_back_and_octets_that_are_none_are_refused() {
         Message::Stop {
             reason: "enough".to_owned(),
         },
+        Message::Compare {
+            id: 19,
+            digest: [20; 32],
+        },
+        Message::Compared {
+            id: 21,
+            is_same: true,
+        },
     ];
     let mut kinds: Vec<_> = messages.iter().map(|message| message.emit()[0]).collect();
     kinds.dedup();
-    assert_eq!(kinds, (1..=18).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=20).collect::<Vec<_>>());
     for message in &messages {
         let octets = message.emit();
         assert_eq!(Message::parse(&octets).as_ref(), Ok(message));
@@ -686,6 +919,6 @@ fn messages_come_back_and_octets_that_are_none_are_refused() {
     }
     assert!(Message::parse(&[]).is_err());
     assert!(Message::parse(&[0]).is_err());
-    assert!(Message::parse(&[19]).is_err());
+    assert!(Message::parse(&[21]).is_err());
     assert!(Message::parse(&[4, 0]).is_err());
 }

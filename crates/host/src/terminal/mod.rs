@@ -12,8 +12,10 @@
 //! and disks.
 
 mod cells;
+mod digests;
 pub mod disk;
 mod packets;
+mod pipe;
 mod place;
 mod port;
 mod sending;
@@ -24,6 +26,7 @@ mod tree;
 
 pub use cells::OwnedLine;
 pub use packets::OVERHEAD;
+pub use pipe::Pipe;
 pub use place::Place;
 pub use port::{Looked, Port};
 pub use served::Served;

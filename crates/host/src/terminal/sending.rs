@@ -1,4 +1,4 @@
-//! A file on its way out: each octet is read once, and its digest is made of it then.
+//! A file on its way out: each octet is read once, and its digest is made of it then; or a pipe.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,6 +6,59 @@ use std::ops::Range;
 use cellgate_core::terminal::Source;
 
 use super::disk::{Digest, Digesting, DiskLen, SourceFile};
+use super::pipe::Pipe;
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Sending {
+    File(SendingFile),
+    Pipe(Pipe),
+}
+
+impl Source for Sending {
+    #[inline]
+    fn read(&mut self, at: u64, into: &mut [u8]) {
+        match self {
+            Self::File(file) => file.read(at, into),
+            Self::Pipe(pipe) => pipe.read(at, into),
+        }
+    }
+
+    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        match self {
+            Self::File(file) => file.data(at, end),
+            Self::Pipe(pipe) => pipe.data(at, end),
+        }
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        match self {
+            Self::File(_) => None,
+            Self::Pipe(pipe) => pipe.end(),
+        }
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        match self {
+            Self::File(file) => file.fault(),
+            Self::Pipe(pipe) => pipe.fault(),
+        }
+    }
+
+    fn tail(&mut self, end: u64, tail: &mut [u8]) {
+        match self {
+            Self::File(file) => file.tail(end, tail),
+            Self::Pipe(pipe) => pipe.tail(end, tail),
+        }
+    }
+
+    fn release(&mut self, at: u64) {
+        match self {
+            Self::File(file) => file.release(at),
+            Self::Pipe(pipe) => pipe.release(at),
+        }
+    }
+}
 
 /// A file of which an extent is sent.
 #[derive(Debug)]
@@ -62,6 +115,10 @@ impl Source for SendingFile {
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
         let data = self.file.data(at);
         data.start.min(end)..data.end.min(end)
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.file.take_fault().map(|fault| fault.to_string())
     }
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use cellgate::Error;
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    Entry, Event, Exchange, ExchangeTerms, Found, Given, Giving, Message, Origin, Settled, Split,
-    Taking,
+    Entry, Event, Exchange, ExchangeTerms, Found, Given, Giving, Message, Offers, Origin, Settled,
+    Split, Taking,
 };
 
 use super::disk::DiskLen;
 use super::place::{Place, Receiving};
 use super::port::{Looked, Port};
-use super::sending::SendingFile;
+use super::sending::Sending;
 use super::served::Served;
 use super::terms::Terms;
 use super::tree::Tree;
@@ -42,6 +42,10 @@ pub enum Report {
     Refused(String),
     /// The other end has stopped.
     Stopped(String),
+    /// The other end does what nobody may: this one has stopped.
+    Fault(String),
+    /// What was under way is over.
+    Ended(String),
 }
 
 /// What is done when the other end agrees.
@@ -80,7 +84,7 @@ pub enum Over {
 /// One terminal.
 pub struct Session {
     terms: Terms,
-    exchange: Exchange<SendingFile, Receiving>,
+    exchange: Exchange<Sending, Receiving>,
     work: Work,
     /// What others may ask for.
     served: Option<Served>,
@@ -119,7 +123,7 @@ impl Session {
     }
 
     /// What was exchanged.
-    pub const fn exchange(&self) -> &Exchange<SendingFile, Receiving> {
+    pub const fn exchange(&self) -> &Exchange<Sending, Receiving> {
         &self.exchange
     }
 
@@ -130,6 +134,15 @@ impl Session {
             Work::Giving(giving) => giving.progress(&self.exchange).map(own).collect(),
             Work::Taking(taking) => taking.progress(&self.exchange).map(own).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// How much is given or taken.
+    pub fn offers(&self) -> Offers {
+        match &self.work {
+            Work::Giving(giving) => giving.offers(),
+            Work::Taking(taking) => taking.offers(),
+            _ => Offers::default(),
         }
     }
 
@@ -163,7 +176,12 @@ impl Session {
     /// The session is over. Of a terminal that answers only the connection's end is an error.
     pub fn turn(&mut self, port: &mut Port) -> Result<Looked, Over> {
         let mut looked = port.look(&mut self.exchange)?;
-        let now = MonotonicClock.now();
+        looked.is_busy |= self.acts(MonotonicClock.now())?;
+        Ok(looked)
+    }
+
+    /// Does what follows from what has come; whether it did anything.
+    fn acts(&mut self, now: Time) -> Result<bool, Over> {
         while let Some(event) = self.exchange.poll_event() {
             match event {
                 Event::DiskPdu { transfer, disk_pdu } => {
@@ -180,13 +198,13 @@ impl Session {
                 Event::Fault => self.over(Over::Fault)?,
             }
         }
-        looked.is_busy |= self.hears(now)?;
-        looked.is_busy |= self.works(now);
+        let mut is_busy = self.hears(now)?;
+        is_busy |= self.works(now);
         let is_idle = matches!(self.work, Work::Nothing);
         if !is_idle && now.since_ns(self.exchange.heard_at()) > SILENCE_NS {
             self.over(Over::Silent)?;
         }
-        Ok(looked)
+        Ok(is_busy)
     }
 
     /// When the next turn is due if nothing comes.
@@ -199,9 +217,17 @@ impl Session {
 
     /// A terminal that answers forgets; one that begins has to begin anew.
     fn over(&mut self, over: Over) -> Result<(), Over> {
+        let is_idle = match &self.work {
+            Work::Nothing => true,
+            Work::Taking(taking) => taking.is_done(),
+            _ => false,
+        };
         self.leave();
         if self.served.is_none() {
             return Err(over);
+        }
+        if !is_idle {
+            self.reports.push_back(Report::Ended(over.to_string()));
         }
         self.terms.renew();
         self.exchange = exchange(&self.terms, false);
@@ -249,8 +275,15 @@ impl Session {
             (Work::Taking(taking), message) => {
                 let mut settled = Vec::new();
                 taking.handle(now, &mut self.exchange, message, &mut settled);
+                let fault = taking.fault();
                 self.reports
                     .extend(settled.into_iter().map(Report::Settled));
+                if let Some(fault) = fault {
+                    let reason = fault.to_owned();
+                    self.reports.push_back(Report::Fault(reason.clone()));
+                    self.exchange.say(&Message::Stop { reason }.emit());
+                    self.leave();
+                }
             }
             (Work::Listed, Message::Offer { entry, .. }) => {
                 self.reports.push_back(Report::Listed(entry));
@@ -349,7 +382,7 @@ impl Session {
     }
 }
 
-fn exchange(terms: &Terms, begins: bool) -> Exchange<SendingFile, Receiving> {
+fn exchange(terms: &Terms, begins: bool) -> Exchange<Sending, Receiving> {
     let terms_of = ExchangeTerms {
         run: terms.run,
         arq: terms.arq,

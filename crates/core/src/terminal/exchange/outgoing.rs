@@ -10,7 +10,7 @@ use crate::Time;
 use crate::aal::tree::Tree;
 use crate::contract::Aal;
 use crate::terminal::conversation::{Inbox, Outbox};
-use crate::terminal::window::{Sender, Split, StatusFault};
+use crate::terminal::window::{Sender, SenderCounts, Split, StatusFault};
 use crate::terminal::{Multiplexer, Source, Status, Terms, TransmitBuffer};
 use crate::wire::PAYLOAD_LEN;
 
@@ -87,6 +87,8 @@ pub(super) struct Outgoing<F> {
     says: Option<u64>,
     pub(super) said: One<Outbox>,
     transfers: BTreeMap<u16, One<F>>,
+    /// Of transfers that have ended.
+    ended: SenderCounts,
     /// The transfer that was sent last: the others come first.
     last: u16,
     /// Of AAL5, whose PDU is in progress.
@@ -115,6 +117,7 @@ impl<F: Source> Outgoing<F> {
                 multiplexer: Multiplexer::new(tree.clone(), 0)?,
             },
             transfers: BTreeMap::new(),
+            ended: SenderCounts::default(),
             last: 0,
             current: None,
         })
@@ -139,12 +142,27 @@ impl<F: Source> Outgoing<F> {
                 sender,
                 multiplexer,
             };
-            self.transfers.insert(terms.transfer, one);
+            let replaced = self.transfers.insert(terms.transfer, one);
+            if let Some(replaced) = replaced {
+                self.ended += replaced.sender.counts();
+            }
         }
     }
 
     pub(super) fn remove(&mut self, transfer: u16) -> Option<Sender<F>> {
-        Some(self.transfers.remove(&transfer)?.sender)
+        let sender = self.transfers.remove(&transfer)?.sender;
+        self.ended += sender.counts();
+        Some(sender)
+    }
+
+    /// What was counted of all transfers and of the conversation.
+    pub(super) fn counts(&self) -> SenderCounts {
+        let mut counts = self.ended;
+        counts += self.said.sender.counts();
+        for one in self.transfers.values() {
+            counts += one.sender.counts();
+        }
+        counts
     }
 
     pub(super) fn sender(&self, transfer: u16) -> Option<&Sender<F>> {

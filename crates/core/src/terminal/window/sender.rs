@@ -20,7 +20,8 @@ pub struct Split {
     /// Octets of a disk-PDU, a power of two: no PDU crosses from one to the next. None for a
     /// stream without a disk layer, which ends nowhere.
     pub disk_len: Option<u32>,
-    /// Where the file ends; unknown: the transfer's end is not the file's.
+    /// Where the file ends; none: the transfer's end is not the file's, or it is a stream, whose
+    /// transfer has no end until the source says where it is.
     pub file_len: Option<u64>,
 }
 
@@ -42,6 +43,17 @@ pub struct SenderCounts {
     pub lost: u64,
     /// Times that nothing was heard for too long.
     pub timeouts: u64,
+}
+
+impl core::ops::AddAssign for SenderCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.pdus += other.pdus;
+        self.again += other.again;
+        self.octets += other.octets;
+        self.octets_again += other.octets_again;
+        self.lost += other.lost;
+        self.timeouts += other.timeouts;
+    }
 }
 
 /// A PDU that nothing has been heard of since it was sent.
@@ -198,7 +210,11 @@ impl<S: Source> Sender<S> {
 
     /// A part of a disk-PDU. One that is a hole as a whole is left out, but for the last.
     fn cut_disk(&mut self, disk_len: u64) -> Option<u64> {
-        let end = self.buffer.terms().end;
+        let transfer_end = self.buffer.terms().end;
+        let is_stream = transfer_end == u64::MAX;
+        let source_end = self.buffer.source_mut().end();
+        let end = source_end.unwrap_or(transfer_end).min(transfer_end);
+        let file_len = self.split.file_len.or(source_end);
         let at = self.buffer.cut_to();
         let data = self.buffer.source_mut().data(at, end);
         let (start, data_end) = if data.is_empty() {
@@ -207,7 +223,11 @@ impl<S: Source> Sender<S> {
             (data.start, data.end)
         };
         let span = start.min(end - 1) / disk_len * disk_len;
-        let span_end = (span + disk_len).min(end);
+        let span_end = span.saturating_add(disk_len).min(end);
+        if is_stream && (data.start > at || data.end < span_end) {
+            // It waits until all of the disk-PDU is there.
+            return None;
+        }
         let stop = start
             .saturating_add(self.split.pdu_len.into())
             .min(data_end)
@@ -224,7 +244,7 @@ impl<S: Source> Sender<S> {
         if is_first {
             let header = DiskHeader {
                 index: (span / disk_len) as u32,
-                is_end: self.split.file_len == Some(span_end),
+                is_end: file_len == Some(span_end),
                 length: (span_end - span) as u32,
                 offset: span,
             };

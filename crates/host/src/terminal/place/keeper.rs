@@ -1,6 +1,7 @@
 //! A thread that waits for the disk, so that who receives does not.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,6 +13,30 @@ use crate::terminal::disk::{self, Group, Partial, PathBelow, Root, SyncJob};
 
 /// Small files wait so long for others that are synced with them.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// Threads at a time: what a place was told is still put when it is left, and whoever comes and
+/// goes again and again has no more of them than this.
+const THREADS_MAX: usize = 64;
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a thread as long as it runs.
+struct Counted;
+
+impl Counted {
+    fn new() -> Result<Self, String> {
+        let counted = Self;
+        if THREADS.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX {
+            return Err("too much is still being put that was left: try again later".to_owned());
+        }
+        Ok(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// What is to be done.
 pub(super) enum Job {
@@ -49,9 +74,13 @@ impl Keeper {
         let (jobs, work) = channel();
         let (settles, settled) = channel();
         let told = settles.clone();
+        let counted = Counted::new()?;
         thread::Builder::new()
             .name("files".to_owned())
-            .spawn(move || keep(&root, &work, &told))
+            .spawn(move || {
+                keep(&root, &work, &told);
+                drop(counted);
+            })
             .map_err(|error| format!("no thread for the disk: {error}"))?;
         Ok(Self {
             jobs,

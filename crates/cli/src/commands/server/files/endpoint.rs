@@ -33,7 +33,7 @@ enum LevelWord {
 }
 
 /// The connection of a terminal.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct Endpoint {
     #[command(flatten)]
     pub(super) server: Server,
@@ -81,6 +81,11 @@ pub(super) struct Asking {
 const LATE_CELLS: u32 = 4_096;
 
 impl Endpoint {
+    /// The terms, if what the user says makes sense.
+    pub(super) fn checked(&self) -> Result<Terms, Misuse> {
+        self.terms(&self.contract()?)
+    }
+
     /// Opens what the terminal sends and receives by.
     pub(super) fn open(&self) -> anyhow::Result<(Port, Terms)> {
         let contract = self.contract()?;

@@ -7,17 +7,21 @@ use anyhow::{Context, anyhow};
 use cellgate_core::terminal::Message;
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::{PathBelow, Root};
-use cellgate_host::terminal::{Next, Over, Report, Session, Terms};
-use cellgate_report::output::{Exit, print_json_line};
+use cellgate_host::terminal::{Next, Over, Port, Report, Session, Terms};
+use cellgate_report::output::{Exit, print, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Asking;
-use super::shown::Shown;
-use super::tally::{Tally, shown};
-use crate::commands::server::interrupted;
+use super::shown::{Far, Shown};
+use super::tally::Tally;
+use super::words::{said, shown, shown_path};
+use crate::commands::server::{Misuse, interrupted};
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// What cannot be read again is put.
+pub(super) const PIPED: &str = "put -";
 
 /// What ended a try.
 enum Ended {
@@ -25,6 +29,8 @@ enum Ended {
     Interrupted,
     /// The other end says no.
     Refused(String),
+    /// The other end does what it must not.
+    Fault(String),
     /// Something is gone that may come back.
     Lost(anyhow::Error),
 }
@@ -33,7 +39,7 @@ enum Ended {
 pub(super) fn run(
     asking: &Asking,
     verb: &'static str,
-    mut what: impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+    mut what: impl FnMut(&Terms, bool) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Exit> {
     let json = asking.endpoint.server.json;
     let signals = Signals::listen()?;
@@ -49,10 +55,15 @@ pub(super) fn run(
             Ended::Done => break,
             Ended::Interrupted => {
                 summary(asking, verb, &tally, begun)?;
-                eprintln!("cellgate: interrupted; the same command goes on where this one was");
+                eprintln!("cellgate: interrupted; {}", again(verb));
                 return Ok(Exit::Failed);
             }
-            Ended::Refused(reason) => return Err(anyhow!("the other end refuses: {reason}")),
+            Ended::Refused(reason) => {
+                return Err(anyhow!("the other end refuses: {}", said(&reason)));
+            }
+            Ended::Fault(reason) => {
+                return Err(anyhow!("the other end does what it must not: {reason}"));
+            }
             Ended::Lost(why) => {
                 // What arrived since shows that it works.
                 if tally.files > before {
@@ -61,9 +72,7 @@ pub(super) fn run(
                 let since = *lost_at.get_or_insert_with(Instant::now);
                 if since.elapsed() >= asking.retry {
                     summary(asking, verb, &tally, begun)?;
-                    return Err(
-                        why.context("given up; the same command goes on where this one was")
-                    );
+                    return Err(why.context(format!("given up; {}", again(verb))));
                 }
                 eprintln!("cellgate: {why:#}; trying again");
                 if interrupted(&signals, None, PAUSE) {
@@ -85,12 +94,20 @@ pub(super) fn run(
     })
 }
 
+/// How one goes on that was not done.
+fn again(verb: &str) -> &'static str {
+    match verb {
+        PIPED => "of standard input nothing is kept: put it once more from its beginning",
+        _ => "what came is kept: the same command goes on where this one was",
+    }
+}
+
 fn one(
     asking: &Asking,
     signals: &Signals,
     tally: &mut Tally,
     line: &mut Shown,
-    what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+    what: &mut impl FnMut(&Terms, bool) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Ended> {
     let (mut port, terms) = match asking.endpoint.open() {
         Ok(open) => open,
@@ -100,11 +117,25 @@ fn one(
         }
         Err(error) => return Err(error),
     };
-    let (message, next) = what(&terms)?;
+    let (message, next) = what(&terms, !line.is_begun())?;
     line.begins();
     let mut session = Session::begin(terms, &message, next);
+    let ended = turns(asking, signals, tally, line, &mut session, &mut port);
+    tally.sent += session.exchange().sent();
+    ended
+}
+
+/// Turns of a session, until it is over.
+fn turns(
+    asking: &Asking,
+    signals: &Signals,
+    tally: &mut Tally,
+    line: &mut Shown,
+    session: &mut Session,
+    port: &mut Port,
+) -> anyhow::Result<Ended> {
     loop {
-        let looked = match session.turn(&mut port) {
+        let looked = match session.turn(port) {
             Ok(looked) => looked,
             Err(over) => {
                 session.leave();
@@ -116,7 +147,7 @@ fn one(
                 Report::Given(given) => tally.given(given),
                 Report::Settled(settled) => tally.settled(settled),
                 Report::Listed(entry) => {
-                    super::ls::print(&entry, asking.endpoint.server.json)?;
+                    super::ls::print_entry(&entry, asking.endpoint.server.json)?;
                     None
                 }
                 Report::ListEnd => {
@@ -124,7 +155,12 @@ fn one(
                     None
                 }
                 Report::Refused(reason) => return Ok(Ended::Refused(reason)),
-                Report::Stopped(reason) => {
+                Report::Fault(reason) => {
+                    session.end(port, &reason);
+                    return Ok(Ended::Fault(reason));
+                }
+                Report::Stopped(reason) | Report::Ended(reason) => {
+                    let reason = said(&reason);
                     return Ok(Ended::Lost(anyhow!("the other end has stopped: {reason}")));
                 }
             };
@@ -132,14 +168,18 @@ fn one(
                 line.tell(&told)?;
             }
         }
-        line.progress(tally, || session.progress());
+        line.progress(tally, || Far {
+            under_way: session.progress(),
+            offers: session.offers(),
+            sent: session.exchange().sent(),
+        });
         if tally.is_done && session.is_idle() {
             // The other end's last status, and this one's, leave.
             port.flush(Duration::from_secs(1));
             return Ok(Ended::Done);
         }
         if interrupted(signals, None, Duration::ZERO) {
-            session.end(&mut port, "interrupted");
+            session.end(port, "interrupted");
             return Ok(Ended::Interrupted);
         }
         if !looked.is_busy {
@@ -160,30 +200,31 @@ fn summary(
     }
     let seconds = begun.elapsed().as_secs_f64();
     if asking.endpoint.server.json {
-        return Ok(print_json_line(&json!({
+        return print_json_line(&json!({
             "files": tally.files,
             "octets": tally.octets,
             "there_already": tally.there,
             "skipped": tally.skipped.len(),
             "failed": tally.failed.len(),
+            "sent": tally.sent.octets,
+            "sent_again": tally.sent.octets_again,
             "seconds": seconds,
             "done": tally.is_done,
-        }))?);
+        }));
     }
     let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
-    println!(
-        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} failed",
+    print(&format!(
+        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} failed\n",
         tally.files,
         tally.octets,
         tally.there,
         tally.failed.len()
-    );
-    Ok(())
+    ))
 }
 
 /// A local path: the directory that it is in, and its name there.
 pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
-    let shown = || path.display().to_string();
+    let shown = || shown_path(path);
     // A path such as `..` or `a/.` is what it leads to.
     let named = match path.file_name() {
         Some(_) => path.to_owned(),
@@ -197,6 +238,9 @@ pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
         Some(above) => above,
         None => Path::new("/"),
     };
+    if !above.is_dir() {
+        return Err(Misuse(format!("{} is no directory", shown_path(above))).into());
+    }
     let root = Root::open(above)?;
     let name = PathBelow::new(std::os::unix::ffi::OsStrExt::as_bytes(name))
         .map_err(|fault| anyhow!("{}: {fault}", shown()))?;
