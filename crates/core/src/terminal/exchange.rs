@@ -27,6 +27,7 @@ use cellgate_simd::Fold;
 
 use crate::Time;
 use crate::aal::tree::Tree;
+use crate::contract::Aal;
 use crate::wire::PAYLOAD_LEN;
 
 use super::conversation::{Inbox, Outbox, TooLong};
@@ -108,6 +109,11 @@ impl<F: Source, S: Store> Exchange<F, S> {
     /// What was agreed on.
     pub const fn terms(&self) -> &ExchangeTerms {
         &self.terms
+    }
+
+    /// The AAL of its PDUs.
+    pub fn aal(&self) -> Aal {
+        self.tree.aal()
     }
 
     /// Whether each terminal knows the other.

@@ -8,6 +8,7 @@
 //!   once, at its place in the file.
 //!
 //! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
+//! - [`Kernel`]: what a terminal that makes its own cells does, and in which order.
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 
 mod buffers;
@@ -17,6 +18,7 @@ mod discard;
 mod disk;
 mod exchange;
 mod files;
+mod kernel;
 mod pci;
 mod rate;
 mod status;
@@ -34,6 +36,10 @@ pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
     CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Manner,
     Message, MessageError, Offered, Offers, Origin, Partial, Settled, Taken, Taking,
+};
+pub use kernel::{
+    Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,
+    Work,
 };
 pub use pci::{Kind, Pci, PciError};
 pub use rate::RateTimer;

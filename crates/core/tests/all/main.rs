@@ -24,6 +24,7 @@ mod terminal_buffers;
 mod terminal_cells;
 mod terminal_exchange;
 mod terminal_files;
+mod terminal_kernel;
 mod terminal_pci;
 mod terminal_pointers;
 mod terminal_stack;

@@ -5,27 +5,38 @@ use std::time::Duration;
 
 use cellgate::{Connection, Error};
 use cellgate_core::Time;
-use cellgate_core::terminal::{Exchange, RateTimer, Source, Store};
+use cellgate_core::terminal::{
+    Board, CellPayload, Exchange, Kernel, RateTimer, STEP_CELLS, Source, Store, Variant,
+};
 use cellgate_core::wire::{CELL_LEN_NO_HEC, Header, HeaderForm, PAYLOAD_LEN, Pti, VpiVci};
-use cellgate_simd::{Fold, Kernel, with_features};
+use cellgate_simd::{Fold, with_features};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::port::Looked;
 use crate::link::udp::{UdpReceiver, UdpSender};
 
-/// Cells that are taken, or sent, before the other way is looked at again.
-const BATCH: usize = 1_024;
+/// Steps of the kernel in one look.
+const STEPS: usize = 16;
+/// Cells that wait in memory between a line and the kernel.
+const BATCH: usize = STEPS * STEP_CELLS;
 
 /// A line that this process owns.
 pub struct OwnedLine {
+    kernel: Kernel,
+    ends: Ends,
+}
+
+/// The line's ends, as the kernel's board.
+struct Ends {
     receiver: UdpReceiver,
     sender: UdpSender,
     address: VpiVci,
-    /// None: as fast as it goes.
-    timer: Option<RateTimer>,
-    cells: Vec<u8>,
-    /// Cells of other addresses, and those that are no user's.
-    pub foreign: u64,
+    /// Cells that were taken from the line, and how many of them the kernel has.
+    came: Vec<u8>,
+    taken: usize,
+    read: usize,
+    /// Cells for the line.
+    goes: Vec<u8>,
 }
 
 impl OwnedLine {
@@ -37,12 +48,16 @@ impl OwnedLine {
         timer: Option<RateTimer>,
     ) -> Self {
         Self {
-            receiver,
-            sender,
-            address,
-            timer,
-            cells: vec![0; BATCH * CELL_LEN_NO_HEC],
-            foreign: 0,
+            kernel: Kernel::new(Variant::default(), timer),
+            ends: Ends {
+                receiver,
+                sender,
+                address,
+                came: vec![0; BATCH * CELL_LEN_NO_HEC],
+                taken: 0,
+                read: 0,
+                goes: Vec::with_capacity(BATCH * CELL_LEN_NO_HEC),
+            },
         }
     }
 
@@ -52,106 +67,162 @@ impl OwnedLine {
         now: Time,
         exchange: &mut Exchange<F, S>,
     ) -> Looked {
-        let line = self;
-        with_features(LineLook {
-            line,
+        let Self { kernel, ends } = self;
+        ends.receiver.poll(now);
+        ends.taken = ends.receiver.take(&mut ends.came);
+        ends.read = 0;
+        let looked = with_features(Steps {
+            kernel,
             now,
             exchange,
-        })
+            board: ends,
+        });
+        ends.sender.send(&ends.goes);
+        ends.goes.clear();
+        ends.sender.end_step(now);
+        looked
     }
 
     /// Waits until something comes, the next tick if `waits`, or `until`.
     pub(super) fn wait(&mut self, now: Time, waits: bool, until: Time) {
-        let tick = self.timer.as_ref().map(RateTimer::next_deadline);
+        let tick = self.kernel.next_tick();
         let ends = [
             Some(until),
             tick.filter(|_| waits),
-            self.sender.next_deadline(),
+            self.ends.sender.next_deadline(),
         ];
         let until = ends.into_iter().flatten().min().unwrap_or(until);
         let left = Duration::from_nanos(until.since_ns(now));
         let timeout = Timespec::try_from(left).ok();
-        let socket = self.receiver.socket();
+        let socket = self.ends.receiver.socket();
         // A wait that a signal ends is over.
         let _ = poll(
             &mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)],
             timeout.as_ref(),
         );
-        self.receiver.resume();
+        self.ends.receiver.resume();
     }
 }
 
-struct LineLook<'a, F, S> {
-    line: &'a mut OwnedLine,
-    now: Time,
-    exchange: &'a mut Exchange<F, S>,
-}
-
-impl<F: Source, S: Store> Kernel for LineLook<'_, F, S> {
-    type Output = Looked;
+impl Board for Ends {
+    #[inline(always)]
+    fn receive(&mut self) -> Option<CellPayload> {
+        let (cells, _) = self.came.as_chunks::<CELL_LEN_NO_HEC>();
+        while self.read < self.taken {
+            let cell = cells.get(self.read)?;
+            self.read += 1;
+            if let Some(cell) = payload(self.address, cell) {
+                return Some(cell);
+            }
+        }
+        None
+    }
 
     #[inline(always)]
-    fn run<C: Fold>(self, fold: C) -> Looked {
-        let Self {
-            line,
-            now,
-            exchange,
-        } = self;
-        let mut looked = Looked::default();
-        line.receiver.poll(now);
-        let taken = line.receiver.take(&mut line.cells);
-        let (cells, _) = line.cells.as_chunks::<CELL_LEN_NO_HEC>();
-        for cell in cells.iter().take(taken) {
-            line.foreign += u64::from(!receive(fold, now, line.address, cell, exchange));
+    fn transmit(&mut self, cell: &CellPayload) -> bool {
+        let staged = self.goes.len() / CELL_LEN_NO_HEC;
+        let is_taken = staged < self.sender.free().min(BATCH);
+        if is_taken {
+            self.goes.extend_from_slice(&header(self.address, cell));
+            self.goes.extend_from_slice(&cell.octets);
         }
-        looked.is_busy = taken > 0;
-        let room = line.sender.free().min(BATCH);
-        let mut sent = 0;
-        while sent < room {
-            let tick = match &mut line.timer {
-                None => room - sent,
-                Some(timer) => match timer.poll(now) {
-                    Some(burst) => (burst as usize).min(room - sent),
-                    None => {
-                        looked.waits = true;
-                        break;
-                    }
-                },
-            };
-            let (cells, _) = line.cells.as_chunks_mut::<CELL_LEN_NO_HEC>();
-            let mut filled = 0;
-            for cell in &mut cells[sent..sent + tick] {
-                if !send(fold, now, line.address, cell, exchange) {
-                    break;
-                }
-                filled += 1;
-            }
-            sent += filled;
-            if filled < tick {
-                break;
-            }
-        }
-        looked.waits |= sent == room;
-        looked.is_busy |= sent > 0;
-        line.sender.send(&line.cells[..sent * CELL_LEN_NO_HEC]);
-        line.sender.end_step(now);
-        looked
+        is_taken
     }
 }
 
-/// Takes a cell; false if it is of another address, or no user's.
-#[inline(always)]
-fn receive<C: Fold, F: Source, S: Store>(
-    fold: C,
-    now: Time,
+/// A connection of AAL0, over which the terminal sends cells.
+pub struct CellConnection {
+    kernel: Kernel,
+    pub(super) connection: Connection,
     address: VpiVci,
-    cell: &[u8; CELL_LEN_NO_HEC],
-    exchange: &mut Exchange<F, S>,
-) -> bool {
-    let (header, payload) = cell.split_at(CELL_LEN_NO_HEC - PAYLOAD_LEN);
-    let (Some(header), Some(payload)) = (header.first_chunk(), payload.first_chunk()) else {
-        return false;
-    };
+}
+
+impl CellConnection {
+    pub fn new(connection: Connection) -> Self {
+        Self {
+            kernel: Kernel::new(Variant::default(), None),
+            address: connection.address().vc,
+            connection,
+        }
+    }
+
+    /// Hands the cells that have come to the exchange, and to the connection what it has to send.
+    pub(super) fn look<F: Source, S: Store>(
+        &mut self,
+        now: Time,
+        exchange: &mut Exchange<F, S>,
+    ) -> Result<Looked, Error> {
+        let mut cells = Cells {
+            connection: &self.connection,
+            address: self.address,
+            error: None,
+        };
+        let looked = with_features(Steps {
+            kernel: &mut self.kernel,
+            now,
+            exchange,
+            board: &mut cells,
+        });
+        cells.error.map_or(Ok(looked), Err)
+    }
+}
+
+/// A connection of AAL0, as the kernel's board.
+struct Cells<'a> {
+    connection: &'a Connection,
+    address: VpiVci,
+    /// Why it takes or gives no more, if it is not that it would have to wait.
+    error: Option<Error>,
+}
+
+impl Board for Cells<'_> {
+    #[inline(always)]
+    fn receive(&mut self) -> Option<CellPayload> {
+        loop {
+            match self.connection.try_next_pdu() {
+                Ok(pdu) => {
+                    if let Some(cell) = pdu
+                        .first_chunk()
+                        .and_then(|cell| payload(self.address, cell))
+                    {
+                        return Some(cell);
+                    }
+                }
+                Err(Error::WouldBlock(_)) => return None,
+                Err(error) => {
+                    self.error.get_or_insert(error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, cell: &CellPayload) -> bool {
+        let mut space = match self.connection.try_reserve(CELL_LEN_NO_HEC) {
+            Ok(space) => space,
+            Err(Error::WouldBlock(_)) => return false,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                return false;
+            }
+        };
+        let (before, octets) = space.split_at_mut(CELL_LEN_NO_HEC - PAYLOAD_LEN);
+        before.copy_from_slice(&header(self.address, cell));
+        octets.copy_from_slice(&cell.octets);
+        // What was written and has no place any more is lost, as cells can be.
+        if let Err(error) = space.submit()
+            && !matches!(error, Error::SpaceLost)
+        {
+            self.error.get_or_insert(error);
+        }
+        true
+    }
+}
+
+/// The payload of a cell; none if it is of another address, or no user's.
+#[inline(always)]
+fn payload(address: VpiVci, cell: &[u8; CELL_LEN_NO_HEC]) -> Option<CellPayload> {
+    let (header, octets) = cell.split_first_chunk()?;
     let header = Header::parse(*header);
     // A GFC is no part of the address.
     let form = if address.vpi() < 256 {
@@ -160,104 +231,39 @@ fn receive<C: Fold, F: Source, S: Store>(
         HeaderForm::Nni
     };
     let is_ours = header.address(form) == address && header.word() & Header::NOT_USER == 0;
-    if is_ours {
-        exchange.handle_cell(fold, now, header.is_last(), payload);
-    }
-    is_ours
+    is_ours.then_some(CellPayload {
+        octets: *octets.first_chunk()?,
+        last: header.is_last(),
+    })
 }
 
-/// Fills a cell with the next payload; false if there is none.
 #[inline(always)]
-fn send<C: Fold, F: Source, S: Store>(
-    fold: C,
-    now: Time,
-    address: VpiVci,
-    cell: &mut [u8; CELL_LEN_NO_HEC],
-    exchange: &mut Exchange<F, S>,
-) -> bool {
-    let (header, payload) = cell.split_at_mut(CELL_LEN_NO_HEC - PAYLOAD_LEN);
-    let Some(payload) = payload.first_chunk_mut() else {
-        return false;
-    };
-    let Some(last) = exchange.poll_cell(fold, now, payload) else {
-        return false;
-    };
-    let pti = Pti::from_bits(u8::from(last));
-    header.copy_from_slice(&Header::new(address, pti, false).emit());
-    true
+fn header(address: VpiVci, cell: &CellPayload) -> [u8; CELL_LEN_NO_HEC - PAYLOAD_LEN] {
+    Header::new(address, Pti::from_bits(u8::from(cell.last)), false).emit()
 }
 
-/// One look at a connection of AAL0.
-struct ConnectionLook<'a, F, S> {
-    connection: &'a Connection,
-    address: VpiVci,
+/// Steps of a kernel, as many as there is work for.
+struct Steps<'a, B, F, S> {
+    kernel: &'a mut Kernel,
     now: Time,
     exchange: &'a mut Exchange<F, S>,
+    board: &'a mut B,
 }
 
-impl<F: Source, S: Store> Kernel for ConnectionLook<'_, F, S> {
-    type Output = Result<Looked, Error>;
+impl<B: Board, F: Source, S: Store> cellgate_simd::Kernel for Steps<'_, B, F, S> {
+    type Output = Looked;
 
     #[inline(always)]
-    fn run<C: Fold>(self, fold: C) -> Result<Looked, Error> {
-        let Self {
-            connection,
-            address,
-            now,
-            exchange,
-        } = self;
+    fn run<C: Fold>(self, fold: C) -> Looked {
         let mut looked = Looked::default();
-        for _ in 0..BATCH {
-            match connection.try_next_pdu() {
-                Ok(pdu) => {
-                    looked.is_busy = true;
-                    if let Some(cell) = pdu.first_chunk() {
-                        receive(fold, now, address, cell, exchange);
-                    }
-                }
-                Err(Error::WouldBlock(_)) => break,
-                Err(error) => return Err(error),
-            }
-        }
-        for _ in 0..BATCH {
-            let mut space = match connection.try_reserve(CELL_LEN_NO_HEC) {
-                Ok(space) => space,
-                Err(Error::WouldBlock(_)) => {
-                    looked.waits = true;
-                    break;
-                }
-                Err(error) => return Err(error),
-            };
-            let filled = match space.first_chunk_mut() {
-                Some(cell) => send(fold, now, address, cell, exchange),
-                None => false,
-            };
-            if !filled {
-                // Its credit is given back.
-                space.truncate(0);
+        for _ in 0..STEPS {
+            let stepped = self.kernel.step(fold, self.now, self.exchange, self.board);
+            looked.is_busy |= stepped.received + stepped.sent > 0;
+            looked.waits = stepped.has_more;
+            if !stepped.has_more {
                 break;
             }
-            match space.submit() {
-                Ok(()) | Err(Error::SpaceLost) => {}
-                Err(error) => return Err(error),
-            }
-            looked.is_busy = true;
         }
-        Ok(looked)
+        looked
     }
-}
-
-/// Hands the cells that have come to the exchange, and to the connection what it has to send.
-pub(super) fn look<F: Source, S: Store>(
-    connection: &Connection,
-    address: VpiVci,
-    now: Time,
-    exchange: &mut Exchange<F, S>,
-) -> Result<Looked, Error> {
-    with_features(ConnectionLook {
-        connection,
-        address,
-        now,
-        exchange,
-    })
 }

@@ -24,7 +24,7 @@ mod session;
 mod terms;
 mod tree;
 
-pub use cells::OwnedLine;
+pub use cells::{CellConnection, OwnedLine};
 pub use packets::OVERHEAD;
 pub use pipe::Pipe;
 pub use place::Place;

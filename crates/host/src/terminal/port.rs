@@ -5,19 +5,19 @@ use std::time::Duration;
 use cellgate::{Connection, Error, Interest};
 use cellgate_core::Time;
 use cellgate_core::terminal::{Exchange, Source, Store};
-use cellgate_core::wire::{CELL_LEN_NO_HEC, VpiVci};
+use cellgate_core::wire::CELL_LEN_NO_HEC;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::cells::{self, OwnedLine};
+use super::cells::{CellConnection, OwnedLine};
 use super::packets;
 use crate::clock::MonotonicClock;
 
 /// What a terminal sends and receives by.
 pub enum Port {
     /// SDUs: the adapter makes the cells.
-    Packets(Connection),
-    /// A connection of AAL0, and its address: the terminal makes the cells.
-    Cells(Connection, VpiVci),
+    Packets(Box<Connection>),
+    /// A connection of AAL0: the terminal makes the cells.
+    Cells(Box<CellConnection>),
     /// A line without a daemon.
     Line(Box<OwnedLine>),
 }
@@ -33,9 +33,10 @@ pub struct Looked {
 
 impl Port {
     /// The connection, if it is one.
-    pub const fn connection(&self) -> Option<&Connection> {
+    pub fn connection(&self) -> Option<&Connection> {
         match self {
-            Self::Packets(connection) | Self::Cells(connection, _) => Some(connection),
+            Self::Packets(connection) => Some(connection),
+            Self::Cells(cells) => Some(&cells.connection),
             Self::Line(_) => None,
         }
     }
@@ -49,7 +50,7 @@ impl Port {
         exchange.handle_deadline(now);
         match self {
             Self::Packets(connection) => packets::look(connection, now, exchange),
-            Self::Cells(connection, address) => cells::look(connection, *address, now, exchange),
+            Self::Cells(cells) => cells.look(now, exchange),
             Self::Line(line) => Ok(line.look(now, exchange)),
         }
     }
@@ -63,9 +64,9 @@ impl Port {
         let (connection, len) = match self {
             Self::Packets(connection) => {
                 let max = connection.transmit_max_sdu();
-                (connection, max.unwrap_or(1).into())
+                (&**connection, max.unwrap_or(1).into())
             }
-            Self::Cells(connection, _) => (connection, CELL_LEN_NO_HEC),
+            Self::Cells(cells) => (&cells.connection, CELL_LEN_NO_HEC),
             Self::Line(line) => {
                 line.wait(now, waits, until);
                 return Ok(());

@@ -29,8 +29,8 @@ impl Served {
                     Err("nothing may be put here: --writable allows it".to_owned())
                 }
             }
-            Message::Get { path } => self.tree(path, disk_len).map(Next::Give),
-            Message::List { path } => self.listed(path, disk_len).map(Next::Give),
+            Message::Get { path } => self.tree(path, disk_len).map(give),
+            Message::List { path } => self.listed(path, disk_len).map(give),
             _ => return None,
         })
     }
@@ -66,4 +66,8 @@ impl Served {
         let found = found.ok_or_else(|| format!("{path} is not there"))?;
         Ok(Some((path, found.kind)))
     }
+}
+
+fn give(tree: Tree) -> Next {
+    Next::Give(Box::new(tree))
 }

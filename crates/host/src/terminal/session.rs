@@ -50,7 +50,7 @@ pub enum Report {
 
 /// What is done when the other end agrees.
 pub enum Next {
-    Give(Tree),
+    Give(Box<Tree>),
     Take(Place),
     List,
 }
@@ -60,12 +60,12 @@ enum Work {
     Nothing,
     /// The other end was asked.
     Asked(Next),
-    Giving(Giving<Tree>),
+    Giving(Box<Giving<Tree>>),
     Taking(Box<Taking<Place>>),
     /// The other end lists.
     Listed,
     /// This end lists.
-    Listing(Tree, u32),
+    Listing(Box<Tree>, u32),
 }
 
 /// Why a session is over.
@@ -320,7 +320,7 @@ impl Session {
 
     fn begins(&mut self, next: Next) {
         self.work = match next {
-            Next::Give(tree) => Work::Giving(Giving::new(tree, split(&self.terms))),
+            Next::Give(tree) => Work::Giving(Box::new(Giving::new(*tree, split(&self.terms)))),
             Next::Take(place) => Work::Taking(Box::new(Taking::new(place, self.terms.jobs))),
             Next::List => Work::Listed,
         };

@@ -8,7 +8,7 @@ use cellgate_core::contract::Aal;
 use cellgate_core::terminal::{Arq, RateTimer};
 use cellgate_host::clock::MonotonicClock;
 use cellgate_host::link::udp::{UdpReceiver, UdpSender};
-use cellgate_host::terminal::{OVERHEAD, OwnedLine, Port, Terms};
+use cellgate_host::terminal::{CellConnection, OVERHEAD, OwnedLine, Port, Terms};
 
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::{CONTRACT, to_send};
@@ -160,10 +160,9 @@ impl Endpoint {
             .receive_pdus(u32::try_from(waiting).unwrap_or(u32::MAX))
             .open()
             .with_context(|| self.vc.clone())?;
-        let address = connection.address().vc;
         Ok(match is_cells {
-            true => Port::Cells(connection, address),
-            false => Port::Packets(connection),
+            true => Port::Cells(Box::new(CellConnection::new(connection))),
+            false => Port::Packets(Box::new(connection)),
         })
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn run_put(args: &Args) -> anyhow::Result<Exit> {
                 to.clone()
             },
         };
-        Ok((message, Next::Give(tree)))
+        Ok((message, Next::Give(Box::new(tree))))
     })
 }
 
