@@ -1,6 +1,9 @@
 //! Trees between two terminals over a line that loses and damages: each file is there once, whole,
 //! with its name, or has failed by a reason that both ends tell.
 
+mod hostile;
+mod streams;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -678,158 +681,6 @@ fn the_failure_of_one_is_told_at_both_ends_and_fails_no_other() {
         given.sort();
         assert_eq!(given, refused, "seed {seed}");
     }
-}
-
-#[test]
-fn a_file_of_the_same_length_is_compared_by_its_digest() {
-    for len in [100, 200_000] {
-        let octets = |seed| Node::File(random(&mut rng(seed), len));
-        let files: Files = [
-            (b"other".to_vec(), octets(1)),
-            (b"same".to_vec(), octets(2)),
-        ]
-        .into();
-        let kept = Kept {
-            files: [
-                (b"other".to_vec(), octets(3)),
-                (b"same".to_vec(), octets(2)),
-            ]
-            .into(),
-            compares: true,
-            ..Kept::default()
-        };
-        let mut trial = Trial::new(Given0::new(files.clone()), kept, 1, 20);
-        trial.run(0);
-        assert!(trial.kept().files == files, "{len}");
-        let sent = |path: &[u8]| {
-            let sent = |given: &Given| match given {
-                Given::There { entry, digest } if entry.path == path => Some(digest.is_some()),
-                _ => None,
-            };
-            trial.given.iter().find_map(sent)
-        };
-        assert_eq!((sent(b"other"), sent(b"same")), (Some(true), Some(false)));
-        assert!(trial.octets < len as u64 * 11 / 10 + 2_000, "{len}");
-    }
-}
-
-#[test]
-fn a_stream_arrives_whole_and_its_length_is_known_at_its_end() {
-    for seed in 0..20 {
-        let disk_len = DISK_LEN as usize;
-        let len = [1, disk_len, disk_len + 1, 4 * disk_len, 350_000][seed as usize % 5];
-        let octets = random(&mut rng(seed), len);
-        let files: Files = [
-            (b"a".to_vec(), Node::File(random(&mut rng(9), 150_000))),
-            (b"s".to_vec(), Node::Stream(octets.clone())),
-        ]
-        .into();
-        let given = Given0::new(files);
-        let mut trial = Trial::new(given, Kept::default(), 1, 30 * (seed % 2));
-        trial.run(seed);
-        assert!(trial.kept().files[&b"s"[..]] == Node::File(octets), "{len}");
-        let told = trial.given.iter().find_map(|given| match given {
-            Given::There { entry, .. } if entry.path == b"s" => Some(entry.octets()),
-            _ => None,
-        });
-        assert_eq!(told, Some(len as u64));
-    }
-}
-
-#[test]
-fn of_a_stream_nothing_is_sent_twice_and_nothing_is_kept() {
-    let octets = random(&mut rng(1), 300_000);
-    let given = Given0::new([(b"s".to_vec(), Node::Stream(octets))].into());
-    given
-        .wrong
-        .borrow_mut()
-        .insert((b"s".to_vec(), DISK_LEN), 1);
-    let mut trial = Trial::new(given.clone(), Kept::default(), 1, 0);
-    trial.run(0);
-    assert!(matches!(trial.given[0], Given::Failed { .. }));
-    assert!(trial.kept().files.is_empty() && trial.kept().partials.is_empty());
-    // The other end is lost in the middle.
-    let mut trial = Trial::new(given, Kept::default(), 2, 0);
-    (0..6).for_each(|_| trial.turn());
-    trial.taking.abandon(&mut trial.ends.1);
-    assert!(trial.kept().partials.is_empty());
-}
-
-/// An exchange of its own, with nobody at the other end.
-fn alone() -> Exchange<File, Half> {
-    let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
-    Exchange::new(Time::ZERO, terms(1, true), &tree).unwrap()
-}
-
-#[test]
-fn who_offers_more_than_may_be_under_way_is_found() {
-    for len in [10, CONTENT_MAX + 1] {
-        let file = Node::File(vec![0; len as usize]);
-        let entry = Given0::new([(b"a".to_vec(), file)].into()).entry(b"a");
-        let mut taking = Taking::new(Kept::default(), 3);
-        let (mut exchange, mut settled) = (alone(), Vec::new());
-        let mut offer = |taking: &mut Taking<Kept>, id| {
-            let entry = entry.clone();
-            let offer = Message::Offer { id, entry };
-            taking.handle(Time::ZERO, &mut exchange, offer, &mut settled);
-        };
-        (0..4_096).for_each(|id| offer(&mut taking, id));
-        assert_eq!(taking.fault(), None);
-        offer(&mut taking, 4_096);
-        assert!(
-            taking
-                .fault()
-                .is_some_and(|fault| fault.contains("more is offered"))
-        );
-        let mut taking = Taking::new(Kept::default(), 3);
-        offer(&mut taking, 7);
-        offer(&mut taking, 7);
-        assert!(
-            taking
-                .fault()
-                .is_some_and(|fault| fault.contains("one number"))
-        );
-    }
-}
-
-#[test]
-fn who_wants_everything_at_once_gets_as_much_as_may_be() {
-    let files = (0..1_000).map(|n| {
-        let path = format!("{n:04}").into_bytes();
-        (path, Node::File(vec![1; CONTENT_MAX as usize + 1]))
-    });
-    let mut giving = Giving::new(Given0::new(files.collect()), SPLIT);
-    let (mut exchange, mut given) = (alone(), Vec::new());
-    while giving.step(&mut exchange, &mut given) {}
-    let want = |id, transfer| Message::Want {
-        id,
-        transfer,
-        start: 0,
-        end: CONTENT_MAX + 1,
-        edge: 0,
-    };
-    // One and the same again and again, with other numbers: it has one at a time.
-    for transfer in 1..=u16::MAX {
-        giving.handle(&mut exchange, want(0, transfer), &mut given);
-    }
-    assert_eq!(given, []);
-    let others: Vec<_> = (1..=u16::MAX)
-        .filter(|t| exchange.outgoing(*t).is_some())
-        .collect();
-    assert_eq!(others, [u16::MAX]);
-    for id in 1..1_000 {
-        giving.handle(&mut exchange, want(id, id as u16), &mut given);
-    }
-    let under_way = (1..=u16::MAX).filter(|t| exchange.outgoing(*t).is_some());
-    assert_eq!(under_way.count(), 256);
-    assert_eq!(given.len(), 1_000 - 256);
-    // Of what is not offered nothing becomes.
-    let sent = exchange.unsaid();
-    for id in 5_000..1_005_000 {
-        giving.handle(&mut exchange, want(id, 1), &mut given);
-        giving.handle(&mut exchange, Message::Take { id }, &mut given);
-    }
-    assert_eq!(exchange.unsaid(), sent);
 }
 
 #[test]

@@ -38,8 +38,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an empty
-    /// one, is what entries are put in; any other is what one entry will be called.
+    /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an
+    /// empty one, is what entries are put in; any other is what one entry will be called.
     ///
     /// # Errors
     /// It is no path, or the way there is none.

@@ -212,11 +212,12 @@ impl<S: Source> Sender<S> {
     fn cut_disk(&mut self, disk_len: u64) -> Option<u64> {
         let transfer_end = self.buffer.terms().end;
         let is_stream = transfer_end == u64::MAX;
+        let at = self.buffer.cut_to();
+        let data = self.buffer.source_mut().data(at, transfer_end);
+        // Behind what is there: what came meanwhile may be the end.
         let source_end = self.buffer.source_mut().end();
         let end = source_end.unwrap_or(transfer_end).min(transfer_end);
         let file_len = self.split.file_len.or(source_end);
-        let at = self.buffer.cut_to();
-        let data = self.buffer.source_mut().data(at, end);
         let (start, data_end) = if data.is_empty() {
             (end, end)
         } else {

@@ -214,7 +214,8 @@ fn summary(
     }
     let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
     print(&format!(
-        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} failed\n",
+        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} \
+         failed\n",
         tally.files,
         tally.octets,
         tally.there,
