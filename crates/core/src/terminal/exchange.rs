@@ -189,6 +189,12 @@ impl<F: Source, S: Store> Exchange<F, S> {
         self.incoming.insert(now, transfer, buffer, limit)
     }
 
+    /// PDUs alone are the window of a transfer, not octets: nothing is sent for holes, which may be
+    /// longer than any window.
+    pub fn widen(&mut self, now: Time, transfer: u16) {
+        self.incoming.widen(now, transfer);
+    }
+
     /// Lets the window of a transfer open to `limit`.
     pub fn allow(&mut self, now: Time, transfer: u16, limit: u64) {
         self.incoming.allow(now, transfer, limit, self.terms.window);

@@ -3,6 +3,8 @@
 
 mod keeper;
 
+use std::ops::Range;
+
 use cellgate_core::Time;
 use cellgate_core::terminal::{
     CONTENT_MAX, Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Manner, Offered,
@@ -11,7 +13,7 @@ use cellgate_core::terminal::{
 
 use super::digests::Digests;
 use super::disk::{
-    self, Digesting, DiskError, DiskLen, Kind, Moment, PartialName, PathBelow, Root, SYNC_EVERY,
+    self, DiskError, DiskLen, Kind, Moment, PartialName, PathBelow, Root, SYNC_EVERY,
 };
 use keeper::{Job, Keeper};
 
@@ -35,6 +37,12 @@ pub struct Place {
     keeper: Keeper,
     /// None until one is asked for.
     digests: Option<Digests>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.keeper.leave();
+    }
 }
 
 impl Place {
@@ -151,6 +159,7 @@ impl Place {
             disk_len,
             is_stream,
             has_holes: wanted.is_sparse(),
+            holes: Vec::new(),
             fault: None,
             synced_at: Time::ZERO,
             keeper: self.keeper.clone(),
@@ -224,6 +233,7 @@ impl Destination for Place {
                     entry,
                     wanted,
                     partial: Box::new(file.partial),
+                    holes: file.holes,
                     overwrite,
                 });
             }
@@ -255,6 +265,9 @@ pub struct Receiving {
     disk_len: u64,
     is_stream: bool,
     has_holes: bool,
+    /// Stretches of whole disk-PDUs that are holes: their digests are made at the end, by a thread
+    /// that has time.
+    holes: Vec<Range<u64>>,
     fault: Option<String>,
     synced_at: Time,
     keeper: Keeper,
@@ -271,7 +284,7 @@ impl Partial for Receiving {
     fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String> {
         // Room that is made takes blocks, which holes must not have.
         if self.has_holes {
-            return Ok(to);
+            return Ok(u64::MAX);
         }
         let mut to = to;
         loop {
@@ -287,18 +300,8 @@ impl Partial for Receiving {
 
     fn hole(&mut self, start: u64, end: u64) {
         let punched = self.partial.punch(start..end);
-        let mut result = punched;
-        let mut at = start;
-        while at < end && result.is_ok() {
-            let len = self.disk_len.min(end - at);
-            if let Some(digest) = Digesting::new(at).zeros(len).digest() {
-                let index = at / self.disk_len;
-                let checked = self.partial.check(index, at, len as u32, &digest);
-                result = checked.map(|_| ());
-            }
-            at += len;
-        }
-        self.fault = self.fault.take().or(result.err().map(said));
+        self.fault = self.fault.take().or(punched.err().map(said));
+        self.holes.push(start..end);
     }
 
     fn check(&mut self, disk_pdu: &DiskPdu) -> bool {

@@ -64,6 +64,8 @@ impl Source for Sending {
 #[derive(Debug)]
 pub struct SendingFile {
     file: SourceFile,
+    /// Otherwise what its file system calls a hole has blocks, and is sent.
+    has_holes: bool,
     disk_len: u64,
     /// The disk-PDU that is being read for the first time: its number, and up to where it was.
     reading: Option<(u64, u64, Digesting)>,
@@ -75,6 +77,7 @@ impl SendingFile {
     /// Sends of `file` what is asked for, in disk-PDUs of `disk_len`.
     pub fn new(file: SourceFile, disk_len: DiskLen) -> Self {
         Self {
+            has_holes: file.entry().is_sparse(),
             file,
             disk_len: disk_len.octets().into(),
             reading: None,
@@ -113,6 +116,9 @@ impl Source for SendingFile {
     }
 
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if !self.has_holes {
+            return at.min(end)..end;
+        }
         let data = self.file.data(at);
         data.start.min(end)..data.end.min(end)
     }

@@ -40,12 +40,15 @@ struct One<S> {
     receiver: Receiver<Room<S>>,
     /// The window opens no further than this.
     limit: u64,
+    /// PDUs alone are its window, not octets.
+    is_wide: bool,
 }
 
 impl<S: Store> One<S> {
     /// The window moves along with Ap.
     fn open(&mut self, now: Time, window: u64) {
         let ap = self.receiver.buffer().pointers().ap;
+        let window = if self.is_wide { u64::MAX } else { window };
         let edge = ap.saturating_add(window).min(self.limit);
         self.receiver.open_to(now, edge);
     }
@@ -140,8 +143,20 @@ impl<S: Store> Incoming<S> {
             return false;
         }
         let receiver = Receiver::new(now, buffer);
-        self.all.0.insert(transfer, One { receiver, limit });
+        let one = One {
+            receiver,
+            limit,
+            is_wide: false,
+        };
+        self.all.0.insert(transfer, one);
         true
+    }
+
+    pub(super) fn widen(&mut self, now: Time, transfer: u16) {
+        if let Some(one) = self.all.0.get_mut(&transfer) {
+            one.is_wide = true;
+            one.open(now, u64::MAX);
+        }
     }
 
     pub(super) fn remove(&mut self, transfer: u16) -> Option<S> {

@@ -10,6 +10,7 @@ use crate::terminal::{DiskHeader, DiskPdu, Exchange, Source, Store};
 /// A file that is being received.
 pub trait Partial: Store {
     /// Makes room from `from` to `to`, as far as the file goes, and says how far there is some now.
+    /// In a file with holes nobody makes room: all of it may be written.
     fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String>;
 
     /// A stretch is a hole, from one disk-PDU's start to another's.
@@ -450,6 +451,9 @@ impl<D: Destination> Taking<D> {
         };
         (coming.transfer, coming.at, coming.end) = (Some(transfer), start, end);
         exchange.receive(now, transfer, (start, end), limit, file);
+        if matches!(coming.entry.kind, EntryKind::File { holes: true, .. }) {
+            exchange.widen(now, transfer);
+        }
         self.transfers.insert(transfer, id);
         let edge = exchange.received(transfer).map_or(start, |(_, edge)| edge);
         let want = Message::Want {

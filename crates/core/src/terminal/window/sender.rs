@@ -8,8 +8,9 @@ use crate::terminal::{Arq, DiskHeader, Pci, Source, Status, TransmitBuffer};
 
 /// Without an answer for so long, at first, a PDU is sent again.
 const PATIENCE_NS: u64 = 200_000_000;
-/// The shortest that a sender waits, and the longest.
-const PATIENCE_MIN_NS: u64 = 2_000_000;
+/// The shortest that a sender waits, which is longer than a receiver keeps a status back, and the
+/// longest.
+const PATIENCE_MIN_NS: u64 = 10_000_000;
 const PATIENCE_MAX_NS: u64 = 4_000_000_000;
 
 /// How a transfer is cut into PDUs.

@@ -76,3 +76,20 @@ fn of_a_stream_nothing_is_sent_twice_and_nothing_is_kept() {
     trial.taking.abandon(&mut trial.ends.1);
     assert!(trial.kept().partials.is_empty());
 }
+
+#[test]
+fn a_hole_that_is_longer_than_the_window_is_no_end() {
+    for (from, to) in [
+        (0, 900_000),
+        (70_000, 1_000_000),
+        (5, 999_999),
+        (0, 1_000_000),
+    ] {
+        let mut octets = random(&mut rng(1), 1_000_000);
+        octets[from..to].fill(0);
+        let files: Files = [(b"a".to_vec(), Node::File(octets))].into();
+        let mut trial = Trial::new(Given0::new(files.clone()), Kept::default(), 1, 10);
+        trial.run(0);
+        assert!(trial.kept().files == files, "{from} {to}");
+    }
+}

@@ -1,7 +1,8 @@
 //! A thread that waits for the disk, so that who receives does not.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -54,6 +55,8 @@ pub(super) enum Job {
         entry: Entry,
         wanted: disk::Entry,
         partial: Box<Partial>,
+        /// Holes in it whose digests are not made.
+        holes: Vec<Range<u64>>,
         overwrite: bool,
     },
 }
@@ -66,6 +69,8 @@ pub(super) type Settled = (u32, Entry, Result<Digest, String>);
 pub(super) struct Keeper {
     jobs: Sender<Job>,
     settles: Sender<Settled>,
+    /// Whether nobody waits for long work any more.
+    is_left: Arc<AtomicBool>,
     settled: Arc<Mutex<Receiver<Settled>>>,
 }
 
@@ -75,16 +80,19 @@ impl Keeper {
         let (settles, settled) = channel();
         let told = settles.clone();
         let counted = Counted::new()?;
+        let is_left = Arc::new(AtomicBool::new(false));
+        let left = Arc::clone(&is_left);
         thread::Builder::new()
             .name("files".to_owned())
             .spawn(move || {
-                keep(&root, &work, &told);
+                keep(&root, &work, &told, &left);
                 drop(counted);
             })
             .map_err(|error| format!("no thread for the disk: {error}"))?;
         Ok(Self {
             jobs,
             settles,
+            is_left,
             settled: Arc::new(Mutex::new(settled)),
         })
     }
@@ -92,6 +100,11 @@ impl Keeper {
     pub(super) fn send(&self, job: Job) {
         // A thread that has panicked takes no work; nothing settles, then.
         let _ = self.jobs.send(job);
+    }
+
+    /// Nobody waits for what is not put by now.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn fails(&self, id: u32, entry: Entry, reason: String) {
@@ -156,7 +169,7 @@ impl Gathered {
     }
 }
 
-fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
+fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>, is_left: &AtomicBool) {
     let mut gathered = Gathered {
         group: Group::new(root.clone()),
         members: BTreeMap::new(),
@@ -191,10 +204,12 @@ fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
                 id,
                 entry,
                 wanted,
-                partial,
+                mut partial,
+                holes,
                 overwrite,
             } => {
-                let finished = partial.finish(&wanted, overwrite);
+                let checked = partial.check_holes(&holes, || is_left.load(Ordering::Relaxed));
+                let finished = checked.and_then(|()| partial.finish(&wanted, overwrite));
                 let digest = finished.map(|digest| digest.0);
                 Some((id, entry, digest.map_err(|error| error.to_string())))
             }

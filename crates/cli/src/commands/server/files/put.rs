@@ -128,6 +128,6 @@ fn run_pipe(args: &Args, sources: usize, to: &[u8]) -> anyhow::Result<Exit> {
             path: to.to_vec(),
         };
         let tree = Tree::piped(pipe, name.clone(), terms.disk_len, mark);
-        Ok((message, Next::Give(tree)))
+        Ok((message, Next::Give(Box::new(tree))))
     })
 }
