@@ -55,6 +55,17 @@ pub trait Source {
         at..end
     }
 
+    /// Where it ends, if it is a stream whose end is known by now. Of a stream
+    /// [`data`](Self::data) is where octets are, all of a disk-PDU's at once.
+    fn end(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// What could not be read, if there is something: then what was sent is worth nothing.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+
     /// Fills in the disk layer's tail of the disk-PDU that ends at `end`, all of whose payload was
     /// read.
     fn tail(&mut self, _end: u64, _tail: &mut [u8]) {}

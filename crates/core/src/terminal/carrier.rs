@@ -3,7 +3,16 @@
 use crate::Time;
 
 use super::conversation::TooLong;
-use super::{Event, Exchange, Source, Split, Store};
+use super::{Event, Exchange, SenderCounts, Source, Split, Store};
+
+/// A transfer that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Up to where it was.
+    pub to: u64,
+    /// What of it could not be read.
+    pub fault: Option<String>,
+}
 
 /// A conversation, and transfers both ways: [`Exchange`] over the SDUs of a VC, which has a window
 /// of its own and sends again what is lost, or [`OctetStream`](super::OctetStream) over a stream
@@ -75,8 +84,11 @@ pub trait Carrier {
     /// Up to where a transfer that is sent has left, or is acknowledged.
     fn sent(&self, transfer: u16) -> Option<u64>;
 
-    /// Sends no more of a transfer.
-    fn end_send(&mut self, transfer: u16);
+    /// Sends no more of a transfer: what became of it, if there was one.
+    fn end_send(&mut self, transfer: u16) -> Option<Ended>;
+
+    /// What was sent, the conversation included.
+    fn counts(&self) -> SenderCounts;
 
     /// When there is something to send even if nothing is handed in before, or
     /// [`Carrier::handle_deadline`] is due.
@@ -153,8 +165,15 @@ impl<F: Source, S: Store> Carrier for Exchange<F, S> {
         Some(self.outgoing(transfer)?.buffer().pointers().ap)
     }
 
-    fn end_send(&mut self, transfer: u16) {
-        self.end_send(transfer);
+    fn end_send(&mut self, transfer: u16) -> Option<Ended> {
+        let mut sender = self.end_send(transfer)?;
+        let to = sender.buffer().cut_to();
+        let fault = sender.buffer_mut().source_mut().fault();
+        Some(Ended { to, fault })
+    }
+
+    fn counts(&self) -> SenderCounts {
+        self.sent()
     }
 
     fn next_deadline(&self) -> Option<Time> {

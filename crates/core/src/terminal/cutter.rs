@@ -15,7 +15,8 @@ pub struct Split {
     /// Octets of a disk-PDU, a power of two: no PDU crosses from one to the next. None for a
     /// stream without a disk layer, which ends nowhere.
     pub disk_len: Option<u32>,
-    /// Where the file ends; unknown: the transfer's end is not the file's.
+    /// Where the file ends; none: the transfer's end is not the file's, or it is a stream, whose
+    /// transfer has no end until the source says where it is.
     pub file_len: Option<u64>,
 }
 
@@ -28,6 +29,8 @@ pub(super) struct Piece {
     /// Of the first of a disk-PDU.
     pub(super) header: Option<DiskHeader>,
     disk_end: u64,
+    /// The extent ends with it.
+    is_end: bool,
 }
 
 /// Cuts an extent. That of a file, with a `disk_len`, begins where a disk-PDU does, ends where one
@@ -78,7 +81,7 @@ impl Cutter {
         self.at = piece.octets.end;
         let is_last = piece.place.is_last();
         self.disk_end = (!is_last).then_some(piece.disk_end);
-        self.is_done = is_last && piece.disk_end == self.end;
+        self.is_done = is_last && piece.is_end;
         if is_last {
             self.at = piece.disk_end;
         }
@@ -92,14 +95,18 @@ impl Cutter {
             octets: data.start..data.start + length,
             header: None,
             disk_end: self.end,
+            is_end: false,
         })
     }
 
     /// A part of a disk-PDU. One that is a hole as a whole is left out, but for the last.
     fn of_file<S: Source>(&self, source: &mut S, disk_len: u64, edge: u64) -> Option<Piece> {
         // Whatever has become of the file meanwhile, a disk-PDU that was begun comes to its end.
-        let until = self.disk_end.unwrap_or(self.end);
-        let data = source.data(self.at, until);
+        let data = source.data(self.at, self.disk_end.unwrap_or(self.end));
+        // Behind what is there: what came meanwhile may be the end.
+        let source_end = source.end();
+        let all = source_end.map_or(self.end, |end| end.min(self.end));
+        let until = self.disk_end.unwrap_or(all);
         let (mut start, mut data_end) = if data.is_empty() {
             (until, until)
         } else {
@@ -116,7 +123,11 @@ impl Cutter {
             inside = start - 1;
         }
         let span = inside / disk_len * disk_len;
-        let span_end = (span + disk_len).min(self.end);
+        let span_end = span.saturating_add(disk_len).min(all);
+        if self.end == u64::MAX && (data.start > self.at || data.end < span_end) {
+            // Of a stream a disk-PDU waits until all of it is there.
+            return None;
+        }
         let stop = start
             .saturating_add(self.split.pdu_len.into())
             .min(data_end)
@@ -126,13 +137,13 @@ impl Cutter {
             return None;
         }
         let is_last = stop == span_end || {
-            let next = source.data(stop, self.end);
+            let next = source.data(stop, all);
             next.is_empty() || next.start >= span_end
         };
         let is_first = self.disk_end.is_none();
         let header = is_first.then(|| DiskHeader {
             index: (span / disk_len) as u32,
-            is_end: self.split.file_len == Some(span_end),
+            is_end: self.split.file_len.or(source_end) == Some(span_end),
             length: (span_end - span) as u32,
             offset: span,
         });
@@ -141,6 +152,7 @@ impl Cutter {
             octets: start..stop,
             header,
             disk_end: span_end,
+            is_end: span_end == all,
         })
     }
 }

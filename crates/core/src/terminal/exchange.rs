@@ -32,7 +32,7 @@ use crate::wire::PAYLOAD_LEN;
 
 use super::conversation::{Inbox, Outbox, TooLong};
 use super::cutter::Split;
-use super::window::{DiskPdu, Sender};
+use super::window::{DiskPdu, Sender, SenderCounts};
 use super::{
     Arq, Control, Counts, Kind, Outcome, Pci, ReceiveBuffer, Source, Status, Store, Terms,
 };
@@ -130,6 +130,11 @@ impl<F: Source, S: Store> Exchange<F, S> {
     /// What has come: of AAL3/4 on each MID by itself.
     pub fn counts(&self) -> impl Iterator<Item = &Counts> {
         self.incoming.counts()
+    }
+
+    /// What was sent, the conversation included.
+    pub fn sent(&self) -> SenderCounts {
+        self.outgoing.counts()
     }
 
     /// What has happened; to be drained behind each call that hands something in.

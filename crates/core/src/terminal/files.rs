@@ -9,12 +9,15 @@ mod giving;
 mod message;
 mod taking;
 
-pub use giving::{Found, Given, Giving, Origin};
-pub use message::{Digest, Entry, EntryKind, Existing, Message, MessageError};
+pub use giving::{Found, Given, Giving, Offers, Origin};
+pub use message::{Digest, Entry, EntryKind, Existing, Manner, Message, MessageError};
 pub use taking::{Destination, Offered, Partial, Settled, Taken, Taking};
 
 /// Octets of a file that goes as a message, at most.
 pub const CONTENT_MAX: u64 = 1 << 16;
+
+/// Entries that are offered and not settled, at most; a directory is until all in it are.
+const OFFERED_MAX: usize = 4_096;
 
 /// Times that a file, or a disk-PDU, is sent, at most.
 const TRIES: u8 = 3;

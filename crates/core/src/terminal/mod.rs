@@ -33,7 +33,7 @@ pub use buffers::{
     Acknowledged, Arq, Extent, Pointers, ReceiveBuffer, Source, Store, Terms, Ticket,
     TransmitBuffer,
 };
-pub use carrier::Carrier;
+pub use carrier::{Carrier, Ended};
 pub use controller::{Demultiplexer, Multiplexer, Outcome, Transfers};
 pub use conversation::{MESSAGE_MAX, Outbox, TooLong};
 pub use cutter::Split;
@@ -41,8 +41,8 @@ pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
-    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Message,
-    MessageError, Offered, Origin, Partial, Settled, Taken, Taking,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Manner,
+    Message, MessageError, Offered, Offers, Origin, Partial, Settled, Taken, Taking,
 };
 pub use kernel::{
     Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,

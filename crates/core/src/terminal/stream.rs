@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::Time;
 
 use super::conversation::TooLong;
-use super::{Carrier, Event, Source, Split, Store};
+use super::{Carrier, Ended, Event, SenderCounts, Source, Split, Store};
 pub use frame::{FRAME_MAX, StreamFault};
 use incoming::Incoming;
 use outgoing::Outgoing;
@@ -138,8 +138,12 @@ impl<F: Source, S: Store> Carrier for OctetStream<F, S> {
         self.outgoing.sent(transfer)
     }
 
-    fn end_send(&mut self, transfer: u16) {
-        self.outgoing.end(transfer);
+    fn end_send(&mut self, transfer: u16) -> Option<Ended> {
+        self.outgoing.end(transfer)
+    }
+
+    fn counts(&self) -> SenderCounts {
+        self.outgoing.counts()
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -1,12 +1,14 @@
 //! Trees between two terminals, over SDUs some of which are lost and over octets: each file is
 //! there once, whole, with its name, or has failed by a reason that both ends tell.
 
+mod hostile;
 mod lines;
+mod streams;
 mod trees;
 
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    CONTENT_MAX, Carrier, Event, Existing, Given, Giving, Message, Settled, Taking,
+    CONTENT_MAX, Carrier, Event, Existing, Given, Giving, Manner, Message, Settled, Taking,
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -351,7 +353,11 @@ fn messages_come_back_and_octets_that_are_none_are_refused() {
     let entry = Given0::new([(b"a/\xff".to_vec(), Node::Link(b"b".to_vec()))].into());
     let messages = [
         Message::Put {
-            existing: Existing::Skip,
+            manner: Manner {
+                existing: Existing::Skip,
+                by_digest: true,
+                anew: true,
+            },
             path: b"x".to_vec(),
         },
         Message::Get { path: Vec::new() },
@@ -400,10 +406,18 @@ fn messages_come_back_and_octets_that_are_none_are_refused() {
         Message::Stop {
             reason: "enough".to_owned(),
         },
+        Message::Compare {
+            id: 19,
+            digest: [20; 32],
+        },
+        Message::Compared {
+            id: 21,
+            is_same: true,
+        },
     ];
     let mut kinds: Vec<_> = messages.iter().map(|message| message.emit()[0]).collect();
     kinds.dedup();
-    assert_eq!(kinds, (1..=18).collect::<Vec<_>>());
+    assert_eq!(kinds, (1..=20).collect::<Vec<_>>());
     for message in &messages {
         let octets = message.emit();
         assert_eq!(Message::parse(&octets).as_ref(), Ok(message));
@@ -421,6 +435,6 @@ fn messages_come_back_and_octets_that_are_none_are_refused() {
     }
     assert!(Message::parse(&[]).is_err());
     assert!(Message::parse(&[0]).is_err());
-    assert!(Message::parse(&[19]).is_err());
+    assert!(Message::parse(&[21]).is_err());
     assert!(Message::parse(&[4, 0]).is_err());
 }

@@ -13,9 +13,11 @@
 //! and disks.
 
 mod cells;
+mod digests;
 pub mod disk;
 pub mod over;
 mod packets;
+mod pipe;
 mod place;
 mod port;
 mod sending;
@@ -26,6 +28,7 @@ mod tree;
 
 pub use cells::{CellConnection, OwnedLine};
 pub use packets::OVERHEAD;
+pub use pipe::Pipe;
 pub use place::Place;
 pub use port::{Looked, Port};
 pub use served::Served;

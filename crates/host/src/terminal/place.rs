@@ -4,15 +4,28 @@
 mod keeper;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Offered, Partial, Store,
+    CONTENT_MAX, Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Manner, Offered,
+    Partial, Store,
 };
 
-use super::disk::{self, Digesting, DiskError, DiskLen, Kind, Moment, PathBelow, Root, SYNC_EVERY};
+use super::digests::Digests;
+use super::disk::{
+    self, DiskError, DiskLen, Kind, Moment, PartialName, PathBelow, Root, SYNC_EVERY,
+};
 use keeper::{Content, Job, Keeper};
+
+/// Whether what is offered is there.
+enum There {
+    Yes,
+    No,
+    /// Its digest decides.
+    Perhaps,
+}
 
 /// A place below a directory.
 pub struct Place {
@@ -21,11 +34,19 @@ pub struct Place {
     base: Option<PathBelow>,
     /// The name of what is put, instead of its own.
     name: Option<Vec<u8>>,
-    existing: Existing,
+    manner: Manner,
     disk_len: DiskLen,
     keeper: Keeper,
     /// Files that others have.
     in_use: BTreeMap<PathBelow, InUse>,
+    /// None until one is asked for.
+    digests: Option<Digests>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.keeper.leave();
+    }
 }
 
 /// A file that somebody else writes.
@@ -49,7 +70,7 @@ impl Place {
     pub fn new(
         root: &Root,
         path: &[u8],
-        existing: Existing,
+        manner: Manner,
         disk_len: DiskLen,
     ) -> Result<Self, String> {
         let (base, name) = match path.strip_suffix(b"/").unwrap_or(path) {
@@ -70,10 +91,11 @@ impl Place {
             root: root.clone(),
             base,
             name,
-            existing,
+            manner,
             disk_len,
             keeper: Keeper::start(root.clone())?,
             in_use: BTreeMap::new(),
+            digests: None,
         })
     }
 
@@ -96,39 +118,56 @@ impl Place {
     }
 
     fn overwrites(&self) -> bool {
-        self.existing == Existing::Replace
+        self.manner.existing == Existing::Replace
     }
 
     /// What is at a file's or a link's place: whether that is what is offered, or shall stay.
-    fn is_there(&self, entry: &Entry, wanted: &disk::Entry) -> Result<bool, String> {
+    fn there(&self, entry: &Entry, wanted: &disk::Entry, differs: bool) -> Result<There, String> {
         let found = self.root.stat(&wanted.path).map_err(said)?;
         let Some(found) = found else {
-            return Ok(false);
+            return Ok(There::No);
         };
         let is_same = found.kind == wanted.kind
             && match &entry.kind {
+                EntryKind::File { len, .. } if self.manner.by_digest => {
+                    if found.size == *len && !differs {
+                        return Ok(There::Perhaps);
+                    }
+                    false
+                }
                 EntryKind::File { len, .. } => found.size == *len && found.mtime == wanted.mtime,
                 EntryKind::Link { to } => self.root.target(&wanted.path).map_err(said)? == *to,
                 EntryKind::Directory => true,
+                EntryKind::Stream => false,
             };
-        match self.existing {
-            _ if is_same => Ok(true),
-            Existing::Skip => Ok(true),
-            Existing::Replace => Ok(false),
+        match self.manner.existing {
+            _ if is_same => Ok(There::Yes),
+            Existing::Skip => Ok(There::Yes),
+            Existing::Replace => Ok(There::No),
             Existing::Refuse => Err(said(DiskError::Exists {
                 path: wanted.path.to_string(),
             })),
         }
     }
 
-    fn open(&mut self, wanted: &disk::Entry) -> Result<Offered<Receiving>, String> {
-        let len = wanted.size;
+    fn opened(&self, wanted: &disk::Entry, len: Option<u64>) -> Result<disk::Opened, DiskError> {
+        if self.manner.anew {
+            disk::discard(&self.root, PartialName::of(&wanted.path))?;
+        }
+        disk::Partial::open(&self.root, &wanted.path, wanted, len, self.disk_len)
+    }
+
+    /// Opens a file that is to be received, of a length that is known if it is no stream.
+    fn open(
+        &mut self,
+        wanted: &disk::Entry,
+        len: Option<u64>,
+    ) -> Result<Offered<Receiving>, String> {
         let others = self.in_use.get(&wanted.path);
         if others.is_some_and(|others| others.tried.elapsed() < TRY_EVERY) {
             return Ok(Offered::Later);
         }
-        let opened =
-            disk::Partial::open(&self.root, &wanted.path, wanted, Some(len), self.disk_len);
+        let opened = self.opened(wanted, len);
         let tried = Instant::now();
         let opened = match opened {
             Err(DiskError::InUse { path }) => {
@@ -147,6 +186,8 @@ impl Place {
         };
         self.in_use.remove(&wanted.path);
         let opened = opened.map_err(said)?;
+        let is_stream = len.is_none();
+        let len = len.unwrap_or(u64::MAX);
         let disk_len = u64::from(self.disk_len.octets());
         let (mut missing, mut at) = (Vec::new(), 0);
         for there in opened.there {
@@ -162,7 +203,9 @@ impl Place {
         let receiving = Receiving {
             partial: opened.partial,
             disk_len,
+            is_stream,
             has_holes: wanted.is_sparse(),
+            holes: Vec::new(),
             fault: None,
             synced_at: Time::ZERO,
             keeper: self.keeper.clone(),
@@ -174,26 +217,41 @@ impl Place {
 impl Destination for Place {
     type File = Receiving;
 
-    fn offer(&mut self, entry: &Entry) -> Result<Offered<Receiving>, String> {
+    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Receiving>, String> {
         let wanted = self.place(entry)?;
+        if entry.kind == EntryKind::Directory {
+            self.root.make_directory(&wanted.path).map_err(said)?;
+            return Ok(Offered::Have);
+        }
+        match self.there(entry, &wanted, differs)? {
+            There::Yes => return Ok(Offered::Have),
+            There::Perhaps => return Ok(Offered::Compare),
+            There::No => {}
+        }
         match &entry.kind {
-            EntryKind::Directory => {
-                self.root.make_directory(&wanted.path).map_err(said)?;
-                return Ok(Offered::Have);
-            }
-            _ if self.is_there(entry, &wanted)? => return Ok(Offered::Have),
             EntryKind::Link { to } => {
                 let made = self.root.make_link(&wanted.path, to, self.overwrites());
                 made.and_then(|()| self.root.settle(&wanted))
                     .map_err(said)?;
-                return Ok(Offered::Have);
+                Ok(Offered::Have)
             }
-            EntryKind::File { len, .. } if *len <= cellgate_core::terminal::CONTENT_MAX => {
-                return Ok(Offered::Take);
-            }
-            EntryKind::File { .. } => {}
+            EntryKind::File { len, .. } if *len <= CONTENT_MAX => Ok(Offered::Take),
+            EntryKind::File { len, .. } => self.open(&wanted, Some(*len)),
+            EntryKind::Stream | EntryKind::Directory => self.open(&wanted, None),
         }
-        self.open(&wanted)
+    }
+
+    fn digest(&mut self, id: u32, entry: &Entry) {
+        if self.digests.is_none() {
+            self.digests = Digests::start().ok();
+        }
+        if let (Some(digests), Ok(path)) = (&self.digests, self.path(entry)) {
+            digests.ask(id, &self.root, path);
+        }
+    }
+
+    fn digested(&mut self) -> Option<(u32, Result<Digest, String>)> {
+        self.digests.as_ref()?.made()
     }
 
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: Digest) {
@@ -222,6 +280,7 @@ impl Destination for Place {
                     entry,
                     wanted,
                     partial: Box::new(file.partial),
+                    holes: file.holes,
                     overwrite,
                 });
             }
@@ -251,7 +310,11 @@ impl Destination for Place {
 pub struct Receiving {
     partial: disk::Partial,
     disk_len: u64,
+    is_stream: bool,
     has_holes: bool,
+    /// Stretches of whole disk-PDUs that are holes: their digests are made at the end, by a thread
+    /// that has time.
+    holes: Vec<Range<u64>>,
     fault: Option<String>,
     synced_at: Time,
     keeper: Keeper,
@@ -268,25 +331,24 @@ impl Partial for Receiving {
     fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String> {
         // Room that is made takes blocks, which holes must not have.
         if self.has_holes {
-            return Ok(to);
+            return Ok(u64::MAX);
         }
-        self.partial.make_room(from..to).map_err(said)
+        let mut to = to;
+        loop {
+            match self.partial.make_room(from..to) {
+                // It may end before.
+                Err(DiskError::Full { .. }) if self.is_stream && to - from > 2 * self.disk_len => {
+                    to -= (to - from) / 2;
+                }
+                made => return made.map_err(said),
+            }
+        }
     }
 
     fn hole(&mut self, start: u64, end: u64) {
         let punched = self.partial.punch(start..end);
-        let mut result = punched;
-        let mut at = start;
-        while at < end && result.is_ok() {
-            let len = self.disk_len.min(end - at);
-            if let Some(digest) = Digesting::new(at).zeros(len).digest() {
-                let index = at / self.disk_len;
-                let checked = self.partial.check(index, at, len as u32, &digest);
-                result = checked.map(|_| ());
-            }
-            at += len;
-        }
-        self.fault = self.fault.take().or(result.err().map(said));
+        self.fault = self.fault.take().or(punched.err().map(said));
+        self.holes.push(start..end);
     }
 
     fn check(&mut self, disk_pdu: &DiskPdu) -> bool {
@@ -335,6 +397,7 @@ fn placed(path: PathBelow, entry: &Entry) -> disk::Entry {
     let size = entry.octets();
     let (kind, holes) = match entry.kind {
         EntryKind::File { holes, .. } => (Kind::File, holes),
+        EntryKind::Stream => (Kind::File, false),
         EntryKind::Directory => (Kind::Directory, false),
         EntryKind::Link { .. } => (Kind::Link, false),
     };

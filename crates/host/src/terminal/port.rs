@@ -12,7 +12,7 @@ use super::cells::{CellConnection, OwnedLine};
 use super::over::Transport;
 use super::packets;
 use super::place::Receiving;
-use super::sending::SendingFile;
+use super::sending::Sending;
 use super::session::Over;
 use super::terms::Terms;
 use crate::clock::MonotonicClock;
@@ -46,7 +46,7 @@ impl Port {
         }
     }
 
-    fn look(&mut self, exchange: &mut Exchange<SendingFile, Receiving>) -> Result<Looked, Error> {
+    fn look(&mut self, exchange: &mut Exchange<Sending, Receiving>) -> Result<Looked, Error> {
         let now = MonotonicClock.now();
         exchange.handle_deadline(now);
         match self {
@@ -88,7 +88,7 @@ impl Port {
 }
 
 impl Transport for Port {
-    type Carrier = Exchange<SendingFile, Receiving>;
+    type Carrier = Exchange<Sending, Receiving>;
 
     const OUTLASTS_TERMINALS: bool = true;
 

@@ -1,4 +1,4 @@
-//! A file on its way out: each octet is read once, and its digest is made of it then.
+//! A file on its way out: each octet is read once, and its digest is made of it then; or a pipe.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,11 +6,66 @@ use std::ops::Range;
 use cellgate_core::terminal::Source;
 
 use super::disk::{Digest, Digesting, DiskLen, SourceFile};
+use super::pipe::Pipe;
+
+/// What is sent.
+#[derive(Debug)]
+pub enum Sending {
+    File(SendingFile),
+    Pipe(Pipe),
+}
+
+impl Source for Sending {
+    #[inline]
+    fn read(&mut self, at: u64, into: &mut [u8]) {
+        match self {
+            Self::File(file) => file.read(at, into),
+            Self::Pipe(pipe) => pipe.read(at, into),
+        }
+    }
+
+    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        match self {
+            Self::File(file) => file.data(at, end),
+            Self::Pipe(pipe) => pipe.data(at, end),
+        }
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        match self {
+            Self::File(_) => None,
+            Self::Pipe(pipe) => pipe.end(),
+        }
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        match self {
+            Self::File(file) => file.fault(),
+            Self::Pipe(pipe) => pipe.fault(),
+        }
+    }
+
+    fn tail(&mut self, end: u64, tail: &mut [u8]) {
+        match self {
+            Self::File(file) => file.tail(end, tail),
+            Self::Pipe(pipe) => pipe.tail(end, tail),
+        }
+    }
+
+    fn release(&mut self, at: u64) {
+        match self {
+            Self::File(file) => file.release(at),
+            Self::Pipe(pipe) => pipe.release(at),
+        }
+    }
+}
 
 /// A file of which an extent is sent.
 #[derive(Debug)]
 pub struct SendingFile {
     file: SourceFile,
+    /// Otherwise what its file system calls a hole has blocks, and is sent.
+    has_holes: bool,
     disk_len: u64,
     /// The disk-PDU that is being read for the first time: its number, and up to where it was.
     reading: Option<(u64, u64, Digesting)>,
@@ -22,6 +77,7 @@ impl SendingFile {
     /// Sends of `file` what is asked for, in disk-PDUs of `disk_len`.
     pub fn new(file: SourceFile, disk_len: DiskLen) -> Self {
         Self {
+            has_holes: file.entry().is_sparse(),
             file,
             disk_len: disk_len.octets().into(),
             reading: None,
@@ -60,8 +116,15 @@ impl Source for SendingFile {
     }
 
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if !self.has_holes {
+            return at.min(end)..end;
+        }
         let data = self.file.data(at);
         data.start.min(end)..data.end.min(end)
+    }
+
+    fn fault(&mut self) -> Option<String> {
+        self.file.take_fault().map(|fault| fault.to_string())
     }
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {

@@ -22,9 +22,9 @@ impl Served {
         disk_len: DiskLen,
     ) -> Option<Result<Next, String>> {
         Some(match message {
-            Message::Put { existing, path } => {
+            Message::Put { manner, path } => {
                 if self.is_writable {
-                    Place::new(&self.root, path, *existing, disk_len).map(Next::Take)
+                    Place::new(&self.root, path, *manner, disk_len).map(Next::Take)
                 } else {
                     Err("nothing may be put here: --writable allows it".to_owned())
                 }

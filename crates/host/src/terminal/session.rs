@@ -7,8 +7,8 @@ use std::time::Duration;
 use cellgate::Error;
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    Carrier, Entry, Event, Found, Given, Giving, Message, Origin, Settled, Split, StreamFault,
-    Taking,
+    Carrier, Entry, Event, Found, Given, Giving, Message, Offers, Origin, SenderCounts, Settled,
+    Split, StreamFault, Taking,
 };
 
 use super::disk::DiskLen;
@@ -43,6 +43,10 @@ pub enum Report {
     Refused(String),
     /// The other end has stopped.
     Stopped(String),
+    /// The other end does what nobody may: this one has stopped.
+    Fault(String),
+    /// What was under way is over.
+    Ended(String),
 }
 
 /// What is done when the other end agrees.
@@ -125,6 +129,11 @@ impl<T: Transport> Session<T> {
         self.reports.pop_front()
     }
 
+    /// What was sent.
+    pub fn sent(&self) -> SenderCounts {
+        self.carrier.counts()
+    }
+
     /// Files that are under way, and how many octets of each are.
     pub fn progress(&self) -> Vec<(Entry, u64)> {
         let own = |(entry, octets): (&Entry, u64)| (entry.clone(), octets);
@@ -132,6 +141,15 @@ impl<T: Transport> Session<T> {
             Work::Giving(giving) => giving.progress(&self.carrier).map(own).collect(),
             Work::Taking(taking) => taking.progress(&self.carrier).map(own).collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// How much is given or taken.
+    pub fn offers(&self) -> Offers {
+        match &self.work {
+            Work::Giving(giving) => giving.offers(),
+            Work::Taking(taking) => taking.offers(),
+            _ => Offers::default(),
         }
     }
 
@@ -165,7 +183,12 @@ impl<T: Transport> Session<T> {
     /// The session is over. Of a terminal that answers only the connection's end is an error.
     pub fn turn(&mut self, transport: &mut T) -> Result<Looked, Over> {
         let mut looked = transport.look(&mut self.carrier)?;
-        let now = MonotonicClock.now();
+        looked.is_busy |= self.acts(MonotonicClock.now())?;
+        Ok(looked)
+    }
+
+    /// Does what follows from what has come; whether it did anything.
+    fn acts(&mut self, now: Time) -> Result<bool, Over> {
         while let Some(event) = self.carrier.poll_event() {
             match event {
                 Event::DiskPdu { transfer, disk_pdu } => {
@@ -182,22 +205,23 @@ impl<T: Transport> Session<T> {
                 Event::Fault => self.over(Over::Fault)?,
             }
         }
-        looked.is_busy |= self.hears(now)?;
-        looked.is_busy |= self.works(now);
+        let mut is_busy = self.hears(now)?;
+        is_busy |= self.works(now);
         let is_idle = matches!(self.work, Work::Nothing);
         // Who waits for another to begin hears nothing.
         let is_heard = !is_idle || !T::OUTLASTS_TERMINALS;
         if is_heard && now.since_ns(self.carrier.heard_at()) > SILENCE_NS {
             self.over(Over::Silent)?;
         }
-        Ok(looked)
+        Ok(is_busy)
     }
 
-    /// Serves until `ends`, or the transport has ended: why.
+    /// Serves until `ends`, or the transport has ended: why. What happens meanwhile, `tell` hears.
     pub fn serve_until(
         &mut self,
         transport: &mut T,
         mut ends: impl FnMut() -> bool,
+        mut tell: impl FnMut(Report),
     ) -> Option<Over> {
         loop {
             let looked = match self.turn(transport) {
@@ -207,7 +231,7 @@ impl<T: Transport> Session<T> {
                     return Some(over);
                 }
             };
-            self.reports.clear();
+            self.reports.drain(..).for_each(&mut tell);
             if ends() {
                 self.end(transport, "the server ends");
                 return None;
@@ -231,9 +255,17 @@ impl<T: Transport> Session<T> {
 
     /// A terminal that answers forgets; one that begins has to begin anew.
     fn over(&mut self, over: Over) -> Result<(), Over> {
+        let is_idle = match &self.work {
+            Work::Nothing => true,
+            Work::Taking(taking) => taking.is_done(),
+            _ => false,
+        };
         self.leave();
         if self.served.is_none() || !T::OUTLASTS_TERMINALS {
             return Err(over);
+        }
+        if !is_idle {
+            self.reports.push_back(Report::Ended(over.to_string()));
         }
         self.terms.renew();
         self.carrier = T::carrier(&self.terms, false);
@@ -281,8 +313,15 @@ impl<T: Transport> Session<T> {
             (Work::Taking(taking), message) => {
                 let mut settled = Vec::new();
                 taking.handle(now, &mut self.carrier, message, &mut settled);
+                let fault = taking.fault();
                 self.reports
                     .extend(settled.into_iter().map(Report::Settled));
+                if let Some(fault) = fault {
+                    let reason = fault.to_owned();
+                    self.reports.push_back(Report::Fault(reason.clone()));
+                    self.carrier.say(&Message::Stop { reason }.emit());
+                    self.leave();
+                }
             }
             (Work::Listed, Message::Offer { entry, .. }) => {
                 self.reports.push_back(Report::Listed(entry));

@@ -1,11 +1,15 @@
 //! What is given: files and directories by name, each with all that is below it.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use cellgate_core::terminal::{Digest, Entry, EntryKind, Found, Origin};
+use rustix::process::{getegid, geteuid};
 
+use super::digests::Digests;
 use super::disk::{self, DiskError, DiskLen, Kind, Listing, Moment, PathBelow, Root, Walk, Walked};
-use super::sending::SendingFile;
+use super::pipe::Pipe;
+use super::sending::{Sending, SendingFile};
 
 /// What is given.
 #[derive(Debug)]
@@ -25,6 +29,12 @@ pub struct Tree {
     next: Option<Found>,
     /// Whether what is in directories is given.
     is_recursive: bool,
+    /// What is given instead of files that are there, until it is sent.
+    pipe: Option<Pipe>,
+    piped: Option<Entry>,
+    /// None until one is asked for; and those that are expected.
+    digests: Option<Digests>,
+    expected: BTreeMap<u32, Digest>,
 }
 
 impl Tree {
@@ -39,6 +49,37 @@ impl Tree {
             stack: Vec::new(),
             next: None,
             is_recursive: true,
+            pipe: None,
+            piped: None,
+            digests: None,
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// Gives what comes out of a pipe as the file `name`.
+    pub fn piped(pipe: Pipe, name: PathBelow, disk_len: DiskLen, mark: [u8; 16]) -> Self {
+        let kind = match pipe.content() {
+            Some(content) => EntryKind::File {
+                len: content.len() as u64,
+                holes: false,
+            },
+            None => EntryKind::Stream,
+        };
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let entry = Entry {
+            path: name.octets().to_vec(),
+            kind,
+            mode: 0o644,
+            user: geteuid().as_raw(),
+            group: getegid().as_raw(),
+            modified_ns: since.map_or(0, |since| since.as_nanos() as i64),
+            mark,
+        };
+        Self {
+            next: Some(Found::Entry(entry.clone())),
+            pipe: Some(pipe),
+            piped: Some(entry),
+            ..Self::empty(disk_len)
         }
     }
 
@@ -185,7 +226,7 @@ impl Tree {
 }
 
 impl Origin for Tree {
-    type File = SendingFile;
+    type File = Sending;
 
     fn next(&mut self) -> Option<Found> {
         let next = self.next.take().or_else(|| self.walk());
@@ -214,17 +255,27 @@ impl Origin for Tree {
         next
     }
 
-    fn open(&mut self, entry: &Entry, _extent: (u64, u64)) -> Result<SendingFile, String> {
+    fn open(&mut self, entry: &Entry, _extent: (u64, u64)) -> Result<Sending, String> {
+        if entry.kind == EntryKind::Stream {
+            let pipe = self.pipe.take();
+            return pipe
+                .map(Sending::Pipe)
+                .ok_or_else(|| "a pipe cannot be read again".to_owned());
+        }
         let (root, path) = self.place(entry)?;
         let file = root.open_file(&path).map_err(|error| error.to_string())?;
-        Ok(SendingFile::new(file, self.disk_len))
+        Ok(Sending::File(SendingFile::new(file, self.disk_len)))
     }
 
     fn is_unchanged(&mut self, entry: &Entry) -> bool {
-        self.stat(entry).is_ok_and(|now| now == *entry)
+        self.piped.is_some() || self.stat(entry).is_ok_and(|now| now == *entry)
     }
 
     fn content(&mut self, entry: &Entry) -> Result<(Vec<u8>, Digest), String> {
+        if let Some(octets) = self.pipe.as_ref().and_then(Pipe::content) {
+            let digest = disk::Digest::of_file(&octets).0;
+            return Ok((octets, digest));
+        }
         let (root, path) = self.place(entry)?;
         let file = root.open_file(&path).map_err(|error| error.to_string())?;
         let mut octets = vec![0; entry.octets() as usize];
@@ -234,6 +285,27 @@ impl Origin for Tree {
         octets.truncate(read);
         let digest = disk::Digest::of_file(&octets).0;
         Ok((octets, digest))
+    }
+
+    fn compare(&mut self, id: u32, entry: &Entry, digest: &Digest) {
+        let asked = self.place(entry).map(|(root, path)| (root.clone(), path));
+        let Ok((root, path)) = asked else {
+            return;
+        };
+        if self.digests.is_none() {
+            self.digests = Digests::start().ok();
+        }
+        if let Some(digests) = &self.digests
+            && self.expected.insert(id, *digest).is_none()
+        {
+            digests.ask(id, &root, path);
+        }
+    }
+
+    fn compared(&mut self) -> Option<(u32, Result<bool, String>)> {
+        let (id, made) = self.digests.as_ref()?.made()?;
+        let expected = self.expected.remove(&id);
+        Some((id, made.map(|digest| Some(digest) == expected)))
     }
 
     fn again(&mut self, entry: &Entry) -> Result<Entry, String> {

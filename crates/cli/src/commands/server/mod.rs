@@ -30,7 +30,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) use save::Running;
 
 /// Which server, and how what it says is printed.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct Server {
     /// The server's control socket [default: $CELLGATE_SOCKET, else the first that is there of
     /// /run/cellgate, $XDG_RUNTIME_DIR/cellgate, cellgate-UID in the temporary directory]

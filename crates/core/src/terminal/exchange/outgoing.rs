@@ -11,7 +11,7 @@ use crate::aal::tree::Tree;
 use crate::contract::Aal;
 use crate::terminal::conversation::{Inbox, Outbox};
 use crate::terminal::cutter::Split;
-use crate::terminal::window::{Sender, StatusFault};
+use crate::terminal::window::{Sender, SenderCounts, StatusFault};
 use crate::terminal::{Multiplexer, Source, Status, Terms, TransmitBuffer};
 use crate::wire::PAYLOAD_LEN;
 
@@ -88,6 +88,8 @@ pub(super) struct Outgoing<F> {
     says: Option<u64>,
     pub(super) said: One<Outbox>,
     transfers: BTreeMap<u16, One<F>>,
+    /// Of transfers that have ended.
+    ended: SenderCounts,
     /// The transfer that was sent last: the others come first.
     last: u16,
     /// Of AAL5, whose PDU is in progress.
@@ -116,6 +118,7 @@ impl<F: Source> Outgoing<F> {
                 multiplexer: Multiplexer::new(tree.clone(), 0)?,
             },
             transfers: BTreeMap::new(),
+            ended: SenderCounts::default(),
             last: 0,
             current: None,
         })
@@ -140,12 +143,27 @@ impl<F: Source> Outgoing<F> {
                 sender,
                 multiplexer,
             };
-            self.transfers.insert(terms.transfer, one);
+            let replaced = self.transfers.insert(terms.transfer, one);
+            if let Some(replaced) = replaced {
+                self.ended += replaced.sender.counts();
+            }
         }
     }
 
     pub(super) fn remove(&mut self, transfer: u16) -> Option<Sender<F>> {
-        Some(self.transfers.remove(&transfer)?.sender)
+        let sender = self.transfers.remove(&transfer)?.sender;
+        self.ended += sender.counts();
+        Some(sender)
+    }
+
+    /// What was counted of all transfers and of the conversation.
+    pub(super) fn counts(&self) -> SenderCounts {
+        let mut counts = self.ended;
+        counts += self.said.sender.counts();
+        for one in self.transfers.values() {
+            counts += one.sender.counts();
+        }
+        counts
     }
 
     pub(super) fn sender(&self, transfer: u16) -> Option<&Sender<F>> {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Digest, Entry, EntryKind, Message, TRIES};
+use super::{Digest, Entry, EntryKind, Message, OFFERED_MAX, TRIES};
 use crate::terminal::{Carrier, Source, Split};
 
-/// Entries that are offered and not settled, at most; a directory is until all in it are.
-const OFFERED_MAX: usize = 4_096;
+/// Transfers at a time, at most: each has a file open, and a window of PDUs in memory.
+const TRANSFERS_MAX: usize = 256;
 /// Octets of messages that wait to be acknowledged, at most, when more is offered.
 const UNSAID_MAX: usize = 1 << 17;
 
@@ -25,6 +25,12 @@ pub trait Origin {
 
     /// All octets of a file, and their digest.
     fn content(&mut self, entry: &Entry) -> Result<(Vec<u8>, Digest), String>;
+
+    /// Begins to find out whether a file has this digest.
+    fn compare(&mut self, id: u32, entry: &Entry, digest: &Digest);
+
+    /// What was found out of a file: whether it has.
+    fn compared(&mut self) -> Option<(u32, Result<bool, String>)>;
 
     /// The entry as it is now, to be offered anew.
     fn again(&mut self, entry: &Entry) -> Result<Entry, String>;
@@ -63,6 +69,29 @@ pub enum Given {
     Done,
 }
 
+/// How much is to be given or taken, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// Files, directories and links.
+    pub entries: u64,
+    pub octets: u64,
+    /// No more will be offered.
+    pub is_all: bool,
+}
+
+impl Offers {
+    pub(super) const NONE: Self = Self {
+        entries: 0,
+        octets: 0,
+        is_all: false,
+    };
+
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.entries += 1;
+        self.octets = self.octets.saturating_add(entry.octets());
+    }
+}
+
 struct Item {
     entry: Entry,
     parent: Option<u32>,
@@ -84,6 +113,8 @@ pub struct Giving<O> {
     /// Directories that are found and not left, the innermost last.
     stack: Vec<u32>,
     next_id: u32,
+    offered: Offers,
+    transfers: usize,
     is_walked: bool,
     is_done: bool,
 }
@@ -97,6 +128,8 @@ impl<O: Origin> Giving<O> {
             items: BTreeMap::new(),
             stack: Vec::new(),
             next_id: 0,
+            offered: Offers::NONE,
+            transfers: 0,
             is_walked: false,
             is_done: false,
         }
@@ -110,6 +143,11 @@ impl<O: Origin> Giving<O> {
     /// Whether the other end has said that all is settled.
     pub const fn is_done(&self) -> bool {
         self.is_done
+    }
+
+    /// What was offered.
+    pub const fn offers(&self) -> Offers {
+        self.offered
     }
 
     /// Octets of files that are being sent and are acknowledged, of each its entry.
@@ -129,6 +167,12 @@ impl<O: Origin> Giving<O> {
         carrier: &mut C,
         given: &mut Vec<Given>,
     ) -> bool {
+        while let Some((id, found)) = self.origin.compared() {
+            match found {
+                Ok(is_same) => carrier.say(&Message::Compared { id, is_same }.emit()),
+                Err(reason) => self.failure(carrier, id, &reason, given),
+            }
+        }
         if self.is_walked || self.items.len() >= OFFERED_MAX || carrier.unsaid() > UNSAID_MAX {
             return false;
         }
@@ -138,6 +182,7 @@ impl<O: Origin> Giving<O> {
                 if let Some(parent) = parent.and_then(|parent| self.items.get_mut(&parent)) {
                     parent.inside += 1;
                 }
+                self.offered.add(&entry);
                 let is_directory = entry.kind == EntryKind::Directory;
                 let id = self.offer(carrier, entry, parent, 1);
                 if is_directory {
@@ -155,6 +200,7 @@ impl<O: Origin> Giving<O> {
             Some(Found::Skipped { path, reason }) => given.push(Given::Skipped { path, reason }),
             None => {
                 self.is_walked = true;
+                self.offered.is_all = true;
                 self.ends(carrier);
             }
         }
@@ -209,7 +255,17 @@ impl<O: Origin> Giving<O> {
                     return;
                 };
                 if let Some(transfer) = item.transfer.take() {
-                    carrier.end_send(transfer);
+                    self.transfers -= 1;
+                    let ended = carrier.end_send(transfer);
+                    if item.entry.kind == EntryKind::Stream {
+                        item.entry.kind = EntryKind::File {
+                            len: ended.as_ref().map_or(0, |ended| ended.to),
+                            holes: false,
+                        };
+                    }
+                    if let Some(fault) = ended.and_then(|ended| ended.fault) {
+                        return self.failure(carrier, id, &fault, given);
+                    }
                 }
                 if self.origin.is_unchanged(&item.entry) {
                     carrier.say(&Message::Whole { id }.emit());
@@ -231,6 +287,11 @@ impl<O: Origin> Giving<O> {
                 }
                 self.settles(carrier, id);
             }
+            Message::Compare { id, digest } => {
+                if let Some(item) = self.items.get(&id) {
+                    self.origin.compare(id, &item.entry, &digest);
+                }
+            }
             Message::Failed { id, reason } => self.fails(carrier, id, reason, given),
             Message::Done => {
                 self.is_done = true;
@@ -250,7 +311,15 @@ impl<O: Origin> Giving<O> {
         let Some(item) = self.items.get_mut(&id) else {
             return;
         };
-        let len = item.entry.octets();
+        let is_stream = item.entry.kind == EntryKind::Stream;
+        if is_stream && (start, end) != (0, u64::MAX) {
+            return self.failure(carrier, id, "it cannot be read again", given);
+        }
+        let len = if is_stream {
+            u64::MAX
+        } else {
+            item.entry.octets()
+        };
         let disk_len = u64::from(self.split.disk_len.unwrap_or(1));
         let is_aligned =
             start.is_multiple_of(disk_len) && (end == len || end.is_multiple_of(disk_len));
@@ -258,13 +327,22 @@ impl<O: Origin> Giving<O> {
             return self.failure(carrier, id, "an extent that the file does not have", given);
         }
         if let Some(before) = item.transfer.take() {
-            carrier.end_send(before);
+            self.transfers -= 1;
+            let before = carrier.end_send(before);
+            if let Some(fault) = before.and_then(|before| before.fault) {
+                return self.failure(carrier, id, &fault, given);
+            }
+        }
+        if carrier.sent(transfer).is_some() || self.transfers >= TRANSFERS_MAX {
+            let reason = "more transfers at a time than there may be, or two of one number";
+            return self.failure(carrier, id, reason, given);
         }
         match self.origin.open(&item.entry, (start, end)) {
             Ok(file) => {
                 item.transfer = Some(transfer);
+                self.transfers += 1;
                 let split = Split {
-                    file_len: Some(len),
+                    file_len: (!is_stream).then_some(len),
                     ..self.split
                 };
                 carrier.send(transfer, (start, end), edge, split, file);
@@ -282,7 +360,7 @@ impl<O: Origin> Giving<O> {
         let Some(item) = self.items.get(&id) else {
             return;
         };
-        if item.entry.octets() > super::CONTENT_MAX {
+        if item.entry.octets() > super::CONTENT_MAX || item.entry.kind == EntryKind::Stream {
             return self.failure(carrier, id, "too long for a message", given);
         }
         match self.origin.content(&item.entry) {
@@ -347,6 +425,7 @@ impl<O: Origin> Giving<O> {
             return;
         };
         if let Some(transfer) = item.transfer.take() {
+            self.transfers -= 1;
             carrier.end_send(transfer);
         }
         item.is_there = true;

@@ -11,7 +11,8 @@
 //!   3 list ------------->                                  |
 //!                       6 offer, one an entry -->
 //!                                           <--  9 want an extent, 10 take it as a whole,
-//!                                                12 have it
+//!                                                12 have it, 19 compare it with what is there
+//!                       20 compared ----------->
 //!                       11 content  ----------->
 //!                                           <--  13 got, all extents
 //!                       14 whole, 15 changed -->
@@ -53,6 +54,8 @@ pub enum EntryKind {
     Link {
         to: Vec<u8>,
     },
+    /// A file whose length nobody knows before its end, and whose octets are there once.
+    Stream,
 }
 
 /// How what is there already is treated.
@@ -71,6 +74,37 @@ impl Existing {
     const ALL: [Self; 3] = [Self::Refuse, Self::Replace, Self::Skip];
 }
 
+/// How files are put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manner {
+    pub existing: Existing,
+    /// A file of the same length that is there is the same if its digest is; otherwise if its time
+    /// of change is.
+    pub by_digest: bool,
+    /// What has come of a file before is thrown away.
+    pub anew: bool,
+}
+
+impl Manner {
+    const BY_DIGEST: u8 = 1 << 2;
+    const ANEW: u8 = 1 << 3;
+
+    fn parse(octet: u8) -> Option<Self> {
+        let flags = octet & (Self::BY_DIGEST | Self::ANEW);
+        let existing = *Existing::ALL.get(usize::from(octet & !flags))?;
+        Some(Self {
+            existing,
+            by_digest: flags & Self::BY_DIGEST != 0,
+            anew: flags & Self::ANEW != 0,
+        })
+    }
+
+    fn emit(self) -> u8 {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        self.existing as u8 | flag(self.by_digest, Self::BY_DIGEST) | flag(self.anew, Self::ANEW)
+    }
+}
+
 /// The digest of a file, or a part.
 pub type Digest = [u8; DiskHeader::TAIL];
 
@@ -79,7 +113,7 @@ pub type Digest = [u8; DiskHeader::TAIL];
 pub enum Message {
     /// Take what I offer, below this path.
     Put {
-        existing: Existing,
+        manner: Manner,
         path: Vec<u8>,
     },
     /// Offer what is below this path.
@@ -149,6 +183,16 @@ pub enum Message {
     Stop {
         reason: String,
     },
+    /// A file of this length is there, and has this digest: is it the same?
+    Compare {
+        id: u32,
+        digest: Digest,
+    },
+    /// Whether it is.
+    Compared {
+        id: u32,
+        is_same: bool,
+    },
 }
 
 /// Octets that are no message.
@@ -165,8 +209,7 @@ impl Message {
         let mut fields = Fields(octets);
         let message = match fields.octet()? {
             1 => Self::Put {
-                existing: *Existing::ALL
-                    .get(usize::from(fields.octet()?))
+                manner: Manner::parse(fields.octet()?)
                     .ok_or(MessageError("what is to be replaced"))?,
                 path: fields.rest(),
             },
@@ -217,6 +260,18 @@ impl Message {
             18 => Self::Stop {
                 reason: fields.reason(),
             },
+            19 => Self::Compare {
+                id: fields.u32()?,
+                digest: fields.take()?,
+            },
+            20 => Self::Compared {
+                id: fields.u32()?,
+                is_same: match fields.octet()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(MessageError("whether it is the same")),
+                },
+            },
             _ => return Err(MessageError("its kind")),
         };
         match fields.0 {
@@ -229,8 +284,8 @@ impl Message {
     pub fn emit(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Put { existing, path } => {
-                out.extend([1, *existing as u8]);
+            Self::Put { manner, path } => {
+                out.extend([1, manner.emit()]);
                 out.extend(path);
             }
             Self::Get { path } => {
@@ -287,6 +342,14 @@ impl Message {
                 out.push(18);
                 out.extend(cut(reason));
             }
+            Self::Compare { id, digest } => {
+                with_id(&mut out, 19, *id);
+                out.extend(digest);
+            }
+            Self::Compared { id, is_same } => {
+                with_id(&mut out, 20, *id);
+                out.push((*is_same).into());
+            }
         }
         out
     }
@@ -302,11 +365,11 @@ fn cut(reason: &str) -> &[u8] {
 }
 
 impl Entry {
-    /// Octets of a file or a link.
+    /// Octets of a file or a link; 0 of what has none, or as many as nobody knows.
     pub fn octets(&self) -> u64 {
         match &self.kind {
             EntryKind::File { len, .. } => *len,
-            EntryKind::Directory => 0,
+            EntryKind::Directory | EntryKind::Stream => 0,
             EntryKind::Link { to } => to.len() as u64,
         }
     }
@@ -317,6 +380,7 @@ impl Entry {
             EntryKind::File { holes: true, .. } => 3,
             EntryKind::Directory => 1,
             EntryKind::Link { .. } => 2,
+            EntryKind::Stream => 4,
         };
         out.push(kind);
         out.extend(self.mode.to_be_bytes());
@@ -328,7 +392,7 @@ impl Entry {
         out.extend(&self.path);
         match &self.kind {
             EntryKind::File { len, .. } => out.extend(len.to_be_bytes()),
-            EntryKind::Directory => {}
+            EntryKind::Directory | EntryKind::Stream => {}
             EntryKind::Link { to } => out.extend(to),
         }
     }
@@ -394,6 +458,7 @@ impl Fields<'_> {
             },
             1 => EntryKind::Directory,
             2 => EntryKind::Link { to: self.rest() },
+            4 => EntryKind::Stream,
             _ => return Err(MessageError("the kind of an entry")),
         };
         Ok(Entry {

@@ -1,8 +1,8 @@
 //! Who takes: says what it wants of each entry, puts it in its place, and checks it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, TRIES};
+use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, OFFERED_MAX, Offers, TRIES};
 use crate::Time;
 use crate::terminal::exchange::CONTROL_MID;
 use crate::terminal::{Carrier, DiskHeader, DiskPdu, Store};
@@ -10,6 +10,7 @@ use crate::terminal::{Carrier, DiskHeader, DiskPdu, Store};
 /// A file that is being received.
 pub trait Partial: Store {
     /// Makes room from `from` to `to`, as far as the file goes, and says how far there is some now.
+    /// In a file with holes nobody makes room: all of it may be written.
     fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String>;
 
     /// A stretch is a hole, from one disk-PDU's start to another's.
@@ -29,18 +30,28 @@ pub enum Offered<P> {
     Have,
     /// All of its octets are wanted as a message.
     Take,
-    /// These extents of it, in order, each from one disk-PDU's start to another's, or to the end.
+    /// These extents of it, in order, each from one disk-PDU's start to another's, or to the end;
+    /// of a stream one without end.
     Want(P, Vec<(u64, u64)>),
     /// Somebody else has it for now, who may have gone: it is to be offered again soon.
     Later,
+    /// A file of its length is there: by the digest of that its giver says whether it is the same.
+    Compare,
 }
 
 /// Files, as their host puts them.
 pub trait Destination {
     type File: Partial;
 
-    /// Takes an offer: makes a directory or a link, opens a file that is to be received.
-    fn offer(&mut self, entry: &Entry) -> Result<Offered<Self::File>, String>;
+    /// Takes an offer: makes a directory or a link, opens a file that is to be received. `differs`:
+    /// the file that is there was compared, and is another.
+    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Self::File>, String>;
+
+    /// Begins to make the digest of what is there.
+    fn digest(&mut self, id: u32, entry: &Entry);
+
+    /// A digest that was made.
+    fn digested(&mut self) -> Option<(u32, Result<Digest, String>)>;
 
     /// Puts a file in its place, given all its octets.
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, digest: Digest);
@@ -85,7 +96,10 @@ pub struct Taken {
 
 /// A file that is being received.
 struct Coming<P> {
+    /// Of a stream that has ended it says a length.
     entry: Entry,
+    /// It cannot be sent again.
+    is_stream: bool,
     /// Its transfer, while one is under way.
     transfer: Option<u16>,
     /// Up to where disk-PDUs of the transfer have come, and where it ends.
@@ -107,16 +121,20 @@ pub struct Taking<D: Destination> {
     coming: BTreeMap<u32, Coming<D::File>>,
     /// Files whose octets are asked for as a message.
     asked: BTreeMap<u32, Entry>,
+    /// Files that are compared with what is there.
+    compared: BTreeMap<u32, Entry>,
     /// Files that wait for one of the jobs.
     waiting: VecDeque<(u32, Entry)>,
     directories: BTreeMap<u32, Entry>,
     /// Files that are being put in their places.
-    finishing: usize,
+    finishing: BTreeSet<u32>,
+    offered: Offers,
     transfers: BTreeMap<u16, u32>,
     next_transfer: u16,
     is_offered: bool,
     is_done: bool,
     taken: Taken,
+    fault: Option<&'static str>,
 }
 
 impl<D: Destination> Taking<D> {
@@ -127,9 +145,11 @@ impl<D: Destination> Taking<D> {
             jobs,
             coming: BTreeMap::new(),
             asked: BTreeMap::new(),
+            compared: BTreeMap::new(),
             waiting: VecDeque::new(),
             directories: BTreeMap::new(),
-            finishing: 0,
+            finishing: BTreeSet::new(),
+            offered: Offers::NONE,
             transfers: BTreeMap::new(),
             next_transfer: 1,
             is_offered: false,
@@ -138,6 +158,7 @@ impl<D: Destination> Taking<D> {
                 disk_pdus: 0,
                 wrong: 0,
             },
+            fault: None,
         }
     }
 
@@ -154,6 +175,16 @@ impl<D: Destination> Taking<D> {
     /// What has come.
     pub const fn taken(&self) -> Taken {
         self.taken
+    }
+
+    /// What was offered.
+    pub const fn offers(&self) -> Offers {
+        self.offered
+    }
+
+    /// What no honest giver does, if this one has: nothing more is to be taken from it.
+    pub const fn fault(&self) -> Option<&'static str> {
+        self.fault
     }
 
     /// Files that are being received, and up to where they are.
@@ -174,7 +205,8 @@ impl<D: Destination> Taking<D> {
                 .file
                 .or_else(|| carrier.end_receive(coming.transfer?));
             if let Some(file) = file {
-                self.destination.leave(&coming.entry, file, false);
+                let is_of_no_use = coming.is_stream;
+                self.destination.leave(&coming.entry, file, is_of_no_use);
             }
         }
     }
@@ -194,7 +226,7 @@ impl<D: Destination> Taking<D> {
                     return;
                 };
                 if octets.len() as u64 == entry.octets() {
-                    self.finishing += 1;
+                    self.finishing.insert(id);
                     self.destination.content(id, entry, octets, digest);
                 } else {
                     self.failure(
@@ -212,7 +244,7 @@ impl<D: Destination> Taking<D> {
                 };
                 match coming.file.take() {
                     Some(file) if coming.missing.is_empty() => {
-                        self.finishing += 1;
+                        self.finishing.insert(id);
                         self.destination.finish(id, coming.entry, file);
                     }
                     // It is not: what it says is not believed.
@@ -229,12 +261,24 @@ impl<D: Destination> Taking<D> {
             Message::Failed { id, reason } => {
                 let coming = self.coming.get(&id).map(|coming| &coming.entry);
                 let entry = coming.or_else(|| self.asked.get(&id));
+                let entry = entry.or_else(|| self.compared.get(&id));
                 if let Some(entry) = entry {
                     let path = entry.path.clone();
                     settled.push(Settled::Failed { path, reason });
                 }
                 self.asked.remove(&id);
+                self.compared.remove(&id);
                 self.gives_up(carrier, id, false);
+            }
+            Message::Compared { id, is_same } => {
+                let Some(entry) = self.compared.remove(&id) else {
+                    return;
+                };
+                if is_same {
+                    self.has(carrier, id, entry, settled);
+                } else {
+                    self.opens(now, carrier, id, entry, true, settled);
+                }
             }
             Message::Left { id } => {
                 if let Some(entry) = self.directories.remove(&id)
@@ -244,7 +288,10 @@ impl<D: Destination> Taking<D> {
                     settled.push(Settled::Failed { path, reason });
                 }
             }
-            Message::End => self.is_offered = true,
+            Message::End => {
+                self.is_offered = true;
+                self.offered.is_all = true;
+            }
             _ => {}
         }
         self.begins(now, carrier, settled);
@@ -259,11 +306,60 @@ impl<D: Destination> Taking<D> {
         entry: Entry,
         settled: &mut Vec<Settled>,
     ) {
-        let is_long = entry.octets() > CONTENT_MAX && matches!(entry.kind, EntryKind::File { .. });
+        if self.is_unsettled(id) {
+            self.fault = Some("two offers have one number");
+            return;
+        }
+        if self.unsettled() >= OFFERED_MAX {
+            self.fault = Some("more is offered at a time than may be");
+            return;
+        }
+        self.offered.add(&entry);
+        let is_long = match entry.kind {
+            EntryKind::File { len, .. } => len > CONTENT_MAX,
+            EntryKind::Stream => true,
+            EntryKind::Directory | EntryKind::Link { .. } => false,
+        };
         if is_long {
             self.waiting.push_back((id, entry));
         } else {
-            self.opens(now, carrier, id, entry, settled);
+            self.opens(now, carrier, id, entry, false, settled);
+        }
+    }
+
+    /// Entries that were offered and are not settled.
+    fn unsettled(&self) -> usize {
+        self.coming.len()
+            + self.asked.len()
+            + self.compared.len()
+            + self.waiting.len()
+            + self.finishing.len()
+            + self.directories.len()
+    }
+
+    fn is_unsettled(&self, id: u32) -> bool {
+        self.coming.contains_key(&id)
+            || self.asked.contains_key(&id)
+            || self.compared.contains_key(&id)
+            || self.finishing.contains(&id)
+            || self.directories.contains_key(&id)
+            || self.waiting.iter().any(|(waiting, _)| *waiting == id)
+    }
+
+    /// An entry is there.
+    fn has<C: Carrier<Store = D::File>>(
+        &mut self,
+        carrier: &mut C,
+        id: u32,
+        entry: Entry,
+        settled: &mut Vec<Settled>,
+    ) {
+        carrier.say(&Message::Have { id, digest: None }.emit());
+        if entry.kind == EntryKind::Directory {
+            self.directories.insert(id, entry);
+        } else {
+            let digest = None;
+            settled.push(Settled::There { entry, digest });
         }
     }
 
@@ -282,7 +378,7 @@ impl<D: Destination> Taking<D> {
             let Some((id, entry)) = self.waiting.pop_front() else {
                 break;
             };
-            self.opens(now, carrier, id, entry, settled);
+            self.opens(now, carrier, id, entry, false, settled);
         }
     }
 
@@ -292,19 +388,14 @@ impl<D: Destination> Taking<D> {
         carrier: &mut C,
         id: u32,
         entry: Entry,
+        differs: bool,
         settled: &mut Vec<Settled>,
     ) {
-        match self.destination.offer(&entry) {
-            Ok(Offered::Have) => {
-                carrier.say(&Message::Have { id, digest: None }.emit());
-                if entry.kind == EntryKind::Directory {
-                    self.directories.insert(id, entry);
-                } else {
-                    settled.push(Settled::There {
-                        entry,
-                        digest: None,
-                    });
-                }
+        match self.destination.offer(&entry, differs) {
+            Ok(Offered::Have) => self.has(carrier, id, entry, settled),
+            Ok(Offered::Compare) => {
+                self.destination.digest(id, &entry);
+                self.compared.insert(id, entry);
             }
             Ok(Offered::Take) => {
                 carrier.say(&Message::Take { id }.emit());
@@ -312,6 +403,7 @@ impl<D: Destination> Taking<D> {
             }
             Ok(Offered::Want(file, missing)) => {
                 let coming = Coming {
+                    is_stream: entry.kind == EntryKind::Stream,
                     entry,
                     transfer: None,
                     at: 0,
@@ -400,7 +492,15 @@ impl<D: Destination> Taking<D> {
         self.taken.disk_pdus += 1;
         let DiskHeader { offset, length, .. } = disk_pdu.header;
         let end = offset.saturating_add(length.into());
-        if offset < coming.at || end > coming.end {
+        if coming.is_stream && disk_pdu.header.is_end {
+            coming.end = end;
+            coming.entry.kind = EntryKind::File {
+                len: end,
+                holes: false,
+            };
+            self.offered.octets = self.offered.octets.saturating_add(end);
+        }
+        if offset < coming.at || end > coming.end || coming.is_stream && offset > coming.at {
             let entry = coming.entry.clone();
             self.gives_up(carrier, id, false);
             let reason = "a disk-PDU came that is not in what was wanted";
@@ -414,14 +514,14 @@ impl<D: Destination> Taking<D> {
             self.taken.wrong += 1;
             let times = coming.wrong.entry(offset).or_default();
             *times += 1;
-            if *times >= TRIES {
+            let tries = if coming.is_stream { 1 } else { TRIES };
+            if *times >= tries {
                 let reason =
-                    format!("octets from {offset} on came with a wrong digest {TRIES} times");
+                    format!("octets from {offset} on came with a wrong digest {tries} times");
                 let entry = coming.entry.clone();
                 self.gives_up(carrier, id, false);
                 return self.failure(carrier, id, &entry, &reason, settled);
             }
-            let end = offset.saturating_add(length.into());
             coming
                 .missing
                 .push_back((offset, end.min(coming.entry.octets())));
@@ -457,7 +557,7 @@ impl<D: Destination> Taking<D> {
         settled: &mut Vec<Settled>,
     ) {
         while let Some((id, entry, result)) = self.destination.settled() {
-            self.finishing -= 1;
+            self.finishing.remove(&id);
             match result {
                 Ok(digest) => {
                     let digest = Some(digest);
@@ -465,6 +565,17 @@ impl<D: Destination> Taking<D> {
                     settled.push(Settled::There { entry, digest });
                 }
                 Err(reason) => self.failure(carrier, id, &entry, &reason, settled),
+            }
+        }
+        while let Some((id, digest)) = self.destination.digested() {
+            match (digest, self.compared.remove(&id)) {
+                (Ok(digest), Some(entry)) => {
+                    carrier.say(&Message::Compare { id, digest }.emit());
+                    self.compared.insert(id, entry);
+                }
+                // It is not there any more, or cannot be read.
+                (Err(_), Some(entry)) => self.opens(now, carrier, id, entry, true, settled),
+                (_, None) => {}
             }
         }
         let mut failed = Vec::new();
@@ -495,7 +606,8 @@ impl<D: Destination> Taking<D> {
             self.transfers.remove(&transfer);
         }
         if let Some(file) = file {
-            self.destination.leave(&coming.entry, file, is_stale);
+            let is_of_no_use = is_stale || coming.is_stream;
+            self.destination.leave(&coming.entry, file, is_of_no_use);
         }
     }
 
@@ -518,8 +630,8 @@ impl<D: Destination> Taking<D> {
     }
 
     fn ends<C: Carrier<Store = D::File>>(&mut self, carrier: &mut C, settled: &mut Vec<Settled>) {
-        let is_idle = self.coming.is_empty() && self.asked.is_empty() && self.waiting.is_empty();
-        if self.is_offered && !self.is_done && is_idle && self.finishing == 0 {
+        let is_idle = self.unsettled() == self.directories.len();
+        if self.is_offered && !self.is_done && is_idle {
             self.is_done = true;
             carrier.say(&Message::Done.emit());
             settled.push(Settled::Done);

@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 use super::frame::{FRAME_MAX, FrameHeader, FrameKind, PAYLOAD_MAX, PREAMBLE};
 use crate::Time;
 use crate::aal::tree::Place;
+use crate::terminal::carrier::Ended;
 use crate::terminal::conversation::Outbox;
 use crate::terminal::cutter::Cutter;
-use crate::terminal::{DiskHeader, Source, Split};
+use crate::terminal::{DiskHeader, SenderCounts, Source, Split};
 
 /// Whoever has nothing else to send says so often that it is there.
 const ALIVE_NS: u64 = 1_000_000_000;
@@ -35,6 +36,7 @@ pub(super) struct Outgoing<F> {
     /// The transfer that was sent last: the others come first.
     last_sent: u16,
     alive_at: Time,
+    counts: SenderCounts,
 }
 
 impl<F: Source> Outgoing<F> {
@@ -47,6 +49,7 @@ impl<F: Source> Outgoing<F> {
             ends: VecDeque::new(),
             last_sent: 0,
             alive_at: now,
+            counts: SenderCounts::default(),
         }
     }
 
@@ -73,11 +76,20 @@ impl<F: Source> Outgoing<F> {
         Some(self.transfers.get(&transfer)?.sent)
     }
 
-    pub(super) fn end(&mut self, transfer: u16) {
-        let ended = self.transfers.remove(&transfer);
-        if ended.is_some_and(|ended| !ended.cutter.is_done()) {
+    pub(super) fn end(&mut self, transfer: u16) -> Option<Ended> {
+        let mut ended = self.transfers.remove(&transfer)?;
+        if !ended.cutter.is_done() {
             self.ends.push_back(transfer);
         }
+        Some(Ended {
+            to: ended.sent,
+            fault: ended.source.fault(),
+        })
+    }
+
+    /// What was sent: a transport sends nothing again that it tells of.
+    pub(super) const fn counts(&self) -> SenderCounts {
+        self.counts
     }
 
     pub(super) const fn next_deadline(&self) -> Time {
@@ -148,8 +160,11 @@ impl<F: Source> Outgoing<F> {
     /// A part of the first of these transfers that has one.
     fn part(&mut self, transfers: RangeInclusive<u16>, out: &mut [u8]) -> Option<usize> {
         for (number, transfer) in self.transfers.range_mut(transfers) {
+            let before = transfer.sent;
             if let Some(len) = transfer.part(*number, out) {
                 self.last_sent = *number;
+                self.counts.pdus += 1;
+                self.counts.octets += transfer.sent.saturating_sub(before);
                 if transfer.cutter.is_done() {
                     self.ends.push_back(*number);
                 }

@@ -8,8 +8,9 @@ use crate::terminal::{Arq, Pci, Source, Status, TransmitBuffer};
 
 /// Without an answer for so long, at first, a PDU is sent again.
 const PATIENCE_NS: u64 = 200_000_000;
-/// The shortest that a sender waits, and the longest.
-const PATIENCE_MIN_NS: u64 = 2_000_000;
+/// The shortest that a sender waits, which is longer than a receiver keeps a status back, and the
+/// longest.
+const PATIENCE_MIN_NS: u64 = 10_000_000;
 const PATIENCE_MAX_NS: u64 = 4_000_000_000;
 
 /// A status that says what cannot be.
@@ -30,6 +31,17 @@ pub struct SenderCounts {
     pub lost: u64,
     /// Times that nothing was heard for too long.
     pub timeouts: u64,
+}
+
+impl core::ops::AddAssign for SenderCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.pdus += other.pdus;
+        self.again += other.again;
+        self.octets += other.octets;
+        self.octets_again += other.octets_again;
+        self.lost += other.lost;
+        self.timeouts += other.timeouts;
+    }
 }
 
 /// A PDU that nothing has been heard of since it was sent.

@@ -31,6 +31,8 @@ pub(super) enum Node {
     File(Vec<u8>),
     Directory,
     Link(Vec<u8>),
+    /// A file whose length nobody knows before.
+    Stream(Vec<u8>),
 }
 
 pub(super) type Files = BTreeMap<Vec<u8>, Node>;
@@ -45,12 +47,26 @@ pub(super) struct Given0 {
     pub(super) changes: BTreeMap<Vec<u8>, u8>,
     /// Disk-PDUs that will be sent with a wrong digest.
     pub(super) wrong: Wrong,
+    pub(super) compared: VecDeque<(u32, Result<bool, String>)>,
 }
 
 pub(super) struct File {
     pub(super) path: Vec<u8>,
     pub(super) octets: Vec<u8>,
     pub(super) wrong: Wrong,
+    /// Of a stream, how much of it has come.
+    pub(super) come: Option<usize>,
+}
+
+impl File {
+    /// Up to where it can be seen: disk-PDUs of which it is known whether they are the last.
+    fn shown(&mut self) -> Option<u64> {
+        let come = self.come.as_mut()?;
+        *come = (*come + 30_000).min(self.octets.len());
+        let is_end = *come == self.octets.len();
+        let whole = (*come as u64).saturating_sub(1) / DISK_LEN * DISK_LEN;
+        Some(if is_end { *come as u64 } else { whole })
+    }
 }
 
 impl Source for File {
@@ -60,6 +76,9 @@ impl Source for File {
 
     /// Runs of 4,096 zeros are holes.
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if let Some(shown) = self.shown() {
+            return at..shown.min(end).max(at);
+        }
         let is_data = |block: u64| {
             let from = (block * 4_096) as usize;
             let to = (from + 4_096).min(self.octets.len());
@@ -72,6 +91,11 @@ impl Source for File {
         let last = (first..blocks).find(|block| !is_data(*block));
         let stop = last.map_or(end, |block| block * 4_096).min(end);
         at.max(first * 4_096)..stop
+    }
+
+    fn end(&mut self) -> Option<u64> {
+        let len = self.octets.len();
+        self.come.filter(|come| *come == len).map(|_| len as u64)
     }
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {
@@ -110,6 +134,7 @@ impl Given0 {
             walk,
             changes: BTreeMap::new(),
             wrong: Rc::default(),
+            compared: VecDeque::new(),
         }
     }
 
@@ -121,6 +146,7 @@ impl Given0 {
             },
             Node::Directory => EntryKind::Directory,
             Node::Link(to) => EntryKind::Link { to: to.clone() },
+            Node::Stream(_) => EntryKind::Stream,
         };
         Entry {
             path: path.to_vec(),
@@ -145,10 +171,11 @@ impl Origin for Given0 {
     }
 
     fn open(&mut self, entry: &Entry, _: (u64, u64)) -> Result<File, String> {
-        let Node::File(octets) = &self.files[&entry.path] else {
+        let (Node::File(octets) | Node::Stream(octets)) = &self.files[&entry.path] else {
             return Err("no file".to_owned());
         };
         Ok(File {
+            come: (entry.kind == EntryKind::Stream).then_some(0),
             path: entry.path.clone(),
             octets: octets.clone(),
             wrong: self.wrong.clone(),
@@ -172,6 +199,15 @@ impl Origin for Given0 {
         }
     }
 
+    fn compare(&mut self, id: u32, entry: &Entry, expected: &Digest) {
+        let found = self.content(entry).map(|(_, digest)| digest == *expected);
+        self.compared.push_back((id, found));
+    }
+
+    fn compared(&mut self) -> Option<(u32, Result<bool, String>)> {
+        self.compared.pop_front()
+    }
+
     fn again(&mut self, entry: &Entry) -> Result<Entry, String> {
         Ok(self.entry(&entry.path))
     }
@@ -189,6 +225,9 @@ pub(super) struct Kept {
     pub(super) refused: Vec<Vec<u8>>,
     /// Paths that somebody else has, and how often they will be tried in vain.
     pub(super) in_use: BTreeMap<Vec<u8>, u8>,
+    /// What is there already is compared.
+    pub(super) compares: bool,
+    pub(super) digested: VecDeque<(u32, Result<Digest, String>)>,
 }
 
 #[derive(Clone)]
@@ -199,13 +238,18 @@ pub(super) struct Half {
 
 impl Store for Half {
     fn write(&mut self, at: u64, octets: &[u8]) {
+        let end = at as usize + octets.len();
+        if self.octets.len() < end {
+            self.octets.resize(end, 0);
+            self.right.resize(end.div_ceil(DISK_LEN as usize), false);
+        }
         self.octets[at as usize..][..octets.len()].copy_from_slice(octets);
     }
 }
 
 impl Partial for Half {
-    fn make_room(&mut self, _: u64, to: u64) -> Result<u64, String> {
-        Ok(to.min(self.octets.len() as u64))
+    fn make_room(&mut self, _: u64, _: u64) -> Result<u64, String> {
+        Ok(u64::MAX)
     }
 
     fn hole(&mut self, start: u64, end: u64) {
@@ -232,7 +276,7 @@ impl Partial for Half {
 impl Destination for Kept {
     type File = Half;
 
-    fn offer(&mut self, entry: &Entry) -> Result<Offered<Half>, String> {
+    fn offer(&mut self, entry: &Entry, differs: bool) -> Result<Offered<Half>, String> {
         if self.refused.contains(&entry.path) {
             return Err("not here".to_owned());
         }
@@ -245,7 +289,21 @@ impl Destination for Kept {
         let directory = entry.path.iter().rposition(|octet| *octet == b'/');
         let above = directory.map(|at| self.files.get(&entry.path[..at]));
         assert!(above.is_none_or(|above| above == Some(&Node::Directory)));
+        if self.compares
+            && !differs
+            && let Some(Node::File(octets)) = self.files.get(&entry.path)
+            && octets.len() as u64 == entry.octets()
+        {
+            return Ok(Offered::Compare);
+        }
         let node = match &entry.kind {
+            EntryKind::Stream => {
+                let half = Half {
+                    octets: Vec::new(),
+                    right: Vec::new(),
+                };
+                return Ok(Offered::Want(half, vec![(0, u64::MAX)]));
+            }
             EntryKind::Directory => Node::Directory,
             EntryKind::Link { to } => Node::Link(to.clone()),
             EntryKind::File { len, .. } if *len <= CONTENT_MAX => return Ok(Offered::Take),
@@ -277,6 +335,17 @@ impl Destination for Kept {
         };
         self.files.insert(entry.path.clone(), node);
         Ok(Offered::Have)
+    }
+
+    fn digest(&mut self, id: u32, entry: &Entry) {
+        let Node::File(octets) = &self.files[&entry.path] else {
+            panic!("{entry:?}");
+        };
+        self.digested.push_back((id, Ok(digest(octets))));
+    }
+
+    fn digested(&mut self) -> Option<(u32, Result<Digest, String>)> {
+        self.digested.pop_front()
     }
 
     fn content(&mut self, id: u32, entry: Entry, octets: Vec<u8>, expected: Digest) {

@@ -16,6 +16,9 @@ use super::root::Root;
 use super::runs::Runs;
 use super::sync::{Shared, SyncJob};
 
+/// Disk-PDUs that were found right in holes, before the journal says so.
+const CHECKED_MAX: usize = 4_096;
+
 /// What was there of a file before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Former {
@@ -260,6 +263,32 @@ impl Partial {
             self.checked.push(record);
         }
         Ok(true)
+    }
+
+    /// Has stretches of whole disk-PDUs that are holes be there, until it `stops`.
+    ///
+    /// # Errors
+    /// The file was shortened, or the disk failed.
+    pub fn check_holes(
+        &mut self,
+        holes: &[Range<u64>],
+        stops: impl Fn() -> bool,
+    ) -> Result<(), DiskError> {
+        let disk_len = u64::from(self.disk_len.octets());
+        for hole in holes {
+            let mut at = hole.start;
+            while at < hole.end && !stops() {
+                let len = disk_len.min(hole.end - at);
+                if let Some(digest) = Digesting::new(at).zeros(len).digest() {
+                    self.check(at / disk_len, at, len as u32, &digest)?;
+                }
+                if self.checked.len() >= CHECKED_MAX {
+                    self.sync()?;
+                }
+                at += len;
+            }
+        }
+        Ok(())
     }
 
     /// Throws away what came of a range, none of which was found right: it is zeros, and has room,

@@ -5,10 +5,13 @@ use cellgate_core::terminal::Source;
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, pread};
 
+use super::digest::Digest;
 use super::entry::{Entry, Identity, Kind};
 use super::error::{DiskError, refused};
 use super::path::PathBelow;
 use super::root::Root;
+
+const PIECE: usize = 1 << 20;
 
 /// A file that is sent.
 #[derive(Debug)]
@@ -65,6 +68,24 @@ impl SourceFile {
             }
         }
         Ok(read)
+    }
+
+    /// The digest of all of it, as `b3sum` prints it; of what was read until it `stops`.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn digest(&self, stops: impl Fn() -> bool) -> Result<Digest, DiskError> {
+        let mut hasher = blake3::Hasher::new();
+        let mut piece = vec![0; PIECE];
+        let mut at = 0;
+        loop {
+            let read = self.read_at(at, &mut piece)?;
+            if read == 0 || stops() {
+                return Ok(Digest(*hasher.finalize().as_bytes()));
+            }
+            hasher.update(&piece[..read]);
+            at += read as u64;
+        }
     }
 
     /// The first stretch of data at or after `at`; empty, at the end of the file: only a hole

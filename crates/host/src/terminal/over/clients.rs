@@ -127,7 +127,7 @@ impl Clients {
             let _counted = counted;
             eprintln!("cellgate: {from} has connected");
             let mut session = Session::serve(Terms::of_stream(), clients.0.served.clone());
-            match session.serve_until(&mut transport, || clients.ends()) {
+            match session.serve_until(&mut transport, || clients.ends(), |_| {}) {
                 None => {}
                 Some(Over::Closed) => eprintln!("cellgate: {from} has gone"),
                 Some(over) => eprintln!("cellgate: {from}: {over}"),

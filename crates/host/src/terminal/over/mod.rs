@@ -19,7 +19,7 @@ use cellgate_core::terminal::Carrier;
 
 use super::place::Receiving;
 use super::port::Looked;
-use super::sending::SendingFile;
+use super::sending::Sending;
 use super::session::Over;
 use super::terms::Terms;
 pub use clients::{CLIENTS_MAX, Clients};
@@ -31,7 +31,7 @@ pub use tcp::{Tcp, TcpServer};
 
 /// What a terminal sends and receives by, and what it carries files with there.
 pub trait Transport {
-    type Carrier: Carrier<Source = SendingFile, Store = Receiving>;
+    type Carrier: Carrier<Source = Sending, Store = Receiving>;
 
     /// Another terminal can begin at the other end when one has ended.
     const OUTLASTS_TERMINALS: bool;

@@ -10,7 +10,7 @@ use super::{Pipe, Transport};
 use crate::clock::MonotonicClock;
 use crate::terminal::place::Receiving;
 use crate::terminal::port::Looked;
-use crate::terminal::sending::SendingFile;
+use crate::terminal::sending::Sending;
 use crate::terminal::session::Over;
 use crate::terminal::terms::Terms;
 
@@ -130,7 +130,7 @@ impl<P: Pipe> Stream<P> {
     }
 }
 
-type Carried = OctetStream<SendingFile, Receiving>;
+type Carried = OctetStream<Sending, Receiving>;
 
 impl<P: Pipe> Transport for Stream<P> {
     type Carrier = Carried;

@@ -1,6 +1,8 @@
 //! A thread that waits for the disk, so that who receives does not.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +15,30 @@ use crate::terminal::disk::{self, DiskError, Group, Partial, PathBelow, Root, Sy
 /// Small files wait so long for others that are synced with them.
 const GATHER: Duration = Duration::from_millis(20);
 
+/// Threads at a time: what a place was told is still put when it is left, and whoever comes and
+/// goes again and again has no more of them than this.
+const THREADS_MAX: usize = 64;
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts a thread as long as it runs.
+struct Counted;
+
+impl Counted {
+    fn new() -> Result<Self, String> {
+        let counted = Self;
+        if THREADS.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX {
+            return Err("too much is still being put that was left: try again later".to_owned());
+        }
+        Ok(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// What is to be done.
 pub(super) enum Job {
     Sync(SyncJob),
@@ -22,6 +48,8 @@ pub(super) enum Job {
         entry: Entry,
         wanted: disk::Entry,
         partial: Box<Partial>,
+        /// Holes in it whose digests are not made.
+        holes: Vec<Range<u64>>,
         overwrite: bool,
     },
 }
@@ -46,6 +74,8 @@ pub(super) type Settled = (u32, Entry, Result<Digest, String>);
 pub(super) struct Keeper {
     jobs: Sender<Job>,
     settles: Sender<Settled>,
+    /// Whether nobody waits for long work any more.
+    is_left: Arc<AtomicBool>,
     settled: Arc<Mutex<Receiver<Settled>>>,
 }
 
@@ -54,13 +84,20 @@ impl Keeper {
         let (jobs, work) = channel();
         let (settles, settled) = channel();
         let told = settles.clone();
+        let counted = Counted::new()?;
+        let is_left = Arc::new(AtomicBool::new(false));
+        let left = Arc::clone(&is_left);
         thread::Builder::new()
             .name("files".to_owned())
-            .spawn(move || keep(&root, &work, &told))
+            .spawn(move || {
+                keep(&root, &work, &told, &left);
+                drop(counted);
+            })
             .map_err(|error| format!("no thread for the disk: {error}"))?;
         Ok(Self {
             jobs,
             settles,
+            is_left,
             settled: Arc::new(Mutex::new(settled)),
         })
     }
@@ -68,6 +105,11 @@ impl Keeper {
     pub(super) fn send(&self, job: Job) {
         // A thread that has panicked takes no work; nothing settles, then.
         let _ = self.jobs.send(job);
+    }
+
+    /// Nobody waits for what is not put by now.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn fails(&self, id: u32, entry: Entry, reason: String) {
@@ -172,7 +214,7 @@ impl Gathered {
     }
 }
 
-fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
+fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>, is_left: &AtomicBool) {
     let mut gathered = Gathered {
         group: Group::new(root.clone()),
         members: BTreeMap::new(),
@@ -220,10 +262,12 @@ fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>) {
                 id,
                 entry,
                 wanted,
-                partial,
+                mut partial,
+                holes,
                 overwrite,
             }) => {
-                let finished = partial.finish(&wanted, overwrite);
+                let checked = partial.check_holes(&holes, || is_left.load(Ordering::Relaxed));
+                let finished = checked.and_then(|()| partial.finish(&wanted, overwrite));
                 let digest = finished.map(|digest| digest.0);
                 Some((id, entry, digest.map_err(|error| error.to_string())))
             }

@@ -34,7 +34,7 @@ enum LevelWord {
 }
 
 /// The connection of a terminal.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct Endpoint {
     #[command(flatten)]
     pub(super) server: Server,
@@ -104,7 +104,15 @@ pub(super) struct Asking {
 const LATE_CELLS: u32 = 4_096;
 
 impl Endpoint {
-    fn vc(&self) -> &str {
+    /// The same at another address.
+    pub(super) fn at(&self, vc: String) -> Self {
+        Self {
+            vc: Some(vc),
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn vc(&self) -> &str {
         self.vc.as_deref().unwrap_or("0.100")
     }
 
@@ -118,6 +126,11 @@ impl Endpoint {
         let mut terms = Terms::of_stream();
         terms.jobs = self.jobs.into();
         terms
+    }
+
+    /// The terms, if what the user says makes sense.
+    pub(super) fn checked(&self) -> Result<Terms, Misuse> {
+        self.terms(&self.contract()?)
     }
 
     /// Opens what the terminal sends and receives by.

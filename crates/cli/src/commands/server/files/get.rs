@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use anyhow::Error;
-use cellgate_core::terminal::{Existing, Message};
+use cellgate_core::terminal::Message;
 use cellgate_host::terminal::disk::Root;
 use cellgate_host::terminal::{Next, Place};
 use cellgate_report::output::Exit;
 
 use super::endpoint::Asking;
+use super::manner::Putting;
 use super::run::{local, remote, run};
+use super::words::shown_path;
+use crate::commands::server::Misuse;
 
 /// Get a file, or a directory and all that is in it, from where `cellgate serve-files` runs
 ///
@@ -20,12 +23,8 @@ use super::run::{local, remote, run};
 pub(crate) struct Args {
     #[command(flatten)]
     asking: Asking,
-    /// Replace files that are there with other octets
-    #[arg(long, conflicts_with = "skip")]
-    overwrite: bool,
-    /// Leave files that are there as they are
-    #[arg(long)]
-    skip: bool,
+    #[command(flatten)]
+    putting: Putting,
     /// What to get, `.` for all; of two or more, the last is where to: a directory is put into, and
     /// any other name is what one REMOTE will be called
     #[arg(required = true, value_name = "REMOTE... [LOCAL]")]
@@ -33,26 +32,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run_get(args: &Args) -> anyhow::Result<Exit> {
-    let existing = match (args.overwrite, args.skip) {
-        (true, _) => Existing::Replace,
-        (_, true) => Existing::Skip,
-        _ => Existing::Refuse,
-    };
     let here = PathBuf::from(".");
     let (remotes, to) = match args.remotes.split_last() {
         Some((to, remotes)) if !remotes.is_empty() => (remotes, to),
         _ => (&args.remotes[..], &here),
     };
-    let (root, name) = if to.is_dir() || remotes.len() > 1 {
+    let (root, name) = if to.is_dir() {
         (Root::open(to)?, Vec::new())
+    } else if remotes.len() > 1 {
+        let to = shown_path(to);
+        return Err(Misuse(format!("{to} is no directory: make it, or get one thing")).into());
     } else {
         let (root, name) = local(to)?;
         (root, name.octets().to_vec())
     };
     let mut exit = Exit::Ok;
     for asked in remotes {
-        let one = run(&args.asking, "get", |terms| {
-            let place = Place::new(&root, &name, existing, terms.disk_len);
+        let one = run(&args.asking, "get", |terms, is_first| {
+            let manner = args.putting.manner(is_first);
+            let place = Place::new(&root, &name, manner, terms.disk_len);
             let path = remote(asked);
             Ok((
                 Message::Get { path },

@@ -3,9 +3,12 @@
 mod endpoint;
 pub(crate) mod get;
 pub(crate) mod ls;
+mod manner;
 mod over;
+mod partial;
 pub(crate) mod put;
 mod run;
 pub(crate) mod serve;
 mod shown;
 mod tally;
+mod words;

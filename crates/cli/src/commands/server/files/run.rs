@@ -9,7 +9,7 @@ use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::{PathBelow, Root};
 use cellgate_host::terminal::over::{Tcp, Transport};
 use cellgate_host::terminal::{Next, Report, Session, Terms};
-use cellgate_report::output::{Exit, print_json_line};
+use cellgate_report::output::{Exit, print, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Asking;
@@ -18,12 +18,16 @@ use super::over::no_quic;
 #[cfg(feature = "quic")]
 use super::over::quic;
 use super::over::{Over, may_go_by};
-use super::shown::Shown;
-use super::tally::{Tally, shown};
-use crate::commands::server::interrupted;
+use super::shown::{Far, Shown};
+use super::tally::Tally;
+use super::words::{said, shown, shown_path};
+use crate::commands::server::{Misuse, interrupted};
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// What cannot be read again is put.
+pub(super) const PIPED: &str = "put -";
 
 /// What ended a try.
 enum Ended {
@@ -31,6 +35,8 @@ enum Ended {
     Interrupted,
     /// The other end says no.
     Refused(String),
+    /// The other end does what it must not.
+    Fault(String),
     /// Something is gone that may come back.
     Lost(anyhow::Error),
 }
@@ -39,7 +45,7 @@ enum Ended {
 pub(super) fn run(
     asking: &Asking,
     verb: &'static str,
-    mut what: impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+    mut what: impl FnMut(&Terms, bool) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Exit> {
     let json = asking.endpoint.server.json;
     let signals = Signals::listen()?;
@@ -55,10 +61,15 @@ pub(super) fn run(
             Ended::Done => break,
             Ended::Interrupted => {
                 summary(asking, verb, &tally, begun)?;
-                eprintln!("cellgate: interrupted; the same command goes on where this one was");
+                eprintln!("cellgate: interrupted; {}", again(verb));
                 return Ok(Exit::Failed);
             }
-            Ended::Refused(reason) => return Err(anyhow!("the other end refuses: {reason}")),
+            Ended::Refused(reason) => {
+                return Err(anyhow!("the other end refuses: {}", said(&reason)));
+            }
+            Ended::Fault(reason) => {
+                return Err(anyhow!("the other end does what it must not: {reason}"));
+            }
             Ended::Lost(why) => {
                 // What arrived since shows that it works.
                 if tally.files > before {
@@ -67,9 +78,7 @@ pub(super) fn run(
                 let since = *lost_at.get_or_insert_with(Instant::now);
                 if since.elapsed() >= asking.retry {
                     summary(asking, verb, &tally, begun)?;
-                    return Err(
-                        why.context("given up; the same command goes on where this one was")
-                    );
+                    return Err(why.context(format!("given up; {}", again(verb))));
                 }
                 eprintln!("cellgate: {why:#}; trying again");
                 if interrupted(&signals, None, PAUSE) {
@@ -91,13 +100,21 @@ pub(super) fn run(
     })
 }
 
+/// How one goes on that was not done.
+fn again(verb: &str) -> &'static str {
+    match verb {
+        PIPED => "of standard input nothing is kept: put it once more from its beginning",
+        _ => "what came is kept: the same command goes on where this one was",
+    }
+}
+
 /// One try: opens what `asking` names, and asks there.
 fn one(
     asking: &Asking,
     signals: &Signals,
     tally: &mut Tally,
     line: &mut Shown,
-    what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+    what: &mut impl FnMut(&Terms, bool) -> anyhow::Result<(Message, Next)>,
 ) -> anyhow::Result<Ended> {
     let has_begun = line.is_begun();
     let mut talk = Talk {
@@ -142,13 +159,24 @@ impl Talk<'_> {
         &mut self,
         mut transport: T,
         terms: Terms,
-        what: &mut impl FnMut(&Terms) -> anyhow::Result<(Message, Next)>,
+        what: &mut impl FnMut(&Terms, bool) -> anyhow::Result<(Message, Next)>,
     ) -> anyhow::Result<Ended> {
-        let (message, next) = what(&terms)?;
+        let (message, next) = what(&terms, !self.line.is_begun())?;
         self.line.begins();
         let mut session = Session::<T>::begin(terms, &message, next);
+        let ended = self.turns(&mut session, &mut transport);
+        self.tally.sent += session.sent();
+        ended
+    }
+
+    /// Turns of a session, until it is over.
+    fn turns<T: Transport>(
+        &mut self,
+        session: &mut Session<T>,
+        transport: &mut T,
+    ) -> anyhow::Result<Ended> {
         loop {
-            let looked = match session.turn(&mut transport) {
+            let looked = match session.turn(transport) {
                 Ok(looked) => looked,
                 Err(over) => {
                     session.leave();
@@ -156,18 +184,26 @@ impl Talk<'_> {
                 }
             };
             while let Some(report) = session.report() {
+                if let Report::Fault(reason) = report {
+                    session.end(transport, &reason);
+                    return Ok(Ended::Fault(reason));
+                }
                 if let Some(ended) = self.tells(report)? {
                     return Ok(ended);
                 }
             }
-            self.line.progress(self.tally, || session.progress());
+            self.line.progress(self.tally, || Far {
+                under_way: session.progress(),
+                offers: session.offers(),
+                sent: session.sent(),
+            });
             if self.tally.is_done && session.is_idle() {
                 // The other end's last status, and this one's, leave.
                 transport.flush(Duration::from_secs(1));
                 return Ok(Ended::Done);
             }
             if interrupted(self.signals, None, Duration::ZERO) {
-                session.end(&mut transport, "interrupted");
+                session.end(transport, "interrupted");
                 return Ok(Ended::Interrupted);
             }
             if !looked.is_busy
@@ -185,7 +221,7 @@ impl Talk<'_> {
             Report::Given(given) => self.tally.given(given),
             Report::Settled(settled) => self.tally.settled(settled),
             Report::Listed(entry) => {
-                super::ls::print(&entry, self.json)?;
+                super::ls::print_entry(&entry, self.json)?;
                 None
             }
             Report::ListEnd => {
@@ -193,8 +229,9 @@ impl Talk<'_> {
                 None
             }
             Report::Refused(reason) => return Ok(Some(Ended::Refused(reason))),
-            Report::Stopped(reason) => {
-                let why = anyhow!("the other end has stopped: {reason}");
+            Report::Fault(reason) => return Ok(Some(Ended::Fault(reason))),
+            Report::Stopped(reason) | Report::Ended(reason) => {
+                let why = anyhow!("the other end has stopped: {}", said(&reason));
                 return Ok(Some(Ended::Lost(why)));
             }
         };
@@ -222,25 +259,26 @@ fn summary(
             "there_already": tally.there,
             "skipped": tally.skipped.len(),
             "failed": tally.failed.len(),
+            "sent": tally.sent.octets,
+            "sent_again": tally.sent.octets_again,
             "seconds": seconds,
             "done": tally.is_done,
         }));
     }
     let rate = tally.octets as f64 / seconds.max(1e-9) / 1e6;
-    println!(
-        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, \
-         {} failed",
+    print(&format!(
+        "{} files, {} octets in {seconds:.2} s ({rate:.1} x 10^6 octets/s); {} were there, {} \
+         failed\n",
         tally.files,
         tally.octets,
         tally.there,
         tally.failed.len()
-    );
-    Ok(())
+    ))
 }
 
 /// A local path: the directory that it is in, and its name there.
 pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
-    let shown = || path.display().to_string();
+    let shown = || shown_path(path);
     // A path such as `..` or `a/.` is what it leads to.
     let named = match path.file_name() {
         Some(_) => path.to_owned(),
@@ -254,6 +292,9 @@ pub(super) fn local(path: &Path) -> anyhow::Result<(Root, PathBelow)> {
         Some(above) => above,
         None => Path::new("/"),
     };
+    if !above.is_dir() {
+        return Err(Misuse(format!("{} is no directory", shown_path(above))).into());
+    }
     let root = Root::open(above)?;
     let name = PathBelow::new(std::os::unix::ffi::OsStrExt::as_bytes(name))
         .map_err(|fault| anyhow!("{}: {fault}", shown()))?;

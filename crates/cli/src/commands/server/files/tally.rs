@@ -1,18 +1,23 @@
 //! What has become of files, for the end of a command.
 
-use cellgate_core::terminal::{Digest, Entry, EntryKind, Given, Settled};
+use cellgate_core::terminal::{Digest, Entry, EntryKind, Given, SenderCounts, Settled};
 use serde_json::{Value, json};
+
+use super::words::{said, shown};
 
 /// What has come to its end.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) files: u64,
     pub(super) octets: u64,
-    /// Files that were there already.
+    /// Files and links that were there already, and their octets.
     pub(super) there: u64,
+    pub(super) there_octets: u64,
     /// Paths, and why.
     pub(super) failed: Vec<(Vec<u8>, String)>,
     pub(super) skipped: Vec<(Vec<u8>, String)>,
+    /// What was sent in tries that are over.
+    pub(super) sent: SenderCounts,
     pub(super) is_done: bool,
 }
 
@@ -21,7 +26,7 @@ impl Tally {
     pub(super) fn given(&mut self, given: Given) -> Option<Value> {
         match given {
             Given::There { entry, digest } => self.there(&entry, digest),
-            Given::Failed { path, reason } => self.fails(path, reason),
+            Given::Failed { path, reason } => self.fails(path, &reason),
             Given::Skipped { path, reason } => {
                 let line = json!({ "path": shown(&path), "skipped": reason });
                 self.skipped.push((path, reason));
@@ -38,7 +43,7 @@ impl Tally {
     pub(super) fn settled(&mut self, settled: Settled) -> Option<Value> {
         match settled {
             Settled::There { entry, digest } => self.there(&entry, digest),
-            Settled::Failed { path, reason } => self.fails(path, reason),
+            Settled::Failed { path, reason } => self.fails(path, &reason),
             Settled::Done => {
                 self.is_done = true;
                 None
@@ -49,6 +54,7 @@ impl Tally {
     fn there(&mut self, entry: &Entry, digest: Option<Digest>) -> Option<Value> {
         let Some(digest) = digest else {
             self.there += 1;
+            self.there_octets += entry.octets();
             return None;
         };
         if !matches!(entry.kind, EntryKind::File { .. }) {
@@ -63,18 +69,12 @@ impl Tally {
         }))
     }
 
-    fn fails(&mut self, path: Vec<u8>, reason: String) -> Option<Value> {
+    /// The reason may be the other end's.
+    fn fails(&mut self, path: Vec<u8>, reason: &str) -> Option<Value> {
+        let reason = said(reason);
         let line = json!({ "path": shown(&path), "error": reason });
         self.failed.push((path, reason));
         Some(line)
-    }
-}
-
-/// A path for people: octets that a terminal would take for something else are escaped.
-pub(super) fn shown(path: &[u8]) -> String {
-    match std::str::from_utf8(path) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => path.escape_ascii().to_string(),
     }
 }
 
