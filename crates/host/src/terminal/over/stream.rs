@@ -104,7 +104,8 @@ impl<P: Pipe> Stream<P> {
             self.input.to += read;
             self.is_ended = read == 0;
         }
-        if self.is_ended && self.input.is_empty() {
+        // What was taken last is dealt with before that.
+        if self.is_ended && self.input.is_empty() && !is_busy {
             return Err(Over::Closed);
         }
         Ok(is_busy)
@@ -144,8 +145,12 @@ impl<P: Pipe> Transport for Stream<P> {
     fn look(&mut self, carrier: &mut Carried) -> Result<Looked, Over> {
         let now = MonotonicClock.now();
         carrier.handle_deadline(now);
-        let has_sent = self.sends(now, carrier)?;
         let has_taken = self.takes(now, carrier)?;
+        // What came before the pipe broke may say why: that it is broken is found again.
+        let has_sent = match self.sends(now, carrier) {
+            Err(_) if has_taken => false,
+            sent => sent?,
+        };
         Ok(Looked {
             is_busy: has_taken || has_sent,
             waits: !self.output.is_empty(),
