@@ -427,3 +427,6 @@ const fn split(terms: &Terms) -> Split {
         file_len: None,
     }
 }
+
+#[cfg(test)]
+mod tests;
