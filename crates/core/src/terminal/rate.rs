@@ -18,8 +18,8 @@ pub struct RateTimer {
 }
 
 impl RateTimer {
-    /// Ticks from `start` on: `burst` cells at each, `rate` in all. A tick that is missed is made up
-    /// for if no more than `late_max` have been by then.
+    /// Ticks from `start` on: `burst` cells at each, `rate` in all. A tick that is missed is made
+    /// up for if no more than `late_max` have been by then.
     pub fn new(start: Time, rate: CellRate, burst: u32, late_max: u32) -> Self {
         Self {
             cell_s: u64::from(rate.cell_s()).max(1),
@@ -76,10 +76,10 @@ mod tests {
                 assert_eq!(timer.poll(now), Some(burst));
                 cells += u64::from(burst);
             }
-            let all = 1_000 * u64::from(burst);
+            let all = 1_000 * u128::from(burst) * 1_000_000_000;
             let by = timer.next_deadline().since_ns(Time::from_ns(5));
-            let exact = all as f64 / f64::from(cell_s) * 1e9;
-            assert!((by as f64 - exact).abs() <= 1.0, "{cell_s} {burst}");
+            let exact = all.div_ceil(cell_s.into());
+            assert_eq!(u128::from(by), exact, "{cell_s} {burst}");
         }
     }
 

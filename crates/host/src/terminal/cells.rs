@@ -1,5 +1,5 @@
-//! The cell level: SAR, CPCS and CRC in the terminal, over a connection of AAL0, or over a line that
-//! this process owns, as the paper's PC owned its board.
+//! The cell level: SAR, CPCS and CRC in the terminal, over a connection of AAL0, or over a line
+//! that this process owns, as the paper's PC owned its board.
 
 use std::time::Duration;
 

@@ -210,7 +210,7 @@ mod tests {
     fn a_pipe_shows_whole_disk_pdus_and_holds_a_window_and_one() {
         let disk_len = u64::from(DiskLen::MIN.octets());
         for len in [disk_len - 1, disk_len, 4 * disk_len, 9 * disk_len + 5] {
-            let octets: Vec<u8> = (0..len).map(|at| (at * at >> 8) as u8).collect();
+            let octets: Vec<u8> = (0..len).map(|at| ((at * at) >> 8) as u8).collect();
             let from = Pieces(octets.clone(), 1);
             let mut pipe = Pipe::new(from, DiskLen::MIN, 100_000).unwrap();
             let (mut at, mut came) = (0, Vec::new());

@@ -11,7 +11,7 @@ use super::pipe::Pipe;
 /// What is sent.
 #[derive(Debug)]
 pub enum Sending {
-    File(SendingFile),
+    File(Box<SendingFile>),
     Pipe(Pipe),
 }
 

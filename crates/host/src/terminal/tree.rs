@@ -264,7 +264,8 @@ impl Origin for Tree {
         }
         let (root, path) = self.place(entry)?;
         let file = root.open_file(&path).map_err(|error| error.to_string())?;
-        Ok(Sending::File(SendingFile::new(file, self.disk_len)))
+        let file = SendingFile::new(file, self.disk_len);
+        Ok(Sending::File(Box::new(file)))
     }
 
     fn is_unchanged(&mut self, entry: &Entry) -> bool {

@@ -1,5 +1,5 @@
-//! Two 386 PCs with the ISA board of *High Performance ATM Terminals*, and a line between them. What
-//! runs there is the core's kernel; here its work takes time.
+//! Two 386 PCs with the ISA board of *High Performance ATM Terminals*, and a line between them.
+//! What runs there is the core's kernel; here its work takes time.
 //!
 //! ```text
 //!   File --> PC: kernel, work in microseconds --> board, line, bit errors --> PC --> Memory

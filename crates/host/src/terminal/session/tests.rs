@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cellgate_core::contract::Aal;
-use cellgate_core::terminal::{EntryKind, Manner};
+use cellgate_core::terminal::{EntryKind, Exchange, Manner};
 
 use super::*;
 use crate::terminal::disk::Root;
+use crate::terminal::place::Receiving;
+use crate::terminal::port::Port;
+use crate::terminal::sending::Sending;
 
 /// A directory that goes with its test.
 struct Place(PathBuf);
@@ -43,7 +46,7 @@ struct Trial {
     place: Place,
     now: Time,
     peer: Exchange<Sending, Receiving>,
-    session: Session,
+    session: Session<Port>,
 }
 
 impl Trial {
@@ -58,7 +61,7 @@ impl Trial {
         Self {
             place,
             now: MonotonicClock.now(),
-            peer: exchange(&other, true),
+            peer: Port::carrier(&other, true),
             session: Session::serve(terms, served),
         }
     }
@@ -70,12 +73,12 @@ impl Trial {
             self.now = self.now.plus_ns(1_000_000);
             let now = self.now;
             self.peer.handle_deadline(now);
-            self.session.exchange.handle_deadline(now);
+            self.session.carrier.handle_deadline(now);
             while let Some(len) = self.peer.poll_sdu(now, &mut sdu) {
-                self.session.exchange.handle_sdu(now, &sdu[..len.into()]);
+                self.session.carrier.handle_sdu(now, &sdu[..len.into()]);
             }
             self.session.acts(now).unwrap();
-            while let Some(len) = self.session.exchange.poll_sdu(now, &mut sdu) {
+            while let Some(len) = self.session.carrier.poll_sdu(now, &mut sdu) {
                 self.peer.handle_sdu(now, &sdu[..len.into()]);
             }
         }
@@ -305,7 +308,7 @@ fn who_is_silent_is_forgotten_after_ten_seconds() {
         entry: entry(name, file(5 << 20)),
     });
     assert!(matches!(trial.hears(), Message::Want { .. }));
-    let last = trial.session.exchange.heard_at();
+    let last = trial.session.carrier.heard_at();
     trial.session.acts(last.plus_ns(SILENCE_NS)).unwrap();
     assert_eq!(trial.session.report(), None);
     trial.session.acts(last.plus_ns(SILENCE_NS + 1)).unwrap();

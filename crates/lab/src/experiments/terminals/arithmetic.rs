@@ -26,9 +26,9 @@ impl Experiment for Arithmetic {
             figures: vec![Figure::of_claims("claims", "Numbers in the text", &checks)],
             checks,
             notes: vec![
-                "The law: a PDU of S octets with 32 around them is lost with p = 1 - (1 - BER)^(384 \
-                 n), n its cells, and S (1 - p) / 48 n of a line's payload are the file's. AAL5, \
-                 selective retransmission, PDUs that fill their cells."
+                "The law: a PDU of S octets with 32 around them is lost with p = 1 - (1 - \
+                 BER)^(384 n), n its cells, and S (1 - p) / 48 n of a line's payload are the \
+                 file's. AAL5, selective retransmission, PDUs that fill their cells."
                     .to_owned(),
             ],
         })

@@ -75,8 +75,8 @@ impl Experiment for Figure8 {
             figures: vec![figure(&points)],
             checks: checks(&points),
             notes: vec![
-                "The text calls this figure Figure 9. What 100 % are it does not say: 60 % are taken \
-                 for the 410,000 octets/s of the file transfer."
+                "The text calls this figure Figure 9. What 100 % are it does not say: 60 % are \
+                 taken for the 410,000 octets/s of the file transfer."
                     .to_owned(),
                 "A copy at each of three boundaries is ours: the paper measured one.".to_owned(),
             ],
