@@ -31,6 +31,8 @@ pub(super) struct Piece {
     disk_end: u64,
     /// The extent ends with it.
     is_end: bool,
+    /// It is empty, and of no disk-PDU: it leads Ap, and so the window, through a hole.
+    leads: bool,
 }
 
 /// Cuts an extent. That of a file, with a `disk_len`, begins where a disk-PDU does, ends where one
@@ -39,6 +41,8 @@ pub(super) struct Piece {
 pub(super) struct Cutter {
     split: Split,
     at: u64,
+    /// Where the last piece ended.
+    led: u64,
     end: u64,
     /// The disk-PDU that is cut ends here.
     disk_end: Option<u64>,
@@ -50,6 +54,7 @@ impl Cutter {
         Self {
             split,
             at: start,
+            led: start,
             end,
             disk_end: None,
             is_done: false,
@@ -78,6 +83,10 @@ impl Cutter {
 
     /// The piece is cut.
     pub(super) fn cut(&mut self, piece: &Piece) {
+        self.led = piece.octets.end;
+        if piece.leads {
+            return;
+        }
         self.at = piece.octets.end;
         let is_last = piece.place.is_last();
         self.disk_end = (!is_last).then_some(piece.disk_end);
@@ -96,6 +105,7 @@ impl Cutter {
             header: None,
             disk_end: self.end,
             is_end: false,
+            leads: false,
         })
     }
 
@@ -107,22 +117,25 @@ impl Cutter {
         let source_end = source.end();
         let all = source_end.map_or(self.end, |end| end.min(self.end));
         let until = self.disk_end.unwrap_or(all);
-        let (mut start, mut data_end) = if data.is_empty() {
+        let (start, data_end) = if data.is_empty() {
             (until, until)
         } else {
             (data.start, data.end)
         };
-        let mut inside = start.min(until - 1);
         if start > edge {
-            // The window opens with Ap, which comes no further than pieces do: an empty one leads
-            // it through a hole that is longer than the window.
-            (start, data_end) = (edge, edge);
-            if start <= self.at {
-                return None;
-            }
-            inside = start - 1;
+            // The window opens with Ap, which comes no further than pieces do. A stream that waits
+            // has no hole.
+            let is_hole = self.end != u64::MAX && edge > self.led;
+            return is_hole.then(|| Piece {
+                place: Place::Middle,
+                octets: edge..edge,
+                header: None,
+                disk_end: until,
+                is_end: false,
+                leads: true,
+            });
         }
-        let span = inside / disk_len * disk_len;
+        let span = start.min(until - 1) / disk_len * disk_len;
         let span_end = span.saturating_add(disk_len).min(all);
         if self.end == u64::MAX && (data.start > self.at || data.end < span_end) {
             // Of a stream a disk-PDU waits until all of it is there.
@@ -153,6 +166,7 @@ impl Cutter {
             header,
             disk_end: span_end,
             is_end: span_end == all,
+            leads: false,
         })
     }
 }
