@@ -122,37 +122,37 @@ impl Cutter {
         } else {
             (data.start, data.end)
         };
-        if start > edge {
-            // The window opens with Ap, which comes no further than pieces do. A stream that waits
-            // has no hole.
-            let is_hole = self.end != u64::MAX && edge > self.led;
-            return is_hole.then(|| Piece {
-                place: Place::Middle,
-                octets: edge..edge,
-                header: None,
-                disk_end: until,
-                is_end: false,
-                leads: true,
-            });
+        let mut inside = start.min(until - 1);
+        let stop_of = |start: u64, data_end: u64, inside: u64| {
+            let span = inside / disk_len * disk_len;
+            let span_end = span.saturating_add(disk_len).min(all);
+            let stop = start.saturating_add(self.split.pdu_len.into());
+            (stop.min(data_end).min(span_end), span_end)
+        };
+        if stop_of(start, data_end, inside).0 > edge {
+            // The window opens with Ap, which comes no further than pieces do: an empty one leads
+            // it through a hole, and what is behind that may be more than the window has left.
+            // Without a hole a piece waits, and is not cut short.
+            start = start.min(edge);
+            if start <= self.at {
+                return None;
+            }
+            data_end = start;
+            inside = start - 1;
         }
-        let span = start.min(until - 1) / disk_len * disk_len;
-        let span_end = span.saturating_add(disk_len).min(all);
+        let (stop, span_end) = stop_of(start, data_end, inside);
+        let span = inside / disk_len * disk_len;
         if self.end == u64::MAX && (data.start > self.at || data.end < span_end) {
             // Of a stream a disk-PDU waits until all of it is there.
             return None;
         }
-        let stop = start
-            .saturating_add(self.split.pdu_len.into())
-            .min(data_end)
-            .min(span_end);
-        if stop > edge {
-            // A piece that is cut short by the window waits for more of it.
-            return None;
-        }
-        let is_last = stop == span_end || {
-            let next = source.data(stop, all);
-            next.is_empty() || next.start >= span_end
-        };
+        // Ap comes no further than the last piece: where the window does not reach to the end of
+        // the disk-PDU, empty ones follow.
+        let is_last = stop == span_end
+            || span_end <= edge && {
+                let next = source.data(stop, all);
+                next.is_empty() || next.start >= span_end
+            };
         let is_first = self.disk_end.is_none();
         let header = is_first.then(|| DiskHeader {
             index: (span / disk_len) as u32,

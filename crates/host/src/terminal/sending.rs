@@ -66,6 +66,8 @@ pub struct SendingFile {
     file: SourceFile,
     /// Otherwise what its file system calls a hole has blocks, and is sent.
     has_holes: bool,
+    /// Octets that were offered: it may be longer by now.
+    len: u64,
     disk_len: u64,
     /// The disk-PDU that is being read for the first time: its number, and up to where it was.
     reading: Option<(u64, u64, Digesting)>,
@@ -74,11 +76,13 @@ pub struct SendingFile {
 }
 
 impl SendingFile {
-    /// Sends of `file` what is asked for, in disk-PDUs of `disk_len`.
-    pub fn new(file: SourceFile, disk_len: DiskLen) -> Self {
+    /// Sends of `file`, which was offered with `len` octets, what is asked for, in disk-PDUs of
+    /// `disk_len`.
+    pub fn new(file: SourceFile, len: u64, disk_len: DiskLen) -> Self {
         Self {
             has_holes: file.entry().is_sparse(),
             file,
+            len,
             disk_len: disk_len.octets().into(),
             reading: None,
             digests: BTreeMap::new(),
@@ -129,8 +133,7 @@ impl Source for SendingFile {
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {
         let index = end.saturating_sub(1) / self.disk_len;
-        let size = self.file.entry().size;
-        let disk_end = ((index + 1) * self.disk_len).min(size);
+        let disk_end = ((index + 1) * self.disk_len).min(self.len);
         let digest = match self.digests.get(&index) {
             Some(digest) => Some(*digest),
             None => self.reading(index).and_then(|(_, read_to, digesting)| {
@@ -147,5 +150,31 @@ impl Source for SendingFile {
 
     fn release(&mut self, at: u64) {
         self.digests = self.digests.split_off(&(at / self.disk_len));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::disk::{PathBelow, Root};
+
+    #[test]
+    fn of_a_file_that_has_grown_what_was_offered_is_sent_and_digested() {
+        let directory = std::env::temp_dir();
+        let name = format!("cellgate-sending-{}", std::process::id());
+        let octets: Vec<u8> = (0..200_000_u32).map(|at| (at / 7) as u8).collect();
+        std::fs::write(directory.join(&name), &octets).unwrap();
+        let path = PathBelow::new(name.as_bytes()).unwrap();
+        let file = Root::open(&directory).unwrap().open_file(&path).unwrap();
+        let mut sending = SendingFile::new(file, 100_000, DiskLen::MIN);
+        let start = u64::from(DiskLen::MIN.octets());
+        let mut into = vec![0; 100_000 - start as usize];
+        sending.read(start, &mut into);
+        let mut tail = [0; 32];
+        sending.tail(100_000, &mut tail);
+        let expected = Digesting::new(start).octets(&into).digest();
+        assert_eq!(expected, Some(Digest(tail)));
+        assert!(into == octets[start as usize..100_000]);
+        std::fs::remove_file(directory.join(&name)).unwrap();
     }
 }

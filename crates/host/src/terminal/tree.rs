@@ -264,7 +264,7 @@ impl Origin for Tree {
         }
         let (root, path) = self.place(entry)?;
         let file = root.open_file(&path).map_err(|error| error.to_string())?;
-        let file = SendingFile::new(file, self.disk_len);
+        let file = SendingFile::new(file, entry.octets(), self.disk_len);
         Ok(Sending::File(Box::new(file)))
     }
 

@@ -42,17 +42,15 @@ pub(super) struct Sdus {
     lost: u64,
 }
 
-impl Line for Sdus {
-    type Carrier = Exchange<File, Half>;
-
-    fn new(run: u32, lost: u64) -> Self {
+impl Sdus {
+    fn with_window(run: u32, lost: u64, window: u64) -> Self {
         let tree = Arc::new(Tree::new(Aal::Aal5, DiskHeader::LENGTHS).unwrap());
         let end = |begins| {
             let terms = ExchangeTerms {
                 run: 2 * run + u32::from(begins),
                 arq: Arq::Selective,
                 window_pdus: 128,
-                window: WINDOW,
+                window,
                 pdu_len: SPLIT.pdu_len,
                 begins,
             };
@@ -60,6 +58,14 @@ impl Line for Sdus {
         };
         let ends = [end(true), end(false)];
         Self { ends, lost }
+    }
+}
+
+impl Line for Sdus {
+    type Carrier = Exchange<File, Half>;
+
+    fn new(run: u32, lost: u64) -> Self {
+        Self::with_window(run, lost, WINDOW)
     }
 
     fn ends(&mut self) -> (&mut Self::Carrier, &mut Self::Carrier) {
@@ -79,6 +85,25 @@ impl Line for Sdus {
             }
             _ => 0,
         }
+    }
+}
+
+/// SDUs with a window that is shorter than a disk-PDU.
+pub(super) struct Narrow(Sdus);
+
+impl Line for Narrow {
+    type Carrier = Exchange<File, Half>;
+
+    fn new(run: u32, lost: u64) -> Self {
+        Self(Sdus::with_window(run, lost, DISK_LEN / 4))
+    }
+
+    fn ends(&mut self) -> (&mut Self::Carrier, &mut Self::Carrier) {
+        self.0.ends()
+    }
+
+    fn carry(&mut self, now: Time, rng: &mut Pcg64Mcg, to_giver: bool) -> u64 {
+        self.0.carry(now, rng, to_giver)
     }
 }
 
