@@ -31,8 +31,6 @@ pub(super) struct Piece {
     disk_end: u64,
     /// The extent ends with it.
     is_end: bool,
-    /// It is empty, and of no disk-PDU: it leads Ap, and so the window, through a hole.
-    leads: bool,
 }
 
 /// Cuts an extent. That of a file, with a `disk_len`, begins where a disk-PDU does, ends where one
@@ -41,8 +39,6 @@ pub(super) struct Piece {
 pub(super) struct Cutter {
     split: Split,
     at: u64,
-    /// Where the last piece ended.
-    led: u64,
     end: u64,
     /// The disk-PDU that is cut ends here.
     disk_end: Option<u64>,
@@ -54,7 +50,6 @@ impl Cutter {
         Self {
             split,
             at: start,
-            led: start,
             end,
             disk_end: None,
             is_done: false,
@@ -83,10 +78,6 @@ impl Cutter {
 
     /// The piece is cut.
     pub(super) fn cut(&mut self, piece: &Piece) {
-        self.led = piece.octets.end;
-        if piece.leads {
-            return;
-        }
         self.at = piece.octets.end;
         let is_last = piece.place.is_last();
         self.disk_end = (!is_last).then_some(piece.disk_end);
@@ -105,7 +96,6 @@ impl Cutter {
             header: None,
             disk_end: self.end,
             is_end: false,
-            leads: false,
         })
     }
 
@@ -117,7 +107,7 @@ impl Cutter {
         let source_end = source.end();
         let all = source_end.map_or(self.end, |end| end.min(self.end));
         let until = self.disk_end.unwrap_or(all);
-        let (start, data_end) = if data.is_empty() {
+        let (mut start, mut data_end) = if data.is_empty() {
             (until, until)
         } else {
             (data.start, data.end)
@@ -166,7 +156,6 @@ impl Cutter {
             header,
             disk_end: span_end,
             is_end: span_end == all,
-            leads: false,
         })
     }
 }
