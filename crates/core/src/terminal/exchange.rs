@@ -62,8 +62,7 @@ pub struct ExchangeTerms {
 pub enum Event {
     /// A disk-PDU of this transfer has come as a whole.
     DiskPdu { transfer: u16, disk_pdu: DiskPdu },
-    /// The other terminal has begun anew: this exchange is over, for the next see
-    /// [`Exchange::next`].
+    /// The other terminal has begun anew: this exchange is over, and it says hello again.
     Restarted,
     /// The other terminal says what cannot be; the exchange is of no use any more.
     Fault,
