@@ -26,6 +26,7 @@ const TRANSFER: u16 = 9;
 struct Holed {
     octets: Arc<Vec<u8>>,
     data: Vec<Range<u64>>,
+    disk_len: u64,
     released: u64,
 }
 
@@ -56,6 +57,7 @@ impl Holed {
         Self {
             octets: Arc::new(octets),
             data,
+            disk_len: DISK_LEN.into(),
             released: 0,
         }
     }
@@ -83,8 +85,8 @@ impl Source for Holed {
     }
 
     fn tail(&mut self, end: u64, tail: &mut [u8]) {
-        let start = (end - 1) / u64::from(DISK_LEN) * u64::from(DISK_LEN);
-        let stop = (start + u64::from(DISK_LEN)).min(self.octets.len() as u64);
+        let start = (end - 1) / self.disk_len * self.disk_len;
+        let stop = (start + self.disk_len).min(self.octets.len() as u64);
         tail.copy_from_slice(&digest(&self.octets[start as usize..stop as usize]));
     }
 
@@ -292,6 +294,19 @@ fn transfer_at(
     weather: Weather,
     seed: u64,
 ) -> (SenderCounts, Placed, u64) {
+    transfer_of(DISK_LEN, level, file, arq, weather, seed)
+}
+
+fn transfer_of(
+    disk_len: u32,
+    level: Level,
+    file: &Holed,
+    arq: Arq,
+    weather: Weather,
+    seed: u64,
+) -> (SenderCounts, Placed, u64) {
+    let mut source = file.clone();
+    source.disk_len = disk_len.into();
     let ends = [end_of(level, true, arq, 64), end_of(level, false, arq, 64)];
     let mut line = Line::of(level, ends, weather, seed);
     line.until("hello", |line| {
@@ -307,10 +322,10 @@ fn transfer_at(
     assert!(line.ends[1].receive(now, TRANSFER, (0, len), len, placed));
     let split = Split {
         pdu_len: 1_984,
-        disk_len: Some(DISK_LEN),
+        disk_len: Some(disk_len),
         file_len: Some(len),
     };
-    line.ends[0].send(TRANSFER, (0, len), 100_000, split, file.clone());
+    line.ends[0].send(TRANSFER, (0, len), 100_000, split, source);
     let mut disk_pdus = Vec::new();
     for step in 0.. {
         assert!(
@@ -334,8 +349,9 @@ fn transfer_at(
     let mut at = 0;
     for disk_pdu in &disk_pdus {
         let header = disk_pdu.header;
-        assert!(header.offset >= at && header.offset % u64::from(DISK_LEN) == 0);
-        assert_eq!(u64::from(header.index), header.offset / u64::from(DISK_LEN));
+        let disk_len = u64::from(disk_len);
+        assert!(header.offset >= at && header.offset % disk_len == 0);
+        assert_eq!(u64::from(header.index), header.offset / disk_len);
         at = header.offset + u64::from(header.length);
         let octets = &file.octets[header.offset as usize..at as usize];
         assert_eq!(disk_pdu.digest, digest(octets));
@@ -376,6 +392,25 @@ fn without_loss_each_octet_is_sent_and_written_once_and_holes_are_not() {
             }
             let written: u64 = placed.writes.iter().map(|writes| u64::from(*writes)).sum();
             assert_eq!(written, data, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_hole_longer_than_the_window_is_led_through_whatever_the_disk_pdus_are() {
+    let mut long = file(1, 2_000_000, false);
+    let mut octets = long.octets.to_vec();
+    octets[4_096..1_999_999].fill(0);
+    long.octets = Arc::new(octets);
+    long.data = vec![0..4_096, 1_999_999..2_000_000];
+    for arq in [Arq::Selective, Arq::GoBackN] {
+        // The window is three disk-PDUs long here, and a tenth of one there.
+        for (disk_len, seed) in [(DISK_LEN, 1), (1 << 21, 2)] {
+            let weather = Weather {
+                lost_there: 100,
+                lost_back: 100,
+            };
+            transfer_of(disk_len, Level::Sdus, &long, arq, weather, seed);
         }
     }
 }
