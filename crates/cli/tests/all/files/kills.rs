@@ -44,14 +44,39 @@ fn put(daemon: &Daemon, place: &Place) -> End {
     End::begin(daemon, &[&words[..], &["--window", &window]].concat())
 }
 
-fn kill_adapter(daemon: &Daemon) {
+/// Whose process listens as the adapter.
+fn adapter(daemon: &Daemon) -> Option<u32> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket");
     let path = SocketAddrUnix::new(daemon.path("state/adapter.sock")).expect("a path");
-    connect(&socket, &path).expect("the adapter listens");
-    let pid = peer_credentials(socket.as_fd()).expect("credentials").1;
-    let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
+    connect(&socket, &path).ok()?;
+    Some(peer_credentials(socket.as_fd()).expect("credentials").1)
+}
+
+/// Whoever begins while there is no daemon, or no adapter, is told so at once: that comes first.
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what}");
+}
+
+fn kill_daemon(daemon: &mut Daemon) {
+    daemon.kill();
+    daemon.succeed();
+    eventually("no daemon", || daemon.run(&["vc", "show"]).status.success());
+}
+
+fn kill_adapter(daemon: &Daemon) {
+    let before = adapter(daemon).expect("the adapter listens");
+    let pid = Pid::from_raw(before.cast_signed()).expect("a process");
     kill_process(pid, Signal::KILL).expect("it runs");
+    eventually("no adapter", || {
+        adapter(daemon).is_some_and(|pid| pid != before)
+    });
 }
 
 #[test]
@@ -89,11 +114,9 @@ fn whoever_is_killed_the_same_command_goes_on_and_nothing_is_half() {
                 continue;
             }
             (killed, killed_now) = (killed + 1, killed_now + 1);
+            println!("kill {killed} after {} ms", until.as_millis());
             match killed {
-                7 => {
-                    daemon.kill();
-                    daemon.succeed();
-                }
+                7 => kill_daemon(&mut daemon),
                 13 => kill_adapter(&daemon),
                 _ if below(2) == 0 => {
                     octets += sent(&sender.kill()).0 + UNSAID;

@@ -82,6 +82,8 @@ pub(super) fn run(
                 }
                 eprintln!("cellgate: {why:#}; trying again");
                 if interrupted(&signals, None, PAUSE) {
+                    summary(asking, verb, &tally, begun)?;
+                    eprintln!("cellgate: interrupted; {}", again(verb));
                     return Ok(Exit::Failed);
                 }
             }
