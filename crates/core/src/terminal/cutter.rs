@@ -56,11 +56,6 @@ impl Cutter {
         }
     }
 
-    /// Octets of payload in pieces that are cut from now on; 1 or more.
-    pub(super) fn set_pdu_len(&mut self, pdu_len: u16) {
-        self.split.pdu_len = pdu_len.max(1);
-    }
-
     /// Whether the last piece is cut. A stream has none.
     pub(super) const fn is_done(&self) -> bool {
         self.is_done

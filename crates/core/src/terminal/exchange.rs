@@ -233,11 +233,6 @@ impl<F: Source, S: Store> Exchange<F, S> {
         self.outgoing.sender(transfer)
     }
 
-    /// As [`Self::outgoing`], to be changed.
-    pub fn outgoing_mut(&mut self, transfer: u16) -> Option<&mut Sender<F>> {
-        self.outgoing.sender_mut(transfer)
-    }
-
     /// Sends no more of a transfer.
     pub fn end_send(&mut self, transfer: u16) -> Option<Sender<F>> {
         self.outgoing.remove(transfer)

@@ -4,15 +4,8 @@
 
 use std::path::Path;
 
-use crate::recorded::{is_as_recorded, run};
+use crate::recorded::{fails, is_as_recorded, run};
 use cellgate_lab::experiments::all;
-
-/// With these changes, this check fails: it judges.
-fn fails(name: &str, changes: &[(&str, &str)], id: &str) {
-    let checks = run(name, changes).checks;
-    let failed = checks.iter().any(|check| check.id == id && !check.pass);
-    assert!(failed, "{name} with {changes:?}: {id} passes");
-}
 
 #[test]
 fn policing_arithmetic_is_as_recorded() {

@@ -2,14 +2,7 @@
 //! where a constant is wrong.
 #![cfg(not(any(miri, loom)))]
 
-use crate::recorded::{is_as_recorded, run};
-
-/// With these changes, this check fails: it judges.
-fn fails(name: &str, changes: &[(&str, &str)], id: &str) {
-    let checks = run(name, changes).checks;
-    let failed = checks.iter().any(|check| check.id == id && !check.pass);
-    assert!(failed, "{name} with {changes:?}: {id} passes");
-}
+use crate::recorded::{fails, is_as_recorded};
 
 #[test]
 fn terminals_arithmetic_is_as_recorded() {

@@ -10,8 +10,6 @@ const HELLO_MAX_NS: u64 = 2_000_000_000;
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     run: Option<u32>,
-    /// It knows this terminal's run.
-    is_told: bool,
     /// When the next hello is due.
     hello_at: Option<Time>,
     pause_ns: u64,
@@ -23,7 +21,6 @@ impl Peer {
     pub(super) fn new(now: Time, begins: bool) -> Self {
         Self {
             run: None,
-            is_told: false,
             hello_at: begins.then_some(now),
             pause_ns: HELLO_NS,
             strangers_at: now,
@@ -45,13 +42,7 @@ impl Peer {
             return true;
         }
         self.run = Some(run);
-        if knows == Some(true) {
-            self.is_told = true;
-            self.hello_at = None;
-        } else {
-            self.is_told = false;
-            self.hello_at = Some(now);
-        }
+        self.hello_at = (knows != Some(true)).then_some(now);
         false
     }
 
@@ -69,7 +60,7 @@ impl Peer {
             return None;
         }
         // Once the other is known, it asks again if the answer was lost.
-        self.hello_at = if self.run.is_none() && !self.is_told {
+        self.hello_at = if self.run.is_none() {
             let at = now.plus_ns(self.pause_ns);
             self.pause_ns = (2 * self.pause_ns).min(HELLO_MAX_NS);
             Some(at)

@@ -135,11 +135,6 @@ impl<O: Origin> Giving<O> {
         }
     }
 
-    /// The tree.
-    pub const fn origin_mut(&mut self) -> &mut O {
-        &mut self.origin
-    }
-
     /// Whether the other end has said that all is settled.
     pub const fn is_done(&self) -> bool {
         self.is_done

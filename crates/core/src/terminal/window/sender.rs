@@ -111,16 +111,6 @@ impl<S: Source> Sender<S> {
         self.counts
     }
 
-    /// The round trip in nanoseconds, smoothed, if one was measured.
-    pub const fn round_trip_ns(&self) -> Option<u64> {
-        self.round_trip_ns
-    }
-
-    /// Octets of payload in PDUs that are cut from now on.
-    pub fn set_pdu_len(&mut self, pdu_len: u16) {
-        self.cutter.set_pdu_len(pdu_len);
-    }
-
     /// When [`Sender::handle_deadline`] is due, if nothing is heard before.
     pub const fn next_deadline(&self) -> Option<Time> {
         self.deadline

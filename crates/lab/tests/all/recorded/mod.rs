@@ -19,6 +19,13 @@ pub(crate) fn run(name: &str, changes: &[(&str, &str)]) -> Outcome {
     experiment.run(&settings, &mut Silent).expect(name)
 }
 
+/// With these changes, this check fails: it judges.
+pub(crate) fn fails(name: &str, changes: &[(&str, &str)], id: &str) {
+    let checks = run(name, changes).checks;
+    let failed = checks.iter().any(|check| check.id == id && !check.pass);
+    assert!(failed, "{name} with {changes:?}: {id} passes");
+}
+
 /// Runs an experiment, and compares with `tests/snapshots/NAME.txt`: what `cellgate lab run NAME`
 /// prints, the changes after `--set`. After a change of the code that is meant,
 /// `CELLGATE_SNAPSHOTS=write` writes them anew.

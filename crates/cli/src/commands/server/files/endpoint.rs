@@ -18,13 +18,13 @@ use crate::commands::server::{Misuse, Server};
 /// How what is lost is sent again.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ArqWord {
-    /// What is lost alone
+    /// The lost PDU alone
     Selective,
-    /// What is lost and all behind it
+    /// The lost PDU and all behind it
     Gbn,
 }
 
-/// Who makes the cells.
+/// The maker of the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum LevelWord {
     /// The adapter: SDUs go between it and this process
@@ -44,7 +44,7 @@ pub(super) struct Endpoint {
     /// The connection's contract, both ways
     #[arg(long, value_name = "TEXT", default_value = CONTRACT)]
     contract: String,
-    /// Who makes the cells
+    /// The maker of the cells
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LevelWord::Packet)]
     level: LevelWord,
     /// A line of this process's own instead of a connection, as `udp local 127.0.0.1:7001 peer
