@@ -68,8 +68,9 @@ pub enum Event {
     Fault,
 }
 
-/// The conversation's number among the transfers.
+/// The conversation's number among the transfers, and its PDUs that may be on their way.
 const CONVERSATION: u16 = 0;
+const CONVERSATION_PDUS: u32 = 128;
 
 /// All that two terminals exchange on one VC.
 #[derive(Clone, Debug)]
@@ -91,7 +92,8 @@ impl<F: Source, S: Store> Exchange<F, S> {
     /// [`DiskHeader::LENGTHS`](super::DiskHeader::LENGTHS): none if not.
     pub fn new(now: Time, terms: ExchangeTerms, tree: &Arc<Tree>) -> Option<Self> {
         (tree.lengths() == super::DiskHeader::LENGTHS).then_some(())?;
-        let above = (terms.window_pdus as usize).div_ceil(8);
+        let window = terms.window_pdus.max(CONVERSATION_PDUS);
+        let above = (window as usize).div_ceil(8);
         let control_max = (Status::FIXED + above) as u16;
         Some(Self {
             terms,
@@ -289,8 +291,9 @@ impl<F: Source, S: Store> Exchange<F, S> {
 
     fn handle_control(&mut self, now: Time, pci: &Pci) {
         match Control::parse(self.incoming.control()) {
-            Ok(Control::Hello { to }) => {
+            Ok(Control::Hello { to, window }) => {
                 self.heard_at = now;
+                self.outgoing.limit(window.into());
                 let is_known = self.peer.run().is_some();
                 let knows = to.map(|to| to == self.terms.run);
                 if self.peer.handle_hello(now, pci.run, knows) {
@@ -350,7 +353,8 @@ impl<F: Source, S: Store> Exchange<F, S> {
             return;
         }
         if let Some(to) = self.peer.poll(now) {
-            let hello = Control::Hello { to };
+            let window = self.terms.window_pdus.min(u16::MAX.into()) as u16;
+            let hello = Control::Hello { to, window };
             let len = hello.emit(&mut self.control);
             self.outgoing.say(CONVERSATION, &self.control, len);
         } else if self.peer.run().is_some()
@@ -378,13 +382,16 @@ impl<F: Source, S: Store> Exchange<F, S> {
     }
 }
 
-/// What a stream without end agrees on.
+/// What a transfer without end agrees on.
 const fn stream(terms: &ExchangeTerms, transfer: u16, run: u32) -> Terms {
     Terms {
         transfer,
         run,
         arq: terms.arq,
-        window: terms.window_pdus,
+        window: match transfer {
+            CONVERSATION => CONVERSATION_PDUS,
+            _ => terms.window_pdus,
+        },
         start: 0,
         end: u64::MAX,
     }

@@ -13,7 +13,8 @@
 //!
 //! hello, from who begins, and its answer:
 //! +------+------+-----------+-----------------------+-----------------------+
-//! |  2   |  0   |     0     |  run of the receiver  |    0 if not known     |
+//! |  2   |  0   |  window   |  run of the receiver, |  zeros, to octet 28   |
+//! |      |      |           |     0: not known      |                       |
 //! +------+------+-----------+-----------------------+-----------------------+
 //! ```
 
@@ -42,6 +43,8 @@ pub enum Control<'a> {
     Hello {
         /// The run of the other terminal, if it is known.
         to: Option<u32>,
+        /// PDUs of a transfer that this terminal has places for.
+        window: u16,
     },
 }
 
@@ -107,6 +110,7 @@ impl<'a> Control<'a> {
             })),
             2 => Ok(Self::Hello {
                 to: (next != 0).then_some(next),
+                window: u16::from_be_bytes([s0, s1]),
             }),
             _ => Err(ControlError),
         }
@@ -129,8 +133,9 @@ impl<'a> Control<'a> {
                 fixed[20..28].copy_from_slice(&status.edge.to_be_bytes());
                 status.above
             }
-            Self::Hello { to } => {
+            Self::Hello { to, window } => {
                 fixed[0] = 2;
+                fixed[2..4].copy_from_slice(&window.to_be_bytes());
                 fixed[4..8].copy_from_slice(&to.unwrap_or(0).to_be_bytes());
                 &[]
             }

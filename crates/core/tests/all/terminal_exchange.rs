@@ -557,3 +557,41 @@ fn a_terminal_that_begins_anew_is_known_for_another() {
     let events = (0..1_000).flat_map(|_| line.step()).collect::<Vec<_>>();
     assert!(events.contains(&(1, Event::Restarted)), "{events:?}");
 }
+
+#[test]
+fn a_sender_keeps_to_the_places_that_the_receiver_has() {
+    let file = file(1, 700_000, false);
+    let mut line = Line::new(
+        [
+            end(true, Arq::Selective, 256),
+            end(false, Arq::Selective, 16),
+        ],
+        Weather::default(),
+        1,
+    );
+    line.until("hello", |line| {
+        line.ends.iter().all(Exchange::is_established)
+    });
+    let placed = Placed {
+        octets: vec![0; 700_000],
+        writes: vec![0; 700_000],
+    };
+    let (now, all) = (line.now, (0, 700_000));
+    assert!(line.ends[1].receive(now, TRANSFER, all, 700_000, placed));
+    let split = Split {
+        pdu_len: 500,
+        disk_len: Some(DISK_LEN),
+        file_len: Some(700_000),
+    };
+    line.ends[0].send(TRANSFER, all, 200_000, split, file.clone());
+    for _ in 0..400_000 {
+        line.step();
+        if line.ends[0].outgoing(TRANSFER).unwrap().is_finished() {
+            let counts = line.ends[0].end_send(TRANSFER).unwrap().counts();
+            assert_eq!((counts.again, counts.lost), (0, 0));
+            let placed = line.ends[1].end_receive(TRANSFER).unwrap();
+            return assert!(placed.octets == *file.octets);
+        }
+    }
+    panic!("it never ends");
+}

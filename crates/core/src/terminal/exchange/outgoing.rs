@@ -88,6 +88,8 @@ pub(super) struct Outgoing<F> {
     says: Option<u64>,
     pub(super) said: One<Outbox>,
     transfers: BTreeMap<u16, One<F>>,
+    /// PDUs of a transfer that the other terminal has places for.
+    window: u32,
     /// Of transfers that have ended.
     ended: SenderCounts,
     /// The transfer that was sent last: the others come first.
@@ -118,10 +120,16 @@ impl<F: Source> Outgoing<F> {
                 multiplexer: Multiplexer::new(tree.clone(), 0)?,
             },
             transfers: BTreeMap::new(),
+            window: terms.window_pdus,
             ended: SenderCounts::default(),
             last: 0,
             current: None,
         })
+    }
+
+    /// The other terminal has places for so many PDUs of a transfer.
+    pub(super) const fn limit(&mut self, window: u32) {
+        self.window = window;
     }
 
     /// Sends a transfer, in place of one with its number.
@@ -133,7 +141,8 @@ impl<F: Source> Outgoing<F> {
         split: Split,
         source: F,
     ) {
-        let mut buffer = TransmitBuffer::new(tree, terms, source);
+        let window = terms.window.min(self.window);
+        let mut buffer = TransmitBuffer::new(tree, Terms { window, ..terms }, source);
         buffer.open_to(edge);
         // A tree of which one was made has others.
         let multiplexer = Multiplexer::new(self.tree.clone(), terms.transfer % CONTROL_MID);

@@ -7,6 +7,10 @@ use crate::Time;
 use crate::terminal::exchange::CONTROL_MID;
 use crate::terminal::{Carrier, DiskHeader, DiskPdu, Store};
 
+/// Files that are asked for as messages or are being put in their places, at most: each has
+/// [`CONTENT_MAX`] octets in memory, or descriptors.
+const SETTLING_MAX: usize = 256;
+
 /// A file that is being received.
 pub trait Partial: Store {
     /// Makes room from `from` to `to`, as far as the file goes, and says how far there is some now.
@@ -123,8 +127,9 @@ pub struct Taking<D: Destination> {
     asked: BTreeMap<u32, Entry>,
     /// Files that are compared with what is there.
     compared: BTreeMap<u32, Entry>,
-    /// Files that wait for one of the jobs.
+    /// Files that wait for one of the jobs, and short ones that wait for memory.
     waiting: VecDeque<(u32, Entry)>,
+    short: VecDeque<(u32, Entry)>,
     directories: BTreeMap<u32, Entry>,
     /// Files that are being put in their places.
     finishing: BTreeSet<u32>,
@@ -147,6 +152,7 @@ impl<D: Destination> Taking<D> {
             asked: BTreeMap::new(),
             compared: BTreeMap::new(),
             waiting: VecDeque::new(),
+            short: VecDeque::new(),
             directories: BTreeMap::new(),
             finishing: BTreeSet::new(),
             offered: Offers::NONE,
@@ -315,15 +321,12 @@ impl<D: Destination> Taking<D> {
             return;
         }
         self.offered.add(&entry);
-        let is_long = match entry.kind {
-            EntryKind::File { len, .. } => len > CONTENT_MAX,
-            EntryKind::Stream => true,
-            EntryKind::Directory | EntryKind::Link { .. } => false,
-        };
-        if is_long {
-            self.waiting.push_back((id, entry));
-        } else {
-            self.opens(now, carrier, id, entry, false, settled);
+        match entry.kind {
+            EntryKind::File { len, .. } if len <= CONTENT_MAX => self.short.push_back((id, entry)),
+            EntryKind::File { .. } | EntryKind::Stream => self.waiting.push_back((id, entry)),
+            EntryKind::Directory | EntryKind::Link { .. } => {
+                self.opens(now, carrier, id, entry, false, settled);
+            }
         }
     }
 
@@ -333,6 +336,7 @@ impl<D: Destination> Taking<D> {
             + self.asked.len()
             + self.compared.len()
             + self.waiting.len()
+            + self.short.len()
             + self.finishing.len()
             + self.directories.len()
     }
@@ -343,7 +347,10 @@ impl<D: Destination> Taking<D> {
             || self.compared.contains_key(&id)
             || self.finishing.contains(&id)
             || self.directories.contains_key(&id)
-            || self.waiting.iter().any(|(waiting, _)| *waiting == id)
+            || [&self.waiting, &self.short]
+                .into_iter()
+                .flatten()
+                .any(|(waiting, _)| *waiting == id)
     }
 
     /// An entry is there.
@@ -370,9 +377,14 @@ impl<D: Destination> Taking<D> {
         carrier: &mut C,
         settled: &mut Vec<Settled>,
     ) {
-        // What waits on goes to the end.
+        while self.asked.len() + self.finishing.len() < SETTLING_MAX
+            && let Some((id, entry)) = self.short.pop_front()
+        {
+            self.opens(now, carrier, id, entry, false, settled);
+        }
+        // A file that somebody else has goes to the end.
         for _ in 0..self.waiting.len() {
-            if self.coming.len() >= self.jobs {
+            if self.coming.len() >= self.jobs || self.finishing.len() >= SETTLING_MAX {
                 break;
             }
             let Some((id, entry)) = self.waiting.pop_front() else {
