@@ -93,3 +93,18 @@ fn who_wants_everything_at_once_gets_as_much_as_may_be() {
     }
     assert_eq!(exchange.unsaid(), sent);
 }
+
+#[test]
+fn no_more_is_asked_for_as_messages_than_memory_is_set_aside_for() {
+    let file = Node::File(vec![0; CONTENT_MAX as usize]);
+    let entry = Given0::new([(b"a".to_vec(), file)].into()).entry(b"a");
+    let mut taking = Taking::new(Kept::default(), 3);
+    let (mut exchange, mut settled) = (alone(), Vec::new());
+    for id in 0..1_000 {
+        let entry = entry.clone();
+        let offer = Message::Offer { id, entry };
+        taking.handle(Time::ZERO, &mut exchange, offer, &mut settled);
+    }
+    let take = Message::Take { id: 0 }.emit().len() + 4;
+    assert_eq!(exchange.unsaid(), 256 * take);
+}
