@@ -1,7 +1,7 @@
 //! Where files are put: under their names when they are whole, and until then among the unfinished
 //! ones.
 
-mod keeper;
+mod finisher;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::digests::Digests;
 use super::disk::{
     self, DiskError, DiskLen, Kind, Moment, PartialName, PathBelow, Root, SYNC_EVERY,
 };
-use keeper::{Content, Job, Keeper};
+use finisher::{Content, Finisher, Job};
 
 /// Whether what is offered is there.
 enum There {
@@ -36,7 +36,7 @@ pub struct Place {
     name: Option<Vec<u8>>,
     manner: Manner,
     disk_len: DiskLen,
-    keeper: Keeper,
+    finisher: Finisher,
     /// Files that others have.
     in_use: BTreeMap<PathBelow, InUse>,
     /// None until one is asked for.
@@ -45,7 +45,7 @@ pub struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.keeper.leave();
+        self.finisher.leave();
     }
 }
 
@@ -93,7 +93,7 @@ impl Place {
             name,
             manner,
             disk_len,
-            keeper: Keeper::start(root.clone())?,
+            finisher: Finisher::start(root.clone())?,
             in_use: BTreeMap::new(),
             digests: None,
         })
@@ -208,7 +208,7 @@ impl Place {
             holes: Vec::new(),
             fault: None,
             synced_at: Time::ZERO,
-            keeper: self.keeper.clone(),
+            finisher: self.finisher.clone(),
         };
         Ok(Offered::Want(receiving, missing))
     }
@@ -258,7 +258,7 @@ impl Destination for Place {
         let wanted = self.place(&entry);
         let overwrite = self.overwrites();
         match wanted {
-            Ok(wanted) => self.keeper.send(Job::Content(Content {
+            Ok(wanted) => self.finisher.send(Job::Content(Content {
                 id,
                 entry,
                 wanted,
@@ -267,7 +267,7 @@ impl Destination for Place {
                 overwrite,
                 since: Instant::now(),
             })),
-            Err(reason) => self.keeper.fails(id, entry, reason),
+            Err(reason) => self.finisher.fails(id, entry, reason),
         }
     }
 
@@ -275,7 +275,7 @@ impl Destination for Place {
         match self.place(&entry) {
             Ok(wanted) => {
                 let overwrite = self.overwrites();
-                self.keeper.send(Job::Finish {
+                self.finisher.send(Job::Finish {
                     id,
                     entry,
                     wanted,
@@ -284,7 +284,7 @@ impl Destination for Place {
                     overwrite,
                 });
             }
-            Err(reason) => self.keeper.fails(id, entry, reason),
+            Err(reason) => self.finisher.fails(id, entry, reason),
         }
     }
 
@@ -301,7 +301,7 @@ impl Destination for Place {
     }
 
     fn settled(&mut self) -> Option<(u32, Entry, Result<Digest, String>)> {
-        self.keeper.settled()
+        self.finisher.settled()
     }
 }
 
@@ -317,7 +317,7 @@ pub struct Receiving {
     holes: Vec<Range<u64>>,
     fault: Option<String>,
     synced_at: Time,
-    keeper: Keeper,
+    finisher: Finisher,
 }
 
 impl Store for Receiving {
@@ -381,7 +381,7 @@ impl Partial for Receiving {
         if now.since_ns(self.synced_at) >= SYNC_EVERY.as_nanos() as u64 {
             self.synced_at = now;
             if let Some(job) = self.partial.sync_job() {
-                self.keeper.send(Job::Sync(job));
+                self.finisher.send(Job::Sync(job));
             }
         }
         Ok(())

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   Session <-> Transport:  Port      carries by an Exchange
-//!                           Stream    carries by an OctetStream, over a Pipe: TCP, QUIC
+//!                           Stream    carries by an OctetStream, over Octets: TCP, QUIC
 //! ```
 
 mod clients;
-mod pipe;
+mod octets;
 #[cfg(feature = "quic")]
 mod quic;
 mod stream;
@@ -23,7 +23,7 @@ use super::sending::Sending;
 use super::session::Over;
 use super::terms::Terms;
 pub use clients::{CLIENTS_MAX, Clients};
-pub use pipe::Pipe;
+pub use octets::Octets;
 #[cfg(feature = "quic")]
 pub use quic::{Fingerprint, Identity, Quic, QuicServer};
 pub use stream::Stream;

@@ -1,4 +1,4 @@
-//! Frames over a pipe.
+//! Frames over a stream of octets.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cellgate_core::Time;
 use cellgate_core::terminal::{Carrier, FRAME_MAX, OctetStream};
 
-use super::{Pipe, Transport};
+use super::{Octets, Transport};
 use crate::clock::MonotonicClock;
 use crate::terminal::place::Receiving;
 use crate::terminal::port::Looked;
@@ -62,20 +62,20 @@ impl Buffer {
     }
 }
 
-/// A pipe with a terminal at each end.
+/// Octets with a terminal at each end.
 #[derive(Debug)]
 pub struct Stream<P> {
-    pipe: P,
+    octets: P,
     input: Buffer,
     output: Buffer,
     /// The other end sends no more.
     is_ended: bool,
 }
 
-impl<P: Pipe> Stream<P> {
-    pub fn new(pipe: P) -> Self {
+impl<P: Octets> Stream<P> {
+    pub fn new(octets: P) -> Self {
         Self {
-            pipe,
+            octets,
             input: Buffer::new(INPUT),
             output: Buffer::new(OUTPUT),
             is_ended: false,
@@ -83,8 +83,8 @@ impl<P: Pipe> Stream<P> {
     }
 
     /// What was begun.
-    pub const fn pipe(&self) -> &P {
-        &self.pipe
+    pub const fn octets(&self) -> &P {
+        &self.octets
     }
 
     /// Takes what has come, until something has happened that is to be dealt with first.
@@ -98,7 +98,7 @@ impl<P: Pipe> Stream<P> {
             if !self.input.is_empty() || self.is_ended {
                 break;
             }
-            let Some(read) = unless_blocked(self.pipe.read(self.input.room()))? else {
+            let Some(read) = unless_blocked(self.octets.read(self.input.room()))? else {
                 break;
             };
             self.input.to += read;
@@ -121,7 +121,7 @@ impl<P: Pipe> Stream<P> {
             if self.output.is_empty() {
                 break;
             }
-            let Some(written) = unless_blocked(self.pipe.write(self.output.waiting()))? else {
+            let Some(written) = unless_blocked(self.octets.write(self.output.waiting()))? else {
                 break;
             };
             self.output.take(written);
@@ -133,7 +133,7 @@ impl<P: Pipe> Stream<P> {
 
 type Carried = OctetStream<Sending, Receiving>;
 
-impl<P: Pipe> Transport for Stream<P> {
+impl<P: Octets> Transport for Stream<P> {
     type Carrier = Carried;
 
     const OUTLASTS_TERMINALS: bool = false;
@@ -146,7 +146,7 @@ impl<P: Pipe> Transport for Stream<P> {
         let now = MonotonicClock.now();
         carrier.handle_deadline(now);
         let has_taken = self.takes(now, carrier)?;
-        // What came before the pipe broke may say why: that it is broken is found again.
+        // What came before the stream broke may say why: that it is broken is found again.
         let has_sent = match self.sends(now, carrier) {
             Err(_) if has_taken => false,
             sent => sent?,
@@ -160,7 +160,7 @@ impl<P: Pipe> Transport for Stream<P> {
     fn wait(&mut self, waits: bool, until: Time) -> Result<(), Over> {
         // What waits here says that there is no place for it.
         let reads = self.input.is_empty() && !self.is_ended;
-        Ok(self.pipe.wait(reads, waits, until)?)
+        Ok(self.octets.wait(reads, waits, until)?)
     }
 
     fn flush(&mut self, timeout: Duration) {
@@ -169,11 +169,11 @@ impl<P: Pipe> Transport for Stream<P> {
             let Some(left) = timeout.checked_sub(begun.elapsed()) else {
                 return;
             };
-            match unless_blocked(self.pipe.write(self.output.waiting())) {
+            match unless_blocked(self.octets.write(self.output.waiting())) {
                 Ok(Some(written)) => self.output.take(written),
                 Ok(None) => {
                     let until = MonotonicClock.now().plus_ns(left.as_nanos() as u64);
-                    if self.pipe.wait(false, true, until).is_err() {
+                    if self.octets.wait(false, true, until).is_err() {
                         return;
                     }
                 }
@@ -181,7 +181,7 @@ impl<P: Pipe> Transport for Stream<P> {
                 Err(_) => return,
             }
         }
-        self.pipe.finish(timeout.saturating_sub(begun.elapsed()));
+        self.octets.finish(timeout.saturating_sub(begun.elapsed()));
     }
 }
 

@@ -9,7 +9,7 @@ use cellgate_core::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force};
 
-use super::{Pipe, Stream};
+use super::{Octets, Stream};
 use crate::clock::MonotonicClock;
 
 /// Each address is tried for so long.
@@ -52,7 +52,7 @@ impl Tcp {
     }
 }
 
-impl Pipe for Tcp {
+impl Octets for Tcp {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         (&self.socket).read(into)
     }

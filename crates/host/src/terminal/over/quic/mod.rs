@@ -9,7 +9,7 @@
 //! makes of a long one overruns a device that shapes.
 
 mod identity;
-mod pipe;
+mod octets;
 mod socket;
 
 use std::io;
@@ -28,7 +28,7 @@ use rustls::version::TLS13;
 use super::Stream;
 use identity::Pinned;
 pub use identity::{Fingerprint, Identity};
-pub use pipe::Quic;
+pub use octets::Quic;
 pub(super) use socket::Arrived;
 use socket::Socket;
 

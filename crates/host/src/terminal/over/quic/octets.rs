@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::socket::{Mailbox, Socket, is_blocked};
 use super::{IDLE, NAME};
 use crate::clock::MonotonicClock;
-use crate::terminal::over::Pipe;
+use crate::terminal::over::Octets;
 
 /// Datagrams that leave before what has come is looked at.
 const BATCH: usize = 64;
@@ -160,7 +160,7 @@ impl Quic {
     }
 }
 
-impl Pipe for Quic {
+impl Octets for Quic {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.drive();
         let Some(stream) = self.stream else {

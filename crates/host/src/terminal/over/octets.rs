@@ -7,7 +7,7 @@ use cellgate_core::Time;
 
 /// A stream of octets both ways. It keeps order and loses nothing, and never waits but where it is
 /// told to.
-pub trait Pipe {
+pub trait Octets {
     /// Reads what has come: how many octets, 0 if the other end sends no more.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ pub(super) type Settled = (u32, Entry, Result<Digest, String>);
 
 /// The thread. It ends when nobody has work for it any more.
 #[derive(Clone, Debug)]
-pub(super) struct Keeper {
+pub(super) struct Finisher {
     jobs: Sender<Job>,
     settles: Sender<Settled>,
     /// Whether nobody waits for long work any more.
@@ -79,7 +79,7 @@ pub(super) struct Keeper {
     settled: Arc<Mutex<Receiver<Settled>>>,
 }
 
-impl Keeper {
+impl Finisher {
     pub(super) fn start(root: Root) -> Result<Self, String> {
         let (jobs, work) = channel();
         let (settles, settled) = channel();
@@ -90,7 +90,7 @@ impl Keeper {
         thread::Builder::new()
             .name("files".to_owned())
             .spawn(move || {
-                keep(&root, &work, &told, &left);
+                do_all(&root, &work, &told, &left);
                 drop(counted);
             })
             .map_err(|error| format!("no thread for the disk: {error}"))?;
@@ -214,7 +214,7 @@ impl Gathered {
     }
 }
 
-fn keep(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>, is_left: &AtomicBool) {
+fn do_all(root: &Root, work: &Receiver<Job>, settles: &Sender<Settled>, is_left: &AtomicBool) {
     let mut gathered = Gathered {
         group: Group::new(root.clone()),
         members: BTreeMap::new(),
