@@ -77,6 +77,11 @@ impl Experiment for Polling {
     }
 }
 
+/// What a cell took at such a rate of octets; none, if none went.
+fn cell_us(rate: Rational) -> Option<Rational> {
+    (rate != Rational::ZERO).then(|| Pc386Work::cell_us(rate))
+}
+
 fn table(flags: Rational, upstream: Rational, timer: Rational) -> Table {
     let mut table = Table::new(
         "polling",
@@ -91,7 +96,7 @@ fn table(flags: Rational, upstream: Rational, timer: Rational) -> Table {
         table.row([
             Entry::text(name),
             Entry::number(rate / dec("1000"), 1),
-            Entry::number(Pc386Work::cell_us(rate), 1),
+            cell_us(rate).map_or(Entry::Empty, |us| Entry::number(us, 1)),
         ]);
     }
     table
@@ -100,8 +105,8 @@ fn table(flags: Rational, upstream: Rational, timer: Rational) -> Table {
 fn checks(flags: Rational, upstream: Rational, timer: Rational) -> Vec<Check> {
     let value = |rate: Rational| Value::new(rate / dec("1000"), 1, "x 1000 octets/s");
     let spared = |rate: Rational| {
-        let us = Pc386Work::cell_us(rate) - Pc386Work::cell_us(flags);
-        Value::new(us, 1, "us")
+        let us = cell_us(rate).zip(cell_us(flags));
+        Value::ratio(us.map(|(us, of_flags)| us - of_flags), 1, "us")
     };
     let near = |percent: &str| Tolerance::Percent(dec(percent));
     let claim = |what: &str, paper: &str| Claim::derived("T7", what, paper);
