@@ -3,7 +3,7 @@
 use crate::Time;
 
 use super::conversation::TooLong;
-use super::{Event, Exchange, SenderCounts, Source, Split, Store};
+use super::{Counts, Event, Exchange, SenderCounts, Source, Split, Store};
 
 /// A transfer that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +90,9 @@ pub trait Carrier {
     /// What was sent, the conversation included.
     fn counts(&self) -> SenderCounts;
 
+    /// What has come: of a stream nothing is thrown away, and nothing counted.
+    fn come(&self) -> Counts;
+
     /// When there is something to send even if nothing is handed in before, or
     /// [`Carrier::handle_deadline`] is due.
     fn next_deadline(&self) -> Option<Time>;
@@ -174,6 +177,12 @@ impl<F: Source, S: Store> Carrier for Exchange<F, S> {
 
     fn counts(&self) -> SenderCounts {
         self.sent()
+    }
+
+    fn come(&self) -> Counts {
+        let mut all = Counts::default();
+        self.counts().for_each(|counts| all += counts);
+        all
     }
 
     fn next_deadline(&self) -> Option<Time> {

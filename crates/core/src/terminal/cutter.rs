@@ -56,6 +56,11 @@ impl Cutter {
         }
     }
 
+    /// Pieces have so many octets at most from now on.
+    pub(super) const fn set_pdu_len(&mut self, pdu_len: u16) {
+        self.split.pdu_len = pdu_len;
+    }
+
     /// Whether the last piece is cut. A stream has none.
     pub(super) const fn is_done(&self) -> bool {
         self.is_done

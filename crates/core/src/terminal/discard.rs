@@ -98,6 +98,23 @@ pub struct Counts {
     discarded_pdus: [u64; Discard::ALL.len()],
 }
 
+impl core::ops::AddAssign<&Self> for Counts {
+    fn add_assign(&mut self, other: &Self) {
+        self.received += other.received;
+        self.delivered += other.delivered;
+        self.held += other.held;
+        self.pdus += other.pdus;
+        for (all, more) in [
+            (&mut self.cells, &other.cells),
+            (&mut self.discarded_pdus, &other.discarded_pdus),
+        ] {
+            for (all, more) in all.iter_mut().zip(more) {
+                *all += more;
+            }
+        }
+    }
+}
+
 impl Counts {
     /// Cells that were discarded for this reason.
     pub const fn cells(&self, reason: Discard) -> u64 {

@@ -108,6 +108,12 @@ impl<F: Source, S: Store> Exchange<F, S> {
         })
     }
 
+    /// From now on PDUs of files are as long as what is lost makes best, and no longer than what
+    /// each is asked to be.
+    pub fn adapt(&mut self) {
+        self.outgoing.adapt(self.tree.aal(), self.terms.pdu_len);
+    }
+
     /// What was agreed on.
     pub const fn terms(&self) -> &ExchangeTerms {
         &self.terms

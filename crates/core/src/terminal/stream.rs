@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use crate::Time;
 
 use super::conversation::TooLong;
-use super::{Carrier, Ended, Event, SenderCounts, Source, Split, Store};
+use super::{Carrier, Counts, Ended, Event, SenderCounts, Source, Split, Store};
 pub use frame::{FRAME_MAX, StreamFault};
 use incoming::Incoming;
 use outgoing::Outgoing;
@@ -144,6 +144,10 @@ impl<F: Source, S: Store> Carrier for OctetStream<F, S> {
 
     fn counts(&self) -> SenderCounts {
         self.outgoing.counts()
+    }
+
+    fn come(&self) -> Counts {
+        Counts::default()
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -6,8 +6,10 @@
 //! been late. A timer is there for the last PDUs, of which no later one tells, and for statuses
 //! that get lost.
 
+mod length;
 mod receiver;
 mod sender;
 
+pub(super) use length::BestLength;
 pub use receiver::{DiskPdu, Receiver};
 pub use sender::{Sender, SenderCounts, StatusFault};

@@ -102,7 +102,12 @@ impl Transport for Port {
             begins,
         };
         // The tree of a terminal has the lengths that an exchange wants.
-        Exchange::new(MonotonicClock.now(), terms_of, &terms.tree).expect("the terminal's own tree")
+        let exchange = Exchange::new(MonotonicClock.now(), terms_of, &terms.tree);
+        let mut exchange = exchange.expect("the terminal's own tree");
+        if terms.adapts {
+            exchange.adapt();
+        }
+        exchange
     }
 
     fn look(&mut self, carrier: &mut Self::Carrier) -> Result<Looked, Over> {

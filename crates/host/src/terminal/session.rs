@@ -7,8 +7,8 @@ use std::time::Duration;
 use cellgate::Error;
 use cellgate_core::Time;
 use cellgate_core::terminal::{
-    Carrier, Entry, Event, Found, Given, Giving, Message, Offers, Origin, SenderCounts, Settled,
-    Split, StreamFault, Taking,
+    Carrier, Counts, Entry, Event, Found, Given, Giving, Message, Offers, Origin, SenderCounts,
+    Settled, Split, StreamFault, Taking,
 };
 
 use super::disk::DiskLen;
@@ -47,6 +47,8 @@ pub enum Report {
     Fault(String),
     /// What was under way is over.
     Ended(String),
+    /// All that came of the other terminal until work was over, if something was thrown away.
+    Discarded(Counts),
 }
 
 /// What is done when the other end agrees.
@@ -97,6 +99,8 @@ pub struct Session<T: Transport> {
     served: Option<Served>,
     reports: VecDeque<Report>,
     message: Vec<u8>,
+    /// Cells that were thrown away, and told of.
+    discarded_told: u64,
 }
 
 impl<T: Transport> Session<T> {
@@ -121,6 +125,7 @@ impl<T: Transport> Session<T> {
             served,
             reports: VecDeque::new(),
             message: Vec::new(),
+            discarded_told: 0,
         }
     }
 
@@ -132,6 +137,11 @@ impl<T: Transport> Session<T> {
     /// What was sent.
     pub fn sent(&self) -> SenderCounts {
         self.carrier.counts()
+    }
+
+    /// What has come, and what of it was thrown away.
+    pub fn come(&self) -> Counts {
+        self.carrier.come()
     }
 
     /// Files that are under way, and how many octets of each are.
@@ -208,12 +218,23 @@ impl<T: Transport> Session<T> {
         let mut is_busy = self.hears(now)?;
         is_busy |= self.works(now);
         let is_idle = matches!(self.work, Work::Nothing);
+        if is_idle {
+            self.tells_discards();
+        }
         // Who waits for another to begin hears nothing.
         let is_heard = !is_idle || !T::OUTLASTS_TERMINALS;
         if is_heard && now.since_ns(self.carrier.heard_at()) > SILENCE_NS {
             self.over(Over::Silent)?;
         }
         Ok(is_busy)
+    }
+
+    fn tells_discards(&mut self) {
+        let come = self.carrier.come();
+        if come.discarded_cells() > self.discarded_told {
+            self.discarded_told = come.discarded_cells();
+            self.reports.push_back(Report::Discarded(come));
+        }
     }
 
     /// Serves until `ends`, or the transport has ended: why. What happens meanwhile, `tell` hears.
@@ -267,6 +288,8 @@ impl<T: Transport> Session<T> {
         if !is_idle {
             self.reports.push_back(Report::Ended(over.to_string()));
         }
+        self.tells_discards();
+        self.discarded_told = 0;
         self.terms.renew();
         self.carrier = T::carrier(&self.terms, false);
         Ok(())

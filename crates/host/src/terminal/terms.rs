@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cellgate_core::aal::tree::Tree;
 use cellgate_core::contract::Aal;
-use cellgate_core::terminal::{Arq, DiskHeader};
+use cellgate_core::terminal::{Arq, DiskHeader, Pci, Status};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::disk::DiskLen;
@@ -12,6 +12,9 @@ use super::packets::OVERHEAD;
 
 /// PDUs of a transfer that may be on their way, at most.
 const WINDOW_PDUS: u32 = 1 << 13;
+
+/// With PDUs of so many octets or more the window may be full, whatever is best at either end.
+const SHORT_PDU: u16 = 512;
 
 /// Octets of a file in a frame of a stream: a power of two, as disk-PDUs are.
 const FRAME_PAYLOAD: u16 = 1 << 15;
@@ -24,11 +27,14 @@ pub struct Terms {
     pub arq: Arq,
     /// Octets of a transfer that may be on their way and not acknowledged.
     pub window: u64,
-    /// Octets of payload in a PDU.
+    /// Octets of payload in a PDU, at most.
     pub pdu_len: u16,
+    /// PDUs are as long as what is lost makes best.
+    pub adapts: bool,
     pub disk_len: DiskLen,
     /// Files at a time.
     pub jobs: usize,
+    max_sdu: u16,
     pub(super) tree: Arc<Tree>,
 }
 
@@ -45,8 +51,10 @@ impl Terms {
             arq: Arq::Selective,
             window: Self::WINDOW,
             pdu_len,
+            adapts: true,
             disk_len: DiskLen::DEFAULT,
             jobs: 4,
+            max_sdu,
             tree: Arc::new(Tree::new(aal, DiskHeader::LENGTHS)?),
         };
         terms.renew();
@@ -74,8 +82,33 @@ impl Terms {
         self.run = u32::from_be_bytes(run);
     }
 
+    /// As many PDUs as the window has if they are short, and as a status has bits for.
     pub(super) fn window_pdus(&self) -> u32 {
-        let pdus = self.window / u64::from(self.pdu_len);
-        (pdus as u32).clamp(16, WINDOW_PDUS)
+        let pdus = self.window / u64::from(self.pdu_len.min(SHORT_PDU));
+        let status = usize::from(self.max_sdu) - Pci::LEN - Status::FIXED;
+        let told = 8 * status as u32;
+        (pdus as u32).clamp(16, WINDOW_PDUS.min(told))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_has_a_bit_for_each_pdu_of_the_window() {
+        for (max_sdu, window, pdus) in [
+            (OVERHEAD + 1, Terms::WINDOW, 168),
+            (672, Terms::WINDOW, 4_960),
+            (9_180, Terms::WINDOW, 8_192),
+            (9_180, 1 << 20, 2_048),
+            (9_180, 1, 16),
+        ] {
+            let mut terms = Terms::new(Aal::Aal5, max_sdu).unwrap();
+            terms.window = window;
+            assert_eq!(terms.window_pdus(), pdus, "{max_sdu}");
+            let status = Pci::LEN + Status::FIXED + terms.window_pdus().div_ceil(8) as usize;
+            assert!(status <= max_sdu.into(), "{max_sdu}");
+        }
     }
 }

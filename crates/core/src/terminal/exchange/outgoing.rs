@@ -11,7 +11,7 @@ use crate::aal::tree::Tree;
 use crate::contract::Aal;
 use crate::terminal::conversation::{Inbox, Outbox};
 use crate::terminal::cutter::Split;
-use crate::terminal::window::{Sender, SenderCounts, StatusFault};
+use crate::terminal::window::{BestLength, Sender, SenderCounts, StatusFault};
 use crate::terminal::{Multiplexer, Source, Status, Terms, TransmitBuffer};
 use crate::wire::PAYLOAD_LEN;
 
@@ -90,6 +90,8 @@ pub(super) struct Outgoing<F> {
     transfers: BTreeMap<u16, One<F>>,
     /// PDUs of a transfer that the other terminal has places for.
     window: u32,
+    /// The length of PDUs that is best, if they are to be so.
+    best: Option<BestLength>,
     /// Of transfers that have ended.
     ended: SenderCounts,
     /// The transfer that was sent last: the others come first.
@@ -121,10 +123,16 @@ impl<F: Source> Outgoing<F> {
             },
             transfers: BTreeMap::new(),
             window: terms.window_pdus,
+            best: None,
             ended: SenderCounts::default(),
             last: 0,
             current: None,
         })
+    }
+
+    /// PDUs of files are as long as is best, `max` octets at most.
+    pub(super) fn adapt(&mut self, aal: Aal, max: u16) {
+        self.best = Some(BestLength::new(aal, max));
     }
 
     /// The other terminal has places for so many PDUs of a transfer.
@@ -147,7 +155,9 @@ impl<F: Source> Outgoing<F> {
         // A tree of which one was made has others.
         let multiplexer = Multiplexer::new(self.tree.clone(), terms.transfer % CONTROL_MID);
         if let Some(multiplexer) = multiplexer {
-            let sender = Sender::new(buffer, split);
+            let best = self.best.map_or(split.pdu_len, |best| best.octets());
+            let pdu_len = split.pdu_len.min(best);
+            let sender = Sender::new(buffer, Split { pdu_len, ..split });
             let one = One {
                 sender,
                 multiplexer,
@@ -192,10 +202,25 @@ impl<F: Source> Outgoing<F> {
         if transfer == CONVERSATION {
             return self.said.sender.handle_status(now, status);
         }
-        match self.sender_mut(transfer) {
-            Some(sender) => sender.handle_status(now, status),
-            // It has ended.
-            None => Ok(()),
+        // One that is not there has ended.
+        if let Some(sender) = self.sender_mut(transfer) {
+            sender.handle_status(now, status)?;
+            self.adapts();
+        }
+        Ok(())
+    }
+
+    /// What was heard may have changed what is best.
+    fn adapts(&mut self) {
+        let Some(mut best) = self.best else { return };
+        let before = best.octets();
+        best.handle(self.counts());
+        self.best = Some(best);
+        let after = best.octets();
+        if after != before {
+            for one in self.transfers.values_mut() {
+                one.sender.set_pdu_len(after);
+            }
         }
     }
 

@@ -27,10 +27,27 @@ pub struct SenderCounts {
     /// Octets of payload in each.
     pub octets: u64,
     pub octets_again: u64,
+    /// PDUs that were heard of, that they came or were lost, and octets of payload in them.
+    pub heard: u64,
+    pub octets_heard: u64,
     /// PDUs that were lost on their way, as often as they were.
     pub lost: u64,
     /// Times that nothing was heard for too long.
     pub timeouts: u64,
+}
+
+impl SenderCounts {
+    /// Of nothing.
+    pub const ZERO: Self = Self {
+        pdus: 0,
+        again: 0,
+        octets: 0,
+        octets_again: 0,
+        heard: 0,
+        octets_heard: 0,
+        lost: 0,
+        timeouts: 0,
+    };
 }
 
 impl core::ops::AddAssign for SenderCounts {
@@ -39,6 +56,8 @@ impl core::ops::AddAssign for SenderCounts {
         self.again += other.again;
         self.octets += other.octets;
         self.octets_again += other.octets_again;
+        self.heard += other.heard;
+        self.octets_heard += other.octets_heard;
         self.lost += other.lost;
         self.timeouts += other.timeouts;
     }
@@ -49,6 +68,8 @@ impl core::ops::AddAssign for SenderCounts {
 struct Flight {
     serial: u16,
     sequence: u64,
+    /// Of payload.
+    octets: u64,
     at: Time,
 }
 
@@ -88,6 +109,11 @@ impl<S: Source> Sender<S> {
             deadline: None,
             counts: SenderCounts::default(),
         }
+    }
+
+    /// PDUs that are cut from now on have so many octets of payload at most.
+    pub const fn set_pdu_len(&mut self, pdu_len: u16) {
+        self.cutter.set_pdu_len(pdu_len);
     }
 
     /// What is sent, for the controller.
@@ -152,6 +178,7 @@ impl<S: Source> Sender<S> {
         self.flights.push_back(Flight {
             serial: self.buffer.begun().wrapping_sub(1) as u16,
             sequence,
+            octets,
             at: now,
         });
         self.deadline = Some(now.plus_ns(self.patience_ns));
@@ -222,6 +249,8 @@ impl<S: Source> Sender<S> {
                 let held_ns = u64::from(held_us) * 1_000;
                 self.is_timed(now.since_ns(flight.at).saturating_sub(held_ns));
             }
+            self.counts.heard += 1;
+            self.counts.octets_heard += flight.octets;
             let at = flight.sequence.checked_sub(a2);
             if at.is_some_and(|at| self.there.get(at as usize) == Some(&false)) {
                 self.counts.lost += 1;

@@ -309,6 +309,8 @@ impl Pair {
             again: after.sender.again - before.sender.again,
             octets: after.sender.octets - before.sender.octets,
             octets_again: after.sender.octets_again - before.sender.octets_again,
+            heard: after.sender.heard - before.sender.heard,
+            octets_heard: after.sender.octets_heard - before.sender.octets_heard,
             lost: after.sender.lost - before.sender.lost,
             timeouts: after.sender.timeouts - before.sender.timeouts,
         };

@@ -1,5 +1,6 @@
 //! The connection of a terminal, and what it is told of transfers.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -33,6 +34,25 @@ enum LevelWord {
     Cell,
 }
 
+/// The length of PDUs.
+#[derive(Clone, Copy, Debug)]
+enum PduWord {
+    Auto,
+    Octets(u16),
+}
+
+impl FromStr for PduWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "auto" => Ok(Self::Auto),
+            Ok(octets) if octets > 0 => Ok(Self::Octets(octets)),
+            _ => Err("expected `auto`, or octets from 1 to 65,463".to_owned()),
+        }
+    }
+}
+
 /// The connection of a terminal.
 #[derive(Clone, clap::Args)]
 pub(super) struct Endpoint {
@@ -60,9 +80,10 @@ pub(super) struct Endpoint {
         value_parser = clap::value_parser!(u32).range(1..=4_096)
     )]
     cellburst: u32,
-    /// Octets of a file in each PDU [default: as many as the contract allows]
-    #[arg(long, value_name = "N")]
-    pdu: Option<u16>,
+    /// Octets of a file in each PDU: a number, or `auto`, which makes them shorter the more are
+    /// lost, from the longest that the contract allows
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
+    pdu: PduWord,
     /// Octets of a file that may be on their way
     #[arg(long, value_name = "OCTETS", default_value_t = Terms::WINDOW)]
     window: u64,
@@ -170,14 +191,15 @@ impl Endpoint {
                 OVERHEAD + 1
             ))
         })?;
-        if let Some(pdu) = self.pdu {
-            if pdu == 0 || pdu > terms.pdu_len {
+        if let PduWord::Octets(pdu) = self.pdu {
+            if pdu > terms.pdu_len {
                 return Err(Misuse(format!(
                     "--pdu {pdu}: the contract has room for 1 to {}; give more by max_sdu=",
                     terms.pdu_len
                 )));
             }
             terms.pdu_len = pdu;
+            terms.adapts = false;
         }
         terms.window = self.window.max(terms.pdu_len.into());
         terms.jobs = self.jobs.into();

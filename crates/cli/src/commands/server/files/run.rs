@@ -19,7 +19,7 @@ use super::over::no_quic;
 use super::over::quic;
 use super::over::{Over, may_go_by};
 use super::shown::{Far, Shown};
-use super::tally::Tally;
+use super::tally::{Tally, discarded, discarded_words};
 use super::words::{said, shown, shown_path};
 use crate::commands::server::{Misuse, interrupted};
 
@@ -168,6 +168,7 @@ impl Talk<'_> {
         let mut session = Session::<T>::begin(terms, &message, next);
         let ended = self.turns(&mut session, &mut transport);
         self.tally.sent += session.sent();
+        self.tally.come += &session.come();
         ended
     }
 
@@ -230,6 +231,8 @@ impl Talk<'_> {
                 self.tally.is_done = true;
                 None
             }
+            // The summary tells.
+            Report::Discarded(_) => None,
             Report::Refused(reason) => return Ok(Some(Ended::Refused(reason))),
             Report::Fault(reason) => return Ok(Some(Ended::Fault(reason))),
             Report::Stopped(reason) | Report::Ended(reason) => {
@@ -263,6 +266,9 @@ fn summary(
             "failed": tally.failed.len(),
             "sent": tally.sent.octets,
             "sent_again": tally.sent.octets_again,
+            "pdus": tally.sent.pdus,
+            "pdus_lost": tally.sent.lost,
+            "discarded": discarded(&tally.come),
             "seconds": seconds,
             "done": tally.is_done,
         }));
@@ -275,7 +281,11 @@ fn summary(
         tally.octets,
         tally.there,
         tally.failed.len()
-    ))
+    ))?;
+    if let Some(words) = discarded_words(&tally.come) {
+        eprintln!("cellgate: {words}");
+    }
+    Ok(())
 }
 
 /// A local path: the directory that it is in, and its name there.

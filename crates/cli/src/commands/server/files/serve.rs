@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use cellgate::Address;
-use cellgate_core::terminal::{Given, Settled};
+use cellgate_core::terminal::{Counts, Given, Settled};
 use cellgate_core::wire::VpiVci;
 use cellgate_host::sys::Signals;
 use cellgate_host::terminal::disk::Root;
@@ -19,6 +19,7 @@ use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Endpoint;
+use super::tally::{discarded, discarded_words};
 use super::words::{said, shown, shown_path};
 use crate::commands::server::{Misuse, interrupted};
 
@@ -244,6 +245,7 @@ impl<'a> One<'a> {
             Report::Stopped(reason) => (None, format!("the other end has stopped: {reason}")),
             Report::Fault(reason) => (None, format!("the other end is refused: {reason}")),
             Report::Ended(reason) => (None, reason.clone()),
+            Report::Discarded(come) => return self.tell_discarded(come),
             Report::Given(Given::Failed { path, reason })
             | Report::Settled(Settled::Failed { path, reason }) => (Some(path), reason.clone()),
             _ => return Ok(()),
@@ -256,6 +258,17 @@ impl<'a> One<'a> {
         match path {
             Some(path) => eprintln!("cellgate: {vc}: {path}: {what}"),
             None => eprintln!("cellgate: {vc}: {what}"),
+        }
+        Ok(())
+    }
+
+    fn tell_discarded(&self, come: &Counts) -> anyhow::Result<()> {
+        let vc = self.endpoint.vc();
+        if self.endpoint.server.json {
+            return print_json_line(&json!({ "vc": vc, "discarded": discarded(come) }));
+        }
+        if let Some(words) = discarded_words(come) {
+            eprintln!("cellgate: {vc}: {words}");
         }
         Ok(())
     }

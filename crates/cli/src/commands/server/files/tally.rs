@@ -1,6 +1,8 @@
 //! What has become of files, for the end of a command.
 
-use cellgate_core::terminal::{Digest, Entry, EntryKind, Given, SenderCounts, Settled};
+use cellgate_core::terminal::{
+    Counts, Digest, Discard, Entry, EntryKind, Given, SenderCounts, Settled,
+};
 use serde_json::{Value, json};
 
 use super::words::{said, shown};
@@ -16,8 +18,9 @@ pub(super) struct Tally {
     /// Paths, and why.
     pub(super) failed: Vec<(Vec<u8>, String)>,
     pub(super) skipped: Vec<(Vec<u8>, String)>,
-    /// What was sent in tries that are over.
+    /// What was sent, and what came, in tries that are over.
     pub(super) sent: SenderCounts,
+    pub(super) come: Counts,
     pub(super) is_done: bool,
 }
 
@@ -76,6 +79,30 @@ impl Tally {
         self.failed.push((path, reason));
         Some(line)
     }
+}
+
+/// PDUs that were thrown away, by why; and cells that were of none.
+pub(super) fn discarded(come: &Counts) -> Value {
+    let of = |count: &dyn Fn(Discard) -> u64| -> Value {
+        let reasons = Discard::ALL
+            .iter()
+            .map(|reason| (reason.name(), count(*reason)));
+        reasons.filter(|(_, count)| *count > 0).collect()
+    };
+    json!({
+        "pdus": of(&|reason| come.discarded(reason)),
+        "cells": of(&|reason| come.cells(reason)),
+    })
+}
+
+/// The same in words; none if nothing was.
+pub(super) fn discarded_words(come: &Counts) -> Option<String> {
+    let shown = |reason: &Discard| match (come.discarded(*reason), come.cells(*reason)) {
+        (0, 0) => None,
+        (pdus, cells) => Some(format!("{} {pdus} PDUs ({cells} cells)", reason.name())),
+    };
+    let all: Vec<_> = Discard::ALL.iter().filter_map(shown).collect();
+    (!all.is_empty()).then(|| format!("discarded: {}", all.join(", ")))
 }
 
 /// A digest as `b3sum` prints it.
