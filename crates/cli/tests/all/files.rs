@@ -2,6 +2,7 @@
 
 mod ends;
 mod kills;
+mod lines;
 mod others;
 mod tree;
 mod users;
