@@ -15,10 +15,12 @@ mod check;
 mod client;
 mod contract;
 mod control;
+mod files;
 mod memory;
 mod payloads;
 mod region;
 mod take;
+mod terminal;
 mod upper;
 mod wrappings;
 
@@ -30,8 +32,10 @@ pub use cell::cell;
 pub use client::client;
 pub use contract::contract;
 pub use control::control;
+pub use files::files;
 pub use payloads::payloads;
 pub use region::region;
+pub use terminal::{terminal, terminal_line};
 pub use upper::upper;
 pub use wrappings::{frame, llc, pseudowire};
 
@@ -39,7 +43,7 @@ pub use wrappings::{frame, llc, pseudowire};
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
@@ -52,6 +56,9 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("frame", frame),
     ("contract", contract),
     ("control", control),
+    ("terminal", terminal),
+    ("terminal_line", terminal_line),
+    ("files", files),
     ("capture", capture),
     ("client", client),
     ("region", region),
