@@ -285,3 +285,20 @@ fn a_process_of_an_instrument_started_by_hand_ends() {
         assert_eq!(child.status.code(), Some(1), "as {role}");
     }
 }
+
+#[test]
+fn a_file_outlives_bit_errors_and_the_death_of_its_receiver() {
+    let Some((output, printed)) = demo("demo_terminal", &["--terminal", "--json"]) else {
+        return;
+    };
+    let verdict = printed["verdict"].as_str().expect("a verdict");
+    assert!(verdict.starts_with("PASS: "), "{printed}");
+    assert_eq!(output.status.code(), Some(0));
+    let number = |key: &str| printed[key].as_f64().expect(key);
+    let (lost, law) = (number("pdus_lost"), number("pdus_lost_by_law"));
+    assert!((lost - law).abs() < 5.0 * law.sqrt(), "{printed}");
+    // What was lost is sent again, and a part of what was sent before the kill.
+    let again = number("sent_again") / 1_984.0;
+    assert!((0.8..1.2).contains(&(again / lost)), "{printed}");
+    assert!(number("sent_twice") > 0.0, "{printed}");
+}

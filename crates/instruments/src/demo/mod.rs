@@ -2,6 +2,7 @@
 
 mod live;
 mod plot;
+mod terminal;
 mod text;
 mod verdict;
 
@@ -58,6 +59,10 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=1_000),
           conflicts_with_all = ["sweep", "plot", "shared_port"])]
     transmit: Option<u32>,
+    /// Instead of the phases: a file over a line with bit errors, whose receiver is killed on the way
+    #[arg(long, conflicts_with_all = ["seconds", "sweep", "plot", "shared_port", "control_pairs",
+          "transmit", "hazard", "idle", "link"])]
+    terminal: bool,
     /// The adapter's idle mode: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value_t = Idle::Spin)]
     idle: Idle,
@@ -91,6 +96,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A process that cannot be started, or that has ended too early.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.terminal {
+        return terminal::run(Voice { json: args.json });
+    }
     let seconds = args.seconds.unwrap_or(1.0);
     let mut show = Show::new(args);
     match (args.control_pairs, args.transmit) {

@@ -267,6 +267,7 @@ fn summary(
             "sent": tally.sent.octets,
             "sent_again": tally.sent.octets_again,
             "pdus": tally.sent.pdus,
+            "pdus_heard": tally.sent.heard,
             "pdus_lost": tally.sent.lost,
             "discarded": discarded(&tally.come),
             "seconds": seconds,
