@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use cellgate_core::Time;
 use cellgate_core::aal::tree::{Place, Tree};
@@ -101,8 +101,17 @@ struct Model {
     handled: u64,
 }
 
+fn tree(aal: Aal) -> Arc<Tree> {
+    let tree = Tree::new(aal, DiskHeader::LENGTHS);
+    Arc::new(tree.expect("an AAL with a tree"))
+}
+
+/// They take longer to make than an input takes.
+static AAL5: LazyLock<Arc<Tree>> = LazyLock::new(|| tree(Aal::Aal5));
+static AAL34: LazyLock<Arc<Tree>> = LazyLock::new(|| tree(Aal::Aal34));
+
 fn end(aal: Aal, run: u32, arq: Arq) -> End {
-    let tree = Arc::new(Tree::new(aal, DiskHeader::LENGTHS).expect("an AAL with a tree"));
+    let tree: &Arc<Tree> = if aal == Aal::Aal5 { &AAL5 } else { &AAL34 };
     let terms = ExchangeTerms {
         run,
         arq,
@@ -111,7 +120,7 @@ fn end(aal: Aal, run: u32, arq: Arq) -> End {
         pdu_len: 500,
         begins: run == RUN,
     };
-    let mut end = Exchange::new(Time::ZERO, terms, &tree).expect("a terminal's tree");
+    let mut end = Exchange::new(Time::ZERO, terms, tree).expect("a terminal's tree");
     end.adapt();
     end
 }

@@ -63,6 +63,7 @@ mod tests {
                 weight: u32::MAX,
                 peak: rate,
                 max_sdu: u16::MAX,
+                burst: 1,
                 interrupt_on_completion: false,
             }),
         };

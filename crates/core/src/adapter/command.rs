@@ -179,6 +179,9 @@ pub struct Transmit {
     pub rate: Option<CellRate>,
     /// How far the shaper may catch up after a stall.
     pub cdvt_ns: u64,
+    /// Guaranteed: cells back to back, a burst every so many cell times.
+    #[serde(default = "one")]
+    pub burst: u16,
     /// Best effort: weight of the share (the contract's MCR in cells/s, at least 1).
     pub weight: u32,
     /// Best effort: the most that it may send, shaped cell by cell; none: whatever the line has
@@ -189,6 +192,10 @@ pub struct Transmit {
     pub max_sdu: u16,
     /// Whether a completed PDU interrupts its client.
     pub interrupt_on_completion: bool,
+}
+
+const fn one() -> u16 {
+    1
 }
 
 /// A VC to open.

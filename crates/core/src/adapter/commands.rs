@@ -787,6 +787,7 @@ fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
         Some(rate) => Class::Guaranteed {
             rate,
             cdvt_ns: transmit.cdvt_ns,
+            burst: transmit.burst,
         },
         None => Class::BestEffort {
             weight: transmit.weight,

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::aal::aal0;
 use crate::contract::{
-    self, CellRate, Increment, Lateness, PduStream, Peak, Police, ServiceCategory, TrafficContract,
-    TrafficDescriptor,
+    self, Bursts, CellRate, Increment, Lateness, PduStream, Peak, Police, ServiceCategory,
+    TrafficContract, TrafficDescriptor,
 };
 use crate::queue::ConnectionSizes;
 use crate::queue::layout::{BUFFER_LEN_MAX, PAGE_LEN, QUEUE_SLOTS_MAX};
@@ -75,6 +75,12 @@ pub enum Unserved {
     /// TM 4.0 tags in VBR.3; on CBR it is an extension.
     #[error("excess=tag is for vbr and cbr: best effort has nothing to exceed")]
     TaggedBestEffort,
+    /// VBR has bursts of its own, and best effort no times to keep.
+    #[error("burst= is for cbr; a burst of vbr is mbs=")]
+    BurstOutsideCbr,
+    /// A burst makes the cells of others late.
+    #[error("burst={0}: at most {max} cells", max = TrafficDescriptor::BURST_MAX)]
+    LongBurst(u32),
     /// An AAL0 SDU is a cell.
     #[error("max_sdu={0}: an SDU of aal0 has 52 octets")]
     CellSdu(u32),
@@ -230,7 +236,10 @@ impl Context<'_> {
         let mut receive = Receive {
             rate: rate.filter(|_| policed),
             sustained: sustained.filter(|_| policed),
-            cdvt_ns: self.cdvt_ns(descriptor),
+            // A burst is early by all but the first of its cells.
+            cdvt_ns: self
+                .cdvt_ns(descriptor)
+                .saturating_add(self.burst_ns(descriptor)?),
             max_sdu: self.max_sdu(descriptor)?,
             fixed_sdu: false,
             excess: Excess::Discard,
@@ -276,11 +285,13 @@ impl Context<'_> {
     fn transmit(&self, descriptor: &TrafficDescriptor) -> Result<(Transmit, u64), Unserved> {
         let best_effort = self.contract.category == ServiceCategory::Ubr;
         self.sustained(descriptor)?;
+        self.burst_ns(descriptor)?;
         let max_sdu = self.max_sdu(descriptor)?;
         let rate = descriptor.sustained(self.assumptions.line);
         let transmit = Transmit {
             rate: (!best_effort).then_some(rate),
             cdvt_ns: Terms::made_good_ns(self.cdvt_ns(descriptor)),
+            burst: descriptor.burst_cells() as u16,
             weight: descriptor.min_pcr.map_or(1, CellRate::cell_s),
             peak: self.peak(descriptor).filter(|_| best_effort),
             max_sdu,
@@ -348,6 +359,19 @@ impl Context<'_> {
             Some(Peak::Rate(rate)) => Some(rate),
             Some(Peak::Max) | None => None,
         }
+    }
+
+    /// How early the last cell of a burst is.
+    fn burst_ns(&self, descriptor: &TrafficDescriptor) -> Result<u64, Unserved> {
+        let cells = descriptor.burst_cells();
+        if cells > 1 && self.contract.category != ServiceCategory::Cbr {
+            return Err(Unserved::BurstOutsideCbr);
+        }
+        if cells > TrafficDescriptor::BURST_MAX {
+            return Err(Unserved::LongBurst(cells));
+        }
+        let rate = descriptor.peak().on(self.assumptions.line);
+        Ok(Bursts::early_ns(Increment::of(rate), cells))
     }
 
     fn cdvt_ns(&self, descriptor: &TrafficDescriptor) -> u64 {

@@ -13,7 +13,7 @@ use self::line::Line;
 use self::list::Links;
 use super::{Planted, PortIndex, VcIndex};
 use crate::Time;
-use crate::contract::{CellRate, Shaper};
+use crate::contract::{Bursts, CellRate, Shaper};
 
 /// How a VC transmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub enum Class {
         /// How much lateness the VC makes good. To keep the rate on a crowded line it takes at
         /// least [`Schedule::contention_ns`] and the caller's own delay between two grants.
         cdvt_ns: u64,
+        /// Cells back to back, a burst every so many cell times; 0 counts as 1.
+        burst: u16,
     },
     /// A share of the rest of the line.
     BestEffort {
@@ -92,7 +94,7 @@ enum Pace {
     Closed,
     Guaranteed {
         rate: CellRate,
-        shaper: Shaper,
+        shaper: Bursts,
     },
     BestEffort {
         weight: u32,
@@ -118,9 +120,13 @@ impl Class {
     /// The pace of a VC of this class, with this shaper for its rate.
     fn pace(self, shaper: impl FnOnce(CellRate, u64) -> Shaper) -> Pace {
         match self {
-            Self::Guaranteed { rate, cdvt_ns } => Pace::Guaranteed {
+            Self::Guaranteed {
                 rate,
-                shaper: shaper(rate, cdvt_ns),
+                cdvt_ns,
+                burst,
+            } => Pace::Guaranteed {
+                rate,
+                shaper: Bursts::new(shaper(rate, cdvt_ns), burst),
             },
             Self::BestEffort { weight, peak } => Pace::BestEffort {
                 weight: weight.max(1),
@@ -142,15 +148,27 @@ impl Entry {
     /// When the next cell of a VC with a rate is due.
     #[inline(always)]
     fn next(&self) -> Time {
-        self.shaper().map_or(Time::ZERO, Shaper::next)
+        match &self.pace {
+            Pace::Guaranteed { shaper, .. } => shaper.next(),
+            Pace::BestEffort { shaper, .. } => shaper.map_or(Time::ZERO, |shaper| shaper.next()),
+            Pace::Closed => Time::ZERO,
+        }
     }
 
     #[inline(always)]
     fn shaper(&self) -> Option<&Shaper> {
         match &self.pace {
-            Pace::Guaranteed { shaper, .. } => Some(shaper),
+            Pace::Guaranteed { shaper, .. } => Some(shaper.shaper()),
             Pace::BestEffort { shaper, .. } => shaper.as_ref(),
             Pace::Closed => None,
+        }
+    }
+
+    /// Cells of a burst of a guaranteed VC.
+    fn burst(&self) -> u32 {
+        match &self.pace {
+            Pace::Guaranteed { shaper, .. } => shaper.cells().into(),
+            Pace::BestEffort { .. } | Pace::Closed => 0,
         }
     }
 
@@ -345,8 +363,8 @@ impl Schedule {
             .map_or(0, Line::guaranteed_cell_s)
     }
 
-    /// How late other VCs of the line can make a guaranteed cell: a cell of each other one and one
-    /// of best effort may be before it, and it may wait for a tick of the wheel. Holds while the
+    /// How late other VCs of the line can make a guaranteed cell: a cell of each other one, or
+    /// a burst, and one of best effort may be before it, and it may wait for a tick of the wheel. Holds while the
     /// guaranteed rates do not exceed the line's and nobody makes good more than this.
     pub fn contention_ns(&self, line: PortIndex) -> u64 {
         self.lines

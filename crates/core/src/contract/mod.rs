@@ -1,6 +1,7 @@
 //! What was promised, and the arithmetic that checks it: rates, GCRA, F-GCRA, credit
 //! intervals, contract text.
 
+mod bursts;
 mod credit;
 mod error;
 mod gcra;
@@ -12,6 +13,7 @@ mod shaper;
 mod text;
 mod traffic;
 
+pub use bursts::Bursts;
 pub use credit::{Credit, Remainder, UsageControl, UsageDecision};
 pub use error::{ContractError, ContractErrorKind};
 pub use gcra::{FrameGcra, Gcra, Increment};

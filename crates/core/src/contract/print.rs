@@ -91,7 +91,7 @@ impl Separated<'_, '_> {
 }
 
 /// In canonical order; none where nothing is said.
-type Parameters = [Option<Parameter>; 8];
+type Parameters = [Option<Parameter>; 9];
 
 fn parameters(descriptor: TrafficDescriptor) -> Parameters {
     let peak = |name, peak: Option<Peak>| {
@@ -118,6 +118,7 @@ fn parameters(descriptor: TrafficDescriptor) -> Parameters {
         number("mbs", descriptor.mbs.map(|cells| cells.get())),
         time("cdvt", descriptor.cdvt_ns),
         time("dvt", descriptor.dvt_ns),
+        number("burst", descriptor.burst.map(|cells| cells.get())),
     ]
 }
 

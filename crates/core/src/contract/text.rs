@@ -37,7 +37,7 @@ impl TrafficContract {
     /// [`Strictness::Extended`] adds:
     ///
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
-    /// - In every list: `scr=` (a rate, rounded down), `mbs=` (cells), `cdvt=` and `dvt=` (times,
+    /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and `dvt=` (times,
     ///   as `250us`).
     /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
     ///   `excess=discard|tag|when-idle`.
@@ -89,10 +89,10 @@ const LIBATM: Expected = Expected {
 const OURS: Expected = Expected {
     categories: "cbr, vbr, rt-vbr, nrt-vbr, ubr or abr",
     categories_and_aals: "cbr, vbr, rt-vbr, nrt-vbr, ubr, abr; aal0, aal34, aal5",
-    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt=, dvt=, jitter=, \
-                police=, excess=, tx: or rx:",
-    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt=, dvt= or rx:",
-    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, max_sdu=, sdu=, cdvt= or dvt=",
+    in_common: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt=, dvt=, \
+                jitter=, police=, excess=, tx: or rx:",
+    in_transmit: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt=, dvt= or rx:",
+    in_receive: "pcr=, max_pcr=, min_pcr=, scr=, mbs=, burst=, max_sdu=, sdu=, cdvt= or dvt=",
 };
 
 impl Expected {
@@ -114,13 +114,13 @@ enum List {
 }
 
 /// The parameters of libatm, in the order of [`Parser::parameter`], then ours.
-const PARAMETERS: [&str; 12] = [
-    "max_pcr=", "pcr=", "min_pcr=", "max_sdu=", "sdu=", "scr=", "mbs=", "cdvt=", "dvt=", "jitter=",
-    "police=", "excess=",
+const PARAMETERS: [&str; 13] = [
+    "max_pcr=", "pcr=", "min_pcr=", "max_sdu=", "sdu=", "scr=", "mbs=", "cdvt=", "dvt=", "burst=",
+    "jitter=", "police=", "excess=",
 ];
 const PARAMETERS_OF_LIBATM: usize = 5;
 /// The rest belong to the whole contract.
-const PARAMETERS_OF_A_DIRECTION: usize = 9;
+const PARAMETERS_OF_A_DIRECTION: usize = 10;
 
 impl Parser<'_> {
     fn contract(&mut self) -> Result<TrafficContract, ContractError> {
@@ -268,11 +268,11 @@ impl Parser<'_> {
         const POLICE: [Police; 3] = [Police::Frame, Police::Cell, Police::Buffer];
         const EXCESS: [Excess; 3] = [Excess::Discard, Excess::Tag, Excess::WhenIdle];
         match parameter {
-            9 => {
+            10 => {
                 let word = self.choice(JITTER.map(Jitter::word), "low, default, high")?;
                 contract.jitter = JITTER[word];
             }
-            10 => {
+            11 => {
                 let word = self.choice(POLICE.map(Police::word), "frame, cell, buffer")?;
                 contract.police = Some(POLICE[word]);
             }
@@ -306,7 +306,8 @@ impl Parser<'_> {
             }
             6 => Set::Mbs(self.scan.cells()?),
             7 => Set::Cdvt(self.scan.time_ns()?),
-            _ => Set::Dvt(self.scan.time_ns()?),
+            8 => Set::Dvt(self.scan.time_ns()?),
+            _ => Set::Burst(self.scan.cells()?),
         })
     }
 
@@ -344,6 +345,7 @@ enum Set {
     Mbs(NonZeroU32),
     Cdvt(u64),
     Dvt(u64),
+    Burst(NonZeroU32),
 }
 
 /// Where parameters go.
@@ -375,6 +377,7 @@ impl Set {
             Self::Mbs(cells) => descriptor.mbs = Some(cells),
             Self::Cdvt(ns) => descriptor.cdvt_ns = Some(ns),
             Self::Dvt(ns) => descriptor.dvt_ns = Some(ns),
+            Self::Burst(cells) => descriptor.burst = Some(cells),
         }
     }
 }

@@ -104,9 +104,23 @@ pub struct TrafficDescriptor {
     pub cdvt_ns: Option<u64>,
     /// Delay variation tolerance of PDUs, L4ATM's tau (`dvt=`; paper 003, section 2.3).
     pub dvt_ns: Option<u64>,
+    /// Cells that leave back to back, a burst every so many cell times (`burst=`; paper 002,
+    /// section 5). A cell at a time if it is not given.
+    pub burst: Option<NonZeroU32>,
 }
 
 impl TrafficDescriptor {
+    /// Cells of the longest burst.
+    pub const BURST_MAX: u32 = 4_096;
+
+    /// Cells that leave back to back.
+    pub const fn burst_cells(&self) -> u32 {
+        match self.burst {
+            Some(cells) => cells.get(),
+            None => 1,
+        }
+    }
+
     /// The peak rate that counts: `pcr`, else `max_pcr` unless that is `max`, else `min_pcr`, else
     /// the link's. (The rule by which Linux' drivers choose.)
     pub const fn peak(&self) -> Peak {
@@ -250,6 +264,7 @@ impl TrafficContract {
             mbs: None,
             cdvt_ns: None,
             dvt_ns: None,
+            burst: None,
         };
         Self {
             category,

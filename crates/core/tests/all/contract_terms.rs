@@ -71,6 +71,7 @@ const TRANSMIT: Transmit = Transmit {
     weight: 1,
     peak: None,
     max_sdu: u16::MAX,
+    burst: 1,
     interrupt_on_completion: false,
 };
 
@@ -225,6 +226,20 @@ fn texts_become_what_they_say_in_both_directions() {
             }),
             Some(shaped(10_000)),
         ),
+        // The last of 11 cells is early by ten cell times.
+        (
+            "cbr:pcr=5000,burst=11",
+            Aal::Aal5,
+            Some(Receive {
+                rate: rate(5_000),
+                cdvt_ns: 7 + 2_000_000,
+                ..RECEIVE
+            }),
+            Some(Transmit {
+                burst: 11,
+                ..shaped(5_000)
+            }),
+        ),
         (
             "cbr:pcr=5000,police=buffer",
             Aal::Aal5,
@@ -275,6 +290,9 @@ fn what_the_adapter_cannot_do_is_refused_with_the_reason() {
                 peak: 353_207,
             },
         ),
+        ("vbr:scr=10,mbs=5,burst=2", Unserved::BurstOutsideCbr),
+        ("ubr:tx:none,rx:burst=2", Unserved::BurstOutsideCbr),
+        ("cbr:pcr=9,burst=4097", Unserved::LongBurst(4_097)),
         ("cbr,aal34:police=cell", Unserved::FramesByCell),
         ("cbr:police=cell", Unserved::FramesByCell),
         ("cbr,aal0:police=frame", Unserved::CellsByFrame),

@@ -490,6 +490,7 @@ fn random_descriptor(random: &mut Pcg64Mcg) -> TrafficDescriptor {
         mbs: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
         cdvt_ns: time(random),
         dvt_ns: time(random),
+        burst: NonZeroU32::new(random.next_u32()).filter(|_| below(random, 2) == 0),
     }
 }
 

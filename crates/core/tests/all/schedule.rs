@@ -2,7 +2,7 @@
 
 use cellgate_core::Time;
 use cellgate_core::adapter::{Class, PeakRate, PortIndex, Schedule, VcIndex};
-use cellgate_core::contract::{CellRate, Gcra, Increment, Shaper};
+use cellgate_core::contract::{Bursts, CellRate, Gcra, Increment, Shaper};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -15,9 +15,14 @@ fn rate(cell_s: u32) -> CellRate {
 }
 
 fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Class {
+    bursting(cell_s, cdvt_ns, 1)
+}
+
+fn bursting(cell_s: u32, cdvt_ns: u64, burst: u16) -> Class {
     Class::Guaranteed {
         rate: rate(cell_s),
         cdvt_ns,
+        burst,
     }
 }
 
@@ -74,9 +79,15 @@ impl Rig {
     }
 
     fn observe(&mut self, index: usize, class: Class) {
-        let Class::Guaranteed { rate, cdvt_ns } = class else {
+        let Class::Guaranteed {
+            rate,
+            cdvt_ns,
+            burst,
+        } = class
+        else {
             return;
         };
+        let cdvt_ns = cdvt_ns + Bursts::early_ns(Increment::of(rate), burst.into());
         let fifo_ns = Increment::of(CellRate::OC3).times_ns(u64::from(self.burst_cells));
         self.observers[index] = Some(Gcra::new(rate, cdvt_ns));
         self.wire_observers[index] = Some(Gcra::new(rate, cdvt_ns + fifo_ns));
@@ -170,12 +181,13 @@ fn random_rates(vcs: u32, sum: u32, random: &mut Pcg64Mcg) -> Vec<u32> {
 
 /// Guaranteed VCs fill 95 % of the line, and all want to start at once, which is the worst that can
 /// happen to their order; best effort is behind them.
-fn crowded_line(vcs: u32) {
+fn crowded_line(vcs: u32, bursts: &[u16]) {
     const SECONDS: u64 = 4;
     let mut random = Pcg64Mcg::seed_from_u64(u64::from(vcs));
     let rates = random_rates(vcs, 353_207 / 100 * 95, &mut random);
     let classes = |cdvt_ns| -> Vec<Class> {
-        let classes = rates.iter().map(|&rate| guaranteed(rate, cdvt_ns));
+        let classes = rates.iter().zip(bursts.iter().cycle());
+        let classes = classes.map(|(&rate, &burst)| bursting(rate, cdvt_ns, burst));
         classes.chain([best_effort(1)]).collect()
     };
     let contention_ns = Rig::new(0, &classes(0)).schedule.contention_ns(LINE);
@@ -194,8 +206,9 @@ fn crowded_line(vcs: u32) {
     for (&rate, &sent) in rates.iter().zip(&rig.sent) {
         let expected = u64::from(rate) * SECONDS;
         // The first cell leaves at the start; the last may be as late as promised.
-        let slowest = 1 + (u64::from(rate) * contention_ns).div_ceil(S);
-        assert!(sent <= expected + 1 && sent + slowest >= expected);
+        let most = bursts.iter().max().map_or(1, |cells| u64::from(*cells));
+        let slowest = most + (u64::from(rate) * contention_ns).div_ceil(S);
+        assert!(sent <= expected + most && sent + slowest >= expected);
         if expected >= 2_000 * slowest {
             assert_within(sent, expected, 1);
         }
@@ -205,12 +218,60 @@ fn crowded_line(vcs: u32) {
 
 #[test]
 fn a_thousand_guaranteed_vcs_keep_their_rates() {
-    crowded_line(1_000);
+    crowded_line(1_000, &[1]);
+}
+
+#[test]
+fn vcs_that_send_bursts_keep_their_rates_and_leave_others_theirs() {
+    crowded_line(100, &[1, 7, 64]);
+    crowded_line(1_000, &[1, 1, 1, 2, 300]);
+}
+
+#[test]
+fn cells_leave_back_to_back_a_burst_every_so_many_cell_times() {
+    const RATE: u64 = 50_000;
+    for burst in [1, 2, 32, 1_000] {
+        let classes = [bursting(RATE as u32, MS, burst), best_effort(1)];
+        let mut rig = Rig::new(0, &classes);
+        let mut left = Vec::new();
+        rig.run_until(S, |now, index| left.extend((index == 0).then_some(now)));
+        let burst = usize::from(burst);
+        let slot = Increment::of(CellRate::OC3).times_ns(1);
+        for (nth, cells) in left.chunks_exact(burst).enumerate() {
+            let due = (nth * burst) as u64 * S / RATE;
+            assert!(cells[0].abs_diff(due) <= 2 * slot + 1_024, "burst {nth}");
+            let took = cells[burst - 1] - cells[0];
+            assert!(took <= burst as u64 * (slot + 1), "{took} ns of a burst");
+        }
+        assert!(left.len().abs_diff(RATE as usize) <= burst);
+    }
+}
+
+#[test]
+fn a_burst_that_was_interrupted_makes_no_longer_one() {
+    let mut random = Pcg64Mcg::seed_from_u64(3);
+    let (rate, cdvt_ns, burst) = (rate(10_000), 100_000, 16);
+    let mut bursts = Bursts::new(Shaper::new(rate, cdvt_ns), burst);
+    let early_ns = Bursts::early_ns(Increment::of(rate), burst.into());
+    let mut observer = Gcra::new(rate, cdvt_ns + early_ns);
+    let (mut now, mut cells) = (0, 0);
+    while cells < 100_000 {
+        // Idle for up to ten bursts' time, or not at all.
+        now += [0, 100, 3_000, 100_000, 16_000_000][(random.next_u64() % 5) as usize];
+        let at = Time::from_ns(now);
+        for _ in 0..random.next_u64() % 24 {
+            if bursts.due(at) {
+                assert!(observer.police(at, at), "cell {cells}");
+                bursts.emit(at, 1);
+                cells += 1;
+            }
+        }
+    }
 }
 
 #[test]
 fn four_thousand_guaranteed_vcs_keep_their_rates() {
-    crowded_line(4_096);
+    crowded_line(4_096, &[1]);
 }
 
 #[test]

@@ -76,7 +76,15 @@ impl Rig {
         if let Some(rate) = CellRate::new(guaranteed_cell_s) {
             let cdvt_ns = 1_000_000;
             let last = VcIndex(senders.len() as u16);
-            schedule.open(last, LINE, Class::Guaranteed { rate, cdvt_ns });
+            schedule.open(
+                last,
+                LINE,
+                Class::Guaranteed {
+                    rate,
+                    cdvt_ns,
+                    burst: 1,
+                },
+            );
         }
         for index in 0..=senders.len() {
             schedule.activate(Time::ZERO, VcIndex(index as u16));

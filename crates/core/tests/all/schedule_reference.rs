@@ -368,7 +368,7 @@ impl Line {
 /// What a class is shaped at.
 fn rate_of(class: Class) -> Option<(CellRate, u64)> {
     match class {
-        Class::Guaranteed { rate, cdvt_ns } => Some((rate, cdvt_ns)),
+        Class::Guaranteed { rate, cdvt_ns, .. } => Some((rate, cdvt_ns)),
         Class::BestEffort { peak, .. } => peak.map(|peak| (peak.rate, peak.cdvt_ns)),
     }
 }
@@ -404,6 +404,7 @@ impl Storm {
             Class::Guaranteed {
                 rate: self.rate(),
                 cdvt_ns: self.below(1 << magnitude),
+                burst: 1,
             }
         } else {
             let magnitude = self.below(33);

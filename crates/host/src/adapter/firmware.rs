@@ -124,6 +124,7 @@ mod tests {
                 weight: 1,
                 peak: None,
                 max_sdu: 2_000,
+                burst: 1,
                 interrupt_on_completion: true,
             }),
         }

@@ -63,6 +63,7 @@ pub(crate) const fn transmit(rate: Option<CellRate>, cdvt_ns: u64, max_sdu: u16)
         weight: 1,
         peak: None,
         max_sdu,
+        burst: 1,
         interrupt_on_completion: false,
     }
 }

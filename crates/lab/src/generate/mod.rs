@@ -279,6 +279,7 @@ fn transmit(draw: &mut Draw, max_sdu: u16) -> Transmit {
         cdvt_ns,
         weight,
         max_sdu,
+        burst: 1,
         interrupt_on_completion: draw.percent(50),
     }
 }

@@ -158,6 +158,7 @@ impl Workstation {
             weight: 1,
             peak: None,
             max_sdu: spec.sdu,
+            burst: 1,
             interrupt_on_completion: false,
         };
         let request = OpenRequest {

@@ -177,6 +177,7 @@ impl World {
                 weight: 1,
                 peak: None,
                 max_sdu,
+                burst: 1,
                 interrupt_on_completion: false,
             }),
         };

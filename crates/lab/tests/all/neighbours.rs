@@ -154,6 +154,7 @@ fn guaranteed(cell_s: u32, cdvt_ns: u64) -> Transmit {
         weight: 1,
         peak: None,
         max_sdu: 40,
+        burst: 1,
         interrupt_on_completion: false,
     }
 }
@@ -219,6 +220,7 @@ fn extreme(draw: &mut Pcg64Mcg) -> (Receive, Transmit) {
         weight: pick(&[1, u32::MAX.into()]) as u32,
         peak: None,
         max_sdu: receive.max_sdu,
+        burst: 1,
         interrupt_on_completion: true,
     };
     (receive, transmit)

@@ -117,6 +117,7 @@ impl World {
                 weight: 1,
                 peak: None,
                 max_sdu: SDU_LEN,
+                burst: 1,
                 interrupt_on_completion: false,
             }),
         };

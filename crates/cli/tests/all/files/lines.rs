@@ -9,7 +9,7 @@ use super::ends::{End, Place};
 use crate::daemon::{Daemon, octets};
 
 const LEN: usize = 3_000_000;
-const CONTRACT: &str = "cbr,aal5:pcr=20000,max_sdu=9180";
+const CONTRACT: &str = "cbr,aal5:pcr=20000,burst=32,max_sdu=9180";
 /// Octets of a file in a PDU of 14 cells, and the share of such PDUs that is lost: a bit error in
 /// any of 416 bits of a cell, where no HEC mends its header.
 const PDU: &str = "640";

@@ -6,7 +6,7 @@ use super::wheel::{TICK_BITS, Wheel};
 use super::{Entry, Grant, Pace, Place, Schedule};
 use crate::Time;
 use crate::adapter::{Planted, VcIndex};
-use crate::contract::{CellRate, Increment, Shaper};
+use crate::contract::{Bursts, CellRate, Increment, Shaper};
 
 /// One transmit port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub(super) struct Line {
     slots: Shaper,
     burst_cells: u32,
     guaranteed_vcs: u32,
+    /// A burst of each of them.
+    burst_of_all: u32,
     guaranteed_cell_s: u64,
     tolerances: Tolerances,
     wheel: Wheel,
@@ -32,6 +34,7 @@ impl Line {
             slots: Shaper::new(rate, burst_ns(rate, burst_cells)),
             burst_cells,
             guaranteed_vcs: 0,
+            burst_of_all: 0,
             guaranteed_cell_s: 0,
             tolerances: Tolerances::new(),
             wheel: Wheel::new(),
@@ -50,6 +53,7 @@ impl Line {
             self.guaranteed_vcs += 1;
         }
         if let Some(shaper) = vc.shaper() {
+            self.burst_of_all += vc.burst();
             self.tolerances.add(shaper.cdvt_ns());
         }
     }
@@ -61,6 +65,7 @@ impl Line {
             self.guaranteed_vcs -= 1;
         }
         if let Some(shaper) = vc.shaper() {
+            self.burst_of_all -= vc.burst();
             self.tolerances.remove(shaper.cdvt_ns());
         }
     }
@@ -95,8 +100,8 @@ impl Line {
     }
 
     pub(super) fn contention_ns(&self) -> u64 {
-        // Of every other guaranteed VC one, and one of best effort.
-        let cells = u64::from(self.guaranteed_vcs);
+        // Of every other guaranteed VC a burst, what is left of its own, and one of best effort.
+        let cells = u64::from(self.burst_of_all);
         self.slots.increment().times_ns(cells) + (1 << TICK_BITS)
     }
 
@@ -107,7 +112,7 @@ impl Line {
             Pace::Guaranteed { shaper, .. } => {
                 // Makes no difference to what leaves when, but puts it in order by what it can
                 // make good instead of by how long it was idle.
-                shaper.catch_up(now.minus_ns(shaper.cdvt_ns()));
+                shaper.catch_up(now.minus_ns(shaper.shaper().cdvt_ns()));
                 let next = shaper.next();
                 self.wheel.rebase(now.min(next));
                 self.wheel.insert(entries, vc, next);
@@ -181,7 +186,7 @@ impl Line {
     /// How many cells the VC that is due first has in a row: while it is due again at once, and
     /// before any other.
     #[inline(always)]
-    fn guaranteed_run(&self, mut shaper: Shaper, now: Time, max: u32) -> u32 {
+    fn guaranteed_run(&self, mut shaper: Bursts, now: Time, max: u32) -> u32 {
         shaper.emit(now, 1);
         if !shaper.due(now) {
             return 1;
@@ -220,10 +225,10 @@ impl Line {
             }
             // Nothing to put in order, but what left counts.
             (Place::Held(_), _) => self.robin.charge_held(entries, now, vc, cells),
+            (_, Pace::Guaranteed { shaper, .. }) => shaper.emit(now, cells),
             (
                 _,
-                Pace::Guaranteed { shaper, .. }
-                | Pace::BestEffort {
+                Pace::BestEffort {
                     shaper: Some(shaper),
                     ..
                 },

@@ -607,6 +607,7 @@ fn the_firmware_thread_allocates_nothing_for_pseudowires_and_faults() {
             weight: 1,
             peak: None,
             max_sdu: 2_000,
+            burst: 1,
             interrupt_on_completion: false,
         }),
     };

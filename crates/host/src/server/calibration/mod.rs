@@ -396,6 +396,7 @@ fn request(sdu: u16) -> Result<OpenRequest, CalibrationError> {
             weight: 1,
             peak: None,
             max_sdu: sdu,
+            burst: 1,
             interrupt_on_completion: false,
         }),
     })

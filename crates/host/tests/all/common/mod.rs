@@ -106,6 +106,7 @@ pub fn transmitting(max_sdu: u16) -> Transmit {
         weight: 1,
         peak: None,
         max_sdu,
+        burst: 1,
         interrupt_on_completion: true,
     }
 }

@@ -138,6 +138,7 @@ impl Shaped {
             let class = Class::Guaranteed {
                 rate,
                 cdvt_ns: 10_000_000,
+                burst: 1,
             };
             schedule.open(VcIndex(vc), line, class);
             schedule.activate(Time::ZERO, VcIndex(vc));
