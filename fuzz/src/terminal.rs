@@ -270,7 +270,7 @@ pub fn terminal(data: &[u8]) {
                     let header: [u8; DiskHeader::LEN] = take.octets();
                     sdu.extend(header);
                 }
-                sdu.extend((pci.offset..).take(len).map(octet));
+                sdu.extend((0..len as u64).map(|at| octet(pci.offset.wrapping_add(at))));
                 if pci.place.is_last() {
                     sdu.extend([0; DiskHeader::TAIL]);
                 }
