@@ -12,6 +12,7 @@
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 //! - [`OctetStream`]: the same on a stream of octets, whose transport loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
+//! - [`unfinished`]: what is received, on a disk, until it has its name.
 
 mod buffers;
 mod carrier;
@@ -27,6 +28,7 @@ mod pci;
 mod rate;
 mod status;
 mod stream;
+pub mod unfinished;
 mod window;
 
 pub use buffers::{

@@ -5,8 +5,9 @@ use cellgate_core::terminal::Source;
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, pread};
 
-use super::digest::Digest;
-use super::entry::{Entry, Identity, Kind};
+use super::Digest;
+
+use super::entry::{Entry, Kind, identity_of};
 use super::error::{DiskError, refused};
 use super::path::PathBelow;
 use super::root::Root;
@@ -111,7 +112,7 @@ impl SourceFile {
     /// The kernel does not say.
     pub fn is_unchanged(&self) -> Result<bool, DiskError> {
         let found = fstat(&self.file).map_err(refused("looking at", &self.entry.path))?;
-        Ok(Identity::of(&found) == self.entry.identity)
+        Ok(identity_of(&found) == self.entry.identity)
     }
 
     /// What [`Source::read`] could not read, once: zeros were sent for it.
