@@ -43,8 +43,9 @@ pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
-    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Manner,
-    Message, MessageError, Offered, Offers, Origin, Partial, Settled, Taken, Taking,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Lying,
+    Manner, Message, MessageError, Offered, Offers, Origin, Partial, SendingFile, Settled,
+    Standing, Taken, Taking,
 };
 pub use kernel::{
     Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,

@@ -8,23 +8,16 @@ use std::time::{Duration, Instant};
 
 use cellgate_core::terminal::unfinished::{self, Content, IN_USE_NS, Job, TRY_EVERY_NS};
 use cellgate_core::terminal::{
-    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Manner, Offered,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Lying, Manner, Offered, Standing,
 };
 
 use super::digests::Digests;
 use super::disk::{self, DiskError, DiskLen, HeldFile, Kind, Moment, PartialName, PathBelow, Root};
+use super::tree::ns;
 use finisher::Finisher;
 
 /// A file that is received.
 pub(super) type Receiving = unfinished::Receiving<HeldFile>;
-
-/// Whether what is offered is there.
-enum There {
-    Yes,
-    No,
-    /// Its digest decides.
-    Perhaps,
-}
 
 /// A place below a directory.
 pub struct Place {
@@ -114,33 +107,27 @@ impl Place {
         self.manner.existing == Existing::Replace
     }
 
-    /// What is at a file's or a link's place: whether that is what is offered, or shall stay.
-    fn there(&self, entry: &Entry, wanted: &disk::Entry, differs: bool) -> Result<There, String> {
-        let found = self.root.stat(&wanted.path).map_err(said)?;
-        let Some(found) = found else {
-            return Ok(There::No);
+    /// What becomes of a file or a link, by what is in its place.
+    fn standing(
+        &self,
+        entry: &Entry,
+        wanted: &disk::Entry,
+        differs: bool,
+    ) -> Result<Standing, String> {
+        let Some(found) = self.root.stat(&wanted.path).map_err(said)? else {
+            return Ok(Standing::Want);
         };
-        let is_same = found.kind == wanted.kind
-            && match &entry.kind {
-                EntryKind::File { len, .. } if self.manner.by_digest => {
-                    if found.size == *len && !differs {
-                        return Ok(There::Perhaps);
-                    }
-                    false
-                }
-                EntryKind::File { len, .. } => found.size == *len && found.mtime == wanted.mtime,
-                EntryKind::Link { to } => self.root.target(&wanted.path).map_err(said)? == *to,
-                EntryKind::Directory => true,
-                EntryKind::Stream => false,
-            };
-        match self.manner.existing {
-            _ if is_same => Ok(There::Yes),
-            Existing::Skip => Ok(There::Yes),
-            Existing::Replace => Ok(There::No),
-            Existing::Refuse => Err(said(DiskError::Exists {
-                path: wanted.path.to_string(),
-            })),
-        }
+        let lying = match found.kind {
+            Kind::File => Lying::File {
+                len: found.size,
+                modified_ns: ns(found.mtime),
+            },
+            Kind::Directory => Lying::Directory,
+            Kind::Link => Lying::Link {
+                to: self.root.target(&wanted.path).map_err(said)?,
+            },
+        };
+        Ok(self.manner.standing(entry, &lying, differs))
     }
 
     fn opened(&self, wanted: &disk::Entry, len: Option<u64>) -> Result<disk::Opened, DiskError> {
@@ -197,10 +184,14 @@ impl Destination for Place {
             self.root.make_directory(&wanted.path).map_err(said)?;
             return Ok(Offered::Have);
         }
-        match self.there(entry, &wanted, differs)? {
-            There::Yes => return Ok(Offered::Have),
-            There::Perhaps => return Ok(Offered::Compare),
-            There::No => {}
+        match self.standing(entry, &wanted, differs)? {
+            Standing::Have => return Ok(Offered::Have),
+            Standing::Compare => return Ok(Offered::Compare),
+            Standing::Want => {}
+            Standing::Refused => {
+                let path = wanted.path.to_string();
+                return Err(said(DiskError::Exists { path }));
+            }
         }
         match &entry.kind {
             EntryKind::Link { to } => {
