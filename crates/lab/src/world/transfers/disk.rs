@@ -16,7 +16,7 @@ mod names;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use files::{Inode, Meta};
-pub(super) use names::{Named, Naming};
+pub(super) use names::{Named, Naming, parent};
 
 /// Octets that are on the disk or not as a whole.
 pub(super) const SECTOR: u64 = 512;
@@ -184,7 +184,7 @@ impl LosingDisk {
     pub(super) fn sync_names(&mut self, directory: &str) -> Result<(), DiskError> {
         let does = self.begins_sync()?;
         if does {
-            self.naming.sync(|path| names::parent(path) == directory);
+            self.naming.sync(|path| parent(path) == directory);
         }
         does.then_some(()).ok_or(DiskError::Failed)
     }

@@ -60,7 +60,11 @@ impl Inode {
         }
         self.octets[range.start as usize..end as usize].fill(0);
         self.dirty.extend(sectors(range.start..end));
-        let last = if end == self.meta.len { end.div_ceil(BLOCK) } else { end / BLOCK };
+        let last = if end == self.meta.len {
+            end.div_ceil(BLOCK)
+        } else {
+            end / BLOCK
+        };
         for block in range.start.div_ceil(BLOCK)..last {
             self.blocks.remove(&block);
         }
@@ -68,7 +72,8 @@ impl Inode {
 
     /// Blocks are set aside.
     pub(in super::super) fn allocate(&mut self, range: Range<u64>) {
-        self.blocks.extend(range.start / BLOCK..range.end.div_ceil(BLOCK));
+        self.blocks
+            .extend(range.start / BLOCK..range.end.div_ceil(BLOCK));
     }
 
     /// A sector is on the disk.
@@ -90,7 +95,12 @@ impl Inode {
     /// Some of what was written is on the disk before it is told to.
     pub(super) fn settles_some(&mut self, number: u64) {
         let mut chance = Chance::from(number);
-        let some: Vec<u64> = self.dirty.iter().copied().filter(|_| chance.next() % 8 == 0).collect();
+        let some: Vec<u64> = self
+            .dirty
+            .iter()
+            .copied()
+            .filter(|_| chance.next() % 8 == 0)
+            .collect();
         for sector in some {
             self.settle(sector);
             self.dirty.remove(&sector);

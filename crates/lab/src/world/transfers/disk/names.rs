@@ -77,9 +77,8 @@ impl Naming {
             if self.kept.get(at) != self.now.get(at) {
                 return Some("its name, or that of a directory it is in, was not synced");
             }
-            let touches = |changes: &Vec<(String, Option<Named>)>| {
-                changes.iter().any(|(path, _)| path == at)
-            };
+            let touches =
+                |changes: &Vec<(String, Option<Named>)>| changes.iter().any(|(path, _)| path == at);
             if self.pending.iter().any(touches) {
                 return Some("something that was done to its name was not synced");
             }
