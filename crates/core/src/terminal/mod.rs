@@ -25,6 +25,7 @@ mod exchange;
 mod files;
 mod kernel;
 mod pci;
+mod planted;
 mod rate;
 mod status;
 mod stream;
@@ -52,6 +53,7 @@ pub use kernel::{
     Work,
 };
 pub use pci::{Kind, Pci, PciError};
+pub use planted::Planted;
 pub use rate::RateTimer;
 pub use status::{Control, ControlError, Status};
 pub use stream::{FRAME_MAX, OctetStream, StreamFault};

@@ -185,7 +185,13 @@ impl Destination for Place {
             return Ok(Offered::Have);
         }
         match self.standing(entry, &wanted, differs)? {
-            Standing::Have => return Ok(Offered::Have),
+            Standing::Have => {
+                // Whoever died behind the name of a file has left what it was unfinished; what
+                // somebody else has, that one removes.
+                let _ = disk::discard(&self.root, PartialName::of(&wanted.path));
+                return Ok(Offered::Have);
+            }
+            Standing::Stays => return Ok(Offered::Have),
             Standing::Compare => return Ok(Offered::Compare),
             Standing::Want => {}
             Standing::Refused => {

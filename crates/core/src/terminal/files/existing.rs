@@ -11,8 +11,10 @@ pub enum Lying {
 /// What becomes of an entry whose place is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is there, or what is there stays.
+    /// It is there.
     Have,
+    /// What is there stays, whatever it is.
+    Stays,
     /// It replaces what is there.
     Want,
     /// By its digest it is there or not.
@@ -44,7 +46,7 @@ impl Manner {
         };
         match self.existing {
             _ if is_same => Standing::Have,
-            Existing::Skip => Standing::Have,
+            Existing::Skip => Standing::Stays,
             Existing::Replace => Standing::Want,
             Existing::Refuse => Standing::Refused,
         }

@@ -3,8 +3,8 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use crate::terminal::Source;
 use crate::terminal::unfinished::{Digest, Digesting, DiskLen};
+use crate::terminal::{Planted, Source};
 
 /// A file of which an extent is sent.
 #[derive(Debug)]
@@ -63,6 +63,9 @@ impl<F: Source> Source for SendingFile<F> {
     }
 
     fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if self.file.has(Planted::HolesSent) {
+            return at.min(end)..end;
+        }
         self.file.data(at, end)
     }
 

@@ -6,8 +6,8 @@ use super::digest::{Digest, Digesting, DiskLen, Subtrees};
 use super::journal::{Header, Journal, Record, Refusal};
 use super::runs::Runs;
 use super::sync::{Shared, SyncJob};
-use super::{Held, Octets};
-use crate::terminal::Store;
+use super::{Held, Octets, unless};
+use crate::terminal::{Planted, Store};
 
 /// Disk-PDUs that were found right in holes, before the journal says so.
 const CHECKED_MAX: usize = 4_096;
@@ -28,6 +28,9 @@ pub struct Opened<H: Held> {
     /// The disk-PDUs that are there, as ranges of their numbers, in order.
     pub there: Vec<Range<u64>>,
     pub former: Former,
+    /// Disk-PDUs that the journal speaks of, and whose octets have not their digests: somebody has
+    /// changed them, or the disk has lost what it said was safe.
+    pub disbelieved: u64,
 }
 
 impl<H: Held> fmt::Debug for Opened<H> {
@@ -48,6 +51,8 @@ pub struct Unfinished<H: Held> {
     pub(super) short: Option<u64>,
     pub(super) end: u64,
     checked: Vec<Record>,
+    /// Disk-PDUs that the journal spoke of, and the octets had not.
+    disbelieved: u64,
 }
 
 impl<H: Held> Unfinished<H> {
@@ -63,7 +68,12 @@ impl<H: Held> Unfinished<H> {
         let (journal, former) = open_journal(&held, header)?;
         if former != Former::Kept {
             // Without its name a journal would outlive a power failure for nothing.
-            held.sync_names()?;
+            unless(&held, Planted::NamesNotSynced, H::sync_names)?;
+            unless(
+                &held,
+                Planted::PlaceOfNamesNotSynced,
+                H::sync_place_of_names,
+            )?;
         }
         let octets = held.octets(header.size)?;
         let mut file = Self {
@@ -75,9 +85,11 @@ impl<H: Held> Unfinished<H> {
             short: None,
             end: 0,
             checked: Vec::new(),
+            disbelieved: 0,
         };
         match file.begin(allocated, former) {
             Ok(there) => Ok(Opened {
+                disbelieved: file.disbelieved,
                 file,
                 there,
                 former,
@@ -104,7 +116,7 @@ impl<H: Held> Unfinished<H> {
             octets.insert(run.start * disk_len..(run.end * disk_len).min(len));
         }
         // What else came was not found right, and what stays unwritten are zeros.
-        if former == Former::Kept {
+        if former == Former::Kept && !self.has(Planted::RestKept) {
             for gap in octets.gaps(0..len) {
                 self.octets.clear(gap)?;
             }
@@ -136,11 +148,13 @@ impl<H: Held> Unfinished<H> {
                 return;
             }
             match self.digest(record.index, record.len) {
-                Ok(Some(digest)) if digest == record.digest => {
+                Ok(Some(digest))
+                    if digest == record.digest || self.has(Planted::RecordsBelieved) =>
+                {
                     there.insert(record.index..record.index + 1);
                     self.take(record);
                 }
-                Ok(_) => {}
+                Ok(_) => self.disbelieved += 1,
                 Err(error) => failed = Some(error),
             }
         });
@@ -202,6 +216,9 @@ impl<H: Held> Unfinished<H> {
     /// # Errors
     /// The disk failed.
     pub fn punch(&mut self, range: Range<u64>) -> Result<(), H::Error> {
+        if self.has(Planted::HoleKept) {
+            return Ok(());
+        }
         self.octets.punch(range)
     }
 
@@ -247,6 +264,11 @@ impl<H: Held> Unfinished<H> {
         stops: impl Fn() -> bool,
     ) -> Result<(), H::Error> {
         let disk_len = u64::from(self.disk_len.octets());
+        let holes = if self.has(Planted::HolesUnchecked) {
+            &[]
+        } else {
+            holes
+        };
         for hole in holes {
             let mut at = hole.start;
             while at < hole.end && !stops() {
@@ -317,6 +339,11 @@ impl<H: Held> Store for Unfinished<H> {
     fn write(&mut self, at: u64, octets: &[u8]) {
         self.octets.write(at, octets);
     }
+
+    #[inline(always)]
+    fn has(&self, bug: Planted) -> bool {
+        self.shared.held.has(bug)
+    }
 }
 
 /// The journal of an unfinished file; without one that fits, a new one, and nothing in the file.
@@ -324,8 +351,9 @@ fn open_journal<H: Held>(
     held: &H,
     header: &Header,
 ) -> Result<(Journal<H::Journal>, Former), H::Error> {
+    let is_any = held.has(Planted::OtherSourceTaken);
     let refusal = match held.journal()? {
-        Some(Ok(found)) => match Journal::resume(found, header)? {
+        Some(Ok(found)) => match Journal::resume(found, header, is_any)? {
             Ok(journal) => return Ok((journal, Former::Kept)),
             Err(refusal) => Some(refusal),
         },

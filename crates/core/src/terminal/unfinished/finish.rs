@@ -1,6 +1,7 @@
 use super::digest::{Digest, Digesting};
 use super::file::Unfinished;
-use super::{Held, Octets};
+use super::{Held, Octets, unless};
+use crate::terminal::Planted;
 
 impl<H: Held> Unfinished<H> {
     /// Gives the file that is complete permissions, owner and time, and its name, at once and so
@@ -22,15 +23,30 @@ impl<H: Held> Unfinished<H> {
         self.is_sound()?;
         let held = &self.shared.held;
         held.set_len(size)?;
-        held.give(traits)?;
-        held.sync()?;
+        let is_late = held.has(Planted::TraitsAfterName);
+        if !is_late {
+            held.give(traits)?;
+        }
+        let is_unsynced = held.has(Planted::RenamedBeforeSync);
+        if !is_unsynced {
+            unless(held, Planted::FileNotSynced, H::sync)?;
+        }
         if let Err(error) = held.publish(overwrite) {
             held.take_back();
             return Err(error);
         }
-        held.sync_name()?;
-        held.remove_journal()?;
-        held.leave();
+        if is_late {
+            held.give(traits)?;
+        }
+        if is_unsynced {
+            held.sync()?;
+        }
+        unless(held, Planted::NameNotSynced, H::sync_name)?;
+        unless(held, Planted::ParentsNotSynced, H::sync_parents)?;
+        unless(held, Planted::JournalStays, H::remove_journal)?;
+        if !held.has(Planted::DirectoryStays) {
+            held.leave();
+        }
         Ok(digest)
     }
 

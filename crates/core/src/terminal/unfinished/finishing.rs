@@ -6,7 +6,7 @@ use super::file::Unfinished;
 use super::sync::SyncJob;
 use super::{Group, Volume};
 use crate::Time;
-use crate::terminal::{self, Entry};
+use crate::terminal::{self, Entry, Planted};
 
 /// Small files wait so long for others that are synced with them.
 const GATHER_NS: u64 = 20_000_000;
@@ -104,7 +104,8 @@ impl<V: Volume> Finishing<V> {
                 self.settled.push_back((id, entry, digest));
             }
         }
-        self.gathered_at = (!self.group.is_empty()).then(|| now.plus_ns(GATHER_NS));
+        let is_gathered = !self.group.is_empty() && !self.has(Planted::GroupNeverPut);
+        self.gathered_at = is_gathered.then(|| now.plus_ns(GATHER_NS));
     }
 
     /// When [`Finishing::handle_deadline`] is due, if there is no job before.
@@ -137,6 +138,10 @@ impl<V: Volume> Finishing<V> {
         self.put_group();
     }
 
+    fn has(&self, bug: Planted) -> bool {
+        self.group.volume().has(bug)
+    }
+
     /// What has become of a file.
     pub fn settled(&mut self) -> Option<Settled> {
         self.settled.pop_front()
@@ -165,7 +170,12 @@ impl<V: Volume> Finishing<V> {
                     traits: content.traits,
                     digest: content.digest,
                 };
-                self.members.insert(content.path, member);
+                if self.has(Planted::SettledBeforePut) {
+                    let settled = (member.id, member.entry, Ok(member.digest));
+                    self.settled.push_back(settled);
+                } else {
+                    self.members.insert(content.path, member);
+                }
                 if self.group.is_full() {
                     self.put_group();
                 }

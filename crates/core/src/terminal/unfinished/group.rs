@@ -1,5 +1,6 @@
 use super::digest::Digest;
-use super::{Held, Volume};
+use super::{Held, Volume, unless};
+use crate::terminal::Planted;
 
 /// Small files that are written whole and synced together. Dropped, it leaves nothing behind.
 pub struct Group<V: Volume> {
@@ -67,7 +68,11 @@ impl<V: Volume> Group<V> {
         let held = &member.held;
         let made = held.make_parents();
         let written = made.and_then(|()| held.write_whole(octets));
-        match written.and_then(|()| held.give(traits)) {
+        match written.and_then(|()| {
+            unless(held, Planted::GroupTraitsForgotten, |held| {
+                held.give(traits)
+            })
+        }) {
             Ok(()) => {
                 self.members.push(member);
                 Ok(Digest::of_file(octets))
@@ -90,7 +95,15 @@ impl<V: Volume> Group<V> {
         let Some(last) = members.last() else {
             return Ok(Vec::new());
         };
-        let synced = last.held.sync_disk();
+        let has = |bug| last.held.has(bug);
+        let is_late = has(Planted::GroupNamedBeforeSync);
+        let mut synced = match is_late {
+            true => Ok(()),
+            false => unless(&last.held, Planted::GroupNotSynced, V::Held::sync_disk),
+        };
+        if has(Planted::FailedGroupNamed) {
+            synced = Ok(());
+        }
         let mut failed = Vec::new();
         // Files of one directory come together: the last of each syncs it for all of them.
         let mut named: Vec<&Member<V>> = Vec::new();
@@ -102,7 +115,10 @@ impl<V: Volume> Group<V> {
                             .first()
                             .is_some_and(|first| !first.held.is_beside(&member.held))
                         {
-                            sync_names(&mut named, &mut failed);
+                            match has(Planted::OneDirectorySynced) {
+                                true => named.clear(),
+                                false => sync_names(&mut named, &mut failed),
+                            }
                         }
                         named.push(member);
                     }
@@ -111,8 +127,13 @@ impl<V: Volume> Group<V> {
             }
             member.remove();
         }
+        if is_late {
+            synced = last.held.sync_disk();
+        }
         last.held.leave();
-        sync_names(&mut named, &mut failed);
+        if !has(Planted::GroupNamesNotSynced) {
+            sync_names(&mut named, &mut failed);
+        }
         synced.map(|()| failed)
     }
 }

@@ -211,9 +211,13 @@ impl<F: JournalFile> Journal<F> {
         })
     }
 
-    /// Takes a journal up, if it is of `expected`. A last record that was not written whole is cut
+    /// Takes a journal up, if it is of `expected`, or whoever's it is if `is_any`. A last record that was not written whole is cut
     /// off; one in the middle that is not right is somebody's doing, and so may be all of them.
-    pub(super) fn resume(file: F, expected: &Header) -> Result<Result<Self, Refusal>, F::Error> {
+    pub(super) fn resume(
+        file: F,
+        expected: &Header,
+        is_any: bool,
+    ) -> Result<Result<Self, Refusal>, F::Error> {
         let (found, start, header) = match Header::find(&file)? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
@@ -221,7 +225,7 @@ impl<F: JournalFile> Journal<F> {
         if found.disk_len != expected.disk_len {
             return Ok(Err(Refusal::OtherLength));
         }
-        if found != *expected {
+        if found != *expected && !is_any {
             return Ok(Err(Refusal::OtherSource));
         }
         let size = file.len()?;
@@ -265,15 +269,16 @@ impl<F: JournalFile> Journal<F> {
         Ok(())
     }
 
-    /// Appends records, and has them outlive a power failure. What they say must do so before.
-    pub(super) fn append(&mut self, records: &[Record]) -> Result<(), F::Error> {
+    /// Appends records, and has them outlive a power failure, if it `syncs`. What they say must do
+    /// so before.
+    pub(super) fn append(&mut self, records: &[Record], syncs: bool) -> Result<(), F::Error> {
         for some in records.chunks(RECORDS) {
             let encoded = some.iter().map(|record| record.encode(&self.header));
             let octets: Vec<u8> = encoded.flatten().collect();
             self.file.write_at(&octets, self.records.end)?;
             self.records.end += octets.len() as u64;
         }
-        self.file.sync()
+        if syncs { self.file.sync() } else { Ok(()) }
     }
 }
 

@@ -24,7 +24,6 @@ mod finish;
 mod finishing;
 mod group;
 mod journal;
-mod planted;
 mod receiving;
 mod runs;
 mod sync;
@@ -35,8 +34,18 @@ pub use file::{Former, Opened, Unfinished};
 pub use finishing::{Content, Finish, Finishing, IN_USE_NS, Job, Settled, TRY_EVERY_NS};
 pub use group::Group;
 pub use journal::{Header, Identity, Moment, Refusal};
-pub use planted::Planted;
 pub use receiving::Receiving;
 pub use runs::Runs;
 pub use sync::{SYNC_EVERY_NS, SyncJob};
 pub use volume::{Held, JournalFile, Octets, Volume};
+
+use super::Planted;
+
+/// A step, which who has the bug forgets.
+fn unless<H: Held>(
+    held: &H,
+    bug: Planted,
+    step: impl FnOnce(&H) -> Result<(), H::Error>,
+) -> Result<(), H::Error> {
+    if held.has(bug) { Ok(()) } else { step(held) }
+}

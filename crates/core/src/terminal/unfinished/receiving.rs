@@ -5,7 +5,7 @@ use super::digest::{Digest, DiskLen};
 use super::sync::{SYNC_EVERY_NS, SyncJob};
 use super::{Finish, Held, Opened, Unfinished, Volume};
 use crate::Time;
-use crate::terminal::{DiskPdu, Entry, Partial, Store};
+use crate::terminal::{DiskPdu, Entry, Partial, Planted, Store};
 
 /// Has somebody who may wait for the disk do a job.
 type Later<H> = Box<dyn FnMut(SyncJob<H>) + Send>;
@@ -84,6 +84,7 @@ impl<H: Held> Receiving<H> {
         // What cannot be made safe, or removed, is found when the file is opened again.
         let _ = match is_stale {
             true => self.file.discard(),
+            false if self.file.has(Planted::LeftNotSynced) => Ok(()),
             false => self.file.sync(),
         };
     }
@@ -99,6 +100,11 @@ impl<H: Held> Store for Receiving<H> {
     #[inline]
     fn write(&mut self, at: u64, octets: &[u8]) {
         self.file.write(at, octets);
+    }
+
+    #[inline(always)]
+    fn has(&self, bug: Planted) -> bool {
+        self.file.has(bug)
     }
 }
 
@@ -125,7 +131,9 @@ impl<H: Held> Partial for Receiving<H> {
     fn hole(&mut self, start: u64, end: u64) {
         let punched = self.file.punch(start..end);
         self.fault = self.fault.take().or(punched.err().map(said));
-        self.holes.push(start..end);
+        if !self.file.has(Planted::HoleForgotten) {
+            self.holes.push(start..end);
+        }
     }
 
     fn check(&mut self, disk_pdu: &DiskPdu) -> bool {
@@ -155,7 +163,8 @@ impl<H: Held> Partial for Receiving<H> {
             return Err(fault);
         }
         self.file.is_sound().map_err(said)?;
-        if now.since_ns(self.synced_at) >= SYNC_EVERY_NS {
+        let is_late = now.since_ns(self.synced_at) >= SYNC_EVERY_NS;
+        if is_late && !self.file.has(Planted::NeverSynced) {
             self.synced_at = now;
             if let Some(job) = self.file.sync_job() {
                 (self.later)(job);

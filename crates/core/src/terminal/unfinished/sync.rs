@@ -1,8 +1,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Held;
 use super::journal::{Journal, Record};
+use super::{Held, unless};
+use crate::terminal::Planted;
 
 /// The longest that octets which were found right are not known to outlive a power failure: the
 /// time between two [jobs](super::Unfinished::sync_job).
@@ -58,9 +59,18 @@ impl<H: Held> SyncJob<H> {
         let mut journal = self.shared.journal();
         self.shared.is_sound()?;
         let held = &self.shared.held;
+        if held.has(Planted::JournalBeforeOctets) {
+            journal.append(&self.records, true)?;
+            return held.sync_octets();
+        }
         // However octets were written, they are in the page cache by now.
-        let synced = held.sync_octets();
-        if let Err(error) = synced.and_then(|()| journal.append(&self.records)) {
+        let synced = unless(held, Planted::OctetsNotSynced, H::sync_octets);
+        let synced = synced.or_else(|error| match held.has(Planted::FailedSyncTaken) {
+            true => Ok(()),
+            false => Err(error),
+        });
+        let syncs = !held.has(Planted::JournalNotSynced);
+        if let Err(error) = synced.and_then(|()| journal.append(&self.records, syncs)) {
             self.shared.has_failed.store(true, Ordering::Release);
             return Err(error);
         }

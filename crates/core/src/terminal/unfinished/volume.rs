@@ -1,8 +1,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::Planted;
-use crate::terminal::Store;
+use crate::terminal::{Planted, Store};
 
 /// A directory on a disk, below which files are received.
 ///
@@ -34,6 +33,12 @@ pub trait Volume {
 
     /// The error of who puts too many files at a time.
     fn too_many(&self, path: &Self::Path) -> Self::Error;
+
+    /// Whether it has a bug on purpose.
+    #[inline(always)]
+    fn has(&self, _bug: Planted) -> bool {
+        false
+    }
 }
 
 /// An unfinished file, which one receiver has: its octets, its journal, and the name that it gets.
@@ -81,6 +86,9 @@ pub trait Held {
     /// Has the names of file and journal outlive a power failure.
     fn sync_names(&self) -> Result<(), Self::Error>;
 
+    /// Has that of the directory that they are in do so.
+    fn sync_place_of_names(&self) -> Result<(), Self::Error>;
+
     /// Gives the file owner, permissions and time.
     fn give(&self, traits: &Self::Traits) -> Result<(), Self::Error>;
 
@@ -96,8 +104,11 @@ pub trait Held {
     /// Whether it is to be in the directory that another is to be in.
     fn is_beside(&self, other: &Self) -> bool;
 
-    /// Has that name outlive a power failure, and those of the directories it is in.
+    /// Has that name outlive a power failure.
     fn sync_name(&self) -> Result<(), Self::Error>;
+
+    /// Has those of the directories that it is in do so, from the last to the first.
+    fn sync_parents(&self) -> Result<(), Self::Error>;
 
     /// Removes the unfinished file, if it is there.
     fn remove(&self) -> Result<(), Self::Error>;
@@ -118,6 +129,7 @@ pub trait Held {
     fn is_full(error: &Self::Error) -> bool;
 
     /// Whether it has a bug on purpose.
+    #[inline(always)]
     fn has(&self, _bug: Planted) -> bool {
         false
     }

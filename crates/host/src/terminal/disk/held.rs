@@ -138,6 +138,10 @@ impl Held for HeldFile {
         fsync(&self.directory).map_err(refused("syncing", &self.path))
     }
 
+    fn sync_place_of_names(&self) -> Result<(), DiskError> {
+        self.directory.root().sync_directory(None)
+    }
+
     fn give(&self, entry: &Entry) -> Result<(), DiskError> {
         set_owner_and_mode(&self.file, entry).map_err(refused("giving away", &self.path))?;
         let times = times(entry.mtime);
@@ -164,7 +168,18 @@ impl Held for HeldFile {
     }
 
     fn sync_name(&self) -> Result<(), DiskError> {
-        self.directory.root().sync_parent(&self.path)
+        let root = self.directory.root();
+        root.sync_directory(self.path.split().0.as_ref())
+    }
+
+    fn sync_parents(&self) -> Result<(), DiskError> {
+        let root = self.directory.root();
+        let mut at = self.path.split().0;
+        while let Some(directory) = at {
+            at = directory.split().0;
+            root.sync_directory(at.as_ref())?;
+        }
+        Ok(())
     }
 
     fn remove(&self) -> Result<(), DiskError> {

@@ -98,6 +98,7 @@ pub fn discard(root: &Root, name: PartialName) -> Result<bool, DiskError> {
     };
     let is_there = |part: &Part| find(&found, name, *part).is_some();
     if !Part::ALL.iter().any(is_there) {
+        found.leave();
         return Ok(false);
     }
     // With the lock nobody begins it meanwhile.

@@ -92,7 +92,7 @@ fn files(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
             } else {
                 holes(draw, octets)
             },
-            changes_ns: changes(draw),
+            changes_ns: changes(draw, if is_small { 4 } else { 15 }),
             ..FileSpec::of(&path, octets)
         });
     }
@@ -116,8 +116,8 @@ fn holes(draw: &mut Draw, octets: u64) -> Vec<(u64, u64)> {
     holes
 }
 
-fn changes(draw: &mut Draw) -> Vec<u64> {
-    if !draw.percent(6) {
+fn changes(draw: &mut Draw, percent: u64) -> Vec<u64> {
+    if !draw.percent(percent) {
         return Vec::new();
     }
     let mut changes: Vec<u64> = (0..draw.between(1, 3))

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cellgate_core::terminal::unfinished::Planted;
+use cellgate_core::terminal::Planted;
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -23,6 +23,8 @@ macro_rules! bugs {
 bugs! {
     /// A terminal that begins anew has the run that it had before.
     RunKept,
+    /// The disk says that it has synced what it has not.
+    SyncLies,
 }
 
 impl FileBug {

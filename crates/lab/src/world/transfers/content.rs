@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cellgate_core::Time;
 use cellgate_core::terminal::unfinished::{Digest, DiskLen};
-use cellgate_core::terminal::{self, Entry, EntryKind, Found, Origin, SendingFile, Source};
+use cellgate_core::terminal::{
+    self, Entry, EntryKind, Found, Origin, Planted, SendingFile, Source,
+};
 
 use super::disk::Chance;
 use super::scenario::{FileSpec, KindSpec};
@@ -95,6 +97,7 @@ pub(super) fn octets(number: u64, len: u64) -> Vec<u8> {
 /// A file as its giver's disk has it.
 pub(super) struct SourceOctets {
     octets: Arc<Vec<u8>>,
+    planted: Option<Planted>,
     holes: Vec<(u64, u64)>,
 }
 
@@ -115,6 +118,10 @@ impl Source for SourceOctets {
         let stop = next.filter(|from| *from > start).min().unwrap_or(end);
         start.min(end)..stop.min(end).max(start.min(end))
     }
+
+    fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
 }
 
 /// The tree of a giver.
@@ -123,6 +130,7 @@ pub(super) struct Tree {
     walk: VecDeque<Option<usize>>,
     by_path: BTreeMap<Vec<u8>, usize>,
     clock: Clock,
+    planted: Option<Planted>,
 }
 
 /// What time it is, whoever asks.
@@ -140,7 +148,7 @@ impl Clock {
 }
 
 impl Tree {
-    pub(super) fn new(files: &Arc<Vec<Given>>, clock: Clock) -> Self {
+    pub(super) fn new(files: &Arc<Vec<Given>>, clock: Clock, planted: Option<Planted>) -> Self {
         let mut walk = VecDeque::new();
         let mut open: Vec<String> = Vec::new();
         for (n, given) in files.iter().enumerate() {
@@ -164,6 +172,7 @@ impl Tree {
             files: Arc::clone(files),
             walk,
             clock,
+            planted,
         }
     }
 
@@ -194,6 +203,7 @@ impl Origin for Tree {
     fn open(&mut self, entry: &Entry, _: (u64, u64)) -> Result<Self::File, String> {
         let source = SourceOctets {
             octets: self.octets(entry)?,
+            planted: self.planted,
             holes: self.given(entry)?.spec.holes.clone(),
         };
         Ok(SendingFile::new(source, entry.octets(), DISK_LEN))
@@ -217,5 +227,9 @@ impl Origin for Tree {
     fn again(&mut self, entry: &Entry) -> Result<Entry, String> {
         let given = self.given(entry)?;
         Ok(given.entry(given.version(self.clock.now())))
+    }
+
+    fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cellgate_core::terminal::Store;
-use cellgate_core::terminal::unfinished::{Digest, Held, JournalFile, Octets, Planted, Volume};
+use cellgate_core::terminal::unfinished::{Digest, Held, JournalFile, Octets, Volume};
+use cellgate_core::terminal::{Planted, Store};
 
 use super::disk::{DiskError, LosingDisk, Named, PARTIAL, parent};
 
@@ -77,7 +77,26 @@ impl SharedDisk {
         Ok(())
     }
 
-    /// Throws away what is there of an unfinished file.
+    /// Throws away what is there of an unfinished file, unless somebody has it.
+    pub(super) fn discard(&self, path: &String) {
+        let name = name_of(path);
+        let has = |ending| {
+            self.lock()
+                .names()
+                .contains_key(&format!("{name}.{ending}"))
+        };
+        let is_there = has("part") || has("journal");
+        if self.lock().names().contains_key(PARTIAL)
+            && let Ok(held) = self.take(path)
+        {
+            if is_there || has("part") {
+                // The dead remove nothing.
+                let _ = held.remove_journal().and_then(|()| held.remove());
+            }
+            held.leave();
+        }
+    }
+
     pub(super) fn make_link(&self, path: &str, to: &[u8]) -> Result<(), DiskError> {
         self.make_directory(parent(path))?;
         let link = Named::Link(to.to_vec());
@@ -140,6 +159,10 @@ impl Volume for SharedDisk {
 
     fn too_many(&self, _: &String) -> DiskError {
         DiskError::TooMany
+    }
+
+    fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
     }
 }
 
@@ -234,6 +257,10 @@ impl Held for SimHeld {
         self.disk.lock().sync_names(PARTIAL)
     }
 
+    fn sync_place_of_names(&self) -> Result<(), DiskError> {
+        self.disk.lock().sync_names("")
+    }
+
     fn give(&self, traits: &Traits) -> Result<(), DiskError> {
         let mut disk = self.disk.lock();
         disk.change(self.inode, |inode| {
@@ -271,6 +298,15 @@ impl Held for SimHeld {
 
     fn sync_name(&self) -> Result<(), DiskError> {
         self.disk.lock().sync_names(parent(&self.path))
+    }
+
+    fn sync_parents(&self) -> Result<(), DiskError> {
+        let mut at = parent(&self.path);
+        while !at.is_empty() {
+            at = parent(at);
+            self.disk.lock().sync_names(at)?;
+        }
+        Ok(())
     }
 
     fn remove(&self) -> Result<(), DiskError> {

@@ -10,7 +10,7 @@ use cellgate_core::terminal::unfinished::{
 };
 use cellgate_core::terminal::{
     self, CONTENT_MAX, Destination, DiskPdu, Entry, EntryKind, Lying, Manner, Offered, Partial,
-    Standing, Store,
+    Planted, Standing, Store,
 };
 
 use super::content::DISK_LEN;
@@ -29,8 +29,8 @@ pub(super) struct Found {
 pub(super) struct PlaceLog {
     pub(super) now: Time,
     found: BTreeMap<String, Found>,
-    /// What was found right later than this nobody has promised.
-    pub(super) safe_to: Option<Time>,
+    /// The disk has failed: it says what it likes of what it had, and nothing is promised.
+    pub(super) has_failed: bool,
     pub(super) violations: Vec<(&'static str, String)>,
     /// Counts for coverage: files gone on with, disk-PDUs found there.
     pub(super) resumed: u64,
@@ -43,7 +43,7 @@ pub(super) struct PlaceLog {
 impl PlaceLog {
     /// A file is opened: what was found right is there, as far as that was promised.
     fn opened(&mut self, path: &str, mark: [u8; 16], missing: &[(u64, u64)], len: u64) {
-        let safe_to = self.safe_to;
+        let is_promised = !self.has_failed;
         let found = self.found.entry(path.to_owned()).or_default();
         if found.mark == mark {
             let is_missing = |range: &Range<u64>| {
@@ -51,9 +51,7 @@ impl PlaceLog {
                 missing.any(|(start, end)| *start < range.end && range.start < *end)
             };
             let mut promised = found.ranges.iter();
-            let promised = promised.find(|(range, at)| {
-                safe_to.is_none_or(|safe_to| *at <= safe_to) && is_missing(range)
-            });
+            let promised = promised.find(|(range, _)| is_promised && is_missing(range));
             if let Some((range, at)) = promised {
                 let text = format!(
                     "{path}: {range:?} was found right at {} ns and is asked for again",
@@ -81,13 +79,16 @@ impl PlaceLog {
         found.ranges.push((range, now));
     }
 
+    /// What was found right later than this is lost by a death.
+    pub(super) fn keeps_to(&mut self, safe_to: Time) {
+        for found in self.found.values_mut() {
+            found.ranges.retain(|(_, at)| *at <= safe_to);
+        }
+    }
+
     /// Nothing is promised of a file any more.
     pub(super) fn forget(&mut self, path: &str) {
         self.found.remove(path);
-    }
-
-    pub(super) fn forget_all(&mut self) {
-        self.found.clear();
     }
 }
 
@@ -121,6 +122,11 @@ impl Desk {
 
     pub(super) fn next_job(&self) -> Option<Job<SharedDisk>> {
         self.jobs().pop_front()
+    }
+
+    /// Whether anybody else may still put something on it.
+    pub(super) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.jobs) > 1
     }
 
     pub(super) fn has_jobs(&self) -> bool {
@@ -198,10 +204,15 @@ impl Place {
             path: path.as_bytes().into(),
         };
         let opened = Unfinished::open(held, &header, has_holes.then_some(0)).map_err(said)?;
+        let opened_disbelieved = opened.disbelieved;
         let desk = self.desk.clone();
         let later = Box::new(move |job| desk.jobs().push_back(Job::Sync(job)));
         let (file, missing) = Receiving::new(opened, DISK_LEN, Some(len), has_holes, later);
         let mut log = self.log.lock();
+        if opened_disbelieved > 0 {
+            let text = format!("{path}: a journal speaks of what is not on the disk");
+            log.violations.push(("I24", text));
+        }
         log.opened(&path, entry.mark, &missing, len);
         log.begun += 1;
         drop(log);
@@ -225,7 +236,11 @@ impl Destination for Place {
             return Ok(Offered::Have);
         }
         match self.standing(entry, differs) {
-            Standing::Have => return Ok(Offered::Have),
+            Standing::Have => {
+                self.disk.discard(&path);
+                return Ok(Offered::Have);
+            }
+            Standing::Stays => return Ok(Offered::Have),
             Standing::Compare => return Ok(Offered::Compare),
             Standing::Want => {}
             Standing::Refused => return Err(said(DiskError::Exists)),
@@ -283,6 +298,10 @@ impl Destination for Place {
     fn settled(&mut self) -> Option<Settled> {
         self.desk.settled().pop_front()
     }
+
+    fn has(&self, bug: Planted) -> bool {
+        self.disk.planted == Some(bug)
+    }
 }
 
 /// A file that is taken.
@@ -304,6 +323,10 @@ impl Store for TakenFile {
             self.log.lock().violations.push(("I26", text));
         }
         self.file.write(at, octets);
+    }
+
+    fn has(&self, bug: Planted) -> bool {
+        self.file.has(bug)
     }
 }
 

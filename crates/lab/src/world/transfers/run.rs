@@ -112,11 +112,39 @@ enum End {
     Dead { until: Time },
 }
 
-/// Who waits for the disk.
+/// Who waits for the disk, for one place.
 struct Finisher {
     finishing: Finishing<SharedDisk>,
     desk: Desk,
     free: Time,
+}
+
+impl Finisher {
+    fn does(&mut self, now: Time) {
+        if let Some(job) = self.desk.next_job() {
+            self.finishing.handle(now, job, &|| false);
+        } else if !self.desk.is_shared() {
+            self.finishing.end();
+        } else if self.finishing.next_deadline().is_some_and(|at| at <= now) {
+            self.finishing.handle_deadline(now);
+        } else {
+            return;
+        }
+        self.free = now.plus_ns(JOB_NS);
+    }
+
+    /// When it has something to do.
+    fn next(&self) -> Option<Time> {
+        let jobs = self.desk.has_jobs().then_some(self.free);
+        let deadline = self.finishing.next_deadline();
+        jobs.into_iter()
+            .chain(deadline.map(|at| at.max(self.free)))
+            .min()
+    }
+
+    fn is_over(&self) -> bool {
+        !self.desk.is_shared() && !self.desk.has_jobs() && self.finishing.next_deadline().is_none()
+    }
 }
 
 /// A transfer that runs.
@@ -130,7 +158,8 @@ pub(super) struct Run<'a> {
     lines: [Line; 2],
     giver: End,
     taker: End,
-    finisher: Finisher,
+    /// The last is that of the place in use; the others end what they have begun.
+    finishers: Vec<Finisher>,
     deaths: VecDeque<DeathSpec>,
     since: Time,
     cells_since: u64,
@@ -138,6 +167,9 @@ pub(super) struct Run<'a> {
     next_run: u32,
     told: BTreeMap<Vec<u8>, Option<String>>,
     settled: BTreeSet<String>,
+    has_lost_power: bool,
+    /// The taker has said that all is settled, in this life.
+    is_settled: bool,
     is_done: bool,
     pub(super) counts: Counts,
     last_end: Time,
@@ -153,7 +185,8 @@ impl<'a> Run<'a> {
         let aal = if spec.aal34 { Aal::Aal34 } else { Aal::Aal5 };
         let tree = tree::Tree::new(aal, DiskHeader::LENGTHS).expect("terminals know both");
         let files: Vec<Given> = spec.files.iter().map(Given::new).collect();
-        let disk = LosingDisk::new(spec.failing_syncs.iter().copied(), spec.files.len() as u64);
+        let mut disk = LosingDisk::new(spec.failing_syncs.iter().copied(), spec.files.len() as u64);
+        disk.lies = bug == Some(FileBug::SyncLies);
         let disk = SharedDisk::new(disk, bug.and_then(FileBug::inside));
         for file in files.iter().filter(|file| file.spec.former) {
             former(&disk, file);
@@ -167,11 +200,7 @@ impl<'a> Run<'a> {
             lines: [0, 1].map(|number| Line::new(line, number, bit_s, delay_ns)),
             giver: End::Dead { until: Time::ZERO },
             taker: End::Dead { until: Time::ZERO },
-            finisher: Finisher {
-                finishing: Finishing::new(disk.clone()),
-                desk: Desk::default(),
-                free: Time::ZERO,
-            },
+            finishers: Vec::new(),
             disk,
             deaths: spec.deaths.iter().cloned().collect(),
             since: Time::ZERO,
@@ -180,6 +209,8 @@ impl<'a> Run<'a> {
             next_run: 1,
             told: BTreeMap::new(),
             settled: BTreeSet::new(),
+            has_lost_power: false,
+            is_settled: false,
             is_done: false,
             counts: Counts::default(),
             last_end: Time::ZERO,
@@ -216,7 +247,7 @@ impl<'a> Run<'a> {
         let now = self.now;
         if matches!(self.giver, End::Dead { until } if until <= now) {
             let run = self.run_number();
-            let files = Tree::new(&self.files, self.clock.clone());
+            let files = Tree::new(&self.files, self.clock.clone(), self.disk.planted);
             self.told.clear();
             let manner = self.manner();
             let giver = Terminal::gives(now, self.spec, &self.tree, run, manner, files);
@@ -229,10 +260,16 @@ impl<'a> Run<'a> {
 
     fn takes(&mut self) {
         let run = self.run_number();
+        let desk = Desk::default();
+        self.finishers.push(Finisher {
+            finishing: Finishing::new(self.disk.clone()),
+            desk: desk.clone(),
+            free: self.now,
+        });
         let place = Place {
             disk: self.disk.clone(),
             manner: self.manner(),
-            desk: self.finisher.desk.clone(),
+            desk,
             log: self.log.clone(),
         };
         let taker = Terminal::takes(self.now, self.spec, &self.tree, run, place);
@@ -267,6 +304,9 @@ impl<'a> Run<'a> {
         self.finishes();
         self.dies_of_operations();
         self.dies_in_time();
+        if std::mem::take(&mut self.has_lost_power) {
+            self.all_are_whole()?;
+        }
         self.looks()
     }
 
@@ -358,13 +398,13 @@ impl<'a> Run<'a> {
             if let End::Alive(taker) = &mut self.taker {
                 taker.leaves();
             }
-            self.log.lock().safe_to = None;
             self.takes();
         }
     }
 
     fn settles(&mut self, settled: Vec<Settled>) {
         for settled in settled {
+            self.is_settled |= settled == Settled::Done;
             let Settled::There {
                 entry,
                 digest: Some(_),
@@ -386,29 +426,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The disk does a job, if it has time.
+    /// Jobs of the disk are done, each when the one before is.
     fn finishes(&mut self) {
-        let finisher = &mut self.finisher;
-        if finisher.free > self.now {
-            return;
+        let now = self.now;
+        for n in 0..self.finishers.len() {
+            let finisher = &mut self.finishers[n];
+            if finisher.free <= now {
+                finisher.does(now);
+            }
+            if self.disk.lock().fate.is_dead {
+                return;
+            }
+            let finisher = &mut self.finishers[n];
+            while let Some(settled) = finisher.finishing.settled() {
+                finisher.desk.settles(settled);
+            }
         }
-        if let Some(job) = finisher.desk.next_job() {
-            finisher.finishing.handle(self.now, job, &|| false);
-            finisher.free = self.now.plus_ns(JOB_NS);
-        } else if finisher
-            .finishing
-            .next_deadline()
-            .is_some_and(|at| at <= self.now)
-        {
-            finisher.finishing.handle_deadline(self.now);
-            finisher.free = self.now.plus_ns(JOB_NS);
-        }
-        if self.disk.lock().fate.is_dead {
-            return;
-        }
-        while let Some(settled) = finisher.finishing.settled() {
-            finisher.desk.settles(settled);
-        }
+        let last = self.finishers.len().saturating_sub(1);
+        let mut n = 0..;
+        self.finishers
+            .retain(|finisher| n.next() == Some(last) || !finisher.is_over());
     }
 
     fn dies_of_operations(&mut self) {
@@ -450,21 +487,14 @@ impl<'a> Run<'a> {
         let until = self.now.plus_ns(death.back_ns);
         // What it had in memory goes before anybody begins.
         self.taker = End::Dead { until };
-        self.finisher = Finisher {
-            finishing: Finishing::new(self.disk.clone()),
-            desk: Desk::default(),
-            free: Time::ZERO,
-        };
+        self.finishers.clear();
         let safe_to = self.now.ns().saturating_sub(SAFE_NS);
-        let mut log = self.log.lock();
-        log.safe_to = Some(match log.safe_to {
-            Some(before) => before.min(Time::from_ns(safe_to)),
-            None => Time::from_ns(safe_to),
-        });
-        drop(log);
+        self.log.lock().keeps_to(Time::from_ns(safe_to));
+        self.is_settled = false;
         if death.whose == Death::Power {
             self.counts.power_losses += 1;
             self.disk.lock().loses_power(death.keeps);
+            self.has_lost_power = true;
         } else {
             self.counts.taker_deaths += 1;
         }
@@ -505,9 +535,7 @@ impl<'a> Run<'a> {
                 End::Alive(terminal) => terminal.next_deadline(),
                 End::Dead { until } => Some(*until),
             });
-        let desk = &self.finisher;
-        let jobs = desk.desk.has_jobs().then_some(desk.free);
-        let finishing = desk.finishing.next_deadline().map(|at| at.max(desk.free));
+        let jobs = self.finishers.iter().filter_map(Finisher::next);
         let death = self.deaths.front().and_then(|death| match death.at {
             DeathAt::AfterNs(ns) => Some(self.since.plus_ns(ns)),
             _ => None,
@@ -515,7 +543,7 @@ impl<'a> Run<'a> {
         let sends = self.lines.iter().map(|line| Time::from_ns(line.free.ns()));
         let sends = sends.filter(|at| *at > self.now);
         let next = arrivals.chain(ends).chain(sends);
-        let next = next.chain(jobs).chain(finishing).chain(death).min();
+        let next = next.chain(jobs).chain(death).min();
         let look = self.now.plus_ns(LOOK_NS);
         let next = next.map_or(look, |next| next.min(look));
         self.now = next.max(self.now.plus_ns(step_ns.min(LOOK_NS)));
@@ -527,6 +555,8 @@ impl<'a> Run<'a> {
         for (path, inode) in published {
             self.is_whole(&path, inode)?;
         }
+        let has_failed = self.disk.lock().failed_syncs > 0;
+        self.log.lock().has_failed = has_failed;
         let violation = self.log.lock().violations.pop();
         if let Some((invariant, text)) = violation {
             return Err(self.violation(invariant, text));
@@ -594,7 +624,7 @@ impl<'a> Run<'a> {
             if let Some(reason) = told {
                 failed += 1;
                 let may = given.spec.former && self.spec.existing == ExistingSpec::Refuse
-                    || given.spec.changes_ns.len() > 2
+                    || !given.spec.changes_ns.is_empty()
                     || disk.failed_syncs > 0;
                 if !may {
                     return Err(wrong(format!("failed: {reason}")));
@@ -612,12 +642,15 @@ impl<'a> Run<'a> {
             let is_kept = |mut blocks: Box<dyn Iterator<Item = u64> + '_>| {
                 blocks.all(|block| !inode.blocks.contains(&block))
             };
-            if given.spec.octets > 1 << 16 && !is_kept(Box::new(blocks)) {
+            let is_given = !is_former(given, inode);
+            if is_given && given.spec.octets > 1 << 16 && !is_kept(Box::new(blocks)) {
                 return Err(wrong("its holes take room".into()));
             }
         }
-        let left = disk.names().keys().find(|name| name.starts_with(PARTIAL));
-        if let Some(left) = left.filter(|_| failed == 0) {
+        let mut unfinished = disk.names().keys().filter(|name| name.starts_with(PARTIAL));
+        let left = unfinished.next();
+        // What a power failure brings back behind that, the next transfer removes.
+        if let Some(left) = left.filter(|_| failed == 0 && self.is_settled) {
             return Err(self.violation("I27", format!("{left} is left behind")));
         }
         drop(disk);

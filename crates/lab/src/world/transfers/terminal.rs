@@ -232,15 +232,6 @@ impl Terminal {
         }
     }
 
-    /// Whether it has done what it was asked for, and the other end knows.
-    pub(super) fn is_done(&mut self) -> bool {
-        match &self.work {
-            Work::Giving(giving) => giving.is_done(),
-            Work::Taking(taking) => taking.is_done() && self.exchange.unsaid() == 0,
-            Work::Served(_) | Work::Asked(_) => false,
-        }
-    }
-
     /// It ends, and leaves what it takes to be gone on with.
     pub(super) fn leaves(&mut self) {
         if let Work::Taking(taking) = &mut self.work {

@@ -20,6 +20,8 @@ pub(in super::super) struct Inode {
     kept_meta: Meta,
     /// Sectors that are not on the disk as they are.
     dirty: BTreeSet<u64>,
+    /// The disk has lost some of it when others were synced: the next sync says so, once.
+    has_lost: bool,
     /// Blocks that take room.
     pub(in super::super) blocks: BTreeSet<u64>,
 }
@@ -107,19 +109,34 @@ impl Inode {
         }
     }
 
-    /// A disk that does not do it says so once, and knows of nothing more to do.
-    pub(super) fn sync(&mut self, does: bool, all: bool) {
+    /// A disk that does not do it knows of nothing more to do afterwards. Whether all is on the
+    /// disk: what got lost before it says once.
+    pub(super) fn sync(&mut self, does: bool, all: bool) -> bool {
+        if !does {
+            self.dirty.clear();
+            return false;
+        }
         for sector in std::mem::take(&mut self.dirty) {
-            if does {
-                self.settle(sector);
-            }
+            self.settle(sector);
         }
-        if does {
-            self.kept_meta.len = self.meta.len;
-            if all {
-                self.kept_meta = self.meta;
-            }
+        self.kept_meta.len = self.meta.len;
+        if all {
+            self.kept_meta = self.meta;
         }
+        !std::mem::take(&mut self.has_lost)
+    }
+
+    /// Others are synced: who syncs this one still hears what got lost of it before.
+    pub(super) fn sync_beside(&mut self) {
+        let has_lost = self.has_lost;
+        self.sync(true, true);
+        self.has_lost = has_lost;
+    }
+
+    /// Others are synced, and the disk does not do it.
+    pub(super) fn gets_lost(&mut self) {
+        self.has_lost |= !self.dirty.is_empty();
+        self.dirty.clear();
     }
 
     pub(super) fn loses_power(&mut self, chance: &mut Chance) {
