@@ -1,6 +1,7 @@
 //! The losing disk as the core wants it: a directory below which files are received.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cellgate_core::terminal::unfinished::{Digest, Held, JournalFile, Octets, Volume};
@@ -44,6 +45,8 @@ pub(super) struct SimHeld {
     /// In the directory of unfinished files, without an ending.
     name: String,
     inode: usize,
+    /// Failures of the disk when it was opened: it hears of later ones.
+    failures: AtomicU64,
 }
 
 impl Drop for SimHeld {
@@ -85,15 +88,23 @@ impl SharedDisk {
                 .names()
                 .contains_key(&format!("{name}.{ending}"))
         };
-        let is_there = has("part") || has("journal");
-        if self.lock().names().contains_key(PARTIAL)
+        if (has("part") || has("journal"))
             && let Ok(held) = self.take(path)
         {
-            if is_there || has("part") {
-                // The dead remove nothing.
-                let _ = held.remove_journal().and_then(|()| held.remove());
-            }
-            held.leave();
+            // The dead remove nothing.
+            let _ = held.remove_journal().and_then(|()| held.remove());
+        }
+        self.leave();
+    }
+
+    /// Removes the directory of unfinished files, if nothing is in it.
+    fn leave(&self) {
+        let mut disk = self.lock();
+        let inside = format!("{PARTIAL}/");
+        let is_empty = !disk.names().keys().any(|name| name.starts_with(&inside));
+        if is_empty && disk.names().contains_key(PARTIAL) {
+            // The dead leave it.
+            let _ = disk.name(vec![(PARTIAL.to_owned(), None)]);
         }
     }
 
@@ -135,6 +146,7 @@ impl Volume for SharedDisk {
             path: path.clone(),
             name,
             inode,
+            failures: AtomicU64::new(disk.failed_syncs),
         })
     }
 
@@ -227,7 +239,15 @@ impl Held for SimHeld {
     }
 
     fn sync_disk(&self) -> Result<(), DiskError> {
-        self.disk.lock().sync_all()
+        let mut disk = self.disk.lock();
+        let synced = disk.sync_all();
+        let before = self.failures.swap(disk.failed_syncs, Ordering::Relaxed);
+        synced?;
+        // What has failed since it was opened may be of this one.
+        match disk.failed_syncs == before {
+            true => Ok(()),
+            false => Err(DiskError::Failed),
+        }
     }
 
     fn journal(&self) -> Result<Option<Result<SimJournal, ()>>, DiskError> {
@@ -318,13 +338,7 @@ impl Held for SimHeld {
     }
 
     fn leave(&self) {
-        let mut disk = self.disk.lock();
-        let inside = format!("{PARTIAL}/");
-        let is_empty = !disk.names().keys().any(|name| name.starts_with(&inside));
-        if is_empty && disk.names().contains_key(PARTIAL) {
-            // The dead leave it.
-            let _ = disk.name(vec![(PARTIAL.to_owned(), None)]);
-        }
+        self.disk.leave();
     }
 
     fn incomplete(&self, missing: u64) -> DiskError {

@@ -43,10 +43,16 @@ impl Naming {
     pub(super) fn sync(&mut self, is_it: impl Fn(&str) -> bool) {
         let pending = std::mem::take(&mut self.pending);
         for changes in pending {
-            match changes.iter().any(|(path, _)| is_it(path)) {
-                true => apply(&mut self.kept, &changes),
-                false => self.pending.push(changes),
+            if !changes.iter().any(|(path, _)| is_it(path)) {
+                self.pending.push(changes);
+                continue;
             }
+            // What was done to a name before is done, too, or of no account any more.
+            let is_later = |path: &String| changes.iter().any(|(later, _)| later == path);
+            for before in &mut self.pending {
+                before.retain(|(path, _)| !is_later(path));
+            }
+            apply(&mut self.kept, &changes);
         }
     }
 
