@@ -23,8 +23,6 @@ planted! {
         RestKept,
         /// The journal of another source is gone on with.
         OtherSourceTaken,
-        /// Holes keep what was there before.
-        HoleKept,
         /// Holes of whole disk-PDUs are not looked after at the end.
         HolesUnchecked,
         /// They are not noted.
@@ -77,7 +75,5 @@ planted! {
         WholeNotAwaited,
         /// Of a file that has gaps the first alone is asked for.
         GapsForgotten,
-        /// All is said to be settled while files are put.
-        DoneEarly,
     }
 }

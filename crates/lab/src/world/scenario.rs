@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
 pub use super::transfers::scenario::{
-    Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, TransferSpec,
+    Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
 };
 use super::{Ps, QueueDiscard};
 

@@ -658,9 +658,7 @@ impl<D: Destination> Taking<D> {
     }
 
     fn ends<C: Carrier<Store = D::File>>(&mut self, carrier: &mut C, settled: &mut Vec<Settled>) {
-        let is_early = self.destination.has(Planted::DoneEarly);
-        let put = if is_early { self.finishing.len() } else { 0 };
-        let is_idle = self.unsettled() == self.directories.len() + put;
+        let is_idle = self.unsettled() == self.directories.len();
         if self.is_offered && !self.is_done && is_idle {
             self.is_done = true;
             carrier.say(&Message::Done.emit());

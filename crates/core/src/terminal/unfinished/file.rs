@@ -216,9 +216,6 @@ impl<H: Held> Unfinished<H> {
     /// # Errors
     /// The disk failed.
     pub fn punch(&mut self, range: Range<u64>) -> Result<(), H::Error> {
-        if self.has(Planted::HoleKept) {
-            return Ok(());
-        }
         self.octets.punch(range)
     }
 

@@ -4,8 +4,8 @@ use cellgate_core::line::LineSpec;
 
 use crate::generate::Draw;
 use crate::world::scenario::{
-    Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, HostSpec, KindSpec, LinkSpec, Scenario,
-    TransferSpec,
+    Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, HostSpec, KindSpec, LinkSpec, RepeatSpec,
+    Scenario, TransferSpec,
 };
 
 /// Octets of a file that goes as a message, at most, and of a disk-PDU.
@@ -58,13 +58,14 @@ fn line(draw: &mut Draw) -> Option<LineSpec> {
 /// Directories, links, small files and long ones.
 fn files(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
     let mut directories = vec![String::new()];
-    let small = if draw.percent(15) {
-        draw.between(20, 140)
-    } else {
-        draw.below(10)
+    let small = match draw.below(20) {
+        0..3 => draw.between(20, 140),
+        3..8 => 0,
+        _ => draw.below(10),
     };
     let large = draw.below(if bit_s > 2_000_000 { 4 } else { 3 });
-    for n in 0..(small + large).max(1) {
+    let count = (small + large).max(1);
+    for n in 0..count {
         let above = directories[draw.below(directories.len() as u64) as usize].clone();
         let path = format!("{above}{n:03}");
         if draw.percent(12) {
@@ -77,7 +78,7 @@ fn files(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
             }
             continue;
         }
-        let is_small = n >= large;
+        let is_small = draw.below(count) >= large;
         let octets = match is_small {
             true if draw.percent(5) => draw.below(SMALL + 1),
             true => draw.below(3) * draw.below(1_500),
@@ -143,10 +144,20 @@ fn deaths(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
             whose,
             at,
             back_ns: draw.pick(&[0, 1_000_000, 300_000_000, 12_000_000_000]),
-            keeps: draw.below(u64::MAX),
+            keeps: draw.below(1 << 62),
+            spoils: whose != Death::Giver && draw.percent(15),
         });
     }
-    if draw.percent(8) {
-        transfer.failing_syncs = vec![draw.below(20)];
+    if draw.percent(12) {
+        transfer.failing_syncs = vec![draw.below(12)];
+    }
+    if draw.percent(20) {
+        let repeat = |_| RepeatSpec {
+            at_ns: draw.below(2 * takes_ns + 200_000_000),
+            cells: draw.between(1, RepeatSpec::CELLS_MAX.into()) as u16,
+            damaged: draw.percent(50),
+        };
+        transfer.repeats = (0..4).map(repeat).collect();
+        transfer.repeats.sort_by_key(|repeat| repeat.at_ns);
     }
 }

@@ -16,13 +16,15 @@ const FILES: [Count; 8] = [
     ("begun_anew", |counts| counts.again),
 ];
 
-const DEATHS: [Count; 6] = [
+const DEATHS: [Count; 8] = [
     ("giver", |counts| counts.giver_deaths),
     ("taker", |counts| counts.taker_deaths),
     ("power", |counts| counts.power_losses),
     ("in_an_operation", |counts| counts.in_operations),
     ("silence", |counts| counts.silent),
     ("failed_sync", |counts| counts.failed_syncs),
+    ("spoiled", |counts| counts.spoiled),
+    ("repeated_cells", |counts| counts.repeats),
 ];
 
 impl Marks {

@@ -97,15 +97,20 @@ impl Chance {
 }
 
 impl LosingDisk {
-    pub(super) fn new(failing: impl IntoIterator<Item = u64>, chance: u64) -> Self {
+    pub(super) fn new(chance: u64) -> Self {
         Self {
-            fate: Fate {
-                failing: failing.into_iter().collect(),
-                ..Fate::default()
-            },
             chance: Chance::from(chance),
             ..Self::default()
         }
+    }
+
+    /// All that was done is of before; these syncs from here on fail.
+    pub(super) fn begins_with(&mut self, failing: &[u64]) {
+        self.fate = Fate {
+            failing: failing.iter().copied().collect(),
+            ..Fate::default()
+        };
+        self.published.clear();
     }
 
     /// An operation begins, if whoever does it is alive.
@@ -219,6 +224,27 @@ impl LosingDisk {
             inode.loses_power(&mut chance);
         }
         self.naming.loses_power(&mut chance);
+    }
+
+    /// Somebody changes an octet of something that is unfinished. Whether there was one.
+    pub(super) fn gets_spoiled(&mut self, number: u64) -> bool {
+        let mut chance = Chance::from(!number);
+        let unfinished = self
+            .naming
+            .now
+            .iter()
+            .filter_map(|(path, named)| match named {
+                Named::File(inode) if path.starts_with(PARTIAL) => Some(*inode),
+                _ => None,
+            });
+        let with_octets = unfinished.filter(|inode| !self.inodes[*inode].octets.is_empty());
+        let with_octets: Vec<usize> = with_octets.collect();
+        if with_octets.is_empty() {
+            return false;
+        }
+        let inode = with_octets[chance.next() as usize % with_octets.len()];
+        self.inodes[inode].gets_spoiled(chance.next());
+        true
     }
 
     /// Whoever did something there is dead; another begins.

@@ -209,7 +209,7 @@ impl Place {
         let later = Box::new(move |job| desk.jobs().push_back(Job::Sync(job)));
         let (file, missing) = Receiving::new(opened, DISK_LEN, Some(len), has_holes, later);
         let mut log = self.log.lock();
-        if opened_disbelieved > 0 {
+        if opened_disbelieved > 0 && !log.has_failed {
             let text = format!("{path}: a journal speaks of what is not on the disk");
             log.violations.push(("I24", text));
         }

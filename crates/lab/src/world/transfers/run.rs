@@ -18,7 +18,9 @@ use super::content::{Clock, Given, Tree, octets};
 use super::disk::{LosingDisk, Meta, Named, PARTIAL};
 use super::held::SharedDisk;
 use super::place::{Desk, Place, SharedLog};
-use super::scenario::{Death, DeathAt, DeathSpec, ExistingSpec, KindSpec, TransferSpec};
+use super::scenario::{
+    Death, DeathAt, DeathSpec, ExistingSpec, KindSpec, RepeatSpec, TransferSpec,
+};
 use super::terminal::{Over, Terminal, Told};
 use crate::world::{Interval, Ps, Violation};
 
@@ -58,6 +60,8 @@ pub(crate) struct Counts {
     pub(crate) changed: u64,
     pub(crate) silent: u64,
     pub(crate) again: u64,
+    pub(crate) repeats: u64,
+    pub(crate) spoiled: u64,
 }
 
 /// A line in one direction.
@@ -67,6 +71,8 @@ struct Line {
     delay_ns: u64,
     free: Ps,
     cells: VecDeque<(Time, CellPayload)>,
+    /// Those that have come last.
+    came: VecDeque<CellPayload>,
 }
 
 impl Line {
@@ -77,6 +83,7 @@ impl Line {
             delay_ns,
             free: Ps::ZERO,
             cells: VecDeque::new(),
+            came: VecDeque::new(),
         }
     }
 
@@ -101,8 +108,22 @@ impl Line {
     }
 
     fn next(&mut self, now: Time) -> Option<CellPayload> {
-        let cell = self.cells.pop_front_if(|(at, _)| *at <= now);
-        cell.map(|(_, cell)| cell)
+        let (_, cell) = self.cells.pop_front_if(|(at, _)| *at <= now)?;
+        self.came.push_back(cell);
+        if self.came.len() > RepeatSpec::CELLS_MAX.into() {
+            self.came.pop_front();
+        }
+        Some(cell)
+    }
+
+    /// What came last comes once more.
+    fn repeats(&mut self, now: Time, repeat: &RepeatSpec) {
+        let last = self.came.len().saturating_sub(repeat.cells.into());
+        for (n, cell) in self.came.iter().skip(last).enumerate().rev() {
+            let mut cell = *cell;
+            cell.octets[40] ^= u8::from(repeat.damaged && n % 2 == 0);
+            self.cells.push_front((now, cell));
+        }
     }
 }
 
@@ -161,6 +182,7 @@ pub(super) struct Run<'a> {
     /// The last is that of the place in use; the others end what they have begun.
     finishers: Vec<Finisher>,
     deaths: VecDeque<DeathSpec>,
+    repeats: VecDeque<RepeatSpec>,
     since: Time,
     cells_since: u64,
     now: Time,
@@ -185,12 +207,13 @@ impl<'a> Run<'a> {
         let aal = if spec.aal34 { Aal::Aal34 } else { Aal::Aal5 };
         let tree = tree::Tree::new(aal, DiskHeader::LENGTHS).expect("terminals know both");
         let files: Vec<Given> = spec.files.iter().map(Given::new).collect();
-        let mut disk = LosingDisk::new(spec.failing_syncs.iter().copied(), spec.files.len() as u64);
+        let mut disk = LosingDisk::new(spec.files.len() as u64);
         disk.lies = bug == Some(FileBug::SyncLies);
         let disk = SharedDisk::new(disk, bug.and_then(FileBug::inside));
         for file in files.iter().filter(|file| file.spec.former) {
             former(&disk, file);
         }
+        disk.lock().begins_with(&spec.failing_syncs);
         let mut run = Self {
             spec,
             tree: Arc::new(tree),
@@ -203,6 +226,7 @@ impl<'a> Run<'a> {
             finishers: Vec::new(),
             disk,
             deaths: spec.deaths.iter().cloned().collect(),
+            repeats: spec.repeats.iter().copied().collect(),
             since: Time::ZERO,
             cells_since: 0,
             now: Time::ZERO,
@@ -299,6 +323,11 @@ impl<'a> Run<'a> {
         self.clock.set(self.now);
         self.log.lock().now = self.now;
         self.gives_turn();
+        let now = self.now;
+        while let Some(repeat) = self.repeats.pop_front_if(|one| one.at_ns <= now.ns()) {
+            self.counts.repeats += 1;
+            self.lines[0].repeats(now, &repeat);
+        }
         self.takes_turn();
         self.dies_of_operations();
         self.finishes();
@@ -498,6 +527,10 @@ impl<'a> Run<'a> {
         } else {
             self.counts.taker_deaths += 1;
         }
+        if death.spoils && self.disk.lock().gets_spoiled(death.keeps) {
+            self.counts.spoiled += 1;
+            self.log.lock().has_failed = true;
+        }
         self.died();
     }
 
@@ -556,7 +589,7 @@ impl<'a> Run<'a> {
             self.is_whole(&path, inode)?;
         }
         let has_failed = self.disk.lock().failed_syncs > 0;
-        self.log.lock().has_failed = has_failed;
+        self.log.lock().has_failed |= has_failed;
         let violation = self.log.lock().violations.pop();
         if let Some((invariant, text)) = violation {
             return Err(self.violation(invariant, text));
@@ -696,7 +729,6 @@ fn former(disk: &SharedDisk, given: &Given) {
     let _ = disk.name(changes);
     disk.published.clear();
     let _ = disk.sync_all();
-    disk.fate.syncs = 0;
 }
 
 fn former_octets(given: &Given) -> Vec<u8> {

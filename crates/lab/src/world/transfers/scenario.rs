@@ -31,6 +31,9 @@ pub struct TransferSpec {
     pub files: Vec<FileSpec>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deaths: Vec<DeathSpec>,
+    /// Cells that come to the taker once more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<RepeatSpec>,
     /// Syncs of the taker's disk that fail, by their numbers from 0 on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failing_syncs: Vec<u64>,
@@ -62,6 +65,7 @@ impl TransferSpec {
             existing: ExistingSpec::default(),
             files: Vec::new(),
             deaths: Vec::new(),
+            repeats: Vec::new(),
             failing_syncs: Vec::new(),
         }
     }
@@ -151,6 +155,25 @@ pub struct DeathSpec {
     /// What a disk keeps of what was not synced is drawn from it.
     #[serde(default)]
     pub keeps: u64,
+    /// Somebody changes an octet of an unfinished file, or of a journal, meanwhile.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub spoils: bool,
+}
+
+/// Cells that came last come once more, as from a network that had them elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RepeatSpec {
+    pub at_ns: u64,
+    pub cells: u16,
+    /// A bit of each other one is wrong.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub damaged: bool,
+}
+
+impl RepeatSpec {
+    /// Cells that a network remembers.
+    pub const CELLS_MAX: u16 = 1_024;
 }
 
 /// Who dies.

@@ -161,6 +161,15 @@ impl Inode {
         self.blocks.split_off(&len.div_ceil(BLOCK));
     }
 
+    /// An octet becomes another, on the disk as well.
+    pub(super) fn gets_spoiled(&mut self, number: u64) {
+        let at = (number % self.octets.len() as u64) as usize;
+        self.octets[at] ^= 1;
+        if let Some(kept) = self.kept.get_mut(at) {
+            *kept = self.octets[at];
+        }
+    }
+
     /// Why a power failure might take something of it away.
     pub(super) fn is_unsafe(&self) -> Option<&'static str> {
         if self.kept_meta != self.meta {
