@@ -32,6 +32,8 @@ mod transmit;
 
 use core::ops::Range;
 
+use super::Planted;
+
 pub use extents::Extent;
 pub use receive::{Acknowledged, ReceiveBuffer, Ticket};
 pub use transmit::TransmitBuffer;
@@ -41,6 +43,12 @@ pub trait Store {
     /// Writes `octets` at offset `at` of the file. Below Ap of the buffer, beyond its edge and
     /// above octets that are held, nothing is ever written.
     fn write(&mut self, at: u64, octets: &[u8]);
+
+    /// Whether it has a bug on purpose.
+    #[inline(always)]
+    fn has(&self, _bug: Planted) -> bool {
+        false
+    }
 }
 
 /// The place payload is read from.
@@ -72,6 +80,12 @@ pub trait Source {
 
     /// What is before `at` is acknowledged and will not be read again.
     fn release(&mut self, _at: u64) {}
+
+    /// Whether it has a bug on purpose.
+    #[inline(always)]
+    fn has(&self, _bug: Planted) -> bool {
+        false
+    }
 }
 
 /// What becomes of PDUs behind one that is damaged or missing.

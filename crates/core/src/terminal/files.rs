@@ -5,12 +5,16 @@
 //! cells of the conversation; longer ones go as transfers, an extent after the other, which is how
 //! one goes on that was begun before.
 
+mod existing;
 mod giving;
 mod message;
+mod sending;
 mod taking;
 
+pub use existing::{Lying, Standing};
 pub use giving::{Found, Given, Giving, Offers, Origin};
 pub use message::{Digest, Entry, EntryKind, Existing, Manner, Message, MessageError};
+pub use sending::SendingFile;
 pub use taking::{Destination, Offered, Partial, Settled, Taken, Taking};
 
 /// Octets of a file that goes as a message, at most.

@@ -12,6 +12,7 @@
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 //! - [`OctetStream`]: the same on a stream of octets, whose transport loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
+//! - [`unfinished`]: what is received, on a disk, until it has its name.
 
 mod buffers;
 mod carrier;
@@ -24,9 +25,11 @@ mod exchange;
 mod files;
 mod kernel;
 mod pci;
+mod planted;
 mod rate;
 mod status;
 mod stream;
+pub mod unfinished;
 mod window;
 
 pub use buffers::{
@@ -41,14 +44,16 @@ pub use discard::{Counts, Discard};
 pub use disk::DiskHeader;
 pub use exchange::{Event, Exchange, ExchangeTerms};
 pub use files::{
-    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Manner,
-    Message, MessageError, Offered, Offers, Origin, Partial, Settled, Taken, Taking,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Found, Given, Giving, Lying,
+    Manner, Message, MessageError, Offered, Offers, Origin, Partial, SendingFile, Settled,
+    Standing, Taken, Taking,
 };
 pub use kernel::{
     Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,
     Work,
 };
 pub use pci::{Kind, Pci, PciError};
+pub use planted::Planted;
 pub use rate::RateTimer;
 pub use status::{Control, ControlError, Status};
 pub use stream::{FRAME_MAX, OctetStream, StreamFault};

@@ -4,28 +4,20 @@
 mod finisher;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use cellgate_core::Time;
+use cellgate_core::terminal::unfinished::{self, Content, IN_USE_NS, Job, TRY_EVERY_NS};
 use cellgate_core::terminal::{
-    CONTENT_MAX, Destination, Digest, DiskPdu, Entry, EntryKind, Existing, Manner, Offered,
-    Partial, Store,
+    CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Lying, Manner, Offered, Standing,
 };
 
 use super::digests::Digests;
-use super::disk::{
-    self, DiskError, DiskLen, Kind, Moment, PartialName, PathBelow, Root, SYNC_EVERY,
-};
-use finisher::{Content, Finisher, Job};
+use super::disk::{self, DiskError, DiskLen, HeldFile, Kind, Moment, PartialName, PathBelow, Root};
+use super::tree::ns;
+use finisher::Finisher;
 
-/// Whether what is offered is there.
-enum There {
-    Yes,
-    No,
-    /// Its digest decides.
-    Perhaps,
-}
+/// A file that is received.
+pub(super) type Receiving = unfinished::Receiving<HeldFile>;
 
 /// A place below a directory.
 pub struct Place {
@@ -54,12 +46,6 @@ struct InUse {
     found: Instant,
     tried: Instant,
 }
-
-/// Who has a file that is wanted may be the other end as it was before its connection was lost,
-/// of which nothing is heard for 10 s before that is known. It is waited for that long, and a
-/// little longer, and looked for now and then.
-const IN_USE: Duration = Duration::from_secs(15);
-const TRY_EVERY: Duration = Duration::from_millis(100);
 
 impl Place {
     /// `path` below `root`: a directory that is there, or a path that ends with a slash, or an
@@ -121,40 +107,34 @@ impl Place {
         self.manner.existing == Existing::Replace
     }
 
-    /// What is at a file's or a link's place: whether that is what is offered, or shall stay.
-    fn there(&self, entry: &Entry, wanted: &disk::Entry, differs: bool) -> Result<There, String> {
-        let found = self.root.stat(&wanted.path).map_err(said)?;
-        let Some(found) = found else {
-            return Ok(There::No);
+    /// What becomes of a file or a link, by what is in its place.
+    fn standing(
+        &self,
+        entry: &Entry,
+        wanted: &disk::Entry,
+        differs: bool,
+    ) -> Result<Standing, String> {
+        let Some(found) = self.root.stat(&wanted.path).map_err(said)? else {
+            return Ok(Standing::Want);
         };
-        let is_same = found.kind == wanted.kind
-            && match &entry.kind {
-                EntryKind::File { len, .. } if self.manner.by_digest => {
-                    if found.size == *len && !differs {
-                        return Ok(There::Perhaps);
-                    }
-                    false
-                }
-                EntryKind::File { len, .. } => found.size == *len && found.mtime == wanted.mtime,
-                EntryKind::Link { to } => self.root.target(&wanted.path).map_err(said)? == *to,
-                EntryKind::Directory => true,
-                EntryKind::Stream => false,
-            };
-        match self.manner.existing {
-            _ if is_same => Ok(There::Yes),
-            Existing::Skip => Ok(There::Yes),
-            Existing::Replace => Ok(There::No),
-            Existing::Refuse => Err(said(DiskError::Exists {
-                path: wanted.path.to_string(),
-            })),
-        }
+        let lying = match found.kind {
+            Kind::File => Lying::File {
+                len: found.size,
+                modified_ns: ns(found.mtime),
+            },
+            Kind::Directory => Lying::Directory,
+            Kind::Link => Lying::Link {
+                to: self.root.target(&wanted.path).map_err(said)?,
+            },
+        };
+        Ok(self.manner.standing(entry, &lying, differs))
     }
 
     fn opened(&self, wanted: &disk::Entry, len: Option<u64>) -> Result<disk::Opened, DiskError> {
         if self.manner.anew {
             disk::discard(&self.root, PartialName::of(&wanted.path))?;
         }
-        disk::Partial::open(&self.root, &wanted.path, wanted, len, self.disk_len)
+        disk::open(&self.root, &wanted.path, wanted, len, self.disk_len)
     }
 
     /// Opens a file that is to be received, of a length that is known if it is no stream.
@@ -164,7 +144,8 @@ impl Place {
         len: Option<u64>,
     ) -> Result<Offered<Receiving>, String> {
         let others = self.in_use.get(&wanted.path);
-        if others.is_some_and(|others| others.tried.elapsed() < TRY_EVERY) {
+        if others.is_some_and(|others| others.tried.elapsed() < Duration::from_nanos(TRY_EVERY_NS))
+        {
             return Ok(Offered::Later);
         }
         let opened = self.opened(wanted, len);
@@ -177,7 +158,7 @@ impl Place {
                     tried,
                 });
                 others.tried = tried;
-                if others.found.elapsed() < IN_USE {
+                if others.found.elapsed() < Duration::from_nanos(IN_USE_NS) {
                     return Ok(Offered::Later);
                 }
                 Err(DiskError::InUse { path })
@@ -186,30 +167,10 @@ impl Place {
         };
         self.in_use.remove(&wanted.path);
         let opened = opened.map_err(said)?;
-        let is_stream = len.is_none();
-        let len = len.unwrap_or(u64::MAX);
-        let disk_len = u64::from(self.disk_len.octets());
-        let (mut missing, mut at) = (Vec::new(), 0);
-        for there in opened.there {
-            let start = there.start * disk_len;
-            if at < start {
-                missing.push((at, start));
-            }
-            at = (there.end * disk_len).min(len);
-        }
-        if at < len {
-            missing.push((at, len));
-        }
-        let receiving = Receiving {
-            partial: opened.partial,
-            disk_len,
-            is_stream,
-            has_holes: wanted.is_sparse(),
-            holes: Vec::new(),
-            fault: None,
-            synced_at: Time::ZERO,
-            finisher: self.finisher.clone(),
-        };
+        let finisher = self.finisher.clone();
+        let later = Box::new(move |job| finisher.send(Job::Sync(job)));
+        let has_holes = wanted.is_sparse();
+        let (receiving, missing) = Receiving::new(opened, self.disk_len, len, has_holes, later);
         Ok(Offered::Want(receiving, missing))
     }
 }
@@ -223,10 +184,20 @@ impl Destination for Place {
             self.root.make_directory(&wanted.path).map_err(said)?;
             return Ok(Offered::Have);
         }
-        match self.there(entry, &wanted, differs)? {
-            There::Yes => return Ok(Offered::Have),
-            There::Perhaps => return Ok(Offered::Compare),
-            There::No => {}
+        match self.standing(entry, &wanted, differs)? {
+            Standing::Have => {
+                // Whoever died behind the name of a file has left what it was unfinished; what
+                // somebody else has, that one removes.
+                let _ = disk::discard(&self.root, PartialName::of(&wanted.path));
+                return Ok(Offered::Have);
+            }
+            Standing::Stays => return Ok(Offered::Have),
+            Standing::Compare => return Ok(Offered::Compare),
+            Standing::Want => {}
+            Standing::Refused => {
+                let path = wanted.path.to_string();
+                return Err(said(DiskError::Exists { path }));
+            }
         }
         match &entry.kind {
             EntryKind::Link { to } => {
@@ -261,11 +232,11 @@ impl Destination for Place {
             Ok(wanted) => self.finisher.send(Job::Content(Content {
                 id,
                 entry,
-                wanted,
+                path: wanted.path.clone(),
+                traits: wanted,
                 octets,
                 digest,
                 overwrite,
-                since: Instant::now(),
             })),
             Err(reason) => self.finisher.fails(id, entry, reason),
         }
@@ -274,26 +245,15 @@ impl Destination for Place {
     fn finish(&mut self, id: u32, entry: Entry, file: Receiving) {
         match self.place(&entry) {
             Ok(wanted) => {
-                let overwrite = self.overwrites();
-                self.finisher.send(Job::Finish {
-                    id,
-                    entry,
-                    wanted,
-                    partial: Box::new(file.partial),
-                    holes: file.holes,
-                    overwrite,
-                });
+                let finish = file.finish(id, entry, wanted, self.overwrites());
+                self.finisher.send(Job::Finish(Box::new(finish)));
             }
             Err(reason) => self.finisher.fails(id, entry, reason),
         }
     }
 
-    fn leave(&mut self, _entry: &Entry, mut file: Receiving, is_stale: bool) {
-        // What cannot be made safe, or removed, is found when the file is opened again.
-        let _ = match is_stale {
-            true => file.partial.discard(),
-            false => file.partial.sync(),
-        };
+    fn leave(&mut self, _entry: &Entry, file: Receiving, is_stale: bool) {
+        file.leave(is_stale);
     }
 
     fn left(&mut self, entry: &Entry) -> Result<(), String> {
@@ -302,89 +262,6 @@ impl Destination for Place {
 
     fn settled(&mut self) -> Option<(u32, Entry, Result<Digest, String>)> {
         self.finisher.settled()
-    }
-}
-
-/// A file that is received.
-#[derive(Debug)]
-pub struct Receiving {
-    partial: disk::Partial,
-    disk_len: u64,
-    is_stream: bool,
-    has_holes: bool,
-    /// Stretches of whole disk-PDUs that are holes: their digests are made at the end, by a thread
-    /// that has time.
-    holes: Vec<Range<u64>>,
-    fault: Option<String>,
-    synced_at: Time,
-    finisher: Finisher,
-}
-
-impl Store for Receiving {
-    #[inline]
-    fn write(&mut self, at: u64, octets: &[u8]) {
-        self.partial.write(at, octets);
-    }
-}
-
-impl Partial for Receiving {
-    fn make_room(&mut self, from: u64, to: u64) -> Result<u64, String> {
-        // Room that is made takes blocks, which holes must not have.
-        if self.has_holes {
-            return Ok(u64::MAX);
-        }
-        let mut to = to;
-        loop {
-            match self.partial.make_room(from..to) {
-                // It may end before.
-                Err(DiskError::Full { .. }) if self.is_stream && to - from > 2 * self.disk_len => {
-                    to -= (to - from) / 2;
-                }
-                made => return made.map_err(said),
-            }
-        }
-    }
-
-    fn hole(&mut self, start: u64, end: u64) {
-        let punched = self.partial.punch(start..end);
-        self.fault = self.fault.take().or(punched.err().map(said));
-        self.holes.push(start..end);
-    }
-
-    fn check(&mut self, disk_pdu: &DiskPdu) -> bool {
-        let header = disk_pdu.header;
-        let digest = disk::Digest(disk_pdu.digest);
-        let index = u64::from(header.index);
-        let checked = self
-            .partial
-            .check(index, header.offset, header.length, &digest);
-        let end = header.offset.saturating_add(header.length.into());
-        match checked {
-            Ok(true) => true,
-            Ok(false) => {
-                let rejected = self.partial.reject(header.offset..end);
-                self.fault = self.fault.take().or(rejected.err().map(said));
-                false
-            }
-            Err(error) => {
-                self.fault = Some(said(error));
-                false
-            }
-        }
-    }
-
-    fn handle_deadline(&mut self, now: Time) -> Result<(), String> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
-        }
-        self.partial.is_sound().map_err(said)?;
-        if now.since_ns(self.synced_at) >= SYNC_EVERY.as_nanos() as u64 {
-            self.synced_at = now;
-            if let Some(job) = self.partial.sync_job() {
-                self.finisher.send(Job::Sync(job));
-            }
-        }
-        Ok(())
     }
 }
 

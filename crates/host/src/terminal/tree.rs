@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use cellgate_core::terminal::{Digest, Entry, EntryKind, Found, Origin};
+use cellgate_core::terminal::{Digest, Entry, EntryKind, Found, Origin, SendingFile};
 use rustix::process::{getegid, geteuid};
 
 use super::digests::Digests;
 use super::disk::{self, DiskError, DiskLen, Kind, Listing, Moment, PathBelow, Root, Walk, Walked};
 use super::pipe::Pipe;
-use super::sending::{Sending, SendingFile};
+use super::sending::Sending;
 
 /// What is given.
 #[derive(Debug)]

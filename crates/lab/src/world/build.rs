@@ -17,7 +17,7 @@ use super::scenario::{FaultSpec, Scenario, Traffic};
 use super::servers::ServerBug;
 use super::source::Source;
 use super::topology::lines;
-use super::{Line, Ps};
+use super::{FileBug, Line, Ps};
 
 /// Blocks of a virtual path: guests have one of their own.
 const GUEST_BLOCKS: usize = 1 << (16 - Config::BLOCK_BITS);
@@ -35,6 +35,8 @@ pub struct Options {
     pub server_bug: Option<ServerBug>,
     /// A bug in the queues of all memory.
     pub ring_bug: Option<queue::Planted>,
+    /// A bug in terminals that move files.
+    pub file_bug: Option<FileBug>,
 }
 
 impl World {

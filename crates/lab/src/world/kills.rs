@@ -4,8 +4,8 @@ use cellgate_core::adapter::Planted;
 use cellgate_core::queue;
 
 use super::{
-    Canary, Failure, Options, ServerBug, WITH_RESTS, WITH_SERVERS, check, check_determinism,
-    check_isolation, scenario_of,
+    Canary, Failure, FileBug, Options, ServerBug, WITH_RESTS, WITH_SERVERS, WITH_TRANSFERS, check,
+    check_determinism, check_isolation, scenario_of,
 };
 use crate::Silent;
 use crate::mutants::{Kill, OF_RESTS};
@@ -45,9 +45,9 @@ pub const OUT_OF_REACH: &[Planted] = &[
 ];
 
 /// How a run is told to have the bug of this name, as [`within_reach`] names it: one of the
-/// adapter's, of the queues', of the world's (`world: LineLoses`), or of servers
-/// (`server: ConfirmLost`). The reference is off with those of the latter three, for it would find
-/// some of them first.
+/// adapter's, of the queues', of the world's (`world: LineLoses`), of servers
+/// (`server: ConfirmLost`), or of terminals (`files: JournalBeforeOctets`). The reference is off
+/// with those of all but the adapter, for it would find some of them first.
 pub fn with_bug(name: &str) -> Option<Options> {
     let (whose, name) = name.split_once(':').unwrap_or(("", name));
     let name = name.trim_start();
@@ -73,6 +73,13 @@ pub fn with_bug(name: &str) -> Option<Options> {
                 ..options
             })
         }
+        "files" => {
+            let bug = FileBug::all().find(|bug| bug.to_string() == name);
+            bug.map(|bug| Options {
+                file_bug: Some(bug),
+                ..options
+            })
+        }
         _ => None,
     }
 }
@@ -91,16 +98,19 @@ pub fn within_reach() -> Vec<String> {
     let queues = queue::Planted::ALL.iter();
     let queues = queues.map(|bug| format!("queue: {bug:?}"));
     let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
+    let files = FileBug::all().map(|bug| format!("files: {bug}"));
     planted
         .chain(queues)
         .chain(canaries)
         .chain(servers)
+        .chain(files)
         .collect()
 }
 
 /// Plants the bug of this name and runs random scenarios until one finds it: those of `seeds`, from
 /// the first one on, drawn one by one. For a bug of servers all have servers, for one of the queues
-/// every second; for one of rests adapters rest in all. None: there is no such bug.
+/// every second; for one of rests adapters rest in all; for one of terminals all move files. None:
+/// there is no such bug.
 pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kill> {
     let options = with_bug(bug)?;
     let is_served = |seed: u64| match options.ring_bug {
@@ -110,6 +120,7 @@ pub fn world_kill(bug: &str, seeds: impl IntoIterator<Item = u64>) -> Option<Kil
     let is_of_rests = options.planted.is_some_and(|bug| OF_RESTS.contains(&bug));
     let from = |seed| match is_served(seed) {
         _ if is_of_rests => WITH_RESTS,
+        _ if options.file_bug.is_some() => WITH_TRANSFERS,
         true => WITH_SERVERS,
         false => 0,
     };

@@ -41,6 +41,7 @@ mod switch;
 mod time;
 mod topology;
 mod trace;
+mod transfers;
 mod trial;
 mod verdict;
 
@@ -48,7 +49,7 @@ pub use build::Options;
 pub use canary::Canary;
 pub use cell::{CellRef, Octets};
 pub use check::{Checked, Refusal, Refusals, checked, limits};
-pub use draw::{GENERATOR, WITH_RESTS, WITH_SERVERS, scenario_of};
+pub use draw::{GENERATOR, WITH_RESTS, WITH_SERVERS, WITH_TRANSFERS, scenario_of};
 pub use kills::{OUT_OF_REACH, with_bug, within_reach, world_kill};
 pub use line::{Flying, Line, LineCounts};
 pub use marks::{Mark, Marks};
@@ -59,6 +60,7 @@ pub use servers::{ServerBug, ServerOutcome};
 pub use switch::{Output, OutputCounts, QueueDiscard, Route, Switch};
 pub use time::{Interval, Pace, Ps};
 pub use trace::{CellTrace, Watch};
+pub use transfers::{FileBug, TransferOutcome};
 pub use trial::{
     Failure, check, check_determinism, check_isolation, check_marked, check_recorded, check_shown,
 };

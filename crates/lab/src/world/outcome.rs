@@ -9,10 +9,10 @@ use super::host::Host;
 use super::log::{HostReport, LineReport, SourceReport, Tally};
 use super::plan::Connection;
 use super::run::World;
-use super::{OutputCounts, Ps, ServerOutcome};
+use super::{OutputCounts, Ps, ServerOutcome, TransferOutcome};
 
 /// A run in numbers. Times are of the scenario: 0 is when everything is open.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// When the last event happened.
     pub ended_ns: u64,
@@ -33,6 +33,9 @@ pub struct Outcome {
     /// By host, those that have one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub servers: BTreeMap<String, ServerOutcome>,
+    /// In the scenario's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferOutcome>,
 }
 
 /// What became of a connection's PDUs.
@@ -160,6 +163,7 @@ impl World {
             switches: report.switches.clone(),
             lines: report.lines.iter().map(LineOutcome::from).collect(),
             servers: self.server_outcomes(),
+            transfers: Vec::new(),
         }
     }
 

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 pub use super::fault::{FaultSpec, Harm, Plant, Spot, Whose};
 pub use super::servers::scenario::{ApplicationSpec, Call, CallSpec, CrashSpec, ServerSpec};
+pub use super::transfers::scenario::{
+    Death, DeathAt, DeathSpec, ExistingSpec, FileSpec, KindSpec, RepeatSpec, TransferSpec,
+};
 use super::{Ps, QueueDiscard};
 
 /// Everything that happens in a run. Names are the user's; times are nanoseconds of virtual time.
@@ -43,15 +46,20 @@ pub struct Scenario {
     /// Programs that ask them for connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<ApplicationSpec>,
+    /// Files that terminals move; each by itself, with the link's whole rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<TransferSpec>,
 }
 
 impl Scenario {
-    /// How much is to go wrong: faults, servers' deaths, and commands that find no room. Not all of
+    /// How much is to go wrong: faults, servers' and terminals' deaths, and commands that find no room. Not all of
     /// it comes to pass: a fault of a cell that is never sent meets none.
     pub fn faults_planned(&self) -> u64 {
         let of_servers = self.servers.iter();
         let of_servers = of_servers.map(|server| server.crashes.len() + server.refused.len());
-        (self.faults.len() + of_servers.sum::<usize>()) as u64
+        let of_transfers = self.transfers.iter();
+        let of_transfers = of_transfers.map(|one| one.deaths.len() + one.failing_syncs.len());
+        (self.faults.len() + of_servers.sum::<usize>() + of_transfers.sum::<usize>()) as u64
     }
 }
 

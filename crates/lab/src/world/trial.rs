@@ -8,6 +8,7 @@ use super::fault::Whom;
 use super::oracle::Fate;
 use super::scenario::{Call, FaultSpec, Scenario};
 use super::trace::{CellTrace, Watch};
+use super::transfers;
 use super::{Line, Marks, Options, Outcome, Ps, Refusals, Violation, World};
 use crate::shrink::Shrink;
 use crate::{Progress, Silent};
@@ -55,6 +56,9 @@ pub fn check_shown(
     options: Options,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, Failure> {
+    if !scenario.transfers.is_empty() {
+        return caught(|| Ok(transfers::play(scenario, options)?.0));
+    }
     judged(scenario, options, progress, |world| {
         world.outcome(scenario.duration_ns)
     })
@@ -62,6 +66,12 @@ pub fn check_shown(
 
 /// As [`check`], and what the run has reached.
 pub fn check_marked(scenario: &Scenario, options: Options) -> Result<(Outcome, Marks), Failure> {
+    if !scenario.transfers.is_empty() {
+        return caught(|| {
+            let (outcome, counts) = transfers::play(scenario, options)?;
+            Ok((outcome, Marks::of_transfers(&counts)))
+        });
+    }
     judged(scenario, options, &mut Silent, |world| {
         let outcome = world.outcome(scenario.duration_ns);
         (outcome, Marks::of(&world.oracle(scenario)))
@@ -302,10 +312,11 @@ fn takes_the_rest(scenario: &Scenario, name: &str) -> bool {
     })
 }
 
-/// Faults, sources, connections, applications, their calls, servers' crashes: without one of these,
+/// Faults, sources, connections, applications, their calls, servers' crashes, files, terminals'
+/// deaths: without one of these,
 /// those that name it go too.
 impl Shrink for Scenario {
-    const LISTS: usize = 6;
+    const LISTS: usize = 8;
 
     fn len_of(&self, list: usize) -> usize {
         match list {
@@ -314,7 +325,9 @@ impl Shrink for Scenario {
             2 => self.connections.len(),
             3 => self.applications.len(),
             4 => self.applications.iter().map(|one| one.calls.len()).sum(),
-            _ => self.servers.iter().map(|one| one.crashes.len()).sum(),
+            5 => self.servers.iter().map(|one| one.crashes.len()).sum(),
+            6 => self.transfers.iter().map(|one| one.files.len()).sum(),
+            _ => self.transfers.iter().map(|one| one.deaths.len()).sum(),
         }
     }
 
@@ -337,6 +350,20 @@ impl Shrink for Scenario {
                 for server in &mut scenario.servers {
                     let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
                     server.crashes.retain(stays);
+                }
+            }
+            6 => {
+                let mut all = 0..;
+                for transfer in &mut scenario.transfers {
+                    let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
+                    transfer.files.retain(stays);
+                }
+            }
+            7 => {
+                let mut all = 0..;
+                for transfer in &mut scenario.transfers {
+                    let stays = |_: &_| !(at..end).contains(&all.next().unwrap_or(end));
+                    transfer.deaths.retain(stays);
                 }
             }
             _ => {

@@ -6,7 +6,7 @@ use super::extents::Extents;
 use super::list::{PciList, Standing};
 use super::{Arq, Extent, Pointers, Progress, Store, Terms};
 use crate::aal::tree::Tree;
-use crate::terminal::{Discard, Pci};
+use crate::terminal::{Discard, Pci, Planted};
 
 /// The common buffer of one transfer, into which the controller writes what it takes out of cells.
 ///
@@ -130,7 +130,7 @@ impl<S: Store> ReceiveBuffer<S> {
         if pci.transfer != self.terms.transfer {
             return Err(Discard::UnknownTransfer);
         }
-        if pci.run != self.terms.run {
+        if pci.run != self.terms.run && !self.store.has(Planted::StaleRunTaken) {
             return Err(Discard::StaleRun);
         }
         let sequence = match self.list.standing(pci.sequence) {
@@ -138,7 +138,7 @@ impl<S: Store> ReceiveBuffer<S> {
             Standing::Beyond => return Err(Discard::OutsideWindow),
             Standing::Inside(sequence) => sequence,
         };
-        if self.held.holds(sequence) {
+        if self.held.holds(sequence) && !self.store.has(Planted::HeldOverwritten) {
             return Err(Discard::Repeated);
         }
         if self.terms.arq == Arq::GoBackN && sequence != self.list.w {
@@ -205,10 +205,16 @@ impl<S: Store> ReceiveBuffer<S> {
     /// held above is no more; acknowledge first what is to stay. If the PDU is not in progress
     /// nothing happens.
     pub fn damaged(&mut self, ticket: Ticket) {
-        if self.progress(ticket).is_none() {
+        let Some(progress) = self.progress(ticket).copied() else {
+            return;
+        };
+        self.progress = None;
+        if self.store.has(Planted::DamagedHeld) {
+            self.held
+                .insert(progress.sequence, progress.start..progress.end);
+            self.list.w = self.list.w.max(progress.sequence + 1);
             return;
         }
-        self.progress = None;
         if self.terms.arq == Arq::GoBackN {
             self.held.clear();
             self.list.w = self.list.a;

@@ -11,7 +11,7 @@ use crate::contract::Aal;
 use crate::terminal::conversation::Inbox;
 use crate::terminal::window::{DiskPdu, Receiver};
 use crate::terminal::{
-    Counts, Demultiplexer, Outcome, Pci, Pointers, ReceiveBuffer, Status, Store, Transfers,
+    Counts, Demultiplexer, Outcome, Pci, Planted, Pointers, ReceiveBuffer, Status, Store, Transfers,
 };
 use crate::wire::{PAYLOAD_LEN, SarPci};
 
@@ -30,6 +30,14 @@ impl<S: Store> Store for Room<S> {
         match self {
             Self::Conversation(inbox) => inbox.write(at, octets),
             Self::File(store) => store.write(at, octets),
+        }
+    }
+
+    #[inline(always)]
+    fn has(&self, bug: Planted) -> bool {
+        match self {
+            Self::Conversation(_) => false,
+            Self::File(store) => store.has(bug),
         }
     }
 }

@@ -1,5 +1,4 @@
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
+use cellgate_core::terminal::unfinished::{Identity, Moment};
 use rustix::fs::{FileType, Stat};
 
 use super::path::PathBelow;
@@ -10,38 +9,6 @@ pub enum Kind {
     File,
     Directory,
     Link,
-}
-
-/// A time of a file: seconds since 1970, and nanoseconds beyond them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment {
-    pub seconds: i64,
-    pub ns: u32,
-}
-
-impl Moment {
-    /// None: nobody's clock goes that far.
-    pub fn time(self) -> Option<SystemTime> {
-        let whole = Duration::from_secs(self.seconds.unsigned_abs());
-        let time = match self.seconds < 0 {
-            true => UNIX_EPOCH.checked_sub(whole),
-            false => UNIX_EPOCH.checked_add(whole),
-        };
-        time?.checked_add(Duration::from_nanos(self.ns.into()))
-    }
-}
-
-/// Equal if a file is unchanged: whoever writes to it changes its times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity {
-    /// In octets.
-    pub size: u64,
-    /// Of its octets.
-    pub mtime: Moment,
-    /// Of all that is known of it.
-    pub ctime: Moment,
-    pub inode: u64,
-    pub device: u64,
 }
 
 /// A file, directory or link, and what is known of it.
@@ -71,7 +38,7 @@ impl Entry {
             FileType::Symlink => Kind::Link,
             _ => return None,
         };
-        let identity = Identity::of(stat);
+        let identity = identity_of(stat);
         Some(Self {
             path,
             kind,
@@ -93,19 +60,17 @@ impl Entry {
     }
 }
 
-impl Identity {
-    pub(super) fn of(stat: &Stat) -> Self {
-        // The kernel has fewer than 10^9 of them.
-        let moment = |seconds, ns| Moment {
-            seconds,
-            ns: ns as u32,
-        };
-        Self {
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime: moment(stat.st_mtime, stat.st_mtime_nsec),
-            ctime: moment(stat.st_ctime, stat.st_ctime_nsec),
-            inode: stat.st_ino,
-            device: stat.st_dev,
-        }
+pub(super) fn identity_of(stat: &Stat) -> Identity {
+    // The kernel has fewer than 10^9 of them.
+    let moment = |seconds, ns| Moment {
+        seconds,
+        ns: ns as u32,
+    };
+    Identity {
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mtime: moment(stat.st_mtime, stat.st_mtime_nsec),
+        ctime: moment(stat.st_ctime, stat.st_ctime_nsec),
+        inode: stat.st_ino,
+        device: stat.st_dev,
     }
 }

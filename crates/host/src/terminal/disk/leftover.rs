@@ -1,7 +1,8 @@
+use cellgate_core::terminal::unfinished::Header;
 use rustix::fs::{AtFlags, Dir, OFlags, Stat, statat};
 
 use super::error::{DiskError, refused};
-use super::journal::Header;
+use super::held::HeldJournal;
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
 use super::root::Root;
@@ -74,14 +75,14 @@ fn find(directory: &PartialDirectory, name: PartialName, part: Part) -> Option<S
 
 fn look(directory: &PartialDirectory, name: PartialName) -> Leftover {
     let open = |part| directory.open_file(&name.with(part), OFlags::RDONLY).ok();
-    let header = open(Part::Journal).and_then(|journal| Header::read(&journal).ok()?.ok());
-    let header = header.map(|(header, ..)| header);
+    let journal = open(Part::Journal).map(|fd| HeldJournal::new(fd, name.with(Part::Journal)));
+    let header = journal.and_then(|journal| Header::read(&journal).ok()?.ok());
     let blocks = find(directory, name, Part::File).map_or(0, |found| found.st_blocks);
     let file = open(Part::File);
     Leftover {
         name,
         size: header.as_ref().and_then(|header| header.size),
-        path: header.map(|header| header.path),
+        path: header.and_then(|header| PathBelow::new(&header.path).ok()),
         allocated: u64::try_from(blocks).unwrap_or(0).saturating_mul(512),
         is_in_use: file.is_some_and(|file| is_locked(&file).unwrap_or(false)),
     }
@@ -97,6 +98,7 @@ pub fn discard(root: &Root, name: PartialName) -> Result<bool, DiskError> {
     };
     let is_there = |part: &Part| find(&found, name, *part).is_some();
     if !Part::ALL.iter().any(is_there) {
+        found.leave();
         return Ok(false);
     }
     // With the lock nobody begins it meanwhile.

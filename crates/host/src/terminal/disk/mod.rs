@@ -8,44 +8,50 @@
 //!                           the file under its name
 //! ```
 //!
-//! - [`DiskLen`], [`Digesting`], [`Subtrees`]: disk-PDUs, and the digest of a file from theirs.
+//! In which order an unfinished file is written, synced and named the core decides
+//! ([`cellgate_core::terminal::unfinished`]): here are the system calls.
+//!
 //! - [`Root`]: a directory below which every path of a peer stays.
 //! - [`Walk`], [`SourceFile`]: what a sender has.
-//! - [`Partial`], [`Group`]: what a receiver has not finished; one file, or many small ones.
+//! - [`open`], [`Partial`], [`Group`]: what a receiver has not finished; one file, or many small ones.
 //! - [`leftovers`], [`discard`]: what others have not finished.
 //!
 //! A peer's path is any octets. It is resolved by the kernel, below the root and through no link,
 //! each time it is used.
 
-mod digest;
 mod entry;
 mod error;
-mod finish;
-mod group;
-mod journal;
+mod held;
 mod leftover;
 mod opening;
-mod partial;
 mod partial_directory;
 mod path;
 mod payload;
 mod root;
-mod runs;
 mod settle;
 mod source_file;
-mod sync;
 mod walk;
 
-pub use digest::{Digest, Digesting, DiskLen, Subtrees};
-pub use entry::{Entry, Identity, Kind, Moment};
+pub use cellgate_core::terminal::unfinished::{
+    Digest, Digesting, DiskLen, Former, Identity, Moment, Refusal, Subtrees,
+};
+
+pub use entry::{Entry, Kind};
 pub use error::DiskError;
-pub use group::Group;
-pub use journal::Refusal;
+pub use held::HeldFile;
 pub use leftover::{Leftover, Leftovers, discard, leftovers};
-pub use partial::{Former, Opened, Partial};
+pub use opening::open;
 pub use partial_directory::PartialName;
 pub use path::{PathBelow, PathFault};
 pub use root::{Listing, Root};
 pub use source_file::SourceFile;
-pub use sync::{SYNC_EVERY, SyncJob};
 pub use walk::{Skip, Walk, Walked};
+
+/// A file that is received, in the directory of unfinished files.
+pub type Partial = cellgate_core::terminal::unfinished::Unfinished<HeldFile>;
+
+/// One that was opened.
+pub type Opened = cellgate_core::terminal::unfinished::Opened<HeldFile>;
+
+/// Small files that are written whole and synced together.
+pub type Group = cellgate_core::terminal::unfinished::Group<Root>;

@@ -1,19 +1,18 @@
 //! What is there before a file is received.
 
-use rustix::fs::{FileType, OFlags, fstat, ftruncate};
+use cellgate_core::terminal::unfinished::{DiskLen, Header, Volume};
+use rustix::fs::{FileType, OFlags, fstat};
 use rustix::io::Errno;
 
+use super::entry::Entry;
 use super::error::{DiskError, refused};
-use super::journal::{Header, Journal, Refusal};
-use super::partial::Former;
-use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
 use super::root::Root;
-use crate::sys::LockedFile;
+use super::{Opened, Partial};
 
 /// What would only be found at the end is found first: a link on the way, a directory in the
 /// file's place, another file system.
-pub(super) fn check_place(root: &Root, path: &PathBelow) -> Result<(), DiskError> {
+fn check_place(root: &Root, path: &PathBelow) -> Result<(), DiskError> {
     let looking = || refused("looking at", path);
     let own = fstat(root).map_err(looking())?.st_dev;
     let mut at = path.split().0;
@@ -38,34 +37,29 @@ pub(super) fn check_place(root: &Root, path: &PathBelow) -> Result<(), DiskError
     }
 }
 
-/// The journal of an unfinished file; without one that fits, a new one, and nothing in the file.
-pub(super) fn open_journal(
-    directory: &PartialDirectory,
-    name: PartialName,
-    file: &LockedFile,
-    header: &Header,
-) -> Result<(Journal, Former), DiskError> {
-    let path = &header.path;
-    let journal = name.with(Part::Journal);
-    let refusal = match directory.open_file(&journal, OFlags::RDWR) {
-        Ok(found) => {
-            let resumed = Journal::resume(found, header);
-            match resumed.map_err(refused("reading the journal of", path))? {
-                Ok(journal) => return Ok((journal, Former::Kept)),
-                Err(refusal) => Some(refusal),
-            }
-        }
-        Err(Errno::NOENT) => {
-            let found = fstat(file).map_err(refused("looking at", path))?;
-            (found.st_size > 0).then_some(Refusal::Damaged)
-        }
-        // Something else than a file, which nobody resumes.
-        Err(_) => Some(Refusal::Damaged),
+/// Opens what is there of the file that is to be at `path`, or begins it. `source` is the file at
+/// the sender, `size` how long it will be, none: that is not known.
+///
+/// # Errors
+/// There is no room; somebody else receives it; the path leads through a link, or to a directory.
+pub fn open(
+    root: &Root,
+    path: &PathBelow,
+    source: &Entry,
+    size: Option<u64>,
+    disk_len: DiskLen,
+) -> Result<Opened, DiskError> {
+    check_place(root, path)?;
+    let held = root.take(path)?;
+    let header = Header {
+        disk_len,
+        size,
+        source: source.identity,
+        path: path.octets().into(),
     };
-    directory.remove(&journal)?;
-    ftruncate(file, 0).map_err(refused("emptying", path))?;
-    let new = directory.open_file(&journal, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-    let begun = new.and_then(|new| Journal::begin(new, header));
-    let begun = begun.map_err(refused("writing the journal of", path))?;
-    Ok((begun, refusal.map_or(Former::Nothing, Former::Refused)))
+    Partial::open(
+        held,
+        &header,
+        source.is_sparse().then_some(source.allocated),
+    )
 }

@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, statat
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::digest::Digest;
+use super::Digest;
 use super::error::{DiskError, refused};
 use super::path::{PARTIAL_DIRECTORY, PathBelow};
 use super::root::Root;

@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use cellgate_core::terminal::Store;
+use cellgate_core::terminal::unfinished::Runs;
 use rustix::fs::{fstat, ftruncate};
 use rustix::io::{Errno, pread, pwrite};
 
 use super::error::{DiskError, refused};
-use super::runs::Runs;
 use crate::sys::{FileMap, LockedFile};
 
 /// Windows of 64 MiB: their octets as a power of two.
@@ -25,7 +26,7 @@ const PIECE: usize = 32 << 10;
 /// The octets of an unfinished file: mapped, window by window, or written, where they cannot be
 /// mapped or the place has no window.
 #[derive(Debug)]
-pub(super) struct Payload {
+pub struct Payload {
     file: Arc<LockedFile>,
     /// For people.
     path: String,
@@ -114,24 +115,6 @@ impl Payload {
         Ok(())
     }
 
-    /// Writes octets at their place. What fails is told by [`Self::check`].
-    #[inline]
-    pub(super) fn write(&mut self, mut at: u64, mut octets: &[u8]) {
-        while !octets.is_empty() {
-            let (number, offset) = self.place(at);
-            let piece = (self.window_len() - offset).min(octets.len() as u64) as usize;
-            let (now, rest) = octets.split_at(piece);
-            let end = at + piece as u64;
-            match &mut self.windows[(number % WINDOWS as u64) as usize] {
-                Some(window) if window.has(number, offset, piece) && end <= self.len => {
-                    window.map.write(offset as usize, now);
-                }
-                _ => self.write_file(at, now),
-            }
-            (at, octets) = (end, rest);
-        }
-    }
-
     #[cold]
     fn write_file(&mut self, mut at: u64, mut octets: &[u8]) {
         while !octets.is_empty() {
@@ -152,7 +135,11 @@ impl Payload {
 
     /// Hands the octets of a range on, piece by piece, as they are in the file. What is behind its
     /// end is not handed on.
-    pub(super) fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> Result<(), Errno> {
+    pub(super) fn read(
+        &self,
+        range: Range<u64>,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), DiskError> {
         let mut buffer = [0; PIECE];
         let mut at = range.start;
         let end = range.end.min(self.len);
@@ -168,7 +155,7 @@ impl Payload {
                 _ => match pread(&self.file, &mut *into, at) {
                     Ok(0) => return Ok(()),
                     Err(Errno::INTR) => 0,
-                    other => other?,
+                    other => other.map_err(refused("reading", &self.path))?,
                 },
             };
             take(&into[..read]);
@@ -225,6 +212,26 @@ impl Payload {
         match self.fault {
             None => Ok(()),
             Some(error) => Err(refused("writing", &self.path)(error)),
+        }
+    }
+}
+
+/// What fails is told by [`Payload::check`].
+impl Store for Payload {
+    #[inline]
+    fn write(&mut self, mut at: u64, mut octets: &[u8]) {
+        while !octets.is_empty() {
+            let (number, offset) = self.place(at);
+            let piece = (self.window_len() - offset).min(octets.len() as u64) as usize;
+            let (now, rest) = octets.split_at(piece);
+            let end = at + piece as u64;
+            match &mut self.windows[(number % WINDOWS as u64) as usize] {
+                Some(window) if window.has(number, offset, piece) && end <= self.len => {
+                    window.map.write(offset as usize, now);
+                }
+                _ => self.write_file(at, now),
+            }
+            (at, octets) = (end, rest);
         }
     }
 }

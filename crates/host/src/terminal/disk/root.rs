@@ -237,16 +237,18 @@ impl Root {
         renamed.map_err(refused("renaming to", path))
     }
 
-    /// Has the names in the directory of `path` outlive a power failure.
-    pub(super) fn sync_parent(&self, path: &PathBelow) -> Result<(), DiskError> {
-        let (parent, _) = path.split();
+    /// Has the names in a directory (none: in the root) outlive a power failure.
+    pub(super) fn sync_directory(&self, directory: Option<&PathBelow>) -> Result<(), DiskError> {
         let synced = self
-            .resolve(parent.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)
+            .resolve(directory, OFlags::RDONLY | OFlags::DIRECTORY)
             .and_then(fsync);
         match synced {
             // A directory that may be written and not read, or a file system without.
             Err(Errno::ACCESS | Errno::INVAL) => Ok(()),
-            other => other.map_err(refused("syncing the directory of", path)),
+            other => {
+                let shown = directory.map_or(".".to_owned(), PathBelow::to_string);
+                other.map_err(refused("syncing the directory", shown))
+            }
         }
     }
 

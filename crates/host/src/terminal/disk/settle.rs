@@ -7,7 +7,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
 
-use super::entry::{Entry, Kind, Moment};
+use super::Moment;
+use super::entry::{Entry, Kind};
 use super::error::{DiskError, refused};
 use super::root::Root;
 
@@ -16,7 +17,7 @@ const SPECIAL_BITS: u32 = 0o7000;
 impl Root {
     /// Gives a directory or link permissions, owner and time of `entry`: of a directory once all is
     /// in it. Only root gives things away; of others the owner is not asked for. A file has it from
-    /// [`Partial::finish`](super::Partial::finish).
+    /// [`Partial`](super::Partial).
     ///
     /// # Errors
     /// Nothing of this kind is there, or it is somebody else's.

@@ -5,8 +5,9 @@ use cellgate_core::terminal::Source;
 use rustix::fs::{Advice, OFlags, SeekFrom, fadvise, fstat, seek};
 use rustix::io::{Errno, pread};
 
-use super::digest::Digest;
-use super::entry::{Entry, Identity, Kind};
+use super::Digest;
+
+use super::entry::{Entry, Kind, identity_of};
 use super::error::{DiskError, refused};
 use super::path::PathBelow;
 use super::root::Root;
@@ -111,12 +112,7 @@ impl SourceFile {
     /// The kernel does not say.
     pub fn is_unchanged(&self) -> Result<bool, DiskError> {
         let found = fstat(&self.file).map_err(refused("looking at", &self.entry.path))?;
-        Ok(Identity::of(&found) == self.entry.identity)
-    }
-
-    /// What [`Source::read`] could not read, once: zeros were sent for it.
-    pub fn take_fault(&mut self) -> Option<DiskError> {
-        self.fault.take()
+        Ok(identity_of(&found) == self.entry.identity)
     }
 }
 
@@ -131,5 +127,19 @@ impl Source for SourceFile {
             }
         };
         into[read..].fill(0);
+    }
+
+    /// Of a file that takes the blocks of its size, what its file system calls a hole is data.
+    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
+        if !self.entry.is_sparse() {
+            return at.min(end)..end;
+        }
+        let data = Self::data(self, at);
+        data.start.min(end)..data.end.min(end)
+    }
+
+    /// What could not be read, once: zeros were sent for it.
+    fn fault(&mut self) -> Option<String> {
+        self.fault.take().map(|fault| fault.to_string())
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 
 /// A file of some disk-PDUs of which the last is missing, dropped without finish.
 fn unfinished(place: &Place, entry: &Entry, all: &[u8], name: &str) {
-    let mut partial = open(place, name, entry).partial;
+    let mut partial = open(place, name, entry).file;
     let count = SHORT.count(entry.size);
     for index in 0..count - 1 {
         assert!(receive(&mut partial, all, index));
@@ -18,7 +18,7 @@ fn what_was_found_right_and_synced_is_there_again() {
     let (place, outside) = (Place::new("again"), Place::new("outside"));
     let all = octets(1, 5 * LEN + 9);
     let entry = source(&outside, &all);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     for index in [0, 1, 3] {
         assert!(receive(&mut partial, &all, index));
     }
@@ -39,12 +39,12 @@ fn what_was_found_right_and_synced_is_there_again() {
         found[4 * LEN..].iter().all(|octet| *octet == 0),
         "the rest are zeros"
     );
-    let mut partial = opened.partial;
+    let mut partial = opened.file;
     for index in [2, 4, 5] {
         assert!(receive(&mut partial, &all, index));
     }
     assert_eq!(
-        partial.finish(&entry, false).unwrap(),
+        partial.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
     assert_eq!(place.names(), ["f"]);
@@ -66,14 +66,14 @@ fn octets_that_have_changed_are_not_there_whatever_the_journal_says() {
     assert_eq!(opened.there, one(0..1));
     // What is received again counts, beside the record that is wrong.
     for index in 1..5 {
-        assert!(receive(&mut opened.partial, &all, index));
+        assert!(receive(&mut opened.file, &all, index));
     }
-    opened.partial.sync().unwrap();
-    drop(opened.partial);
+    opened.file.sync().unwrap();
+    drop(opened.file);
     let opened = open(&place, "f", &entry);
     assert_eq!(opened.there, one(0..5));
     assert_eq!(
-        opened.partial.finish(&entry, false).unwrap(),
+        opened.file.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
 }
@@ -84,7 +84,7 @@ fn reopened(place: &Place, entry: &Entry, journal: &[u8], data: &[u8]) -> (u64, 
     fs::write(part(place, "part"), data).unwrap();
     let opened = open(place, "f", entry);
     let there = opened.there.iter().map(|run| run.end - run.start).sum();
-    assert_eq!(opened.partial.subtrees().present(), there);
+    assert_eq!(opened.file.subtrees().present(), there);
     (there, opened.former)
 }
 
@@ -147,12 +147,12 @@ fn another_source_length_or_size_throws_away_what_was_there() {
     let entry = source(&outside, &all);
     let try_with = |what: &str, entry: &Entry, size, disk_len, refusal| {
         unfinished(&place, &source(&outside, &all), &all, "f");
-        let opened = Partial::open(&place.root(), &path("f"), entry, size, disk_len).unwrap();
+        let opened = disk::open(&place.root(), &path("f"), entry, size, disk_len).unwrap();
         assert_eq!(opened.former, Former::Refused(refusal), "{what}");
         assert!(opened.there.is_empty());
         let found = fs::read(part(&place, "part")).unwrap();
         assert!(found.iter().all(|octet| *octet == 0), "{what}");
-        opened.partial.discard().unwrap();
+        opened.file.discard().unwrap();
     };
     let size = Some(entry.size);
     for (what, change) in changes {
@@ -210,7 +210,7 @@ fn what_is_not_finished_is_listed_and_thrown_away() {
     for name in ["f", "in/g"] {
         unfinished(&place, &entry, &all, name);
     }
-    let stream = Partial::open(&root, &path("s"), &entry, None, SHORT).unwrap();
+    let stream = disk::open(&root, &path("s"), &entry, None, SHORT).unwrap();
     // Without a journal nobody knows whose it is; what is nobody's is not listed.
     let unknown = PartialName::of(&path("u"));
     fs::write(place.at(PARTIAL).join(format!("{unknown}.part")), b"x").unwrap();
@@ -244,6 +244,6 @@ fn what_is_not_finished_is_listed_and_thrown_away() {
     }
     assert_eq!(names(&place.at(PARTIAL)), ["readme"]);
     fs::remove_file(place.at(PARTIAL).join("readme")).unwrap();
-    open(&place, "f", &entry).partial.discard().unwrap();
+    open(&place, "f", &entry).file.discard().unwrap();
     assert!(place.names().is_empty());
 }

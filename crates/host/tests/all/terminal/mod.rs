@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cellgate_core::terminal::Store;
-use cellgate_host::terminal::disk::*;
+use cellgate_host::terminal::disk::{self, *};
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
@@ -122,7 +122,7 @@ fn receive(partial: &mut Partial, octets: &[u8], index: u64) -> bool {
 }
 
 fn open(place: &Place, name: &str, source: &Entry) -> Opened {
-    Partial::open(&place.root(), &path(name), source, Some(source.size), SHORT).unwrap()
+    disk::open(&place.root(), &path(name), source, Some(source.size), SHORT).unwrap()
 }
 
 /// One run of disk-PDUs.

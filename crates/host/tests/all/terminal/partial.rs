@@ -20,17 +20,16 @@ fn a_file_that_is_complete_gets_its_name_and_nothing_is_left_behind() {
             );
             let size = known.then_some(len as u64);
             let at = path("in/side/file");
-            let opened = Partial::open(&place.root(), &at, &entry, size, SHORT).unwrap();
+            let opened = disk::open(&place.root(), &at, &entry, size, SHORT).unwrap();
             assert_eq!((opened.former, opened.there.len()), (Former::Nothing, 0));
-            let mut partial = opened.partial;
-            assert_eq!(partial.path(), &at);
+            let mut partial = opened.file;
             // In any order.
             let count = SHORT.count(len as u64);
             for index in (0..count).map(|index| (index * 5 + 3) % count.max(1)) {
                 assert!(receive(&mut partial, &all, index), "{index} of {len}");
             }
             assert_eq!(partial.subtrees().present(), count);
-            let root = partial.finish(&entry, false).unwrap();
+            let root = partial.finish(entry.size, &entry, false).unwrap();
             assert_eq!(root, Digest::of_file(&all), "{len}");
             assert!(fs::read(place.at("in/side/file")).unwrap() == all);
             let found = fs::metadata(place.at("in/side/file")).unwrap();
@@ -46,9 +45,9 @@ fn who_gives_a_file_away_keeps_its_special_bits_and_nobody_else_does() {
     let (place, outside) = (Place::new("owner"), Place::new("outside"));
     let mut entry = source(&outside, b"x");
     (entry.mode, entry.uid, entry.gid) = (0o6755, 419_991, 419_990);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     assert!(receive(&mut partial, b"x", 0));
-    partial.finish(&entry, false).unwrap();
+    partial.finish(entry.size, &entry, false).unwrap();
     let found = fs::metadata(place.at("f")).unwrap();
     match geteuid().is_root() {
         true => {
@@ -70,11 +69,11 @@ fn a_file_is_finished_only_when_it_is_complete() {
     let (place, outside) = (Place::new("incomplete"), Place::new("outside"));
     let all = octets(1, 3 * LEN + 5);
     let entry = source(&outside, &all);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     for index in [0, 3] {
         assert!(receive(&mut partial, &all, index));
     }
-    let error = partial.finish(&entry, false).unwrap_err();
+    let error = partial.finish(entry.size, &entry, false).unwrap_err();
     assert_eq!(
         error.to_string(),
         "f is not complete: 2 disk-PDUs are missing"
@@ -84,7 +83,7 @@ fn a_file_is_finished_only_when_it_is_complete() {
         (opened.former, &*opened.there),
         (Former::Kept, &[0..1, 3..4][..])
     );
-    let mut partial = opened.partial;
+    let mut partial = opened.file;
     for index in [1, 2] {
         assert!(receive(&mut partial, &all, index));
     }
@@ -92,13 +91,13 @@ fn a_file_is_finished_only_when_it_is_complete() {
     let mut longer = entry.clone();
     longer.size += 1;
     assert!(matches!(
-        partial.finish(&longer, false),
+        partial.finish(longer.size, &longer, false),
         Err(DiskError::Incomplete { .. })
     ));
     let opened = open(&place, "f", &entry);
     assert_eq!(opened.there, one(0..4));
     assert_eq!(
-        opened.partial.finish(&entry, false).unwrap(),
+        opened.file.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
 }
@@ -108,7 +107,7 @@ fn a_disk_pdu_counts_only_with_its_digest_index_offset_and_length() {
     let (place, outside) = (Place::new("wrong"), Place::new("outside"));
     let all = octets(1, 2 * LEN + 5);
     let entry = source(&outside, &all);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     let len = LEN as u64;
     partial.make_room(0..3 * len).unwrap();
     partial.write(0, &all);
@@ -144,7 +143,7 @@ fn a_disk_pdu_counts_only_with_its_digest_index_offset_and_length() {
         }
     }
     assert_eq!(
-        partial.finish(&entry, false).unwrap(),
+        partial.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
 }
@@ -154,8 +153,8 @@ fn only_the_last_disk_pdu_of_a_stream_is_shorter() {
     let (place, outside) = (Place::new("short"), Place::new("outside"));
     let all = octets(1, 2 * LEN);
     let entry = source(&outside, &all);
-    let opened = Partial::open(&place.root(), &path("f"), &entry, None, SHORT).unwrap();
-    let mut partial = opened.partial;
+    let opened = disk::open(&place.root(), &path("f"), &entry, None, SHORT).unwrap();
+    let mut partial = opened.file;
     partial.make_room(0..entry.size).unwrap();
     partial.write(0, &all);
     let shorter = Digesting::new(0).octets(&all[..9]).digest().unwrap();
@@ -166,7 +165,7 @@ fn only_the_last_disk_pdu_of_a_stream_is_shorter() {
             .unwrap()
     );
     assert!(matches!(
-        partial.finish(&entry, false),
+        partial.finish(entry.size, &entry, false),
         Err(DiskError::Incomplete { .. })
     ));
     assert_eq!(place.names(), [PARTIAL]);
@@ -177,7 +176,7 @@ fn what_is_rejected_is_zeros_and_is_written_once_more() {
     let (place, outside) = (Place::new("reject"), Place::new("outside"));
     let all = octets(1, 3 * LEN);
     let entry = source(&outside, &all);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     let other = octets(2, 3 * LEN);
     let range = SHORT.range(1, entry.size);
     partial.make_room(0..entry.size).unwrap();
@@ -197,7 +196,7 @@ fn what_is_rejected_is_zeros_and_is_written_once_more() {
     }
     partial.is_sound().unwrap();
     assert_eq!(
-        partial.finish(&entry, false).unwrap(),
+        partial.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
 }
@@ -231,7 +230,7 @@ fn holes_stay_holes() {
             }
             let mut entry = source(&outside, &all);
             entry.allocated = if sparse { 4 * len } else { entry.size };
-            let mut partial = open(&place, "f", &entry).partial;
+            let mut partial = open(&place, "f", &entry).file;
             // The first is announced before there is room, the others behind it.
             partial.punch(holes[0].clone()).unwrap();
             partial.make_room(0..8 * len).unwrap();
@@ -255,10 +254,10 @@ fn holes_stay_holes() {
                 drop(partial);
                 let opened = open(&place, "f", &entry);
                 assert_eq!(opened.there, one(0..8));
-                partial = opened.partial;
+                partial = opened.file;
             }
             assert_eq!(
-                partial.finish(&entry, false).unwrap(),
+                partial.finish(entry.size, &entry, false).unwrap(),
                 Digest::of_file(&all)
             );
             let stretches = [0..len, 3 * len..4 * len + 4_096, 5 * len - 8_192..7 * len];
@@ -278,8 +277,8 @@ fn a_file_of_2_to_the_40_octets_takes_what_its_data_take() {
     let long = DiskLen::MAX;
     let len = u64::from(long.octets());
     let at = path("f");
-    let opened = Partial::open(&place.root(), &at, &entry, Some(1 << 40), long).unwrap();
-    let mut partial = opened.partial;
+    let opened = disk::open(&place.root(), &at, &entry, Some(1 << 40), long).unwrap();
+    let mut partial = opened.file;
     let last = long.count(1 << 40) - 1;
     for index in [0, 1 << 14, last] {
         let all = octets(index, 1_000);
@@ -300,12 +299,12 @@ fn a_file_of_2_to_the_40_octets_takes_what_its_data_take() {
     assert_eq!(partial.make_room(1 << 40..u64::MAX).unwrap(), 1 << 40);
     partial.sync().unwrap();
     drop(partial);
-    let opened = Partial::open(&place.root(), &at, &entry, Some(1 << 40), long).unwrap();
+    let opened = disk::open(&place.root(), &at, &entry, Some(1 << 40), long).unwrap();
     assert_eq!(opened.there, [0..1, 1 << 14..(1 << 14) + 1, last..last + 1]);
     let file = fs::metadata(part(&place, "part")).unwrap();
     assert_eq!(file.size(), 1 << 40);
     assert!(file.blocks() * 512 < 1 << 20, "{}", file.blocks());
-    opened.partial.discard().unwrap();
+    opened.file.discard().unwrap();
     assert!(place.names().is_empty());
 }
 
@@ -314,9 +313,9 @@ fn a_file_that_is_shortened_while_it_is_written_fails_its_transfer_by_name() {
     let (place, outside) = (Place::new("shortened"), Place::new("outside"));
     let all = octets(1, 4 * LEN);
     let entry = source(&outside, &all);
-    let mut partial = open(&place, "f", &entry).partial;
+    let mut partial = open(&place, "f", &entry).file;
     let beside = Place::new("beside");
-    let mut other = open(&beside, "f", &entry).partial;
+    let mut other = open(&beside, "f", &entry).file;
     partial.make_room(0..entry.size).unwrap();
     let file = fs::OpenOptions::new()
         .write(true)
@@ -332,17 +331,20 @@ fn a_file_that_is_shortened_while_it_is_written_fails_its_transfer_by_name() {
     assert_eq!(partial.is_sound().unwrap_err().to_string(), lost);
     let checked = partial.check(2, 2 * LEN as u64, LEN as u32, &digest(&all, 2));
     assert_eq!(checked.unwrap_err().to_string(), lost);
-    assert!(partial.finish(&entry, false).is_err());
+    assert!(partial.finish(entry.size, &entry, false).is_err());
     other.is_sound().unwrap();
-    assert_eq!(other.finish(&entry, false).unwrap(), Digest::of_file(&all));
+    assert_eq!(
+        other.finish(entry.size, &entry, false).unwrap(),
+        Digest::of_file(&all)
+    );
 }
 
 #[test]
 fn a_file_has_one_receiver_at_a_time() {
     let (place, outside) = (Place::new("one"), Place::new("outside"));
     let entry = source(&outside, b"x");
-    let first = open(&place, "f", &entry).partial;
-    let second = || Partial::open(&place.root(), &path("f"), &entry, Some(1), SHORT);
+    let first = open(&place, "f", &entry).file;
+    let second = || disk::open(&place.root(), &path("f"), &entry, Some(1), SHORT);
     assert!(matches!(second(), Err(DiskError::InUse { .. })));
     let mut group = Group::new(place.root());
     let added = group.add(&path("f"), &entry, b"x", true);
@@ -352,9 +354,9 @@ fn a_file_has_one_receiver_at_a_time() {
         discard(&place.root(), name),
         Err(DiskError::InUse { .. })
     ));
-    let other = open(&place, "g", &entry).partial;
+    let other = open(&place, "g", &entry).file;
     drop(first);
-    let mut again = second().unwrap().partial;
+    let mut again = second().unwrap().file;
     assert!(receive(&mut again, b"x", 0));
     // A job elsewhere keeps the lock until it is done.
     let job = again.sync_job().unwrap();
@@ -372,7 +374,7 @@ fn a_directory_or_another_file_system_is_found_before_the_first_octet() {
     let entry = source(&outside, b"x");
     fs::create_dir_all(place.at("d/e")).unwrap();
     fs::write(place.at("f"), b"x").unwrap();
-    let open = |root: &Root, name: &str| Partial::open(root, &path(name), &entry, Some(1), SHORT);
+    let open = |root: &Root, name: &str| disk::open(root, &path(name), &entry, Some(1), SHORT);
     assert!(matches!(
         open(&place.root(), "d/e"),
         Err(DiskError::IsDirectory { .. })
@@ -400,9 +402,9 @@ fn transfers_at_once_do_not_take_the_directory_of_unfinished_files_from_each_oth
             scope.spawn(move || {
                 let root = place.root();
                 for round in 0..100 {
-                    let mut partial = open(place, &format!("p{thread}"), entry).partial;
+                    let mut partial = open(place, &format!("p{thread}"), entry).file;
                     assert!(receive(&mut partial, b"x", 0));
-                    partial.finish(entry, true).unwrap();
+                    partial.finish(entry.size, entry, true).unwrap();
                     let link = path(format!("l{thread}"));
                     root.make_link(&link, b"nowhere", true).unwrap();
                     let mut group = Group::new(root.clone());
@@ -410,11 +412,11 @@ fn transfers_at_once_do_not_take_the_directory_of_unfinished_files_from_each_oth
                     group.add(&at, entry, &octets(round, 9), true).unwrap();
                     assert!(group.finish().unwrap().is_empty());
                     // One that all want is somebody's, and whole whenever it is there.
-                    let all = Partial::open(&root, &path("all"), entry, Some(1), SHORT);
+                    let all = disk::open(&root, &path("all"), entry, Some(1), SHORT);
                     match all {
                         Ok(mut opened) => {
-                            assert!(receive(&mut opened.partial, b"x", 0));
-                            opened.partial.finish(entry, true).unwrap();
+                            assert!(receive(&mut opened.file, b"x", 0));
+                            opened.file.finish(entry.size, entry, true).unwrap();
                         }
                         Err(DiskError::InUse { .. }) => {}
                         Err(error) => panic!("{error}"),

@@ -45,7 +45,7 @@ fn a_full_disk_is_told_before_the_first_octet_with_what_is_missing() {
     let (place, outside) = (&small.0, Place::new("outside"));
     let mut entry = source(&outside, b"x");
     (entry.size, entry.allocated) = (6 << 20, 6 << 20);
-    let open = |entry: &Entry, size| Partial::open(&place.root(), &path("f"), entry, size, SHORT);
+    let open = |entry: &Entry, size| disk::open(&place.root(), &path("f"), entry, size, SHORT);
     let error = open(&entry, Some(entry.size)).unwrap_err();
     let words = error.to_string();
     let missing_octets = missing::<()>(Err(error));
@@ -64,11 +64,11 @@ fn a_full_disk_is_told_before_the_first_octet_with_what_is_missing() {
     entry.allocated = 1 << 20;
     open(&entry, Some(entry.size))
         .unwrap()
-        .partial
+        .file
         .discard()
         .unwrap();
     // One whose size is not known finds out when it makes room.
-    let mut partial = open(&entry, None).unwrap().partial;
+    let mut partial = open(&entry, None).unwrap().file;
     let mut at = 0;
     let missing_octets = loop {
         match partial.make_room(at..at + (1 << 20)) {
@@ -96,23 +96,23 @@ fn what_is_there_of_a_file_outlives_a_full_disk() {
     let entry = source(&outside, &all);
     let mut sparse = entry.clone();
     sparse.allocated = LEN as u64;
-    let mut partial = open(place, "f", &sparse).partial;
+    let mut partial = open(place, "f", &sparse).file;
     for index in 0..3 {
         assert!(receive(&mut partial, &all, index));
     }
     partial.sync().unwrap();
     drop(partial);
     fs::write(place.at("other"), vec![0; 3 << 20]).unwrap();
-    let again = Partial::open(&place.root(), &path("f"), &entry, Some(entry.size), SHORT);
+    let again = disk::open(&place.root(), &path("f"), &entry, Some(entry.size), SHORT);
     assert!(missing(again) > 1 << 20);
     fs::remove_file(place.at("other")).unwrap();
     let mut opened = open(place, "f", &entry);
     assert_eq!(opened.there, one(0..3));
     for index in 3..40 {
-        assert!(receive(&mut opened.partial, &all, index));
+        assert!(receive(&mut opened.file, &all, index));
     }
     assert_eq!(
-        opened.partial.finish(&entry, false).unwrap(),
+        opened.file.finish(entry.size, &entry, false).unwrap(),
         Digest::of_file(&all)
     );
     assert_eq!(place.names(), ["f"]);
@@ -127,7 +127,7 @@ fn a_disk_that_is_full_in_the_middle_fails_the_transfer_and_not_the_process() {
     let (place, outside) = (&small.0, Place::new("outside"));
     let mut entry = source(&outside, b"x");
     (entry.size, entry.allocated) = (8 << 20, 1 << 20);
-    let mut partial = open(place, "f", &entry).partial;
+    let mut partial = open(place, "f", &entry).file;
     // The window is mapped, but room is made for its beginning alone.
     partial.make_room(0..4_096).unwrap();
     for at in 0..128 {

@@ -154,7 +154,7 @@ fn a_source_tells_its_data_from_its_holes_and_whether_it_has_changed() {
     assert!(!source.is_unchanged().unwrap());
     source.read(3 * block - 1, &mut read);
     assert_eq!(read, [0, 7, 0, 0]);
-    assert!(source.take_fault().is_none());
+    assert!(source.fault().is_none());
     let again = place.root().open_file(&path("sparse")).unwrap();
     fallocate(&file, FallocateFlags::KEEP_SIZE, 1 << 20, 1 << 20).unwrap();
     assert!(!again.is_unchanged().unwrap(), "its blocks are others");

@@ -5,6 +5,7 @@ mod faults;
 mod plain;
 mod rough;
 mod served;
+mod transfers;
 
 use super::scenario::{HostSpec, LinkSpec, Scenario};
 use crate::generate::Draw;
@@ -21,6 +22,9 @@ pub const GENERATOR: &str = "a507f554beba3651";
 /// Seeds from here on are those of scenarios with servers.
 pub const WITH_SERVERS: u64 = 1 << 32;
 
+/// Seeds from here on, and below those with rests, are those of files that terminals move.
+pub const WITH_TRANSFERS: u64 = 1 << 36;
+
 /// From this seed on adapters rest; all else is drawn as for the remainder by it.
 pub const WITH_RESTS: u64 = 1 << 40;
 
@@ -28,12 +32,13 @@ pub const WITH_RESTS: u64 = 1 << 40;
 pub fn scenario_of(seed: u64) -> Scenario {
     let former = seed % WITH_RESTS;
     let mut draw = Draw::new(former);
-    let mut scenario = match former < WITH_SERVERS {
-        true => plain::scenario(&mut draw),
+    let mut scenario = match former {
+        0..WITH_SERVERS => plain::scenario(&mut draw),
         // Every fourth scenario has events that are too rare otherwise.
-        false => served::scenario(&mut draw, former % 4 == 3),
+        WITH_SERVERS..WITH_TRANSFERS => served::scenario(&mut draw, former % 4 == 3),
+        _ => transfers::scenario(&mut draw),
     };
-    if seed >= WITH_RESTS {
+    if seed >= WITH_RESTS && former < WITH_TRANSFERS {
         rests(&mut Draw::new(seed), &mut scenario);
     }
     scenario.seed = seed;

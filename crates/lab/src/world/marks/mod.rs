@@ -2,6 +2,7 @@
 //! behind. The adapter knows nothing of them.
 
 mod servers;
+mod transfers;
 
 use cellgate_core::adapter::{AdapterStats, Discard, EventKind, Excess, Notification, VcStats};
 use cellgate_core::contract::{Aal, Excess as Beyond, Police, TrafficContract};

@@ -10,15 +10,10 @@
 //! Numbers have their least octet first. A check is the start of a BLAKE3 hash; that of a record
 //! covers the header's, so that no record counts in another journal.
 
-use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use core::ops::Range;
 
-use rustix::fs::{fdatasync, fstat, ftruncate};
-use rustix::io::{Errno, pread, pwrite};
-
+use super::JournalFile;
 use super::digest::{Digest, DiskLen};
-use super::entry::{Identity, Moment};
-use super::path::PathBelow;
 
 const MAGIC: [u8; 8] = *b"cgatejrn";
 const VERSION: u32 = 1;
@@ -45,18 +40,41 @@ pub enum Refusal {
     OtherLength,
 }
 
+/// A time of a file: seconds since 1970, and nanoseconds beyond them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    pub seconds: i64,
+    pub ns: u32,
+}
+
+/// Equal if a file is unchanged: whoever writes to it changes its times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// In octets.
+    pub size: u64,
+    /// Of its octets.
+    pub mtime: Moment,
+    /// Of all that is known of it.
+    pub ctime: Moment,
+    pub inode: u64,
+    pub device: u64,
+}
+
 /// Whose octets an unfinished file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) disk_len: DiskLen,
-    pub(super) size: Option<u64>,
-    pub(super) source: Identity,
-    pub(super) path: PathBelow,
+pub struct Header {
+    pub disk_len: DiskLen,
+    /// None: that is not known before its end.
+    pub size: Option<u64>,
+    /// The file at the sender.
+    pub source: Identity,
+    /// Where it is to be, any octets.
+    pub path: Box<[u8]>,
 }
 
 impl Header {
     fn encode(&self) -> Vec<u8> {
-        let path = self.path.octets();
+        let path = &self.path;
         let len = (FIXED + path.len()) as u32;
         let mut octets = MAGIC.to_vec();
         for number in [
@@ -113,7 +131,7 @@ impl Header {
         (source.inode, source.device) = (fields.u64()?, fields.u64()?);
         let path_len = fields.u32()? as usize;
         let path = fields.0.get(..path_len).ok_or(Refusal::Damaged)?;
-        let path = PathBelow::new(path).map_err(|_| Refusal::Damaged)?;
+        let path = path.into();
         let size = is_known.then_some(size);
         let header = Self {
             disk_len,
@@ -124,11 +142,18 @@ impl Header {
         Ok((header, len as u64, check_of(&[], body)))
     }
 
-    /// The header of a journal, whoever's it is.
-    pub(super) fn read(file: &OwnedFd) -> Result<Result<(Self, u64, Check), Refusal>, Errno> {
+    fn find<F: JournalFile>(file: &F) -> Result<Result<(Self, u64, Check), Refusal>, F::Error> {
         let mut octets = [0; HEADER_MAX];
-        let read = read_at(file, &mut octets, 0)?;
+        let read = file.read_at(&mut octets, 0)?;
         Ok(Self::decode(&octets[..read]))
+    }
+
+    /// The header of a journal, whoever's it is.
+    ///
+    /// # Errors
+    /// The disk failed.
+    pub fn read<F: JournalFile>(file: &F) -> Result<Result<Self, Refusal>, F::Error> {
+        Ok(Self::find(file)?.map(|(header, ..)| header))
     }
 }
 
@@ -165,17 +190,17 @@ impl Record {
 
 /// A journal, to which records are appended.
 #[derive(Debug)]
-pub(super) struct Journal {
-    file: OwnedFd,
+pub(super) struct Journal<F> {
+    file: F,
     header: Check,
     records: Range<u64>,
 }
 
-impl Journal {
+impl<F: JournalFile> Journal<F> {
     /// Begins a journal in an empty file.
-    pub(super) fn begin(file: OwnedFd, header: &Header) -> Result<Self, Errno> {
+    pub(super) fn begin(file: F, header: &Header) -> Result<Self, F::Error> {
         let octets = header.encode();
-        write_at(&file, &octets, 0)?;
+        file.write_at(&octets, 0)?;
         let len = octets.len() as u64;
         let mut check = [0; CHECK_LEN];
         check.copy_from_slice(&octets[octets.len() - CHECK_LEN..]);
@@ -186,20 +211,24 @@ impl Journal {
         })
     }
 
-    /// Takes a journal up, if it is of `expected`. A last record that was not written whole is cut
+    /// Takes a journal up, if it is of `expected`, or whoever's it is if `is_any`. A last record that was not written whole is cut
     /// off; one in the middle that is not right is somebody's doing, and so may be all of them.
-    pub(super) fn resume(file: OwnedFd, expected: &Header) -> Result<Result<Self, Refusal>, Errno> {
-        let (found, start, header) = match Header::read(&file)? {
+    pub(super) fn resume(
+        file: F,
+        expected: &Header,
+        is_any: bool,
+    ) -> Result<Result<Self, Refusal>, F::Error> {
+        let (found, start, header) = match Header::find(&file)? {
             Ok(found) => found,
             Err(refusal) => return Ok(Err(refusal)),
         };
         if found.disk_len != expected.disk_len {
             return Ok(Err(Refusal::OtherLength));
         }
-        if found != *expected {
+        if found != *expected && !is_any {
             return Ok(Err(Refusal::OtherSource));
         }
-        let size = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        let size = file.len()?;
         let mut journal = Self {
             file,
             header,
@@ -216,19 +245,19 @@ impl Journal {
         }
         let end = start + good * RECORD_LEN as u64;
         if end != size {
-            ftruncate(&journal.file, end)?;
+            journal.file.set_len(end)?;
         }
         journal.records.end = end;
         Ok(Ok(journal))
     }
 
     /// Hands its records on, in order; none: it is not right.
-    pub(super) fn each(&self, mut take: impl FnMut(Option<Record>)) -> Result<(), Errno> {
+    pub(super) fn each(&self, mut take: impl FnMut(Option<Record>)) -> Result<(), F::Error> {
         let mut buffer = vec![0; RECORDS * RECORD_LEN];
         let mut at = self.records.start;
         while at < self.records.end {
             let len = (self.records.end - at).min(buffer.len() as u64) as usize;
-            let read = read_at(&self.file, &mut buffer[..len], at)?;
+            let read = self.file.read_at(&mut buffer[..len], at)?;
             for octets in buffer[..read].chunks(RECORD_LEN) {
                 take(Record::decode(octets, &self.header));
             }
@@ -240,15 +269,16 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends records, and has them outlive a power failure. What they say must do so before.
-    pub(super) fn append(&mut self, records: &[Record]) -> Result<(), Errno> {
+    /// Appends records, and has them outlive a power failure, if it `syncs`. What they say must do
+    /// so before.
+    pub(super) fn append(&mut self, records: &[Record], syncs: bool) -> Result<(), F::Error> {
         for some in records.chunks(RECORDS) {
             let encoded = some.iter().map(|record| record.encode(&self.header));
             let octets: Vec<u8> = encoded.flatten().collect();
-            write_at(&self.file, &octets, self.records.end)?;
+            self.file.write_at(&octets, self.records.end)?;
             self.records.end += octets.len() as u64;
         }
-        fdatasync(&self.file)
+        if syncs { self.file.sync() } else { Ok(()) }
     }
 }
 
@@ -258,31 +288,6 @@ fn check_of(before: &[u8], octets: &[u8]) -> Check {
     let mut check = [0; CHECK_LEN];
     check.copy_from_slice(&hash.as_bytes()[..CHECK_LEN]);
     check
-}
-
-fn read_at(file: &OwnedFd, into: &mut [u8], at: u64) -> Result<usize, Errno> {
-    let mut read = 0;
-    while read < into.len() {
-        match pread(file, &mut into[read..], at + read as u64) {
-            Ok(0) => break,
-            Ok(octets) => read += octets,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(read)
-}
-
-pub(super) fn write_at(file: impl AsFd, octets: &[u8], at: u64) -> Result<(), Errno> {
-    let mut written = 0;
-    while written < octets.len() {
-        match pwrite(&file, &octets[written..], at + written as u64) {
-            Ok(octets) => written += octets,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// What is ahead of a header or record.

@@ -1,20 +1,13 @@
-use std::ops::Range;
+use core::fmt;
+use core::ops::Range;
 use std::sync::Arc;
 
-use cellgate_core::terminal::Store;
-use rustix::fs::fsync;
-
 use super::digest::{Digest, Digesting, DiskLen, Subtrees};
-use super::entry::Entry;
-use super::error::{DiskError, refused};
-use super::journal::{Header, Record, Refusal};
-use super::opening::{check_place, open_journal};
-use super::partial_directory::{Part, PartialDirectory, PartialName};
-use super::path::PathBelow;
-use super::payload::{Payload, WINDOW_BITS};
-use super::root::Root;
+use super::journal::{Header, Journal, Record, Refusal};
 use super::runs::Runs;
 use super::sync::{Shared, SyncJob};
+use super::{Held, Octets, unless};
+use crate::terminal::{Planted, Store};
 
 /// Disk-PDUs that were found right in holes, before the journal says so.
 const CHECKED_MAX: usize = 4_096;
@@ -30,23 +23,27 @@ pub enum Former {
 }
 
 /// An unfinished file that was opened.
-#[derive(Debug)]
-pub struct Opened {
-    pub partial: Partial,
+pub struct Opened<H: Held> {
+    pub file: Unfinished<H>,
     /// The disk-PDUs that are there, as ranges of their numbers, in order.
     pub there: Vec<Range<u64>>,
     pub former: Former,
+    /// Disk-PDUs that the journal speaks of, and whose octets have not their digests: somebody has
+    /// changed them, or the disk has lost what it said was safe.
+    pub disbelieved: u64,
 }
 
-/// A file that is received, in the directory of unfinished files; dropped, it stays there, and is
-/// taken up by whoever opens it next. Has one receiver at a time.
-#[derive(Debug)]
-pub struct Partial {
-    pub(super) payload: Payload,
-    pub(super) shared: Arc<Shared>,
-    pub(super) directory: PartialDirectory,
-    pub(super) path: PathBelow,
-    pub(super) name: PartialName,
+impl<H: Held> fmt::Debug for Opened<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {:?}", self.former, self.there)
+    }
+}
+
+/// A file that is received; dropped, it stays, and is taken up by whoever opens it next. Has one
+/// receiver at a time.
+pub struct Unfinished<H: Held> {
+    pub(super) octets: H::Octets,
+    pub(super) shared: Arc<Shared<H>>,
     pub(super) disk_len: DiskLen,
     pub(super) size: Option<u64>,
     pub(super) subtrees: Subtrees,
@@ -54,99 +51,91 @@ pub struct Partial {
     pub(super) short: Option<u64>,
     pub(super) end: u64,
     checked: Vec<Record>,
+    /// Disk-PDUs that the journal spoke of, and the octets had not.
+    disbelieved: u64,
 }
 
-impl Partial {
-    /// Opens what is there of the file that is to be at `path`, or begins it. `source` is the file
-    /// at the sender, `size` how long it will be, none: that is not known. Sets the blocks of the
-    /// disk aside that are still to come, unless the source may have holes.
+impl<H: Held> Unfinished<H> {
+    /// Opens what is there of a file, or begins it. Sets the blocks of the disk aside that are
+    /// still to come; `allocated`: of a source that may have holes it is only looked whether there
+    /// is room for so many octets.
     ///
     /// Reads all that is there, to see that it is right, and has the rest be zeros.
     ///
     /// # Errors
-    /// There is no room; somebody else receives it; the path leads through a link, or to a
-    /// directory.
-    pub fn open(
-        root: &Root,
-        path: &PathBelow,
-        source: &Entry,
-        size: Option<u64>,
-        disk_len: DiskLen,
-    ) -> Result<Opened, DiskError> {
-        check_place(root, path)?;
-        let name = PartialName::of(path);
-        let (directory, file) = PartialDirectory::take(root, name)?;
-        let header = Header {
-            disk_len,
-            size,
-            source: source.identity,
-            path: path.clone(),
-        };
-        let (journal, former) = open_journal(&directory, name, &file, &header)?;
+    /// There is no room.
+    pub fn open(held: H, header: &Header, allocated: Option<u64>) -> Result<Opened<H>, H::Error> {
+        let (journal, former) = open_journal(&held, header)?;
         if former != Former::Kept {
             // Without its name a journal would outlive a power failure for nothing.
-            fsync(&directory).map_err(refused("syncing", path))?;
+            unless(&held, Planted::NamesNotSynced, H::sync_names)?;
+            unless(
+                &held,
+                Planted::PlaceOfNamesNotSynced,
+                H::sync_place_of_names,
+            )?;
         }
-        let file = Arc::new(file);
-        let payload = Payload::new(Arc::clone(&file), path.to_string(), size, WINDOW_BITS)?;
-        let shared = Shared::new(file, journal, path.to_string());
-        let mut partial = Self {
-            payload,
-            shared: Arc::new(shared),
-            directory,
-            path: path.clone(),
-            name,
-            disk_len,
-            size,
+        let octets = held.octets(header.size)?;
+        let mut file = Self {
+            octets,
+            shared: Arc::new(Shared::new(held, journal)),
+            disk_len: header.disk_len,
+            size: header.size,
             subtrees: Subtrees::new(),
             short: None,
             end: 0,
             checked: Vec::new(),
+            disbelieved: 0,
         };
-        match partial.begin(source, former) {
+        match file.begin(allocated, former) {
             Ok(there) => Ok(Opened {
-                partial,
+                disbelieved: file.disbelieved,
+                file,
                 there,
                 former,
             }),
             // What was there already is worth more than the room that it takes.
-            Err(error) if partial.subtrees.present() > 0 => Err(error),
+            Err(error) if file.subtrees.present() > 0 => Err(error),
             Err(error) => {
-                partial.discard()?;
+                file.discard()?;
                 Err(error)
             }
         }
     }
 
-    fn begin(&mut self, source: &Entry, former: Former) -> Result<Vec<Range<u64>>, DiskError> {
+    fn begin(
+        &mut self,
+        allocated: Option<u64>,
+        former: Former,
+    ) -> Result<Vec<Range<u64>>, H::Error> {
         let there = self.verify()?;
-        let len = self.payload.len();
+        let len = self.octets.len();
         let disk_len = u64::from(self.disk_len.octets());
         let mut octets = Runs::default();
         for run in there.iter() {
             octets.insert(run.start * disk_len..(run.end * disk_len).min(len));
         }
         // What else came was not found right, and what stays unwritten are zeros.
-        if former == Former::Kept {
+        if former == Former::Kept && !self.has(Planted::RestKept) {
             for gap in octets.gaps(0..len) {
-                self.payload.clear(gap)?;
+                self.octets.clear(gap)?;
             }
         }
-        match self.size {
-            Some(_) if source.is_sparse() => self.payload.check_free(source.allocated)?,
-            Some(size) => {
+        match (self.size, allocated) {
+            (Some(_), Some(allocated)) => self.octets.check_free(allocated)?,
+            (Some(size), None) => {
                 for gap in octets.gaps(0..size) {
-                    self.payload.reserve(gap)?;
+                    self.octets.reserve(gap)?;
                 }
             }
-            None => {}
+            (None, _) => {}
         }
         Ok(there.iter().collect())
     }
 
     /// The disk-PDUs of the journal whose octets have their digests. Of two records of one, one
     /// that is right will do.
-    fn verify(&mut self) -> Result<Runs, DiskError> {
+    fn verify(&mut self) -> Result<Runs, H::Error> {
         let mut there = Runs::default();
         let mut failed = None;
         let shared = Arc::clone(&self.shared);
@@ -159,16 +148,18 @@ impl Partial {
                 return;
             }
             match self.digest(record.index, record.len) {
-                Ok(Some(digest)) if digest == record.digest => {
+                Ok(Some(digest))
+                    if digest == record.digest || self.has(Planted::RecordsBelieved) =>
+                {
                     there.insert(record.index..record.index + 1);
                     self.take(record);
                 }
-                Ok(_) => {}
+                Ok(_) => self.disbelieved += 1,
                 Err(error) => failed = Some(error),
             }
         });
         drop(journal);
-        read.map_err(refused("reading the journal of", &self.path))?;
+        read?;
         failed.map_or(Ok(there), Err)
     }
 
@@ -193,21 +184,16 @@ impl Partial {
     }
 
     /// None: the file is shorter.
-    fn digest(&self, index: u64, len: u32) -> Result<Option<Digest>, DiskError> {
+    fn digest(&self, index: u64, len: u32) -> Result<Option<Digest>, H::Error> {
         let start = index * u64::from(self.disk_len.octets());
         let mut digesting = Digesting::new(start);
         let mut octets = 0;
-        let read = self.payload.read(start..start + u64::from(len), |piece| {
+        let range = start..start + u64::from(len);
+        self.octets.read(range, &mut |piece| {
             octets += piece.len();
             digesting.octets(piece);
-        });
-        read.map_err(refused("reading", &self.path))?;
+        })?;
         Ok(digesting.digest().filter(|_| octets == len as usize))
-    }
-
-    /// Where it is to be.
-    pub const fn path(&self) -> &PathBelow {
-        &self.path
     }
 
     /// The digests of what is there.
@@ -221,16 +207,16 @@ impl Partial {
     ///
     /// # Errors
     /// The disk is full, and how much is missing.
-    pub fn make_room(&mut self, range: Range<u64>) -> Result<u64, DiskError> {
-        self.payload.make_room(range)
+    pub fn make_room(&mut self, range: Range<u64>) -> Result<u64, H::Error> {
+        self.octets.make_room(range)
     }
 
     /// Has a range be a hole: zeros that take no blocks of the disk. Room is not made for it again.
     ///
     /// # Errors
     /// The disk failed.
-    pub fn punch(&mut self, range: Range<u64>) -> Result<(), DiskError> {
-        self.payload.punch(range)
+    pub fn punch(&mut self, range: Range<u64>) -> Result<(), H::Error> {
+        self.octets.punch(range)
     }
 
     /// Whether the `len` octets at `offset`, the disk-PDU `index`, have the digest that was
@@ -244,7 +230,7 @@ impl Partial {
         offset: u64,
         len: u32,
         expected: &Digest,
-    ) -> Result<bool, DiskError> {
+    ) -> Result<bool, H::Error> {
         let start = index.checked_mul(self.disk_len.octets().into());
         if start != Some(offset) || !self.fits(index, len) {
             return Ok(false);
@@ -273,8 +259,13 @@ impl Partial {
         &mut self,
         holes: &[Range<u64>],
         stops: impl Fn() -> bool,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), H::Error> {
         let disk_len = u64::from(self.disk_len.octets());
+        let holes = if self.has(Planted::HolesUnchecked) {
+            &[]
+        } else {
+            holes
+        };
         for hole in holes {
             let mut at = hole.start;
             while at < hole.end && !stops() {
@@ -296,22 +287,22 @@ impl Partial {
     ///
     /// # Errors
     /// The disk is full, or failed.
-    pub fn reject(&mut self, range: Range<u64>) -> Result<(), DiskError> {
-        self.payload.clear(range)
+    pub fn reject(&mut self, range: Range<u64>) -> Result<(), H::Error> {
+        self.octets.clear(range)
     }
 
     /// Whether all that was written is in the file.
     ///
     /// # Errors
     /// The file was shortened, or the disk failed: what is there has to be sent again.
-    pub fn is_sound(&self) -> Result<(), DiskError> {
-        self.payload.check()?;
+    pub fn is_sound(&self) -> Result<(), H::Error> {
+        self.octets.check()?;
         self.shared.is_sound()
     }
 
     /// What has the octets found right since the last job outlive a power failure, and the journal
     /// say so after them: for a thread that may wait. None: there is nothing to say.
-    pub fn sync_job(&mut self) -> Option<SyncJob> {
+    pub fn sync_job(&mut self) -> Option<SyncJob<H>> {
         (!self.checked.is_empty()).then(|| {
             let records = std::mem::take(&mut self.checked);
             SyncJob::new(Arc::clone(&self.shared), records)
@@ -322,7 +313,7 @@ impl Partial {
     ///
     /// # Errors
     /// The disk failed or is full.
-    pub fn sync(&mut self) -> Result<(), DiskError> {
+    pub fn sync(&mut self) -> Result<(), H::Error> {
         self.sync_job().map_or(Ok(()), SyncJob::run)
     }
 
@@ -330,18 +321,46 @@ impl Partial {
     ///
     /// # Errors
     /// It may not be removed.
-    pub fn discard(self) -> Result<(), DiskError> {
-        self.directory.remove(&self.name.with(Part::Journal))?;
-        self.directory.remove(&self.name.with(Part::File))?;
-        self.directory.leave();
+    pub fn discard(self) -> Result<(), H::Error> {
+        let held = &self.shared.held;
+        held.remove_journal()?;
+        held.remove()?;
+        held.leave();
         Ok(())
     }
 }
 
-/// The payload of a transfer. What cannot be written is told by [`Partial::is_sound`].
-impl Store for Partial {
+/// The payload of a transfer. What cannot be written is told by [`Unfinished::is_sound`].
+impl<H: Held> Store for Unfinished<H> {
     #[inline]
     fn write(&mut self, at: u64, octets: &[u8]) {
-        self.payload.write(at, octets);
+        self.octets.write(at, octets);
     }
+
+    #[inline(always)]
+    fn has(&self, bug: Planted) -> bool {
+        self.shared.held.has(bug)
+    }
+}
+
+/// The journal of an unfinished file; without one that fits, a new one, and nothing in the file.
+fn open_journal<H: Held>(
+    held: &H,
+    header: &Header,
+) -> Result<(Journal<H::Journal>, Former), H::Error> {
+    let is_any = held.has(Planted::OtherSourceTaken);
+    let refusal = match held.journal()? {
+        Some(Ok(found)) => match Journal::resume(found, header, is_any)? {
+            Ok(journal) => return Ok((journal, Former::Kept)),
+            Err(refusal) => Some(refusal),
+        },
+        // Something else than a file, which nobody resumes.
+        Some(Err(())) => Some(Refusal::Damaged),
+        None => (!held.is_empty()?).then_some(Refusal::Damaged),
+    };
+    // The journal goes first: it must not speak of other octets.
+    let new = held.new_journal()?;
+    held.set_len(0)?;
+    let begun = Journal::begin(new, header)?;
+    Ok((begun, refusal.map_or(Former::Nothing, Former::Refused)))
 }

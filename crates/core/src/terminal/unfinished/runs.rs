@@ -3,10 +3,10 @@ use std::ops::Range;
 
 /// Numbers, as ranges that neither meet nor overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Runs(BTreeMap<u64, u64>);
+pub struct Runs(BTreeMap<u64, u64>);
 
 impl Runs {
-    pub(super) fn insert(&mut self, range: Range<u64>) {
+    pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -22,7 +22,7 @@ impl Runs {
         self.0.insert(start, end);
     }
 
-    pub(super) fn remove(&mut self, range: Range<u64>) {
+    pub fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
@@ -40,17 +40,17 @@ impl Runs {
         }
     }
 
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub fn contains(&self, number: u64) -> bool {
         let before = self.0.range(..=number).next_back();
         before.is_some_and(|(_, end)| number < *end)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Range<u64>> {
+    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
     /// What of `within` is in no run.
-    pub(super) fn gaps(&self, within: Range<u64>) -> Vec<Range<u64>> {
+    pub fn gaps(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut at = within.start;
         let mut gaps = Vec::new();
         let before = self.0.range(..=at).next_back();

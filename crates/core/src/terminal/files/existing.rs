@@ -1,0 +1,54 @@
+use super::{Entry, EntryKind, Existing, Manner};
+
+/// What lies in the place of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lying {
+    File { len: u64, modified_ns: i64 },
+    Directory,
+    Link { to: Vec<u8> },
+}
+
+/// What becomes of an entry whose place is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is there.
+    Have,
+    /// What is there stays, whatever it is.
+    Stays,
+    /// It replaces what is there.
+    Want,
+    /// By its digest it is there or not.
+    Compare,
+    Refused,
+}
+
+impl Manner {
+    /// What becomes of an entry in whose place something lies. `differs`: the two were compared,
+    /// and differ.
+    pub fn standing(&self, entry: &Entry, lying: &Lying, differs: bool) -> Standing {
+        let is_same = match (&entry.kind, lying) {
+            (EntryKind::File { len, .. }, Lying::File { len: there, .. }) if self.by_digest => {
+                if len == there && !differs {
+                    return Standing::Compare;
+                }
+                false
+            }
+            (
+                EntryKind::File { len, .. },
+                Lying::File {
+                    len: there,
+                    modified_ns,
+                },
+            ) => (len, &entry.modified_ns) == (there, modified_ns),
+            (EntryKind::Link { to }, Lying::Link { to: there }) => to == there,
+            (EntryKind::Directory, Lying::Directory) => true,
+            _ => false,
+        };
+        match self.existing {
+            _ if is_same => Standing::Have,
+            Existing::Skip => Standing::Stays,
+            Existing::Replace => Standing::Want,
+            Existing::Refuse => Standing::Refused,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+use super::digest::{Digest, Digesting};
+use super::file::Unfinished;
+use super::{Held, Octets, unless};
+use crate::terminal::Planted;
+
+impl<H: Held> Unfinished<H> {
+    /// Gives the file that is complete permissions, owner and time, and its name, at once and so
+    /// that both outlive a power failure. Its root: the digest that `b3sum` prints.
+    ///
+    /// # Errors
+    /// It has not `size` octets; something is at its path, which may not be overwritten; the disk
+    /// failed. It stays unfinished, then.
+    pub fn finish(
+        mut self,
+        size: u64,
+        traits: &H::Traits,
+        overwrite: bool,
+    ) -> Result<Digest, H::Error> {
+        self.sync()?;
+        let digest = self.root(size)?;
+        self.shared.held.make_parents()?;
+        self.octets.close();
+        self.is_sound()?;
+        let held = &self.shared.held;
+        held.set_len(size)?;
+        let is_late = held.has(Planted::TraitsAfterName);
+        if !is_late {
+            held.give(traits)?;
+        }
+        let is_unsynced = held.has(Planted::RenamedBeforeSync);
+        if !is_unsynced {
+            unless(held, Planted::FileNotSynced, H::sync)?;
+        }
+        if let Err(error) = held.publish(overwrite) {
+            held.take_back();
+            return Err(error);
+        }
+        if is_late {
+            held.give(traits)?;
+        }
+        if is_unsynced {
+            held.sync()?;
+        }
+        unless(held, Planted::NameNotSynced, H::sync_name)?;
+        unless(held, Planted::ParentsNotSynced, H::sync_parents)?;
+        unless(held, Planted::JournalStays, H::remove_journal)?;
+        if !held.has(Planted::DirectoryStays) {
+            held.leave();
+        }
+        Ok(digest)
+    }
+
+    /// The root of the file, if all of its `size` octets are there.
+    fn root(&self, size: u64) -> Result<Digest, H::Error> {
+        let count = self.disk_len.count(size);
+        let is_last_short = self.short.is_none_or(|short| short + 1 == count);
+        let missing = count.saturating_sub(self.subtrees.present());
+        let is_whole = self.end == size && is_last_short && missing == 0;
+        let root = match count {
+            0 => Some(Digest::of_file(&[])),
+            1 => self.only_root(size)?,
+            _ => self.subtrees.root(count),
+        };
+        let incomplete = || self.shared.held.incomplete(missing.max(1));
+        root.filter(|_| is_whole).ok_or_else(incomplete)
+    }
+
+    /// Of a file of one disk-PDU, whose digest is not its root.
+    fn only_root(&self, size: u64) -> Result<Option<Digest>, H::Error> {
+        let mut digesting = Digesting::new(0);
+        self.octets.read(0..size, &mut |octets| {
+            digesting.octets(octets);
+        })?;
+        Ok(digesting.root())
+    }
+}

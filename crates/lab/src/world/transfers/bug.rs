@@ -1,0 +1,53 @@
+//! Bugs that the world can put into how files are moved.
+
+use std::fmt;
+
+use cellgate_core::terminal::Planted;
+
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A bug in terminals that move files: as it looks from outside, or in their code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum FileBug {
+            $($(#[doc = $doc])+ $name,)+
+            /// One of the code.
+            Inside(Planted),
+        }
+
+        impl FileBug {
+            const OUTSIDE: &[Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+bugs! {
+    /// A terminal that begins anew has the run that it had before.
+    RunKept,
+    /// The disk says that it has synced what it has not.
+    SyncLies,
+}
+
+impl FileBug {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let inside = Planted::ALL.iter().map(|bug| Self::Inside(*bug));
+        Self::OUTSIDE.iter().copied().chain(inside)
+    }
+
+    /// The one of the code.
+    pub(super) const fn inside(self) -> Option<Planted> {
+        match self {
+            Self::Inside(bug) => Some(bug),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for FileBug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inside(bug) => write!(f, "{bug:?}"),
+            bug => write!(f, "{bug:?}"),
+        }
+    }
+}

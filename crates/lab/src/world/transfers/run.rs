@@ -1,0 +1,746 @@
+//! One transfer in virtual time: two terminals, the line between them, and the disk.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use cellgate_core::Time;
+use cellgate_core::aal::tree;
+use cellgate_core::contract::Aal;
+use cellgate_core::line::{Impairments, LineSpec};
+use cellgate_core::terminal::unfinished::Finishing;
+use cellgate_core::terminal::{
+    CellPayload, DiskHeader, Existing, Given as Told1, Manner, SenderCounts, Settled,
+};
+use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
+
+use super::FileBug;
+use super::content::{Clock, Given, Tree, octets};
+use super::disk::{LosingDisk, Meta, Named, PARTIAL};
+use super::held::SharedDisk;
+use super::place::{Desk, Place, SharedLog};
+use super::scenario::{
+    Death, DeathAt, DeathSpec, ExistingSpec, KindSpec, RepeatSpec, TransferSpec,
+};
+use super::terminal::{Over, Terminal, Told};
+use crate::world::{Interval, Ps, Violation};
+
+/// A terminal acts behind so many cells of the line.
+const TURN_CELLS: u64 = 32;
+/// A terminal looks so often if nothing happens.
+const LOOK_NS: u64 = 100_000_000;
+/// A job of the disk takes so long.
+const JOB_NS: u64 = 2_000_000;
+/// Whoever gives begins anew so long after its session was over.
+const RETRY_NS: u64 = 100_000_000;
+/// What was found right is safe so long after: the time between two syncs, a look, and jobs.
+const SAFE_NS: u64 = 1_000_000_000 + LOOK_NS + 100 * JOB_NS;
+/// A transfer ends so long after the last death, and what its octets take, or never.
+const PATIENCE_NS: u64 = 120_000_000_000;
+
+/// What has come of a transfer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) cells: u64,
+    pub(crate) turns: u64,
+    pub(crate) ended: u64,
+    pub(crate) hash: u64,
+    pub(crate) there: u64,
+    pub(crate) failed: u64,
+    pub(crate) sent: SenderCounts,
+    pub(crate) giver_deaths: u64,
+    pub(crate) taker_deaths: u64,
+    pub(crate) power_losses: u64,
+    pub(crate) in_operations: u64,
+    pub(crate) resumed: u64,
+    pub(crate) thrown_away: u64,
+    pub(crate) small: u64,
+    pub(crate) large: u64,
+    pub(crate) settled: u64,
+    pub(crate) failed_syncs: u64,
+    pub(crate) changed: u64,
+    pub(crate) silent: u64,
+    pub(crate) again: u64,
+    pub(crate) repeats: u64,
+    pub(crate) spoiled: u64,
+}
+
+/// A line in one direction.
+struct Line {
+    impairments: Impairments,
+    cell: Ps,
+    delay_ns: u64,
+    free: Ps,
+    cells: VecDeque<(Time, CellPayload)>,
+    /// Those that have come last.
+    came: VecDeque<CellPayload>,
+}
+
+impl Line {
+    fn new(spec: LineSpec, number: u64, bit_s: u64, delay_ns: u64) -> Self {
+        Self {
+            impairments: Impairments::new(spec, CellFormat::NoHec, number),
+            cell: Interval::of_line(bit_s).times(1),
+            delay_ns,
+            free: Ps::ZERO,
+            cells: VecDeque::new(),
+            came: VecDeque::new(),
+        }
+    }
+
+    /// Whether a cell may be put on it.
+    fn takes(&self, now: Time) -> bool {
+        self.free.ns() <= now.ns() + TURN_CELLS * self.cell.ns()
+    }
+
+    fn put(&mut self, now: Time, cell: &CellPayload) {
+        self.free = self.free.max(Ps::from_ns(now.ns())).plus(self.cell);
+        let at = Time::from_ns(self.free.ns());
+        let mut whole = [0; CELL_LEN_NO_HEC];
+        whole[CELL_LEN_NO_HEC - PAYLOAD_LEN..].copy_from_slice(&cell.octets);
+        let passage = self.impairments.pass(at, &mut whole);
+        let mut octets = [0; PAYLOAD_LEN];
+        octets.copy_from_slice(&whole[CELL_LEN_NO_HEC - PAYLOAD_LEN..]);
+        let due = passage.due.plus_ns(self.delay_ns);
+        for _ in 0..passage.copies {
+            let last = cell.last;
+            self.cells.push_back((due, CellPayload { octets, last }));
+        }
+    }
+
+    fn next(&mut self, now: Time) -> Option<CellPayload> {
+        let (_, cell) = self.cells.pop_front_if(|(at, _)| *at <= now)?;
+        self.came.push_back(cell);
+        if self.came.len() > RepeatSpec::CELLS_MAX.into() {
+            self.came.pop_front();
+        }
+        Some(cell)
+    }
+
+    /// What came last comes once more.
+    fn repeats(&mut self, now: Time, repeat: &RepeatSpec) {
+        let last = self.came.len().saturating_sub(repeat.cells.into());
+        for (n, cell) in self.came.iter().skip(last).enumerate().rev() {
+            let mut cell = *cell;
+            cell.octets[40] ^= u8::from(repeat.damaged && n % 2 == 0);
+            self.cells.push_front((now, cell));
+        }
+    }
+}
+
+/// A process, or nobody until then.
+enum End {
+    Alive(Box<Terminal>),
+    Dead { until: Time },
+}
+
+/// Who waits for the disk, for one place.
+struct Finisher {
+    finishing: Finishing<SharedDisk>,
+    desk: Desk,
+    free: Time,
+}
+
+impl Finisher {
+    fn does(&mut self, now: Time) {
+        if let Some(job) = self.desk.next_job() {
+            self.finishing.handle(now, job, &|| false);
+        } else if !self.desk.is_shared() {
+            self.finishing.end();
+        } else if self.finishing.next_deadline().is_some_and(|at| at <= now) {
+            self.finishing.handle_deadline(now);
+        } else {
+            return;
+        }
+        self.free = now.plus_ns(JOB_NS);
+    }
+
+    /// When it has something to do.
+    fn next(&self) -> Option<Time> {
+        let jobs = self.desk.has_jobs().then_some(self.free);
+        let deadline = self.finishing.next_deadline();
+        jobs.into_iter()
+            .chain(deadline.map(|at| at.max(self.free)))
+            .min()
+    }
+
+    fn is_over(&self) -> bool {
+        !self.desk.is_shared() && !self.desk.has_jobs() && self.finishing.next_deadline().is_none()
+    }
+}
+
+/// A transfer that runs.
+pub(super) struct Run<'a> {
+    spec: &'a TransferSpec,
+    tree: Arc<tree::Tree>,
+    files: Arc<Vec<Given>>,
+    clock: Clock,
+    disk: SharedDisk,
+    log: SharedLog,
+    lines: [Line; 2],
+    giver: End,
+    taker: End,
+    /// The last is that of the place in use; the others end what they have begun.
+    finishers: Vec<Finisher>,
+    deaths: VecDeque<DeathSpec>,
+    repeats: VecDeque<RepeatSpec>,
+    since: Time,
+    cells_since: u64,
+    now: Time,
+    next_run: u32,
+    told: BTreeMap<Vec<u8>, Option<String>>,
+    settled: BTreeSet<String>,
+    has_lost_power: bool,
+    /// The taker has said that all is settled, in this life.
+    is_settled: bool,
+    is_done: bool,
+    pub(super) counts: Counts,
+    last_end: Time,
+    bug: Option<FileBug>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        spec: &'a TransferSpec,
+        (line, bit_s, delay_ns): (LineSpec, u64, u64),
+        bug: Option<FileBug>,
+    ) -> Self {
+        let aal = if spec.aal34 { Aal::Aal34 } else { Aal::Aal5 };
+        let tree = tree::Tree::new(aal, DiskHeader::LENGTHS).expect("terminals know both");
+        let files: Vec<Given> = spec.files.iter().map(Given::new).collect();
+        let mut disk = LosingDisk::new(spec.files.len() as u64);
+        disk.lies = bug == Some(FileBug::SyncLies);
+        let disk = SharedDisk::new(disk, bug.and_then(FileBug::inside));
+        for file in files.iter().filter(|file| file.spec.former) {
+            former(&disk, file);
+        }
+        disk.lock().begins_with(&spec.failing_syncs);
+        let mut run = Self {
+            spec,
+            tree: Arc::new(tree),
+            files: Arc::new(files),
+            clock: Clock::default(),
+            log: SharedLog::default(),
+            lines: [0, 1].map(|number| Line::new(line, number, bit_s, delay_ns)),
+            giver: End::Dead { until: Time::ZERO },
+            taker: End::Dead { until: Time::ZERO },
+            finishers: Vec::new(),
+            disk,
+            deaths: spec.deaths.iter().cloned().collect(),
+            repeats: spec.repeats.iter().copied().collect(),
+            since: Time::ZERO,
+            cells_since: 0,
+            now: Time::ZERO,
+            next_run: 1,
+            told: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            has_lost_power: false,
+            is_settled: false,
+            is_done: false,
+            counts: Counts::default(),
+            last_end: Time::ZERO,
+            bug,
+        };
+        run.arm();
+        run
+    }
+
+    fn violation(&self, invariant: &str, text: String) -> Violation {
+        Violation::new(invariant, Ps::from_ns(self.now.ns()), text)
+    }
+
+    /// Runs until all is settled.
+    pub(super) fn run(&mut self) -> Result<(), Violation> {
+        let octets: u64 = self.spec.files.iter().map(|file| file.octets).sum();
+        let cells = 8 * (octets / 44 + 1_000) * (1 + self.spec.deaths.len() as u64);
+        let work_ns = cells * self.lines[0].cell.ns();
+        while !self.is_done {
+            self.begins();
+            self.turn()?;
+            let late = self.last_end.plus_ns(PATIENCE_NS + work_ns);
+            if self.now > late {
+                let text = format!("nothing ends: {:?}", self.told);
+                return Err(self.violation("I28", text));
+            }
+            self.passes();
+        }
+        self.ends()
+    }
+
+    /// Whoever is due begins.
+    fn begins(&mut self) {
+        let now = self.now;
+        if matches!(self.giver, End::Dead { until } if until <= now) {
+            let run = self.run_number();
+            let files = Tree::new(&self.files, self.clock.clone(), self.disk.planted);
+            self.told.clear();
+            let manner = self.manner();
+            let giver = Terminal::gives(now, self.spec, &self.tree, run, manner, files);
+            self.giver = End::Alive(Box::new(giver));
+        }
+        if matches!(self.taker, End::Dead { until } if until <= now) {
+            self.takes();
+        }
+    }
+
+    fn takes(&mut self) {
+        let run = self.run_number();
+        let desk = Desk::default();
+        self.finishers.push(Finisher {
+            finishing: Finishing::new(self.disk.clone()),
+            desk: desk.clone(),
+            free: self.now,
+        });
+        let place = Place {
+            disk: self.disk.clone(),
+            manner: self.manner(),
+            desk,
+            log: self.log.clone(),
+        };
+        let taker = Terminal::takes(self.now, self.spec, &self.tree, run, place);
+        self.taker = End::Alive(Box::new(taker));
+    }
+
+    fn manner(&self) -> Manner {
+        Manner {
+            existing: match self.spec.existing {
+                ExistingSpec::Refuse => Existing::Refuse,
+                ExistingSpec::Replace => Existing::Replace,
+                ExistingSpec::Skip => Existing::Skip,
+            },
+            ..Manner::default()
+        }
+    }
+
+    fn run_number(&mut self) -> u32 {
+        let run = self.next_run;
+        self.next_run += u32::from(self.bug != Some(FileBug::RunKept) || run < 2);
+        run
+    }
+
+    /// Both terminals and the disk do what is to be done now.
+    fn turn(&mut self) -> Result<(), Violation> {
+        self.counts.turns += 1;
+        self.clock.set(self.now);
+        self.log.lock().now = self.now;
+        self.gives_turn();
+        let now = self.now;
+        while let Some(repeat) = self.repeats.pop_front_if(|one| one.at_ns <= now.ns()) {
+            self.counts.repeats += 1;
+            self.lines[0].repeats(now, &repeat);
+        }
+        self.takes_turn();
+        self.dies_of_operations();
+        self.finishes();
+        self.dies_of_operations();
+        self.dies_in_time();
+        if std::mem::take(&mut self.has_lost_power) {
+            self.all_are_whole()?;
+        }
+        self.looks()
+    }
+
+    fn gives_turn(&mut self) {
+        let now = self.now;
+        let mut told = Told::default();
+        let [there, back] = &mut self.lines;
+        let End::Alive(giver) = &mut self.giver else {
+            while back.next(now).is_some() {}
+            return;
+        };
+        while let Some(cell) = back.next(now) {
+            giver.handle_cell(now, &cell);
+        }
+        let acted = giver.acts(now, &mut told);
+        for given in told.given {
+            match given {
+                Told1::There { entry, digest } => {
+                    self.told.insert(entry.path.clone(), None);
+                    self.counts.hash = hash(self.counts.hash, &entry.path);
+                    if let Some(digest) = digest {
+                        self.counts.hash = hash(self.counts.hash, &digest);
+                    }
+                }
+                Told1::Failed { path, reason } | Told1::Skipped { path, reason } => {
+                    self.told.insert(path, Some(reason));
+                }
+                Told1::Done => self.is_done = true,
+            }
+        }
+        while there.takes(now)
+            && let Some(cell) = giver.poll_cell(now)
+        {
+            self.counts.cells += 1;
+            there.put(now, &cell);
+        }
+        if let Err(over) = acted {
+            self.counts.silent += u64::from(over == Over::Silent);
+            self.counts.again += 1;
+            self.giver_gone(now.plus_ns(RETRY_NS));
+        }
+    }
+
+    fn giver_gone(&mut self, until: Time) {
+        if let End::Alive(giver) = std::mem::replace(&mut self.giver, End::Dead { until }) {
+            self.counts.sent += giver.sent();
+        }
+    }
+
+    fn takes_turn(&mut self) {
+        let now = self.now;
+        let mut told = Told::default();
+        let life = self
+            .deaths
+            .front()
+            .and_then(|death| match (death.whose, death.at) {
+                (Death::Taker | Death::Power, DeathAt::AfterCells(cells)) => Some(cells),
+                _ => None,
+            });
+        let [there, back] = &mut self.lines;
+        let End::Alive(taker) = &mut self.taker else {
+            while there.next(now).is_some() {}
+            return;
+        };
+        let mut is_killed = false;
+        while let Some(cell) = there.next(now) {
+            if life.is_some_and(|life| self.cells_since >= life) {
+                is_killed = true;
+                break;
+            }
+            self.cells_since += 1;
+            taker.handle_cell(now, &cell);
+        }
+        if is_killed {
+            return self.taker_dies();
+        }
+        let acted = taker.acts(now, &mut told);
+        if self.disk.lock().fate.is_dead {
+            return;
+        }
+        while back.takes(now)
+            && let Some(cell) = taker.poll_cell(now)
+        {
+            self.counts.cells += 1;
+            back.put(now, &cell);
+        }
+        self.settles(told.settled);
+        if acted.is_err() {
+            if let End::Alive(taker) = &mut self.taker {
+                taker.leaves();
+            }
+            self.takes();
+        }
+    }
+
+    fn settles(&mut self, settled: Vec<Settled>) {
+        for settled in settled {
+            self.is_settled |= settled == Settled::Done;
+            let Settled::There {
+                entry,
+                digest: Some(_),
+            } = settled
+            else {
+                continue;
+            };
+            let path = String::from_utf8_lossy(&entry.path).into_owned();
+            self.counts.settled += 1;
+            let why = self.disk.lock().is_unsafe(&path);
+            let mut log = self.log.lock();
+            log.forget(&path);
+            if let Some(why) = why {
+                let text = format!("{path} is said to be safe: {why}");
+                log.violations.push(("I24", text));
+            }
+            drop(log);
+            self.settled.insert(path);
+        }
+    }
+
+    /// Jobs of the disk are done, each when the one before is.
+    fn finishes(&mut self) {
+        let now = self.now;
+        for n in 0..self.finishers.len() {
+            let finisher = &mut self.finishers[n];
+            if finisher.free <= now {
+                finisher.does(now);
+            }
+            if self.disk.lock().fate.is_dead {
+                return;
+            }
+            let finisher = &mut self.finishers[n];
+            while let Some(settled) = finisher.finishing.settled() {
+                finisher.desk.settles(settled);
+            }
+        }
+        let last = self.finishers.len().saturating_sub(1);
+        let mut n = 0..;
+        self.finishers
+            .retain(|finisher| n.next() == Some(last) || !finisher.is_over());
+    }
+
+    fn dies_of_operations(&mut self) {
+        if self.disk.lock().fate.is_dead && matches!(self.taker, End::Alive(_)) {
+            self.counts.in_operations += 1;
+            self.taker_dies();
+        }
+    }
+
+    fn dies_in_time(&mut self) {
+        let Some(death) = self.deaths.front() else {
+            return;
+        };
+        let is_due = match death.at {
+            DeathAt::AfterNs(ns) => self.now >= self.since.plus_ns(ns),
+            DeathAt::AfterCells(cells) if death.whose == Death::Giver => self.counts.cells >= cells,
+            _ => false,
+        };
+        if !is_due {
+            return;
+        }
+        if death.whose == Death::Giver {
+            let until = self.now.plus_ns(death.back_ns);
+            self.counts.giver_deaths += 1;
+            self.giver_gone(until);
+            self.deaths.pop_front();
+            self.died();
+        } else {
+            self.taker_dies();
+        }
+    }
+
+    /// The taker dies by the next death.
+    fn taker_dies(&mut self) {
+        let Some(death) = self.deaths.pop_front() else {
+            return;
+        };
+        self.disk.lock().fate.is_dead = true;
+        let until = self.now.plus_ns(death.back_ns);
+        // What it had in memory goes before anybody begins.
+        self.taker = End::Dead { until };
+        self.finishers.clear();
+        let safe_to = self.now.ns().saturating_sub(SAFE_NS);
+        self.log.lock().keeps_to(Time::from_ns(safe_to));
+        self.is_settled = false;
+        if death.whose == Death::Power {
+            self.counts.power_losses += 1;
+            self.disk.lock().loses_power(death.keeps);
+            self.has_lost_power = true;
+        } else {
+            self.counts.taker_deaths += 1;
+        }
+        if death.spoils && self.disk.lock().gets_spoiled(death.keeps) {
+            self.counts.spoiled += 1;
+            self.log.lock().has_failed = true;
+        }
+        self.died();
+    }
+
+    fn died(&mut self) {
+        self.since = self.now;
+        self.cells_since = 0;
+        self.last_end = self.now;
+        if !matches!(self.taker, End::Alive(_)) {
+            self.disk.lock().begins_anew(None);
+        }
+        self.arm();
+    }
+
+    /// The next death may be in an operation of the disk.
+    fn arm(&mut self) {
+        let life = self
+            .deaths
+            .front()
+            .and_then(|death| match (death.whose, death.at) {
+                (Death::Giver, _) => None,
+                (_, DeathAt::AfterOperations(operations)) => Some(operations),
+                _ => None,
+            });
+        self.disk.lock().fate.life = life;
+    }
+
+    /// When something is to be done next.
+    fn passes(&mut self) {
+        let step_ns = TURN_CELLS * self.lines[0].cell.ns();
+        let arrivals = self.lines.iter().filter_map(|line| line.cells.front());
+        let arrivals = arrivals.map(|(at, _)| at.plus_ns(step_ns / 2));
+        let ends = [&self.giver, &self.taker]
+            .into_iter()
+            .filter_map(|end| match end {
+                End::Alive(terminal) => terminal.next_deadline(),
+                End::Dead { until } => Some(*until),
+            });
+        let jobs = self.finishers.iter().filter_map(Finisher::next);
+        let death = self.deaths.front().and_then(|death| match death.at {
+            DeathAt::AfterNs(ns) => Some(self.since.plus_ns(ns)),
+            _ => None,
+        });
+        let sends = self.lines.iter().map(|line| Time::from_ns(line.free.ns()));
+        let sends = sends.filter(|at| *at > self.now);
+        let next = arrivals.chain(ends).chain(sends);
+        let next = next.chain(jobs).chain(death).min();
+        let look = self.now.plus_ns(LOOK_NS);
+        let next = next.map_or(look, |next| next.min(look));
+        self.now = next.max(self.now.plus_ns(step_ns.min(LOOK_NS)));
+    }
+
+    /// What can be seen of the place by anybody.
+    fn looks(&mut self) -> Result<(), Violation> {
+        let published = std::mem::take(&mut self.disk.lock().published);
+        for (path, inode) in published {
+            self.is_whole(&path, inode)?;
+        }
+        let has_failed = self.disk.lock().failed_syncs > 0;
+        self.log.lock().has_failed |= has_failed;
+        let violation = self.log.lock().violations.pop();
+        if let Some((invariant, text)) = violation {
+            return Err(self.violation(invariant, text));
+        }
+        Ok(())
+    }
+
+    /// A name shows a file that was given, whole.
+    fn is_whole(&self, path: &str, inode: usize) -> Result<(), Violation> {
+        let disk = self.disk.lock();
+        let inode = &disk.inodes[inode];
+        let Some(given) = self.files.iter().find(|given| given.spec.path == path) else {
+            return Err(self.violation("I23", format!("nobody has given {path}")));
+        };
+        let versions = given.versions.iter().enumerate();
+        let is_it = |(version, octets): (usize, &Arc<Vec<u8>>)| {
+            let meta = Meta {
+                len: octets.len() as u64,
+                mode: given.spec.mode,
+                modified_ns: given.modified_ns(version),
+            };
+            inode.meta == meta && inode.octets == **octets
+        };
+        if !versions.into_iter().any(is_it) && !is_former(given, inode) {
+            let text = format!("{path} shows what was never given: {:?}", inode.meta);
+            return Err(self.violation("I23", text));
+        }
+        Ok(())
+    }
+
+    /// Everything at the place is whole, and what was settled is there.
+    fn all_are_whole(&self) -> Result<(), Violation> {
+        let names = self.disk.lock().names().clone();
+        for (path, named) in &names {
+            if let Named::File(inode) = named
+                && !path.starts_with(PARTIAL)
+            {
+                self.is_whole(path, *inode)?;
+            }
+        }
+        for path in &self.settled {
+            if !names.contains_key(path) {
+                let text = format!("{path} was settled, and is gone");
+                return Err(self.violation("I24", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// All is settled: is it right?
+    fn ends(&mut self) -> Result<(), Violation> {
+        self.giver_gone(Time::ZERO);
+        self.all_are_whole()?;
+        let disk = self.disk.lock();
+        let (mut failed, mut there, mut large) = (0, 0, 0);
+        for given in &*self.files {
+            let path = &given.spec.path;
+            let wrong = |text: String| self.violation("I27", format!("{path}: {text}"));
+            let Some(told) = self.told.get(path.as_bytes()) else {
+                if given.spec.kind == KindSpec::Directory {
+                    continue;
+                }
+                return Err(wrong("nothing was told of it".into()));
+            };
+            if let Some(reason) = told {
+                failed += 1;
+                let may = given.spec.former && self.spec.existing == ExistingSpec::Refuse
+                    || !given.spec.changes_ns.is_empty()
+                    || disk.failed_syncs > 0;
+                if !may {
+                    return Err(wrong(format!("failed: {reason}")));
+                }
+                continue;
+            }
+            there += 1;
+            large += u64::from(given.spec.octets > 1 << 16);
+            let Some(Named::File(inode)) = disk.names().get(path) else {
+                continue;
+            };
+            let inode = &disk.inodes[*inode];
+            let holes = given.spec.holes.iter();
+            let blocks = holes.flat_map(|(start, end)| start.div_ceil(4_096)..end / 4_096);
+            let is_kept = |mut blocks: Box<dyn Iterator<Item = u64> + '_>| {
+                blocks.all(|block| !inode.blocks.contains(&block))
+            };
+            let is_given = !is_former(given, inode);
+            if is_given && given.spec.octets > 1 << 16 && !is_kept(Box::new(blocks)) {
+                return Err(wrong("its holes take room".into()));
+            }
+        }
+        let mut unfinished = disk.names().keys().filter(|name| name.starts_with(PARTIAL));
+        let left = unfinished.next_back();
+        // Of a file that stays though it is another, what was begun of it stays, too.
+        let has_changed_in_place = self.spec.existing == ExistingSpec::Skip
+            && self.files.iter().any(|file| file.versions.len() > 1);
+        // What a power failure brings back behind that, the next transfer removes.
+        if let Some(left) = left.filter(|_| failed == 0 && self.is_settled && !has_changed_in_place)
+        {
+            return Err(self.violation("I27", format!("{left} is left behind")));
+        }
+        drop(disk);
+        self.counts.large = large;
+        self.counts.there = there;
+        self.counts.failed = failed;
+        let log = self.log.lock();
+        let may_be_wrong = log.has_failed || self.files.iter().any(|file| file.versions.len() > 1);
+        if log.wrong > 0 && !may_be_wrong {
+            let text = format!("{} disk-PDUs came with a wrong digest", log.wrong);
+            return Err(self.violation("I26", text));
+        }
+        self.counts.resumed = log.resumed;
+        self.counts.thrown_away = log.thrown_away;
+        self.counts.small = log.small;
+        drop(log);
+        self.counts.failed_syncs = self.disk.lock().failed_syncs;
+        self.counts.ended = self.now.ns();
+        Ok(())
+    }
+}
+
+/// A file that is there before.
+fn former(disk: &SharedDisk, given: &Given) {
+    let mut disk = disk.lock();
+    let inode = disk.make();
+    let octets = former_octets(given);
+    disk.write(inode, 0, &octets);
+    disk.inodes[inode].meta.mode = 0o600;
+    let path = given.spec.path.clone();
+    let mut changes = Vec::new();
+    let mut at = super::disk::parent(&path);
+    while !at.is_empty() {
+        changes.insert(0, (at.to_owned(), Some(Named::Directory)));
+        at = super::disk::parent(at);
+    }
+    changes.push((path, Some(Named::File(inode))));
+    // A new disk does what it is told.
+    let _ = disk.name(changes);
+    disk.published.clear();
+    let _ = disk.sync_all();
+}
+
+fn former_octets(given: &Given) -> Vec<u8> {
+    octets(!given.spec.content, given.spec.octets)
+}
+
+fn is_former(given: &Given, inode: &super::disk::Inode) -> bool {
+    given.spec.former && inode.octets == former_octets(given)
+}
+
+fn hash(hash: u64, octets: &[u8]) -> u64 {
+    octets.iter().fold(hash, |hash, octet| {
+        (hash ^ u64::from(*octet)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
