@@ -6,7 +6,13 @@
 //! ```
 
 mod costs;
+mod disk;
+mod file;
 mod pair;
+mod pc;
+mod tcp;
 
 pub use costs::{Pc386Costs, Pc386Work};
-pub use pair::{Pair, PairConfig, PairCounts, PairError};
+pub use disk::Disk;
+pub use pair::{Pace, Pair, PairConfig, PairCounts, PairError};
+pub use tcp::{TcpConfig, TcpError, tcp_octets};
