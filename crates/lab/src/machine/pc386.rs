@@ -2,8 +2,10 @@
 //! What runs there is the core's kernel; here its work takes time.
 //!
 //! ```text
-//!   File --> PC: kernel, work in microseconds --> board, line, bit errors --> PC --> Memory
+//!   File --> PC: kernel, work in microseconds --> board, line, bit errors --> PC --> buffers, disk
 //! ```
+//!
+//! Beside it the same PCs with TCP/IP, which is smoltcp's; its work takes time, too.
 
 mod costs;
 mod disk;

@@ -129,8 +129,8 @@ impl Pc {
         has
     }
 
-    /// Takes a packet that has come, and sends one. The board takes one once the one before has begun
-    /// on the line.
+    /// Takes a packet that has come, and sends one. The board takes one as soon as the one before
+    /// has begun on the line.
     fn packets(&mut self) -> Stepped {
         let mut stepped = Stepped::default();
         let now = self.board.at.time();
