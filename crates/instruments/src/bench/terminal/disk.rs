@@ -12,10 +12,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::{Context, ensure};
-use cellgate_core::terminal::Store;
 use cellgate_report::Panel;
 
-use super::pair::{DISK_LEN, Pair, Spec, TRANSFER};
+use super::pair::{DISK_LEN, Memory, Pair, Spec, TRANSFER};
 use super::plot;
 use crate::bench::measure::{Contestant, Sizes, Times, ticks};
 use crate::bench::report::Report;
@@ -64,7 +63,7 @@ pub(super) fn run(
             }
         }
     }));
-    let times = report.take_turns(contestants, sizes.repeats);
+    let times = report.take_turns(contestants, 3 * sizes.repeats);
     fault.map_or(Ok(()), Err)?;
     for end in &ends {
         end.ensure()?;
@@ -108,7 +107,7 @@ impl Writer {
         std::thread::spawn(move || {
             for (at, octets) in writes {
                 let at = at % FILE_DISK_PDUS * u64::from(DISK_LEN);
-                let done = file.write_all_at(&octets, at);
+                let done = file.write_all_at(&octets[..DISK_LEN as usize], at);
                 let done = done.and_then(|()| file.sync_data()).map(|()| octets);
                 if written.send(done).is_err() {
                     break;
@@ -130,21 +129,9 @@ impl Writer {
     }
 }
 
-/// The buffers B(4): the disk-PDU of number n is in buffer n modulo their number.
-struct Buffers(Vec<Vec<u8>>);
-
-impl Store for Buffers {
-    #[inline(always)]
-    fn write(&mut self, at: u64, octets: &[u8]) {
-        let buffer = (at / u64::from(DISK_LEN)) as usize % self.0.len();
-        let from = (at % u64::from(DISK_LEN)) as usize;
-        self.0[buffer][from..from + octets.len()].copy_from_slice(octets);
-    }
-}
-
 /// A terminal whose receiver has buffers, and a disk behind them or none.
 struct Receiving {
-    pair: Pair<Buffers>,
+    pair: Pair,
     buffers: u64,
     writer: Option<Writer>,
     /// Disk-PDUs that were full, and those that are on the disk.
@@ -160,9 +147,10 @@ impl Receiving {
             window: room,
             ..Spec::default()
         };
-        let all = (0..buffers).map(|_| vec![0; DISK_LEN as usize]).collect();
+        // The disk-PDU of number n is in buffer n modulo their number.
+        let memory = Memory::new(buffers as usize, DISK_LEN as usize, 0);
         Ok(Self {
-            pair: Pair::new(spec, Buffers(all), room)?,
+            pair: Pair::new(spec, memory, room)?,
             buffers,
             writer,
             full: 0,
@@ -187,7 +175,7 @@ impl Receiving {
     /// A buffer is full. It is given away; the next is taken once it is empty.
     fn is_full(&mut self) -> anyhow::Result<()> {
         let store = self.pair.exchanges[1].store_mut(TRANSFER);
-        let buffers = &mut store.context("nothing is received")?.0;
+        let buffers = &mut store.context("nothing is received")?.parts;
         match &mut self.writer {
             None => self.written += 1,
             Some(writer) => {

@@ -12,6 +12,8 @@ use crate::bench::report::Report;
 
 /// Octets of payload.
 const PDUS: [u16; 8] = [256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768];
+/// Octets that may be on their way.
+const WINDOW: u64 = 128 << 10;
 /// Parts of 10^12 of all bits.
 const ERRORS: [(&str, u64); 3] = [("no errors", 0), ("1e-6", 1_000_000), ("1e-5", 10_000_000)];
 
@@ -23,6 +25,7 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
         for pdu_len in PDUS {
             let spec = Spec {
                 pdu_len,
+                window: WINDOW,
                 line: Some(Share::new(parts).context("a share of bits")?),
                 ..Spec::default()
             };

@@ -5,6 +5,7 @@
 //!   threads:  cells --> SAR ==> CPCS ==> disk layer --> the file      ==> a channel
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -15,7 +16,7 @@ use cellgate_core::wire::{TRAILER_LEN, Trailer};
 use cellgate_report::Panel;
 use cellgate_simd::{Fold, RESIDUE, with_features};
 
-use super::pair::{End, Ends, Memory, Pair, SDU_MAX, Spec, TRANSFER};
+use super::pair::{End, Ends, Pair, SDU_MAX, Spec, TRANSFER};
 use super::{MEMORIES, plot};
 use crate::bench::measure::{Contestant, Sizes, ticks};
 use crate::bench::report::Report;
@@ -29,15 +30,21 @@ const CHANNEL: usize = 64;
 /// Octets that may be on their way: a pass.
 const WINDOW: u64 = 16 << 20;
 
+/// What goes back to the sender.
+enum Said {
+    Cell(CellPayload),
+    Sdu(Vec<u8>),
+}
+
 /// Whoever takes PDUs, and tells what goes back to the sender.
 trait Takes {
     fn give(&mut self, now: Time, cells: Vec<CellPayload>);
 
-    /// The SDUs that go back behind the next PDU that is in its place.
-    fn done(&mut self) -> Option<Vec<Vec<u8>>>;
+    /// What goes back behind the next PDU that is in its place.
+    fn done(&mut self) -> Option<Vec<Said>>;
 
     /// The exchange, at the end.
-    fn end(self: Box<Self>) -> Option<Ends<Memory>>;
+    fn end(self: Box<Self>) -> Option<Ends>;
 }
 
 pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
@@ -94,7 +101,7 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
 /// A sender, and whoever takes what it sends.
 struct Line {
     name: &'static str,
-    sender: Ends<Memory>,
+    sender: Ends,
     now: Time,
     taker: Box<dyn Takes>,
     /// Ticks of each PDU that was given by itself.
@@ -106,7 +113,7 @@ impl Line {
     fn new(
         name: &'static str,
         memory: usize,
-        taker: impl FnOnce(Ends<Memory>) -> Box<dyn Takes>,
+        taker: impl FnOnce(Ends) -> Box<dyn Takes>,
     ) -> anyhow::Result<Self> {
         let spec = Spec {
             window: WINDOW,
@@ -153,10 +160,13 @@ impl Line {
         took
     }
 
-    fn goes_back(&mut self, back: Option<Vec<Vec<u8>>>) {
+    fn goes_back(&mut self, back: Option<Vec<Said>>) {
         self.lost += u64::from(back.is_none());
-        for sdu in back.into_iter().flatten() {
-            self.sender.handle_sdu(self.now, &sdu);
+        for said in back.into_iter().flatten() {
+            match said {
+                Said::Cell(cell) => with_features(Hears(&mut self.sender, self.now, &cell)),
+                Said::Sdu(sdu) => self.sender.handle_sdu(self.now, &sdu),
+            }
         }
     }
 
@@ -177,7 +187,7 @@ impl Line {
 }
 
 /// The cells of a PDU.
-struct Cells<'a>(&'a mut Ends<Memory>, Time);
+struct Cells<'a>(&'a mut Ends, Time);
 
 impl cellgate_simd::Kernel for Cells<'_> {
     type Output = Vec<CellPayload>;
@@ -196,17 +206,28 @@ impl cellgate_simd::Kernel for Cells<'_> {
     }
 }
 
+struct Hears<'a>(&'a mut Ends, Time, &'a CellPayload);
+
+impl cellgate_simd::Kernel for Hears<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<F: Fold>(self, fold: F) {
+        self.0
+            .handle_cell(fold, self.1, self.2.last, &self.2.octets);
+    }
+}
+
 /// The kernel, in the thread that gives.
 struct Central {
-    exchange: Ends<Memory>,
+    exchange: Ends,
     kernel: Kernel,
     board: End,
-    sdu: Vec<u8>,
-    done: std::collections::VecDeque<Vec<Vec<u8>>>,
+    done: VecDeque<Vec<Said>>,
 }
 
 impl Central {
-    fn new(copies: Copies, exchange: Ends<Memory>) -> Self {
+    fn new(copies: Copies, exchange: Ends) -> Self {
         let variant = Variant {
             copies,
             ..Variant::default()
@@ -215,7 +236,6 @@ impl Central {
             exchange,
             kernel: Kernel::new(variant, None),
             board: End::new(),
-            sdu: vec![0; SDU_MAX],
             done: Default::default(),
         }
     }
@@ -239,27 +259,27 @@ impl cellgate_simd::Kernel for Step<'_> {
 impl Takes for Central {
     fn give(&mut self, now: Time, cells: Vec<CellPayload>) {
         self.board.came.extend(cells);
-        // What is said goes back as SDUs, as of the threads.
         with_features(Step(self, now));
-        let back = goes_back(&mut self.exchange, now, &mut self.sdu);
-        self.done.push_back(back);
+        while self.exchange.poll_event().is_some() {}
+        let back = self.board.goes.drain(..).map(Said::Cell);
+        self.done.push_back(back.collect());
     }
 
-    fn done(&mut self) -> Option<Vec<Vec<u8>>> {
+    fn done(&mut self) -> Option<Vec<Said>> {
         self.done.pop_front()
     }
 
-    fn end(self: Box<Self>) -> Option<Ends<Memory>> {
+    fn end(self: Box<Self>) -> Option<Ends> {
         Some(self.exchange)
     }
 }
 
 /// What an exchange has to say behind a PDU.
-fn goes_back(exchange: &mut Ends<Memory>, now: Time, out: &mut [u8]) -> Vec<Vec<u8>> {
+fn goes_back(exchange: &mut Ends, now: Time, out: &mut [u8]) -> Vec<Said> {
     while exchange.poll_event().is_some() {}
     let mut back = Vec::new();
     while let Some(len) = exchange.poll_sdu(now, out) {
-        back.push(out[..len.into()].to_vec());
+        back.push(Said::Sdu(out[..len.into()].to_vec()));
     }
     back
 }
@@ -267,12 +287,12 @@ fn goes_back(exchange: &mut Ends<Memory>, now: Time, out: &mut [u8]) -> Vec<Vec<
 /// A thread for each layer, and channels between them.
 struct Threads {
     cells: SyncSender<(Time, Vec<CellPayload>)>,
-    done: Receiver<Vec<Vec<u8>>>,
-    disk: JoinHandle<Ends<Memory>>,
+    done: Receiver<Vec<Said>>,
+    disk: JoinHandle<Ends>,
 }
 
 impl Threads {
-    fn new(mut exchange: Ends<Memory>) -> Self {
+    fn new(mut exchange: Ends) -> Self {
         let (cells, sar) = sync_channel::<(Time, Vec<CellPayload>)>(CHANNEL);
         let (pdus, cpcs) = sync_channel::<(Time, Vec<u8>)>(CHANNEL);
         let (sdus, disk) = sync_channel::<(Time, Vec<u8>)>(CHANNEL);
@@ -317,11 +337,11 @@ impl Takes for Threads {
         let _given = self.cells.send((now, cells));
     }
 
-    fn done(&mut self) -> Option<Vec<Vec<u8>>> {
+    fn done(&mut self) -> Option<Vec<Said>> {
         self.done.recv().ok()
     }
 
-    fn end(self: Box<Self>) -> Option<Ends<Memory>> {
+    fn end(self: Box<Self>) -> Option<Ends> {
         drop(self.cells);
         self.disk.join().ok()
     }
