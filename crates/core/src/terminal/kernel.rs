@@ -12,8 +12,8 @@
 //! With [`Events::Flags`] cells and ticks never see a queue. With [`Events::Queue`] the board
 //! interrupts for each, and a message waits in a queue: so it is measured what the flags spare.
 //!
-//! A step does at most [`STEP_CELLS`] cells each way and [`STEP_MESSAGES`] messages of each queue:
-//! no queue starves the others.
+//! A step does at most [`STEP_CELLS`] cells each way, or a burst that is longer, and
+//! [`STEP_MESSAGES`] messages of each queue: no queue starves the others.
 
 mod layered;
 
@@ -29,7 +29,7 @@ use super::{Exchange, RateTimer, Source, Store};
 pub use layered::Copies;
 use layered::Layered;
 
-/// Cells that a step receives, and sends, at most.
+/// Cells that a step receives, and sends, at most; a longer burst is sent as a whole.
 pub const STEP_CELLS: usize = 64;
 /// Messages of each queue that a step takes, at most.
 pub const STEP_MESSAGES: usize = 16;
@@ -98,12 +98,23 @@ pub enum Crc {
     Hardware,
 }
 
+/// Of what the cells of a tick are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bursts {
+    /// Of whatever is to be sent.
+    #[default]
+    Full,
+    /// Of one PDU: a burst ends with it, and the next PDU waits for a tick.
+    OfOnePdu,
+}
+
 /// How a kernel works, for comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Variant {
     pub events: Events,
     pub copies: Copies,
     pub crc: Crc,
+    pub bursts: Bursts,
 }
 
 /// A message in a queue.
@@ -161,6 +172,13 @@ impl Kernel {
     /// When the next tick is due.
     pub fn next_tick(&self) -> Option<Time> {
         self.timer.as_ref().map(RateTimer::next_deadline)
+    }
+
+    /// Ticks before `now` are missed: the processor has made cells meanwhile, and had none ready.
+    pub fn miss_ticks(&mut self, now: Time) {
+        if let Some(timer) = &mut self.timer {
+            timer.miss(now);
+        }
     }
 
     /// The board interrupts, with [`Events::Queue`]: each cell that has come, and a tick that is
@@ -336,6 +354,9 @@ impl Kernel {
                 return false;
             }
             stepped.sent += 1;
+            if self.variant.bursts == Bursts::OfOnePdu && is_last(exchange.aal(), &cell) {
+                break;
+            }
         }
         true
     }

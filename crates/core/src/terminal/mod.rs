@@ -9,6 +9,7 @@
 //!
 //! - [`Sender`], [`Receiver`]: the window of a transfer, and the disk layer in it.
 //! - [`Kernel`]: what a terminal that makes its own cells does, and in which order.
+//! - [`Stack`]: the layers of a VC, as text.
 //! - [`Exchange`]: all that two terminals exchange on a VC: a conversation and transfers.
 //! - [`OctetStream`]: the same on a stream of octets, whose transport loses nothing.
 //! - [`Carrier`]: what either is to [`Giving`] and [`Taking`], who move files.
@@ -27,6 +28,7 @@ mod kernel;
 mod pci;
 mod planted;
 mod rate;
+mod stack;
 mod status;
 mod stream;
 pub mod unfinished;
@@ -49,12 +51,13 @@ pub use files::{
     Standing, Taken, Taking,
 };
 pub use kernel::{
-    Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, Variant,
-    Work,
+    Board, Bursts, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped,
+    Variant, Work,
 };
 pub use pci::{Kind, Pci, PciError};
 pub use planted::Planted;
 pub use rate::RateTimer;
+pub use stack::{Level, Stack};
 pub use status::{Control, ControlError, Status};
 pub use stream::{FRAME_MAX, OctetStream, StreamFault};
 pub use window::{DiskPdu, Receiver, Sender, SenderCounts, StatusFault};

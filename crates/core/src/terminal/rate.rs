@@ -32,7 +32,11 @@ impl RateTimer {
 
     /// When the next tick is.
     pub fn next_deadline(&self) -> Time {
-        let ns = u128::from(self.ticks) * u128::from(self.burst) * 1_000_000_000;
+        self.tick(self.ticks)
+    }
+
+    fn tick(&self, number: u64) -> Time {
+        let ns = u128::from(number) * u128::from(self.burst) * 1_000_000_000;
         let ns = ns.div_ceil(self.cell_s.into());
         self.start.plus_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
@@ -51,6 +55,13 @@ impl RateTimer {
         let by = self.ticks_by(now);
         self.ticks = self.ticks.max(by.saturating_sub(self.late_max)) + 1;
         Some(self.burst)
+    }
+
+    /// Ticks before `now` are missed, also the one that is due: no cell was ready for it.
+    pub fn miss(&mut self, now: Time) {
+        let by = self.ticks_by(now);
+        let next = by + u64::from(self.tick(by) < now);
+        self.ticks = self.ticks.max(next);
     }
 }
 
@@ -93,5 +104,16 @@ mod tests {
         }
         assert_eq!(bursts, 4);
         assert_eq!(timer.next_deadline(), Time::from_ns(1_010_000));
+    }
+
+    #[test]
+    fn a_tick_without_a_cell_is_missed_and_one_at_this_moment_is_not() {
+        let mut timer = RateTimer::new(Time::ZERO, rate(1_000_000), 10, 0);
+        assert_eq!(timer.poll(Time::ZERO), Some(10));
+        timer.miss(Time::from_ns(15_000));
+        assert_eq!(timer.poll(Time::from_ns(15_000)), None);
+        assert_eq!(timer.next_deadline(), Time::from_ns(20_000));
+        timer.miss(Time::from_ns(20_000));
+        assert_eq!(timer.poll(Time::from_ns(20_000)), Some(10));
     }
 }

@@ -9,8 +9,8 @@ use cellgate_core::Time;
 use cellgate_core::aal::tree::Tree;
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::terminal::{
-    Arq, Board, CellPayload, Copies, Crc, DiskHeader, Events, Exchange, ExchangeTerms, Kernel,
-    RateTimer, STEP_CELLS, STEP_MESSAGES, Source, Split, Stepped, Store, Variant, Work,
+    Arq, Board, Bursts, CellPayload, Copies, Crc, DiskHeader, Events, Exchange, ExchangeTerms,
+    Kernel, RateTimer, STEP_CELLS, STEP_MESSAGES, Source, Split, Stepped, Store, Variant, Work,
 };
 use cellgate_simd::{Fold, Level, with_level};
 use rand_pcg::Pcg64Mcg;
@@ -161,7 +161,7 @@ fn variants() -> impl Iterator<Item = Variant> {
         copies.map(|copies| Variant {
             events,
             copies,
-            crc: Crc::Software,
+            ..Variant::default()
         })
     })
 }
@@ -238,4 +238,20 @@ fn a_terminal_sends_at_its_rate_and_never_above() {
         assert!(u128::from(sent) <= most, "{burst}: {sent} of {most}");
         assert!(u128::from(sent) * 2 > most, "{burst}: {sent} of {most}");
     }
+}
+
+#[test]
+fn bursts_of_one_pdu_take_as_many_ticks_as_a_pdu_needs() {
+    let end = |bursts| {
+        let variant = Variant {
+            bursts,
+            ..Variant::default()
+        };
+        let (_, written, end) = run(Aal::Aal5, variant, 32);
+        assert_eq!(written, LEN as u64);
+        end.ns() as f64
+    };
+    // 42 cells are 2 ticks, which have room for 64.
+    let longer = end(Bursts::OfOnePdu) / end(Bursts::Full);
+    assert!((1.4..1.6).contains(&longer), "{longer}");
 }

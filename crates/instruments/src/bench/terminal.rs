@@ -1,16 +1,28 @@
-//! `cellgate bench terminal`: what the terminal spares by copying nothing between layers, and by
-//! flags in place of queue messages (*High Performance ATM Terminals*, sections 6.1 and 6.4).
+//! `cellgate bench terminal`: the terminal that makes its own cells, against variants of itself
+//! (*High Performance ATM Terminals*, section 6).
+//!
+//! Each thing that is measured is a file: contestants that take turns, their ratios, and a panel of
+//! the figure.
 
+mod cellburst;
+mod copies;
+mod crc;
+mod disk;
 mod fold;
 mod pair;
+mod pdu_size;
+mod plot;
+mod polling;
+mod scheduler;
+mod stacks;
 
-use cellgate_core::terminal::{Copies, Events, Variant};
-use cellgate_report::output::Exit;
+use std::path::PathBuf;
 
-use super::measure::{Contestant, Sizes, Times};
+use cellgate_report::output::{Exit, has_folder, write_svg};
+use cellgate_report::{Figure, Panel};
+
+use super::measure::Sizes;
 use super::report::Report;
-use fold::NoCrc;
-use pair::Pair;
 
 /// Measure the terminal that makes its own cells, against variants of itself
 #[derive(clap::Args)]
@@ -21,18 +33,45 @@ pub(super) struct Args {
     /// What to measure
     #[arg(value_enum, default_values_t = What::ALL)]
     what: Vec<What>,
+    /// Draw what was measured, a panel each
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Where `disk` writes its file [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
     /// A copy between SAR and CPCS, between all layers, and none (Figure 8)
     Copies,
+    /// The CRC folded into the move of a cell, and in a pass of its own (section 6.3)
+    Crc,
     /// Flags that are polled, and messages in queues (section 6.4)
     Polling,
+    /// One kernel, and a thread and a channel for each layer (section 4)
+    Scheduler,
+    /// Throughput by PDU size, with and without bit errors (Figures 10 and 11)
+    PduSize,
+    /// Several cells at a tick, cellburst x tick constant (Figure 9)
+    Cellburst,
+    /// One buffer B(4) and two before a disk (section 3.2)
+    Disk,
+    /// AAL3/4, AAL5 and packets under the same disk layer (section 8)
+    Stacks,
 }
 
 impl What {
-    const ALL: [Self; 2] = [Self::Copies, Self::Polling];
+    const ALL: [Self; 8] = [
+        Self::Copies,
+        Self::Crc,
+        Self::Polling,
+        Self::Scheduler,
+        Self::PduSize,
+        Self::Cellburst,
+        Self::Disk,
+        Self::Stacks,
+    ];
 }
 
 /// Octets of the file that are written again and again: inside the second-level cache, and beyond
@@ -43,90 +82,33 @@ const MEMORIES: [(&str, usize); 2] = [("in the cache", 256 << 10), ("beyond it",
 const CELLS: usize = 200_000;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.plot {
+        has_folder(path)?;
+    }
     let mut report = Report::new("terminal", args.shared.quick);
     let sizes = Sizes::of(args.shared.quick, CELLS, 21);
+    let mut panels: Vec<Panel> = Vec::new();
     for what in &args.what {
-        match what {
-            What::Copies => copies(&mut report, sizes)?,
-            What::Polling => polling(&mut report, sizes)?,
-        }
+        let report = &mut report;
+        panels.push(match what {
+            What::Copies => copies::run(report, sizes)?,
+            What::Crc => crc::run(report, sizes)?,
+            What::Polling => polling::run(report, sizes)?,
+            What::Scheduler => scheduler::run(report, sizes)?,
+            What::PduSize => pdu_size::run(report, sizes)?,
+            What::Cellburst => cellburst::run(report, sizes)?,
+            What::Disk => disk::run(report, sizes, args.directory.as_deref())?,
+            What::Stacks => stacks::run(report, sizes)?,
+        });
     }
     report.note(
-        "one thread runs both ends: the kernel of who sends, 64 cells at most, and that of who \
-         receives, until so many cells have come; AAL5, PDUs of 170 cells, no pacing; ours are \
-         nanoseconds for a cell sent and received",
+        "where nothing else is said, one thread runs both ends: the kernel of who sends, 64 cells \
+         at most, and that of who receives, until so many cells have come; AAL5, PDUs of 170 \
+         cells, no pacing; ours are nanoseconds for a cell sent and received",
     );
-    report.finish(args.shared.json)
-}
-
-/// One variant in turn with others.
-fn contestant<'a>(name: String, pair: &'a mut Pair, crc: bool, cells: usize) -> Contestant<'a> {
-    Contestant::whole(name, cells, move || {
-        if crc {
-            pair.run(cells);
-        } else {
-            pair.run_with(NoCrc, cells);
-        }
-    })
-}
-
-fn copies(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
-    for (place, len) in MEMORIES {
-        for (with, crc) in [("no CRC", false), ("CRC in software", true)] {
-            let variant = |copies| Variant {
-                copies,
-                ..Variant::default()
-            };
-            let names = [
-                "no copy",
-                "a copy, SAR to CPCS",
-                "a copy at all three boundaries",
-            ];
-            let all = [Copies::None, Copies::Sar, Copies::All];
-            let mut pairs = Vec::new();
-            for copies in all {
-                pairs.push(Pair::new(variant(copies), len)?);
-            }
-            let contestants = names.iter().zip(&mut pairs).map(|(name, pair)| {
-                contestant(format!("{name}, {place}, {with}"), pair, crc, sizes.cells)
-            });
-            let contestants: Vec<_> = contestants.collect();
-            let times: Vec<Times> = report.take_turns(contestants, sizes.repeats);
-            let one = report.ratio(&times[1], &times[0]).median;
-            let three = report.ratio(&times[2], &times[0]).median;
-            report.value(format!("a copy over none, {place}, {with}"), "times", one);
-            if crc {
-                report.value(
-                    format!("three copies over none, {place}, {with}"),
-                    "times",
-                    three,
-                );
-            } else {
-                report.ratio_at_least(format!("three copies over none, {place}"), three, 1.7);
-            }
-            for pair in &mut pairs {
-                pair.ensure()?;
-            }
-        }
+    if let Some(path) = &args.plot {
+        let title = "The terminal against variants of itself";
+        write_svg(path, &Figure::stacked("terminal", title, panels))?;
     }
-    Ok(())
-}
-
-fn polling(report: &mut Report, sizes: Sizes) -> anyhow::Result<()> {
-    let variant = |events| Variant {
-        events,
-        ..Variant::default()
-    };
-    let len = MEMORIES[0].1;
-    let mut flags = Pair::new(variant(Events::Flags), len)?;
-    let mut queue = Pair::new(variant(Events::Queue), len)?;
-    let contestants = vec![
-        contestant("flags".to_owned(), &mut flags, true, sizes.cells),
-        contestant("queue messages".to_owned(), &mut queue, true, sizes.cells),
-    ];
-    let times = report.take_turns(contestants, sizes.repeats);
-    let ratio = report.ratio(&times[1], &times[0]).median;
-    report.value("queue messages over flags", "times", ratio);
-    flags.ensure()?;
-    queue.ensure()
+    report.finish(args.shared.json)
 }

@@ -88,5 +88,9 @@ const ALL: &[&dyn Experiment] = &[
     &terminals::Figure8,
     &terminals::HardwareCrc,
     &terminals::Polling,
+    &terminals::Figure9,
     &terminals::Figure10,
+    &terminals::Figure11,
+    &terminals::Stacks,
+    &terminals::Disk,
 ];

@@ -2,11 +2,19 @@
 //! What runs there is the core's kernel; here its work takes time.
 //!
 //! ```text
-//!   File --> PC: kernel, work in microseconds --> board, line, bit errors --> PC --> Memory
+//!   File --> PC: kernel, work in microseconds --> board, line, bit errors --> PC --> buffers, disk
 //! ```
+//!
+//! Beside it the same PCs with TCP/IP, which is smoltcp's; its work takes time, too.
 
 mod costs;
+mod disk;
+mod file;
 mod pair;
+mod pc;
+mod tcp;
 
 pub use costs::{Pc386Costs, Pc386Work};
-pub use pair::{Pair, PairConfig, PairCounts, PairError};
+pub use disk::Disk;
+pub use pair::{Pace, Pair, PairConfig, PairCounts, PairError};
+pub use tcp::{TcpConfig, TcpError, tcp_octets};

@@ -26,8 +26,30 @@ fn terminals_polling_is_as_recorded() {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
+fn terminals_figure_9_is_as_recorded() {
+    is_as_recorded("terminals-figure-9", &[]);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn terminals_figure_10_is_as_recorded() {
     is_as_recorded("terminals-figure-10", &[]);
+}
+
+#[test]
+fn terminals_figure_11_is_as_recorded() {
+    is_as_recorded("terminals-figure-11", &[]);
+}
+
+#[test]
+fn terminals_stacks_is_as_recorded() {
+    is_as_recorded("terminals-stacks", &[]);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
+fn terminals_disk_is_as_recorded() {
+    is_as_recorded("terminals-disk", &[]);
 }
 
 #[test]
@@ -38,4 +60,23 @@ fn checks_fail_when_what_they_judge_is_broken() {
     fails("terminals-crc", &[("crc_us", "0.5")], "T6");
     fails("terminals-polling", &[("interrupt_us", "15")], "T7");
     fails("terminals-polling", &[("queue_us", "20")], "T7");
+    fails("terminals-figure-11", &[("tcp_us", "1000")], "T8");
+    fails("terminals-figure-11", &[("xtp_us", "50000")], "T8");
+    fails("terminals-figure-11", &[("copy_us", "1")], "T8");
+    let short = ("milliseconds", "5000");
+    fails("terminals-disk", &[("disk_octet_s", "200000"), short], "T8");
+    // A bus that carries less than the line.
+    fails("terminals-stacks", &[("bus_us", "5")], "S");
+    let (short, few) = (("milliseconds", "500"), ("step_cells", "8"));
+    fails(
+        "terminals-figure-9",
+        &[("pdu_us", "20000"), short, few],
+        "T5",
+    );
+    // More than the PC has cells.
+    fails(
+        "terminals-figure-9",
+        &[("rate_cell_s", "12000"), short, few],
+        "T5",
+    );
 }

@@ -2,23 +2,30 @@
 
 mod arithmetic;
 mod crc;
+mod disk;
 mod figure_10;
+mod figure_11;
 mod figure_8;
+mod figure_9;
 mod polling;
+mod stacks;
 
 pub(in crate::experiments) use arithmetic::Arithmetic;
 pub(in crate::experiments) use crc::HardwareCrc;
+pub(in crate::experiments) use disk::Disk;
 pub(in crate::experiments) use figure_8::Figure8;
+pub(in crate::experiments) use figure_9::Figure9;
 pub(in crate::experiments) use figure_10::Figure10;
+pub(in crate::experiments) use figure_11::Figure11;
 pub(in crate::experiments) use polling::Polling;
+pub(in crate::experiments) use stacks::Stacks;
 
-use cellgate_core::contract::Aal;
 use cellgate_core::line::LineSpec;
-use cellgate_core::terminal::{Arq, Crc, Variant};
+use cellgate_core::terminal::{Arq, Bursts, Copies, Crc, Events, Stack, Variant};
 use cellgate_report::{Rational, dec};
 
 use super::{Error, Experiment, Parameter, Progress, Settings};
-use crate::machine::pc386::{Pair, PairConfig, PairCounts, PairError, Pc386Costs, Pc386Work};
+use crate::machine::pc386::{Pace, Pair, PairConfig, PairCounts, PairError, Pc386Costs, Pc386Work};
 use crate::world::Ps;
 
 /// Cells per second of the paper's hardware: 60 % of it are the 410,000 octets per second of the
@@ -34,14 +41,15 @@ const MILLISECONDS: Parameter = Parameter::whole(
 
 /// As the paper's: AAL3/4, the board makes the CRC, nothing is copied, flags are polled.
 const PAPER: Variant = Variant {
-    events: cellgate_core::terminal::Events::Flags,
-    copies: cellgate_core::terminal::Copies::None,
+    events: Events::Flags,
+    copies: Copies::None,
     crc: Crc::Hardware,
+    bursts: Bursts::Full,
 };
 
 fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {
     PairConfig {
-        aal: Aal::Aal34,
+        stack: Stack::Aal34,
         variants: [variant; 2],
         costs,
         line_cell_s: HARDWARE_CELL_S,
@@ -49,7 +57,8 @@ fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {
         arq: Arq::GoBackN,
         window: 4 * u64::from(pdu_len),
         line: LineSpec::default(),
-        rate: None,
+        pace: None,
+        disk: None,
     }
 }
 

@@ -5,8 +5,8 @@ use cellgate_report::{
 };
 
 use super::{
-    Error, Experiment, MILLISECONDS, PAPER, PairConfig, Parameter, Pc386Costs, Pc386Work, Progress,
-    Settings, cell_octet_s, config, measured,
+    Error, Experiment, MILLISECONDS, PAPER, Pace, PairConfig, Parameter, Pc386Costs, Pc386Work,
+    Progress, Settings, cell_octet_s, config, measured,
 };
 
 /// Flags that are polled, against interrupts and queue messages.
@@ -47,10 +47,10 @@ impl Experiment for Polling {
             dequeue: queue,
             ..Pc386Costs::of_cell(Pc386Work::cell_us(Pc386Work::POLLED_OCTET_S))
         };
-        let of = |events: [Events; 2], rate| {
+        let of = |events: [Events; 2], pace| {
             let config = PairConfig {
                 variants: events.map(|events| Variant { events, ..PAPER }),
-                rate,
+                pace,
                 ..config(costs, PAPER, 8_192)
             };
             measured(config, settings.whole("milliseconds")).map(|counts| cell_octet_s(&counts))
@@ -60,7 +60,11 @@ impl Experiment for Polling {
         let upstream = of([Events::Flags, Events::Queue], None)?;
         progress.step(2, 3);
         // Ticks that are due as soon as the PC is ready.
-        let ready = CellRate::new(1_000_000).map(|rate| (rate, 1));
+        let ready = CellRate::new(1_000_000).map(|rate| Pace {
+            rate,
+            cellburst: 1,
+            misses_ticks: false,
+        });
         let timer = of([Events::Queue, Events::Flags], ready)?;
         progress.step(3, 3);
         let checks = checks(flags, upstream, timer);

@@ -24,6 +24,8 @@ pub struct Pc386Costs {
     pub copy: Rational,
     /// An octet's CRC.
     pub crc: Rational,
+    /// An octet of a packet that crosses the bus, where the board makes the cells.
+    pub bus: Rational,
 }
 
 /// Numbers of the paper, and what follows from them.
@@ -57,6 +59,13 @@ impl Pc386Costs {
     pub const COPY: Rational = dec("1.742");
     /// The CRC of an octet: 0.3 of a cell's time for 48 octets.
     pub const CRC: Rational = dec("0.67073");
+    /// An octet over an ISA bus of 8 bits at 8 MHz (section 2.3: 64 Mbit/s).
+    pub const BUS: Rational = dec("0.125");
+
+    /// A packet of TCP/IP, sent or received, beside its cells and a copy: 220,000 octets/s.
+    pub const TCP: Rational = dec("2000");
+    /// The same of XTP: 90,000 octets/s. No XTP runs here.
+    pub const XTP: Rational = dec("63000");
 
     /// Of the file transfer as it was in the end: 410,000 octets/s, no PDU's cost in them.
     pub fn final_ones() -> Self {
@@ -74,6 +83,7 @@ impl Pc386Costs {
             pdu: dec("0"),
             copy: Self::COPY,
             crc: Self::CRC,
+            bus: Self::BUS,
         }
     }
 
@@ -89,7 +99,17 @@ impl Pc386Costs {
             Work::CopyOctets => self.copy,
             Work::CrcOctets => self.crc,
         };
-        let ps = (one * dec("1000000") * Rational::from(times)).floor();
-        Ps::new(u64::try_from(ps).unwrap_or(0))
+        span(one, times)
     }
+
+    /// The time of so many octets of packets on the bus.
+    pub(super) fn bus(&self, octets: u64) -> Ps {
+        span(self.bus, octets)
+    }
+}
+
+/// So many times so many microseconds.
+pub(super) fn span(us: Rational, times: u64) -> Ps {
+    let ps = (us * dec("1000000") * Rational::from(times)).floor();
+    Ps::new(u64::try_from(ps).unwrap_or(0))
 }

@@ -1,69 +1,26 @@
 use core::fmt;
-use core::ops::Range;
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use cellgate_core::Time;
 use cellgate_core::aal::tree::Tree;
-use cellgate_core::contract::{Aal, CellRate};
+use cellgate_core::contract::CellRate;
 use cellgate_core::line::{Impairments, LineSpec};
 use cellgate_core::terminal::{
-    Arq, Board, CellPayload, DiskHeader, Exchange, ExchangeTerms, Kernel, RateTimer, SenderCounts,
-    Source, Split, Stepped, Store, Variant, Work,
+    Arq, CellPayload, DiskHeader, ExchangeTerms, Kernel, RateTimer, SenderCounts, Split, Stack,
+    Variant,
 };
 use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
-use cellgate_simd::{Fold, with_features};
 
 use super::Pc386Costs;
+use super::disk::{Disk, Writes};
+use super::file::{Looked, Numbers};
+use super::pc::{Ends, Pc, Unit};
 use crate::world::Ps;
-
-/// A file of numbers that are known everywhere.
-struct Numbers;
-
-fn octet(at: u64) -> u8 {
-    (at ^ at >> 8 ^ at >> 16) as u8
-}
-
-impl Source for Numbers {
-    fn read(&mut self, at: u64, into: &mut [u8]) {
-        for (to, at) in into.iter_mut().zip(at..) {
-            *to = octet(at);
-        }
-    }
-
-    fn data(&mut self, at: u64, end: u64) -> Range<u64> {
-        at..end
-    }
-}
-
-/// Looks at each octet as it is written, and keeps where those are that are wrong.
-#[derive(Default)]
-struct Looked {
-    wrong: BTreeSet<u64>,
-    written: u64,
-}
-
-impl Store for Looked {
-    fn write(&mut self, at: u64, octets: &[u8]) {
-        self.written += octets.len() as u64;
-        let is_right = |(is, at): (&u8, u64)| *is == octet(at);
-        let end = at + octets.len() as u64;
-        if !self.wrong.is_empty() {
-            let mut behind = self.wrong.split_off(&at);
-            self.wrong.extend(behind.split_off(&end));
-        }
-        if !octets.iter().zip(at..).all(is_right) {
-            let pairs = octets.iter().zip(at..);
-            let wrong = pairs.filter(|pair| !is_right((pair.0, pair.1)));
-            self.wrong.extend(wrong.map(|(_, at)| at));
-        }
-    }
-}
 
 /// What two PCs and the line between them are.
 #[derive(Clone, Copy, Debug)]
 pub struct PairConfig {
-    pub aal: Aal,
+    pub stack: Stack,
     /// Of who sends, and of who receives.
     pub variants: [Variant; 2],
     pub costs: Pc386Costs,
@@ -73,11 +30,24 @@ pub struct PairConfig {
     pub pdu_len: u16,
     pub arq: Arq,
     pub window: u64,
-    /// Bit errors and delay of the way there; the way back has its delay alone. An error in a
-    /// header does nothing: a HEC corrects it.
+    /// Bit errors of cells and delay of the way there; the way back has its delay alone. An error
+    /// in a header does nothing: a HEC corrects it.
     pub line: LineSpec,
-    /// The sender's rate, and cells back to back: none, as fast as it can.
-    pub rate: Option<(CellRate, u32)>,
+    /// How the sender's cells leave: none, as fast as it can.
+    pub pace: Option<Pace>,
+    /// The receiver's; none: what has come is at its end.
+    pub disk: Option<Disk>,
+}
+
+/// A rate timer's ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub rate: CellRate,
+    /// Cells at each tick.
+    pub cellburst: u32,
+    /// A tick that comes while the PC makes the cells of the one before is missed: no cell is
+    /// ready. Otherwise the last of them is used as soon as the PC is free.
+    pub misses_ticks: bool,
 }
 
 /// What came of a run.
@@ -110,65 +80,19 @@ impl fmt::Display for PairError {
     }
 }
 
-/// A board, as its PC's kernel has it.
-struct PcBoard {
-    costs: Pc386Costs,
-    /// The PC has worked so far.
-    at: Ps,
-    came: VecDeque<(Ps, CellPayload)>,
-    /// Cells for the line, and when they were there.
-    goes: Vec<(Ps, CellPayload)>,
-}
-
-impl Board for PcBoard {
-    fn receive(&mut self) -> Option<CellPayload> {
-        let cell = self.came.pop_front_if(|(at, _)| *at <= self.at)?;
-        Some(cell.1)
-    }
-
-    fn transmit(&mut self, cell: &CellPayload) -> bool {
-        self.goes.push((self.at, *cell));
-        true
-    }
-
-    fn charge(&mut self, work: Work, times: u64) {
-        self.at = self.at.plus(self.costs.of(work, times));
-    }
-}
-
-type Ends = Exchange<Numbers, Looked>;
-
-struct Pc {
-    kernel: Kernel,
-    exchange: Ends,
-    board: PcBoard,
-    /// Its line is free again.
-    free: Ps,
-}
-
-struct Step<'a>(&'a mut Pc);
-
-impl cellgate_simd::Kernel for Step<'_> {
-    type Output = Stepped;
-
-    #[inline(always)]
-    fn run<F: Fold>(self, fold: F) -> Stepped {
-        let pc = self.0;
-        let now = pc.board.at.time();
-        pc.kernel.step(fold, now, &mut pc.exchange, &mut pc.board)
-    }
-}
-
 /// Two PCs: the first sends, the second receives.
 pub struct Pair {
     config: PairConfig,
     pcs: [Pc; 2],
     cell_time: Ps,
     impairments: Impairments,
+    writes: Writes,
     counts: PairCounts,
 }
 
 const TRANSFER: u16 = 1;
+/// Octets of a disk-PDU without a disk.
+const DISK_LEN: u32 = 1 << 20;
 /// Longer than any run.
 const FILE_LEN: u64 = 1 << 40;
 
@@ -178,7 +102,7 @@ impl Pair {
     /// # Errors
     /// The AAL has no terminal.
     pub fn new(config: PairConfig) -> Result<Self, PairError> {
-        let tree = Tree::new(config.aal, DiskHeader::LENGTHS);
+        let tree = Tree::new(config.stack.aal(), DiskHeader::LENGTHS);
         let tree = Arc::new(tree.ok_or(PairError::NO_TREE)?);
         let window_pdus = config.window / u64::from(config.pdu_len);
         let pc = |begins: bool| {
@@ -190,19 +114,12 @@ impl Pair {
                 pdu_len: config.pdu_len,
                 begins,
             };
-            let rate = config.rate.filter(|_| begins);
-            let timer = rate.map(|(rate, burst)| RateTimer::new(Time::ZERO, rate, burst, 0));
-            Some(Pc {
-                kernel: Kernel::new(config.variants[usize::from(!begins)], timer),
-                exchange: Ends::new(Time::ZERO, terms, &tree)?,
-                board: PcBoard {
-                    costs: config.costs,
-                    at: Ps::ZERO,
-                    came: VecDeque::new(),
-                    goes: Vec::new(),
-                },
-                free: Ps::ZERO,
-            })
+            let pace = config.pace.filter(|_| begins);
+            let timer = |pace: Pace| RateTimer::new(Time::ZERO, pace.rate, pace.cellburst, 0);
+            let variant = config.variants[usize::from(!begins)];
+            let kernel = Kernel::new(variant, pace.map(timer));
+            let exchange = Ends::new(Time::ZERO, terms, &tree)?;
+            Some(Pc::new(config.stack, kernel, exchange, config.costs))
         };
         let pcs = pc(true).zip(pc(false));
         let (first, second) = pcs.ok_or(PairError::NO_TREE)?;
@@ -210,6 +127,7 @@ impl Pair {
             pcs: [first, second],
             cell_time: Ps::new(1_000_000_000_000 / u64::from(config.line_cell_s.max(1))),
             impairments: Impairments::new(config.line, CellFormat::NoHec, 0),
+            writes: Writes::default(),
             counts: PairCounts::default(),
             config,
         };
@@ -218,21 +136,22 @@ impl Pair {
     }
 
     fn begins(&mut self) -> Result<(), PairError> {
-        for _ in 0..10_000 {
+        for _ in 0..100_000 {
             if self.pcs.iter().all(|pc| pc.exchange.is_established()) {
                 let now = self.pcs[1].board.at.time();
-                let store = Looked::default();
+                let room = self.config.disk.map(|disk| disk.room());
+                let edge = self.config.window.min(room.unwrap_or(u64::MAX));
                 let all = (0, FILE_LEN);
                 let [sender, receiver] = &mut self.pcs;
-                let exchange = &mut receiver.exchange;
-                exchange.receive(now, TRANSFER, all, FILE_LEN, store);
+                let (exchange, limit) = (&mut receiver.exchange, room.unwrap_or(FILE_LEN));
+                exchange.receive(now, TRANSFER, all, limit, Looked::default());
                 let split = Split {
                     pdu_len: self.config.pdu_len,
-                    disk_len: Some(1 << 20),
+                    disk_len: Some(self.config.disk.map_or(DISK_LEN, |disk| disk.buffer_len)),
                     file_len: None,
                 };
                 let exchange = &mut sender.exchange;
-                exchange.send(TRANSFER, all, self.config.window, split, Numbers);
+                exchange.send(TRANSFER, all, edge, split, Numbers);
                 return Ok(());
             }
             self.turn();
@@ -246,11 +165,16 @@ impl Pair {
         let pc = &mut self.pcs[who];
         let before = pc.board.at;
         let due = pc.exchange.next_deadline();
-        if due.is_some_and(|due| due <= before.time()) {
-            pc.kernel.time_out();
+        let stepped = pc.step();
+        let misses_ticks = self.config.pace.is_some_and(|pace| pace.misses_ticks);
+        if misses_ticks && stepped.sent > 0 {
+            pc.kernel.miss_ticks(pc.board.at.time());
         }
-        let stepped = with_features(Step(pc));
-        while pc.exchange.poll_event().is_some() {}
+        let is_full = pc.has_disk_pdu();
+        if let Some(disk) = self.config.disk.filter(|_| who == 1) {
+            self.writes_to(&disk, is_full);
+        }
+        let pc = &mut self.pcs[who];
         let goes = std::mem::take(&mut pc.board.goes);
         self.carries(who, goes);
         let pc = &mut self.pcs[who];
@@ -260,6 +184,7 @@ impl Pair {
                 pc.board.came.front().map(|(at, _)| *at),
                 due.map(|due| Ps::from_ns(due.ns())),
                 pc.kernel.next_tick().map(|tick| Ps::from_ns(tick.ns())),
+                self.writes.next().filter(|_| who == 1),
             ];
             let other = self.pcs[1 - who].board.at;
             let pc = &mut self.pcs[who];
@@ -269,18 +194,36 @@ impl Pair {
         }
     }
 
-    /// The line takes cells one after the other; some are damaged.
-    fn carries(&mut self, from: usize, cells: Vec<(Ps, CellPayload)>) {
+    /// A buffer that is full is written; each that is on the disk takes octets again.
+    fn writes_to(&mut self, disk: &Disk, is_full: bool) {
+        let pc = &mut self.pcs[1];
+        if is_full {
+            self.writes.begin(pc.board.at, disk);
+        }
+        if let Some(written) = self.writes.done(pc.board.at) {
+            let limit = written * u64::from(disk.buffer_len) + disk.room();
+            pc.exchange.allow(pc.board.at.time(), TRANSFER, limit);
+        }
+    }
+
+    /// The line takes cells one after the other; some are damaged. A packet is there with its last.
+    fn carries(&mut self, from: usize, units: Vec<(Ps, Unit)>) {
         let delay = Ps::from_ns(self.config.line.delay_ns);
-        for (at, mut cell) in cells {
-            let out = self.pcs[from].free.max(at).plus(self.cell_time);
-            self.pcs[from].free = out;
+        for (at, mut unit) in units {
+            let cells = unit.cells(self.config.stack);
+            let time = Ps::new(self.cell_time.ps() * cells);
+            let pc = &mut self.pcs[from];
+            pc.begun = pc.free.max(at);
+            let out = pc.begun.plus(time);
+            pc.free = out;
             if from == 0 {
-                self.counts.cells += 1;
-                self.damages(out, &mut cell);
+                self.counts.cells += cells;
+                if let Unit::Cell(cell) = &mut unit {
+                    self.damages(out, cell);
+                }
             }
             let came = &mut self.pcs[1 - from].board.came;
-            came.push_back((out.plus(delay), cell));
+            came.push_back((out.plus(delay), unit));
         }
     }
 
