@@ -604,6 +604,7 @@ fn transmit(take: &mut Take<'_>, max_sdu: u16) -> Transmit {
         weight: 1 + u32::from(op >> 1),
         peak,
         max_sdu,
+        burst: 1,
         interrupt_on_completion: op & 1 != 0,
     }
 }

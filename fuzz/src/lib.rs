@@ -16,6 +16,7 @@ mod client;
 mod contract;
 mod control;
 mod files;
+mod journal;
 mod memory;
 mod payloads;
 mod region;
@@ -33,6 +34,7 @@ pub use client::client;
 pub use contract::contract;
 pub use control::control;
 pub use files::files;
+pub use journal::journal;
 pub use payloads::payloads;
 pub use region::region;
 pub use terminal::{terminal, terminal_line};
@@ -43,7 +45,7 @@ pub use wrappings::{frame, llc, pseudowire};
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
@@ -59,6 +61,7 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("terminal", terminal),
     ("terminal_line", terminal_line),
     ("files", files),
+    ("journal", journal),
     ("capture", capture),
     ("client", client),
     ("region", region),

@@ -101,6 +101,7 @@ fn request(vci: u16, client: u16) -> OpenRequest {
             weight: 1,
             peak: None,
             max_sdu: 40,
+            burst: 1,
             interrupt_on_completion: true,
         }),
     }
