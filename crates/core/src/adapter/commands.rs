@@ -780,21 +780,19 @@ fn guaranteed_cell_s(request: &OpenRequest) -> u64 {
 }
 
 fn class<B: Board>(transmit: &Transmit, board: &B) -> Class {
+    let cdvt_ns = transmit.cdvt_ns;
     let peak = transmit
         .peak
         .filter(|_| !board.planted(Planted::PeakForgotten));
     match transmit.rate {
         Some(rate) => Class::Guaranteed {
             rate,
-            cdvt_ns: transmit.cdvt_ns,
+            cdvt_ns,
             burst: transmit.burst,
         },
         None => Class::BestEffort {
             weight: transmit.weight,
-            peak: peak.map(|rate| PeakRate {
-                rate,
-                cdvt_ns: transmit.cdvt_ns,
-            }),
+            peak: peak.map(|rate| PeakRate { rate, cdvt_ns }),
         },
     }
 }

@@ -364,8 +364,8 @@ impl Schedule {
     }
 
     /// How late other VCs of the line can make a guaranteed cell: a cell of each other one, or
-    /// a burst, and one of best effort may be before it, and it may wait for a tick of the wheel. Holds while the
-    /// guaranteed rates do not exceed the line's and nobody makes good more than this.
+    /// a burst, and one of best effort may be before it, and it may wait for a tick of the wheel.
+    /// Holds while the guaranteed rates do not exceed the line's and nobody makes good more.
     pub fn contention_ns(&self, line: PortIndex) -> u64 {
         self.lines
             .get(usize::from(line.0))

@@ -7,8 +7,8 @@ use crate::Time;
 /// ATM Terminals*, section 5).
 ///
 /// The first of a burst leaves as the shaper says. The N - 1 others leave as soon as they can, at
-/// most (N - 1) T before their own times: the output conforms to GCRA(T, (N - 1) T + tau). With N = 1
-/// it is the shaper.
+/// most (N - 1) T before their own times: the output conforms to GCRA(T, (N - 1) T + tau). With
+/// N = 1 it is the shaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
     shaper: Shaper,

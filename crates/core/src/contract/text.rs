@@ -37,8 +37,8 @@ impl TrafficContract {
     /// [`Strictness::Extended`] adds:
     ///
     /// - `vbr` and `rt-vbr` (the same), `nrt-vbr`; `aal34`.
-    /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and `dvt=` (times,
-    ///   as `250us`).
+    /// - In every list: `scr=` (a rate, rounded down), `mbs=` and `burst=` (cells), `cdvt=` and
+    ///   `dvt=` (times, as `250us`).
     /// - In the common list: `jitter=low|default|high`, `police=frame|cell|buffer`,
     ///   `excess=discard|tag|when-idle`.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, ContractError> {
