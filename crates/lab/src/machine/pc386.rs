@@ -12,9 +12,11 @@ mod disk;
 mod file;
 mod pair;
 mod pc;
+mod shared;
 mod tcp;
 
 pub use costs::{Pc386Costs, Pc386Work};
 pub use disk::Disk;
 pub use pair::{Pace, Pair, PairConfig, PairCounts, PairError};
+pub use shared::Shared;
 pub use tcp::{TcpConfig, TcpError, tcp_octets};

@@ -65,9 +65,11 @@ fn checks_fail_when_what_they_judge_is_broken() {
     fails("terminals-figure-11", &[("copy_us", "1")], "T8");
     let short = ("milliseconds", "5000");
     fails("terminals-disk", &[("disk_octet_s", "200000"), short], "T8");
+    // A board that makes the cells leaves the processor to the other VC.
+    fails("terminals-stacks", &[("second", "disk/packet")], "S");
     // A bus that carries less than the line.
     fails("terminals-stacks", &[("bus_us", "5")], "S");
-    let (short, few) = (("milliseconds", "500"), ("step_cells", "8"));
+    let (short, few) = (("milliseconds", "200"), ("step_cells", "8"));
     fails(
         "terminals-figure-9",
         &[("pdu_us", "20000"), short, few],

@@ -7,7 +7,7 @@ use cellgate_report::{
 
 use super::{
     Error, Experiment, HARDWARE_CELL_S, MILLISECONDS, PAPER, PairConfig, Parameter, Pc386Costs,
-    Progress, Settings, config, measured, octet_s, thousands,
+    Progress, Settings, config, measured, octet_s, spans, thousands,
 };
 use crate::machine::pc386::{TcpConfig, tcp_octets};
 use crate::world::Ps;
@@ -151,8 +151,7 @@ fn ft(
 }
 
 fn tcp_octet_s(config: TcpConfig, milliseconds: u64) -> Result<Rational, Error> {
-    let warm = Ps::from_ns(milliseconds * 500_000);
-    let span = Ps::from_ns(milliseconds * 1_000_000);
+    let (warm, span) = spans(milliseconds);
     let octets = tcp_octets(config, warm, span).map_err(|error| Error::new(error.to_string()))?;
     Ok((Rational::from(octets) * dec("1000") / Rational::from(milliseconds)).rounded(1))
 }

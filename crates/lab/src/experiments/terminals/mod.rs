@@ -62,11 +62,16 @@ fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {
     }
 }
 
+/// Virtual time that does not count, and twice as much that does.
+fn spans(milliseconds: u64) -> (Ps, Ps) {
+    let ms = |ns| Ps::from_ns(milliseconds * ns);
+    (ms(500_000), ms(1_000_000))
+}
+
 /// What comes of a span of virtual time, behind half as much.
 fn measured(config: PairConfig, milliseconds: u64) -> Result<PairCounts, Error> {
     let told = |error: PairError| Error::new(error.to_string());
-    let span = Ps::from_ns(milliseconds * 1_000_000);
-    let warm = Ps::from_ns(milliseconds * 500_000);
+    let (warm, span) = spans(milliseconds);
     Pair::new(config)
         .and_then(|mut pair| pair.run(warm, span))
         .map_err(told)

@@ -5,9 +5,10 @@ use cellgate_report::{
 };
 
 use super::{
-    Error, Experiment, HARDWARE_CELL_S, MILLISECONDS, PAPER, PairConfig, Parameter, Pc386Costs,
-    Progress, Settings, config, measured, octet_s, thousands,
+    Error, Experiment, HARDWARE_CELL_S, MILLISECONDS, PAPER, PairConfig, PairError, Parameter,
+    Pc386Costs, Progress, Settings, config, measured, octet_s, spans, thousands,
 };
+use crate::machine::pc386::Shared;
 
 /// One kernel under several stacks.
 pub(in crate::experiments) struct Stacks;
@@ -29,10 +30,42 @@ const BUS: Parameter = Parameter::number(
     (dec("0"), dec("100")),
 );
 
+const NAMES: &[&str] = &[
+    Stack::Aal34.name(),
+    Stack::Aal5.name(),
+    Stack::Packet.name(),
+];
+const FIRST: Parameter = Parameter::choice(
+    "first",
+    "the stack of a VC that shares its PCs",
+    Stack::Aal34.name(),
+    NAMES,
+);
+const SECOND: Parameter =
+    Parameter::choice("second", "that of the other VC", Stack::Aal5.name(), NAMES);
+
 /// Octets of the file per second at a PDU size, of each stack.
 struct Point {
     size: u16,
     rates: [Rational; 3],
+}
+
+/// Two VCs of the same PCs, with PDUs of 8,192 octets.
+struct Both {
+    stacks: [Stack; 2],
+    /// Octets of the file per second, each VC alone, and together.
+    alone: [Rational; 2],
+    together: [Rational; 2],
+}
+
+impl Both {
+    const PDU_LEN: u16 = 8_192;
+
+    /// What they have together, each of what it has alone.
+    fn share(&self) -> Option<Rational> {
+        let share = |vc: usize| self.together[vc].over(self.alone[vc]);
+        Some((share(0)? + share(1)?).rounded(4))
+    }
 }
 
 impl Point {
@@ -55,7 +88,7 @@ impl Experiment for Stacks {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: &[Parameter] = &[PDU, BUS, MILLISECONDS];
+        const ALL: &[Parameter] = &[FIRST, SECOND, PDU, BUS, MILLISECONDS];
         ALL
     }
 
@@ -65,25 +98,41 @@ impl Experiment for Stacks {
             bus: settings.number("bus_us"),
             ..Pc386Costs::final_ones()
         };
+        let of = |stack, size: u16| PairConfig {
+            stack,
+            window: 16 * u64::from(size),
+            ..config(costs, PAPER, size)
+        };
+        let milliseconds = settings.whole("milliseconds");
+        let alone = |stack, size| {
+            let counts = measured(of(stack, size), milliseconds)?;
+            Ok::<_, Error>(octet_s(&counts).rounded(1))
+        };
         let mut points = Vec::new();
         for (at, size) in SIZES.into_iter().enumerate() {
             let mut rates = [Rational::ZERO; 3];
             for (rate, stack) in rates.iter_mut().zip(Stack::ALL) {
-                let config = PairConfig {
-                    stack,
-                    window: 16 * u64::from(size),
-                    ..config(costs, PAPER, size)
-                };
-                let counts = measured(config, settings.whole("milliseconds"))?;
-                *rate = octet_s(&counts).rounded(1);
+                *rate = alone(stack, size)?;
             }
             points.push(Point { size, rates });
-            progress.step(at as u64 + 1, SIZES.len() as u64);
+            progress.step(at as u64 + 1, SIZES.len() as u64 + 1);
         }
+        let stacks = ["first", "second"].map(|key| {
+            let stack = Stack::parse(settings.choice(key));
+            stack.unwrap_or(Stack::Aal34)
+        });
+        let both = Both {
+            stacks,
+            alone: [
+                alone(stacks[0], Both::PDU_LEN)?,
+                alone(stacks[1], Both::PDU_LEN)?,
+            ],
+            together: together(stacks.map(|stack| of(stack, Both::PDU_LEN)), milliseconds)?,
+        };
         Ok(Outcome {
-            tables: vec![table(&points)],
+            tables: vec![table(&points), both_table(&both)],
             figures: vec![figure(&points)],
-            checks: checks(&points, costs),
+            checks: checks(&points, &both, costs),
             notes: vec![
                 "The paper names the stacks and measures none beside the other. A board at packet \
                  level makes the cells; the PC moves a packet over the ISA bus by DMA."
@@ -91,6 +140,36 @@ impl Experiment for Stacks {
             ],
         })
     }
+}
+
+/// Octets of the file per second of two VCs that share their PCs.
+fn together(configs: [PairConfig; 2], milliseconds: u64) -> Result<[Rational; 2], Error> {
+    let told = |error: PairError| Error::new(error.to_string());
+    let (warm, span) = spans(milliseconds);
+    let counts = Shared::new(configs).and_then(|mut shared| shared.run(warm, span));
+    Ok(counts
+        .map_err(told)?
+        .map(|counts| octet_s(&counts).rounded(1)))
+}
+
+fn both_table(both: &Both) -> Table {
+    let mut table = Table::new(
+        "together",
+        "Two VCs of the same PCs, PDUs of 8,192, 1,000 octets of the file per second",
+        &[
+            ("stack", ""),
+            ("alone_1000_s", "alone"),
+            ("together_1000_s", "together"),
+        ],
+    );
+    for (vc, stack) in both.stacks.iter().enumerate() {
+        table.row([
+            Entry::text(stack.name()),
+            Entry::number(both.alone[vc] / dec("1000"), 1),
+            Entry::number(both.together[vc] / dec("1000"), 1),
+        ]);
+    }
+    table
 }
 
 fn table(points: &[Point]) -> Table {
@@ -132,7 +211,7 @@ fn figure(points: &[Point]) -> Figure {
     Figure::single("throughput", "Stacks on one kernel", panel)
 }
 
-fn checks(points: &[Point], costs: Pc386Costs) -> Vec<Check> {
+fn checks(points: &[Point], both: &Both, costs: Pc386Costs) -> Vec<Check> {
     let Some(long) = points.last() else {
         return Vec::new();
     };
@@ -160,6 +239,13 @@ fn checks(points: &[Point], costs: Pc386Costs) -> Vec<Check> {
                 dec("100"),
                 Tolerance::Percent(dec("5")),
                 &Value::ratio(packet.over(bound).map(|share| share * dec("100")), 1, "%"),
+            ),
+        Claim::derived("S", "two VCs, each of what it has alone, together", "")
+            .reading("a kernel's time is all there is")
+            .number(
+                dec("100"),
+                Tolerance::Percent(dec("5")),
+                &Value::ratio(both.share().map(|share| share * dec("100")), 1, "%"),
             ),
         Claim::shape(
             "S",

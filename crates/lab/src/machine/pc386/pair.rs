@@ -64,6 +64,30 @@ pub struct PairCounts {
     pub span: Ps,
 }
 
+impl PairCounts {
+    /// What came on top of what was `before`, within `span`.
+    pub(super) fn since(&self, before: &Self, span: Ps) -> Self {
+        let (now, then) = (&self.sender, &before.sender);
+        Self {
+            octets: self.octets - before.octets,
+            written: self.written - before.written,
+            cells: self.cells - before.cells,
+            damaged: self.damaged - before.damaged,
+            sender: SenderCounts {
+                pdus: now.pdus - then.pdus,
+                again: now.again - then.again,
+                octets: now.octets - then.octets,
+                octets_again: now.octets_again - then.octets_again,
+                heard: now.heard - then.heard,
+                octets_heard: now.octets_heard - then.octets_heard,
+                lost: now.lost - then.lost,
+                timeouts: now.timeouts - then.timeouts,
+            },
+            span,
+        }
+    }
+}
+
 /// What must not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairError(&'static str);
@@ -83,7 +107,7 @@ impl fmt::Display for PairError {
 /// Two PCs: the first sends, the second receives.
 pub struct Pair {
     config: PairConfig,
-    pcs: [Pc; 2],
+    pub(super) pcs: [Pc; 2],
     cell_time: Ps,
     impairments: Impairments,
     writes: Writes,
@@ -162,6 +186,14 @@ impl Pair {
     /// The PC that is behind does a step, or waits for what comes next.
     fn turn(&mut self) {
         let who = usize::from(self.pcs[1].board.at < self.pcs[0].board.at);
+        if let Some(next) = self.works(who) {
+            let board = &mut self.pcs[who].board;
+            board.at = board.at.max(next);
+        }
+    }
+
+    /// A PC does a step. If it did nothing, when to look again.
+    pub(super) fn works(&mut self, who: usize) -> Option<Ps> {
         let pc = &mut self.pcs[who];
         let before = pc.board.at;
         let due = pc.exchange.next_deadline();
@@ -174,24 +206,24 @@ impl Pair {
         if let Some(disk) = self.config.disk.filter(|_| who == 1) {
             self.writes_to(&disk, is_full);
         }
-        let pc = &mut self.pcs[who];
-        let goes = std::mem::take(&mut pc.board.goes);
+        let goes = std::mem::take(&mut self.pcs[who].board.goes);
         self.carries(who, goes);
-        let pc = &mut self.pcs[who];
-        if stepped.received + stepped.sent == 0 && !stepped.has_more {
-            // Idle until something comes: to look once more costs a look.
-            let next = [
-                pc.board.came.front().map(|(at, _)| *at),
-                due.map(|due| Ps::from_ns(due.ns())),
-                pc.kernel.next_tick().map(|tick| Ps::from_ns(tick.ns())),
-                self.writes.next().filter(|_| who == 1),
-            ];
-            let other = self.pcs[1 - who].board.at;
-            let pc = &mut self.pcs[who];
-            let next = next.into_iter().flatten().min().unwrap_or(other);
-            let soon = before.plus(Ps::from_ns(100_000));
-            pc.board.at = pc.board.at.max(next.min(soon)).max(before.plus(Ps::new(1)));
+        if stepped.received + stepped.sent > 0 || stepped.has_more {
+            return None;
         }
+        // Idle until something comes: to look once more costs a look.
+        let (pc, other) = (&self.pcs[who], self.pcs[1 - who].board.at);
+        let due = due.map(|due| pc.has_room(Ps::from_ns(due.ns())));
+        let next = [
+            pc.board.came.front().map(|(at, _)| *at),
+            due,
+            pc.kernel.next_tick().map(|tick| Ps::from_ns(tick.ns())),
+            self.writes.next().filter(|_| who == 1),
+            Some(pc.has_room(before)).filter(|room| *room > before),
+        ];
+        let next = next.into_iter().flatten().min().unwrap_or(other);
+        let soon = before.plus(Ps::from_ns(100_000));
+        Some(next.min(soon).max(before.plus(Ps::new(1))))
     }
 
     /// A buffer that is full is written; each that is on the disk takes octets again.
@@ -246,25 +278,8 @@ impl Pair {
         self.until(self.pcs[1].board.at.plus(warm))?;
         let (begin, before) = (self.pcs[1].board.at, self.now()?);
         self.until(begin.plus(span))?;
-        let after = self.now()?;
-        let sender = SenderCounts {
-            pdus: after.sender.pdus - before.sender.pdus,
-            again: after.sender.again - before.sender.again,
-            octets: after.sender.octets - before.sender.octets,
-            octets_again: after.sender.octets_again - before.sender.octets_again,
-            heard: after.sender.heard - before.sender.heard,
-            octets_heard: after.sender.octets_heard - before.sender.octets_heard,
-            lost: after.sender.lost - before.sender.lost,
-            timeouts: after.sender.timeouts - before.sender.timeouts,
-        };
-        Ok(PairCounts {
-            octets: after.octets - before.octets,
-            written: after.written - before.written,
-            cells: after.cells - before.cells,
-            damaged: after.damaged - before.damaged,
-            sender,
-            span: self.pcs[1].board.at.since(begin),
-        })
+        let span = self.pcs[1].board.at.since(begin);
+        Ok(self.now()?.since(&before, span))
     }
 
     fn until(&mut self, end: Ps) -> Result<(), PairError> {
@@ -274,7 +289,8 @@ impl Pair {
         Ok(())
     }
 
-    fn now(&mut self) -> Result<PairCounts, PairError> {
+    /// What has come of it by now.
+    pub(super) fn now(&mut self) -> Result<PairCounts, PairError> {
         let receiver = &mut self.pcs[1].exchange;
         let (ap, _) = receiver.received(TRANSFER).ok_or(PairError::STUCK)?;
         let looked = receiver.store_mut(TRANSFER).ok_or(PairError::STUCK)?;

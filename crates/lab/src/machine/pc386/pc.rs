@@ -129,6 +129,14 @@ impl Pc {
         has
     }
 
+    /// When its board takes something that is there at `at`: a cell at once.
+    pub(super) fn has_room(&self, at: Ps) -> Ps {
+        match self.stack.level() {
+            Level::Cell => at,
+            Level::Packet => at.max(self.begun),
+        }
+    }
+
     /// Takes a packet that has come, and sends one. The board takes one as soon as the one before
     /// has begun on the line.
     fn packets(&mut self) -> Stepped {
@@ -138,11 +146,6 @@ impl Pc {
             self.board.moves(sdu.len());
             self.exchange.handle_sdu(now, &sdu);
             stepped.received = 1;
-        } else if self.begun > self.board.at {
-            let comes = self.board.came.front().map(|(at, _)| *at);
-            self.board.at = comes.map_or(self.begun, |at| at.min(self.begun));
-            stepped.has_more = true;
-            return stepped;
         }
         let mut sdu = vec![0; SDU_MAX];
         if self.begun <= self.board.at
@@ -154,6 +157,30 @@ impl Pc {
             stepped.sent = 1;
         }
         stepped
+    }
+}
+
+/// How far a PC's processor is, and its line.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) at: Ps,
+    begun: Ps,
+    free: Ps,
+}
+
+impl Pc {
+    pub(super) const fn clock(&self) -> Clock {
+        Clock {
+            at: self.board.at,
+            begun: self.begun,
+            free: self.free,
+        }
+    }
+
+    pub(super) const fn set_clock(&mut self, clock: Clock) {
+        self.board.at = clock.at;
+        self.begun = clock.begun;
+        self.free = clock.free;
     }
 }
 
