@@ -138,8 +138,12 @@ impl<S: Store> ReceiveBuffer<S> {
             Standing::Beyond => return Err(Discard::OutsideWindow),
             Standing::Inside(sequence) => sequence,
         };
-        if self.held.holds(sequence) && !self.store.has(Planted::HeldOverwritten) {
-            return Err(Discard::Repeated);
+        if self.held.holds(sequence) {
+            let octets = pci.end().map(|end| pci.offset..end);
+            let octets = octets.filter(|_| self.store.has(Planted::HeldOverwritten));
+            return octets
+                .map(|octets| (sequence, octets))
+                .ok_or(Discard::Repeated);
         }
         if self.terms.arq == Arq::GoBackN && sequence != self.list.w {
             return Err(Discard::OutOfOrder);

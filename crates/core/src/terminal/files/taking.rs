@@ -607,8 +607,13 @@ impl<D: Destination> Taking<D> {
             }
         }
         let mut failed = Vec::new();
-        for (transfer, id) in &self.transfers {
-            let file = carrier.store_mut(*transfer);
+        for (id, coming) in &mut self.coming {
+            // One of which all has come is still to be said to be whole.
+            let file = match (&mut coming.file, coming.transfer) {
+                (Some(file), _) => Some(file),
+                (None, Some(transfer)) => carrier.store_mut(transfer),
+                (None, None) => None,
+            };
             if let Some(Err(reason)) = file.map(|file| file.handle_deadline(now)) {
                 failed.push((*id, reason));
             }

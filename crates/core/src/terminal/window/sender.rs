@@ -227,24 +227,33 @@ impl<S: Source> Sender<S> {
             self.there[(sequence - a2) as usize] = true;
         }
         let new = self.buffer.handle_acknowledged(status.next);
-        self.there.drain(..new.ok_or(StatusFault)? as usize);
+        let new = new.ok_or(StatusFault)?;
+        self.there.drain(..new as usize);
         self.buffer.open_to(status.edge);
+        let mut is_news = new > 0;
         if let Some(seen) = status.seen {
-            self.hears_of(now, seen, status.held_us);
+            is_news |= self.hears_of(now, seen, status.held_us);
         }
         let is_waiting = !self.there.is_empty() || !self.flights.is_empty();
-        self.deadline = is_waiting.then(|| now.plus_ns(self.patience_ns));
+        // A status that only comes again tells nothing of a PDU that was lost as the last: it
+        // comes more often than patience may last.
+        if !is_waiting {
+            self.deadline = None;
+        } else if is_news || self.deadline.is_none() {
+            self.deadline = Some(now.plus_ns(self.patience_ns));
+        }
         Ok(())
     }
 
-    /// What was sent up to the newest PDU that came is there or lost.
-    fn hears_of(&mut self, now: Time, seen: u16, held_us: u32) {
+    /// What was sent up to the newest PDU that came is there or lost. Whether that was not known.
+    fn hears_of(&mut self, now: Time, seen: u16, held_us: u32) -> bool {
         let a2 = self.buffer.pointers().a2;
-        let mut is_lost = false;
+        let (mut is_lost, mut is_news) = (false, false);
         while let Some(flight) = self
             .flights
             .pop_front_if(|flight| seen.wrapping_sub(flight.serial) < 1 << 15)
         {
+            is_news = true;
             if flight.serial == seen {
                 let held_ns = u64::from(held_us) * 1_000;
                 self.is_timed(now.since_ns(flight.at).saturating_sub(held_ns));
@@ -263,6 +272,7 @@ impl<S: Source> Sender<S> {
         if is_lost && self.buffer.terms().arq == Arq::GoBackN {
             self.goes_back();
         }
+        is_news
     }
 
     /// All from a(2) on is sent again, as it was cut: a PDU that is on its way may still be taken

@@ -6,6 +6,7 @@ use cellgate_core::adapter::Config;
 
 use super::refusal::{At, Found};
 use super::sums::CELL_BITS;
+use super::transfers;
 use crate::world::fault::FaultSpec;
 use crate::world::scenario::{CrashSpec, HostSpec, LinkSpec, Scenario, SourceSpec, Traffic};
 
@@ -51,6 +52,11 @@ pub(super) fn counts(scenario: &Scenario, found: &mut Found<'_>) {
     let calls: usize = applications.map(|one| one.calls.len()).sum();
     let servers = scenario.servers.iter();
     let crashes: usize = servers.map(|one| one.crashes.len()).sum();
+    let of_transfers = || scenario.transfers.iter();
+    let files: usize = of_transfers().map(|one| one.files.len()).sum();
+    let deaths =
+        of_transfers().map(|one| one.deaths.len() + one.repeats.len() + one.failing_syncs.len());
+    let deaths: usize = deaths.sum();
     for (what, count, most) in [
         ("hosts", scenario.hosts.len(), NODES_MAX),
         ("switches", scenario.switches.len(), NODES_MAX),
@@ -65,6 +71,8 @@ pub(super) fn counts(scenario: &Scenario, found: &mut Found<'_>) {
             APPLICATIONS_MAX,
         ),
         ("calls and crashes", calls + crashes, FAULTS_MAX),
+        ("files", files, transfers::FILES_MAX),
+        ("deaths, repeats and failing syncs", deaths, FAULTS_MAX),
     ] {
         if count > most {
             found.wrong(At::Whole, format!("{count} {what}: at most {most}"));

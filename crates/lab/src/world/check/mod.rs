@@ -6,6 +6,7 @@ pub mod limits;
 mod refusal;
 mod sources;
 mod sums;
+mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,6 +77,7 @@ pub fn checked(scenario: &Scenario) -> Result<Checked<'_>, Refusals> {
     let network = Network::of(scenario, &names, &mut found);
     servers(&network, &mut found);
     faults(&network, &mut found);
+    transfers::check(scenario, &names, &mut found);
     sources::check(&network, &mut found);
     let mut sums = Sums::default();
     let rooms = sums.take_network(&network, &mut found);

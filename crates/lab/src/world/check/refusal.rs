@@ -18,6 +18,7 @@ pub(super) enum At {
     Fault(usize),
     Server(usize),
     Application(usize),
+    Transfer(usize),
 }
 
 impl At {
@@ -40,6 +41,7 @@ impl At {
             },
             Self::Server(n) => format!("server of host {:?}", scenario.servers[n].host),
             Self::Application(n) => format!("application {:?}", scenario.applications[n].name),
+            Self::Transfer(n) => format!("transfer {n} to {:?}", scenario.transfers[n].to),
         }
     }
 
@@ -55,6 +57,7 @@ impl At {
             Self::Fault(n) => ("faults", n),
             Self::Server(n) => ("servers", n),
             Self::Application(n) => ("applications", n),
+            Self::Transfer(n) => ("transfers", n),
         })
     }
 }

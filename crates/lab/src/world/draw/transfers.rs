@@ -154,7 +154,8 @@ fn deaths(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
     if draw.percent(20) {
         let repeat = |_| RepeatSpec {
             at_ns: draw.below(2 * takes_ns + 200_000_000),
-            cells: draw.between(1, RepeatSpec::CELLS_MAX.into()) as u16,
+            back: draw.pick(&[100, 500, 2_000, RepeatSpec::CELLS_MAX]),
+            cells: draw.between(1, 400) as u16,
             damaged: draw.percent(50),
         };
         transfer.repeats = (0..4).map(repeat).collect();

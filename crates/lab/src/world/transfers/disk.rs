@@ -226,7 +226,7 @@ impl LosingDisk {
         self.naming.loses_power(&mut chance);
     }
 
-    /// Somebody changes an octet of something that is unfinished. Whether there was one.
+    /// Somebody changes octets of something that is unfinished. Whether there was one.
     pub(super) fn gets_spoiled(&mut self, number: u64) -> bool {
         let mut chance = Chance::from(!number);
         let unfinished = self
@@ -243,7 +243,7 @@ impl LosingDisk {
             return false;
         }
         let inode = with_octets[chance.next() as usize % with_octets.len()];
-        self.inodes[inode].gets_spoiled(chance.next());
+        self.inodes[inode].gets_spoiled(&mut chance);
         true
     }
 

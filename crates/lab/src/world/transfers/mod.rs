@@ -23,7 +23,7 @@ use cellgate_core::line::LineSpec;
 use serde::{Deserialize, Serialize};
 
 use super::scenario::Scenario;
-use super::{Failure, Options, Outcome};
+use super::{Failure, Options, Outcome, checked};
 pub use bug::FileBug;
 pub(crate) use run::Counts;
 use run::Run;
@@ -66,6 +66,7 @@ pub(super) fn play(
     scenario: &Scenario,
     options: Options,
 ) -> Result<(Outcome, Vec<Counts>), Failure> {
+    checked(scenario)?;
     let mut outcome = Outcome::default();
     let mut all = Vec::new();
     for spec in &scenario.transfers {

@@ -118,8 +118,10 @@ impl Line {
 
     /// What came last comes once more.
     fn repeats(&mut self, now: Time, repeat: &RepeatSpec) {
-        let last = self.came.len().saturating_sub(repeat.cells.into());
-        for (n, cell) in self.came.iter().skip(last).enumerate().rev() {
+        let first = self.came.len().saturating_sub(repeat.back.into());
+        let cells = self.came.iter().skip(first).take(repeat.cells.into());
+        let cells: Vec<CellPayload> = cells.copied().collect();
+        for (n, cell) in cells.iter().enumerate().rev() {
             let mut cell = *cell;
             cell.octets[40] ^= u8::from(repeat.damaged && n % 2 == 0);
             self.cells.push_front((now, cell));
@@ -258,7 +260,11 @@ impl<'a> Run<'a> {
             self.turn()?;
             let late = self.last_end.plus_ns(PATIENCE_NS + work_ns);
             if self.now > late {
-                let text = format!("nothing ends: {:?}", self.told);
+                let paths = self.files.iter().map(|given| &given.spec.path);
+                let paths: Vec<_> = paths
+                    .filter(|path| !self.told.contains_key(path.as_bytes()))
+                    .collect();
+                let text = format!("it never ends: nothing is told of {paths:?}");
                 return Err(self.violation("I28", text));
             }
             self.passes();
@@ -328,11 +334,11 @@ impl<'a> Run<'a> {
             self.counts.repeats += 1;
             self.lines[0].repeats(now, &repeat);
         }
-        self.takes_turn();
-        self.dies_of_operations();
+        self.takes_turn()?;
+        self.dies_of_operations()?;
         self.finishes();
-        self.dies_of_operations();
-        self.dies_in_time();
+        self.dies_of_operations()?;
+        self.dies_in_time()?;
         if std::mem::take(&mut self.has_lost_power) {
             self.all_are_whole()?;
         }
@@ -385,7 +391,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn takes_turn(&mut self) {
+    fn takes_turn(&mut self) -> Result<(), Violation> {
         let now = self.now;
         let mut told = Told::default();
         let life = self
@@ -398,7 +404,7 @@ impl<'a> Run<'a> {
         let [there, back] = &mut self.lines;
         let End::Alive(taker) = &mut self.taker else {
             while there.next(now).is_some() {}
-            return;
+            return Ok(());
         };
         let mut is_killed = false;
         while let Some(cell) = there.next(now) {
@@ -414,7 +420,7 @@ impl<'a> Run<'a> {
         }
         let acted = taker.acts(now, &mut told);
         if self.disk.lock().fate.is_dead {
-            return;
+            return Ok(());
         }
         while back.takes(now)
             && let Some(cell) = taker.poll_cell(now)
@@ -429,6 +435,7 @@ impl<'a> Run<'a> {
             }
             self.takes();
         }
+        Ok(())
     }
 
     fn settles(&mut self, settled: Vec<Settled>) {
@@ -477,16 +484,17 @@ impl<'a> Run<'a> {
             .retain(|finisher| n.next() == Some(last) || !finisher.is_over());
     }
 
-    fn dies_of_operations(&mut self) {
+    fn dies_of_operations(&mut self) -> Result<(), Violation> {
         if self.disk.lock().fate.is_dead && matches!(self.taker, End::Alive(_)) {
             self.counts.in_operations += 1;
-            self.taker_dies();
+            self.taker_dies()?;
         }
+        Ok(())
     }
 
-    fn dies_in_time(&mut self) {
+    fn dies_in_time(&mut self) -> Result<(), Violation> {
         let Some(death) = self.deaths.front() else {
-            return;
+            return Ok(());
         };
         let is_due = match death.at {
             DeathAt::AfterNs(ns) => self.now >= self.since.plus_ns(ns),
@@ -494,7 +502,7 @@ impl<'a> Run<'a> {
             _ => false,
         };
         if !is_due {
-            return;
+            return Ok(());
         }
         if death.whose == Death::Giver {
             let until = self.now.plus_ns(death.back_ns);
@@ -502,15 +510,18 @@ impl<'a> Run<'a> {
             self.giver_gone(until);
             self.deaths.pop_front();
             self.died();
+            Ok(())
         } else {
-            self.taker_dies();
+            self.taker_dies()
         }
     }
 
     /// The taker dies by the next death.
-    fn taker_dies(&mut self) {
+    fn taker_dies(&mut self) -> Result<(), Violation> {
+        // What others have seen before counts.
+        self.sees()?;
         let Some(death) = self.deaths.pop_front() else {
-            return;
+            return Ok(());
         };
         self.disk.lock().fate.is_dead = true;
         let until = self.now.plus_ns(death.back_ns);
@@ -532,6 +543,7 @@ impl<'a> Run<'a> {
             self.log.lock().has_failed = true;
         }
         self.died();
+        Ok(())
     }
 
     fn died(&mut self) {
@@ -582,12 +594,16 @@ impl<'a> Run<'a> {
         self.now = next.max(self.now.plus_ns(step_ns.min(LOOK_NS)));
     }
 
+    /// What has got a name is whole.
+    fn sees(&self) -> Result<(), Violation> {
+        let published = std::mem::take(&mut self.disk.lock().published);
+        let mut published = published.iter();
+        published.try_for_each(|(path, inode)| self.is_whole(path, *inode))
+    }
+
     /// What can be seen of the place by anybody.
     fn looks(&mut self) -> Result<(), Violation> {
-        let published = std::mem::take(&mut self.disk.lock().published);
-        for (path, inode) in published {
-            self.is_whole(&path, inode)?;
-        }
+        self.sees()?;
         let has_failed = self.disk.lock().failed_syncs > 0;
         self.log.lock().has_failed |= has_failed;
         let violation = self.log.lock().violations.pop();

@@ -155,16 +155,18 @@ pub struct DeathSpec {
     /// What a disk keeps of what was not synced is drawn from it.
     #[serde(default)]
     pub keeps: u64,
-    /// Somebody changes an octet of an unfinished file, or of a journal, meanwhile.
+    /// Somebody changes octets of an unfinished file, or of a journal, meanwhile.
     #[serde(default, skip_serializing_if = "is_false")]
     pub spoils: bool,
 }
 
-/// Cells that came last come once more, as from a network that had them elsewhere.
+/// Cells that came before come once more, as from a network that had them elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RepeatSpec {
     pub at_ns: u64,
+    /// From so many cells ago.
+    pub back: u16,
     pub cells: u16,
     /// A bit of each other one is wrong.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -173,7 +175,7 @@ pub struct RepeatSpec {
 
 impl RepeatSpec {
     /// Cells that a network remembers.
-    pub const CELLS_MAX: u16 = 1_024;
+    pub const CELLS_MAX: u16 = 1 << 13;
 }
 
 /// Who dies.

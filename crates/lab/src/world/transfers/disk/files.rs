@@ -161,12 +161,14 @@ impl Inode {
         self.blocks.split_off(&len.div_ceil(BLOCK));
     }
 
-    /// An octet becomes another, on the disk as well.
-    pub(super) fn gets_spoiled(&mut self, number: u64) {
-        let at = (number % self.octets.len() as u64) as usize;
-        self.octets[at] ^= 1;
-        if let Some(kept) = self.kept.get_mut(at) {
-            *kept = self.octets[at];
+    /// Some octets become others, on the disk as well.
+    pub(super) fn gets_spoiled(&mut self, chance: &mut Chance) {
+        for _ in 0..1 + chance.next() % 40 {
+            let at = (chance.next() % self.octets.len() as u64) as usize;
+            self.octets[at] ^= 1;
+            if let Some(kept) = self.kept.get_mut(at) {
+                *kept = self.octets[at];
+            }
         }
     }
 
