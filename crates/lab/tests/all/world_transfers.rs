@@ -87,9 +87,9 @@ fn what_was_safe_before_a_power_failure_is_not_sent_again() {
     assert!(again < 125_000 + (1 << 17) + (1 << 16), "{again}");
 }
 
-/// How many bugs the ordinary test tries: of all, `sim mutants` tells.
+/// Of all of them `sim mutants` tells.
 #[test]
-fn every_bug_of_files_is_found() {
+fn bugs_of_files_that_show_soon_are_found() {
     let bugs: Vec<String> = FileBug::all().map(|bug| format!("files: {bug}")).collect();
     assert!(bugs.len() > 25);
     let quick = [

@@ -9,7 +9,7 @@ use cellgate_core::contract::Aal;
 use cellgate_core::line::LineSpec;
 use cellgate_core::terminal::unfinished::Finishing;
 use cellgate_core::terminal::{
-    DiskHeader, Existing, Given as Told1, Manner, SenderCounts, Settled,
+    DiskHeader, Existing, Given as Heard, Manner, SenderCounts, Settled,
 };
 
 use super::FileBug;
@@ -291,17 +291,17 @@ impl<'a> Run<'a> {
         let acted = giver.acts(now, &mut told);
         for given in told.given {
             match given {
-                Told1::There { entry, digest } => {
+                Heard::There { entry, digest } => {
                     self.told.insert(entry.path.clone(), None);
                     self.counts.hash = hash(self.counts.hash, &entry.path);
                     if let Some(digest) = digest {
                         self.counts.hash = hash(self.counts.hash, &digest);
                     }
                 }
-                Told1::Failed { path, reason } | Told1::Skipped { path, reason } => {
+                Heard::Failed { path, reason } | Heard::Skipped { path, reason } => {
                     self.told.insert(path, Some(reason));
                 }
-                Told1::Done => self.is_done = true,
+                Heard::Done => self.is_done = true,
             }
         }
         while there.takes(now)
