@@ -52,8 +52,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// How much is to go wrong: faults, servers' and terminals' deaths, and commands that find no room. Not all of
-    /// it comes to pass: a fault of a cell that is never sent meets none.
+    /// How much is to go wrong: faults, servers' and terminals' deaths, and commands that find no
+    /// room. Not all of it comes to pass: a fault of a cell that is never sent meets none.
     pub fn faults_planned(&self) -> u64 {
         let of_servers = self.servers.iter();
         let of_servers = of_servers.map(|server| server.crashes.len() + server.refused.len());

@@ -18,3 +18,4 @@ mod terminals;
 mod verdicts;
 mod world;
 mod world_servers;
+mod world_transfers;

@@ -211,8 +211,9 @@ impl<F: JournalFile> Journal<F> {
         })
     }
 
-    /// Takes a journal up, if it is of `expected`, or whoever's it is if `is_any`. A last record that was not written whole is cut
-    /// off; one in the middle that is not right is somebody's doing, and so may be all of them.
+    /// Takes a journal up, if it is of `expected`, or whoever's it is if `is_any`. A last record
+    /// that was not written whole is cut off; one in the middle that is not right is somebody's
+    /// doing, and so may be all of them.
     pub(super) fn resume(
         file: F,
         expected: &Header,

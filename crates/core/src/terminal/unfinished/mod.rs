@@ -2,11 +2,13 @@
 //! what of that is believed when they are taken up again.
 //!
 //! ```text
-//!   one file   octets -> checked against their digest -> octets synced -> journal says so, synced
-//!              all there -> owner, permissions, time -> file synced -> renamed -> directories synced
-//!                        -> journal removed
+//!   one file   octets -> checked against their digest -> octets synced
+//!                     -> journal says so, synced
+//!              all there -> owner, permissions, time -> file synced -> renamed
+//!                     -> directories synced -> journal removed
 //!   many       written whole -> all synced at once -> each renamed -> directories synced
-//!   taken up   what the journal says, as far as the octets still have the digests; the rest is zeros
+//!   taken up   what the journal says, as far as the octets still have the digests;
+//!              the rest is zeros
 //! ```
 //!
 //! A step is never before the one that it relies on. Here is the order alone, over a [`Volume`] and

@@ -5,8 +5,8 @@ use crate::terminal::{Planted, Store};
 
 /// A directory on a disk, below which files are received.
 ///
-/// What is done to it others see at once. What was not synced a power failure may undo, all of it or
-/// some, in any order; only a name changes as a whole.
+/// What is done to it others see at once. What was not synced a power failure may undo, all of it
+/// or some, in any order; only a name changes as a whole.
 pub trait Volume {
     type Error: fmt::Display;
     /// Where a file is to be.

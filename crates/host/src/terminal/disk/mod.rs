@@ -13,7 +13,8 @@
 //!
 //! - [`Root`]: a directory below which every path of a peer stays.
 //! - [`Walk`], [`SourceFile`]: what a sender has.
-//! - [`open`], [`Partial`], [`Group`]: what a receiver has not finished; one file, or many small ones.
+//! - [`open`], [`Partial`], [`Group`]: what a receiver has not finished; one file, or many small
+//!   ones.
 //! - [`leftovers`], [`discard`]: what others have not finished.
 //!
 //! A peer's path is any octets. It is resolved by the kernel, below the root and through no link,

@@ -68,7 +68,7 @@ fn files(draw: &mut Draw, transfer: &mut TransferSpec, bit_s: u64) {
     for n in 0..count {
         let above = directories[draw.below(directories.len() as u64) as usize].clone();
         let path = format!("{above}{n:03}");
-        if draw.percent(12) {
+        if draw.percent(if small == 0 { 35 } else { 12 }) {
             let kind = draw.pick(&[KindSpec::Directory, KindSpec::Directory, KindSpec::Link]);
             let mut entry = FileSpec::of(&path, 0);
             entry.kind = kind;

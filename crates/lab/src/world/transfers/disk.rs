@@ -3,8 +3,8 @@
 //! What is done others see at once; what a power failure leaves is told apart:
 //!
 //! ```text
-//!   write, set_len, give, punch  -> the file, now  -- sync of the file, of the disk -->  on the disk
-//!   create, rename, remove       -> names, now     -- sync of the directory ---------->  on the disk
+//!   write, set_len, punch   -> the file, now  -- sync of the file, of the disk -->  on the disk
+//!   create, rename, remove  -> names, now     -- sync of the directory ---------->  on the disk
 //! ```
 //!
 //! A sector that was written is on the disk at the next sync, or before: the disk writes some when

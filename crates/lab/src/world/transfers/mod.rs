@@ -7,13 +7,15 @@
 //! ```
 //!
 //! Everything named with a capital is the core's, as it ships. The world's own are the session
-//! ([`terminal`]), the line's ends, the disk, and the oracle: it sees what names show, what was said
-//! to be safe, and what is asked for again.
+//! ([`terminal`]), the line's ends, the disk, and the oracle: it sees what names show, what was
+//! said to be safe, and what is asked for again.
 
 mod bug;
 mod content;
 mod disk;
 mod held;
+mod line;
+mod oracle;
 mod place;
 mod run;
 pub(super) mod scenario;

@@ -204,12 +204,12 @@ impl Place {
             path: path.as_bytes().into(),
         };
         let opened = Unfinished::open(held, &header, has_holes.then_some(0)).map_err(said)?;
-        let opened_disbelieved = opened.disbelieved;
+        let disbelieved = opened.disbelieved;
         let desk = self.desk.clone();
         let later = Box::new(move |job| desk.jobs().push_back(Job::Sync(job)));
         let (file, missing) = Receiving::new(opened, DISK_LEN, Some(len), has_holes, later);
         let mut log = self.log.lock();
-        if opened_disbelieved > 0 && !log.has_failed {
+        if disbelieved > 0 && !log.has_failed {
             let text = format!("{path}: a journal speaks of what is not on the disk");
             log.violations.push(("I24", text));
         }

@@ -6,26 +6,23 @@ use std::sync::Arc;
 use cellgate_core::Time;
 use cellgate_core::aal::tree;
 use cellgate_core::contract::Aal;
-use cellgate_core::line::{Impairments, LineSpec};
+use cellgate_core::line::LineSpec;
 use cellgate_core::terminal::unfinished::Finishing;
 use cellgate_core::terminal::{
-    CellPayload, DiskHeader, Existing, Given as Told1, Manner, SenderCounts, Settled,
+    DiskHeader, Existing, Given as Heard, Manner, SenderCounts, Settled,
 };
-use cellgate_core::wire::{CELL_LEN_NO_HEC, CellFormat, PAYLOAD_LEN};
 
 use super::FileBug;
-use super::content::{Clock, Given, Tree, octets};
-use super::disk::{LosingDisk, Meta, Named, PARTIAL};
+use super::content::{Clock, Given, Tree};
+use super::disk::LosingDisk;
 use super::held::SharedDisk;
+use super::line::{Line, TURN_CELLS};
+use super::oracle::former;
 use super::place::{Desk, Place, SharedLog};
-use super::scenario::{
-    Death, DeathAt, DeathSpec, ExistingSpec, KindSpec, RepeatSpec, TransferSpec,
-};
+use super::scenario::{Death, DeathAt, DeathSpec, ExistingSpec, RepeatSpec, TransferSpec};
 use super::terminal::{Over, Terminal, Told};
-use crate::world::{Interval, Ps, Violation};
+use crate::world::{Ps, Violation};
 
-/// A terminal acts behind so many cells of the line.
-const TURN_CELLS: u64 = 32;
 /// A terminal looks so often if nothing happens.
 const LOOK_NS: u64 = 100_000_000;
 /// A job of the disk takes so long.
@@ -62,71 +59,6 @@ pub(crate) struct Counts {
     pub(crate) again: u64,
     pub(crate) repeats: u64,
     pub(crate) spoiled: u64,
-}
-
-/// A line in one direction.
-struct Line {
-    impairments: Impairments,
-    cell: Ps,
-    delay_ns: u64,
-    free: Ps,
-    cells: VecDeque<(Time, CellPayload)>,
-    /// Those that have come last.
-    came: VecDeque<CellPayload>,
-}
-
-impl Line {
-    fn new(spec: LineSpec, number: u64, bit_s: u64, delay_ns: u64) -> Self {
-        Self {
-            impairments: Impairments::new(spec, CellFormat::NoHec, number),
-            cell: Interval::of_line(bit_s).times(1),
-            delay_ns,
-            free: Ps::ZERO,
-            cells: VecDeque::new(),
-            came: VecDeque::new(),
-        }
-    }
-
-    /// Whether a cell may be put on it.
-    fn takes(&self, now: Time) -> bool {
-        self.free.ns() <= now.ns() + TURN_CELLS * self.cell.ns()
-    }
-
-    fn put(&mut self, now: Time, cell: &CellPayload) {
-        self.free = self.free.max(Ps::from_ns(now.ns())).plus(self.cell);
-        let at = Time::from_ns(self.free.ns());
-        let mut whole = [0; CELL_LEN_NO_HEC];
-        whole[CELL_LEN_NO_HEC - PAYLOAD_LEN..].copy_from_slice(&cell.octets);
-        let passage = self.impairments.pass(at, &mut whole);
-        let mut octets = [0; PAYLOAD_LEN];
-        octets.copy_from_slice(&whole[CELL_LEN_NO_HEC - PAYLOAD_LEN..]);
-        let due = passage.due.plus_ns(self.delay_ns);
-        for _ in 0..passage.copies {
-            let last = cell.last;
-            self.cells.push_back((due, CellPayload { octets, last }));
-        }
-    }
-
-    fn next(&mut self, now: Time) -> Option<CellPayload> {
-        let (_, cell) = self.cells.pop_front_if(|(at, _)| *at <= now)?;
-        self.came.push_back(cell);
-        if self.came.len() > RepeatSpec::CELLS_MAX.into() {
-            self.came.pop_front();
-        }
-        Some(cell)
-    }
-
-    /// What came last comes once more.
-    fn repeats(&mut self, now: Time, repeat: &RepeatSpec) {
-        let first = self.came.len().saturating_sub(repeat.back.into());
-        let cells = self.came.iter().skip(first).take(repeat.cells.into());
-        let cells: Vec<CellPayload> = cells.copied().collect();
-        for (n, cell) in cells.iter().enumerate().rev() {
-            let mut cell = *cell;
-            cell.octets[40] ^= u8::from(repeat.damaged && n % 2 == 0);
-            self.cells.push_front((now, cell));
-        }
-    }
 }
 
 /// A process, or nobody until then.
@@ -172,12 +104,12 @@ impl Finisher {
 
 /// A transfer that runs.
 pub(super) struct Run<'a> {
-    spec: &'a TransferSpec,
+    pub(super) spec: &'a TransferSpec,
     tree: Arc<tree::Tree>,
-    files: Arc<Vec<Given>>,
+    pub(super) files: Arc<Vec<Given>>,
     clock: Clock,
-    disk: SharedDisk,
-    log: SharedLog,
+    pub(super) disk: SharedDisk,
+    pub(super) log: SharedLog,
     lines: [Line; 2],
     giver: End,
     taker: End,
@@ -187,13 +119,13 @@ pub(super) struct Run<'a> {
     repeats: VecDeque<RepeatSpec>,
     since: Time,
     cells_since: u64,
-    now: Time,
+    pub(super) now: Time,
     next_run: u32,
-    told: BTreeMap<Vec<u8>, Option<String>>,
-    settled: BTreeSet<String>,
-    has_lost_power: bool,
+    pub(super) told: BTreeMap<Vec<u8>, Option<String>>,
+    pub(super) settled: BTreeSet<String>,
+    pub(super) has_lost_power: bool,
     /// The taker has said that all is settled, in this life.
-    is_settled: bool,
+    pub(super) is_settled: bool,
     is_done: bool,
     pub(super) counts: Counts,
     last_end: Time,
@@ -246,7 +178,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    fn violation(&self, invariant: &str, text: String) -> Violation {
+    pub(super) fn violation(&self, invariant: &str, text: String) -> Violation {
         Violation::new(invariant, Ps::from_ns(self.now.ns()), text)
     }
 
@@ -359,17 +291,17 @@ impl<'a> Run<'a> {
         let acted = giver.acts(now, &mut told);
         for given in told.given {
             match given {
-                Told1::There { entry, digest } => {
+                Heard::There { entry, digest } => {
                     self.told.insert(entry.path.clone(), None);
                     self.counts.hash = hash(self.counts.hash, &entry.path);
                     if let Some(digest) = digest {
                         self.counts.hash = hash(self.counts.hash, &digest);
                     }
                 }
-                Told1::Failed { path, reason } | Told1::Skipped { path, reason } => {
+                Heard::Failed { path, reason } | Heard::Skipped { path, reason } => {
                     self.told.insert(path, Some(reason));
                 }
-                Told1::Done => self.is_done = true,
+                Heard::Done => self.is_done = true,
             }
         }
         while there.takes(now)
@@ -385,7 +317,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn giver_gone(&mut self, until: Time) {
+    pub(super) fn giver_gone(&mut self, until: Time) {
         if let End::Alive(giver) = std::mem::replace(&mut self.giver, End::Dead { until }) {
             self.counts.sent += giver.sent();
         }
@@ -593,166 +525,6 @@ impl<'a> Run<'a> {
         let next = next.map_or(look, |next| next.min(look));
         self.now = next.max(self.now.plus_ns(step_ns.min(LOOK_NS)));
     }
-
-    /// What has got a name is whole.
-    fn sees(&self) -> Result<(), Violation> {
-        let published = std::mem::take(&mut self.disk.lock().published);
-        let mut published = published.iter();
-        published.try_for_each(|(path, inode)| self.is_whole(path, *inode))
-    }
-
-    /// What can be seen of the place by anybody.
-    fn looks(&mut self) -> Result<(), Violation> {
-        self.sees()?;
-        let has_failed = self.disk.lock().failed_syncs > 0;
-        self.log.lock().has_failed |= has_failed;
-        let violation = self.log.lock().violations.pop();
-        if let Some((invariant, text)) = violation {
-            return Err(self.violation(invariant, text));
-        }
-        Ok(())
-    }
-
-    /// A name shows a file that was given, whole.
-    fn is_whole(&self, path: &str, inode: usize) -> Result<(), Violation> {
-        let disk = self.disk.lock();
-        let inode = &disk.inodes[inode];
-        let Some(given) = self.files.iter().find(|given| given.spec.path == path) else {
-            return Err(self.violation("I23", format!("nobody has given {path}")));
-        };
-        let versions = given.versions.iter().enumerate();
-        let is_it = |(version, octets): (usize, &Arc<Vec<u8>>)| {
-            let meta = Meta {
-                len: octets.len() as u64,
-                mode: given.spec.mode,
-                modified_ns: given.modified_ns(version),
-            };
-            inode.meta == meta && inode.octets == **octets
-        };
-        if !versions.into_iter().any(is_it) && !is_former(given, inode) {
-            let text = format!("{path} shows what was never given: {:?}", inode.meta);
-            return Err(self.violation("I23", text));
-        }
-        Ok(())
-    }
-
-    /// Everything at the place is whole, and what was settled is there.
-    fn all_are_whole(&self) -> Result<(), Violation> {
-        let names = self.disk.lock().names().clone();
-        for (path, named) in &names {
-            if let Named::File(inode) = named
-                && !path.starts_with(PARTIAL)
-            {
-                self.is_whole(path, *inode)?;
-            }
-        }
-        for path in &self.settled {
-            if !names.contains_key(path) {
-                let text = format!("{path} was settled, and is gone");
-                return Err(self.violation("I24", text));
-            }
-        }
-        Ok(())
-    }
-
-    /// All is settled: is it right?
-    fn ends(&mut self) -> Result<(), Violation> {
-        self.giver_gone(Time::ZERO);
-        self.all_are_whole()?;
-        let disk = self.disk.lock();
-        let (mut failed, mut there, mut large) = (0, 0, 0);
-        for given in &*self.files {
-            let path = &given.spec.path;
-            let wrong = |text: String| self.violation("I27", format!("{path}: {text}"));
-            let Some(told) = self.told.get(path.as_bytes()) else {
-                if given.spec.kind == KindSpec::Directory {
-                    continue;
-                }
-                return Err(wrong("nothing was told of it".into()));
-            };
-            if let Some(reason) = told {
-                failed += 1;
-                let may = given.spec.former && self.spec.existing == ExistingSpec::Refuse
-                    || !given.spec.changes_ns.is_empty()
-                    || disk.failed_syncs > 0;
-                if !may {
-                    return Err(wrong(format!("failed: {reason}")));
-                }
-                continue;
-            }
-            there += 1;
-            large += u64::from(given.spec.octets > 1 << 16);
-            let Some(Named::File(inode)) = disk.names().get(path) else {
-                continue;
-            };
-            let inode = &disk.inodes[*inode];
-            let holes = given.spec.holes.iter();
-            let blocks = holes.flat_map(|(start, end)| start.div_ceil(4_096)..end / 4_096);
-            let is_kept = |mut blocks: Box<dyn Iterator<Item = u64> + '_>| {
-                blocks.all(|block| !inode.blocks.contains(&block))
-            };
-            let is_given = !is_former(given, inode);
-            if is_given && given.spec.octets > 1 << 16 && !is_kept(Box::new(blocks)) {
-                return Err(wrong("its holes take room".into()));
-            }
-        }
-        let mut unfinished = disk.names().keys().filter(|name| name.starts_with(PARTIAL));
-        let left = unfinished.next_back();
-        // Of a file that stays though it is another, what was begun of it stays, too.
-        let has_changed_in_place = self.spec.existing == ExistingSpec::Skip
-            && self.files.iter().any(|file| file.versions.len() > 1);
-        // What a power failure brings back behind that, the next transfer removes.
-        if let Some(left) = left.filter(|_| failed == 0 && self.is_settled && !has_changed_in_place)
-        {
-            return Err(self.violation("I27", format!("{left} is left behind")));
-        }
-        drop(disk);
-        self.counts.large = large;
-        self.counts.there = there;
-        self.counts.failed = failed;
-        let log = self.log.lock();
-        let may_be_wrong = log.has_failed || self.files.iter().any(|file| file.versions.len() > 1);
-        if log.wrong > 0 && !may_be_wrong {
-            let text = format!("{} disk-PDUs came with a wrong digest", log.wrong);
-            return Err(self.violation("I26", text));
-        }
-        self.counts.resumed = log.resumed;
-        self.counts.thrown_away = log.thrown_away;
-        self.counts.small = log.small;
-        drop(log);
-        self.counts.failed_syncs = self.disk.lock().failed_syncs;
-        self.counts.ended = self.now.ns();
-        Ok(())
-    }
-}
-
-/// A file that is there before.
-fn former(disk: &SharedDisk, given: &Given) {
-    let mut disk = disk.lock();
-    let inode = disk.make();
-    let octets = former_octets(given);
-    disk.write(inode, 0, &octets);
-    disk.inodes[inode].meta.mode = 0o600;
-    let path = given.spec.path.clone();
-    let mut changes = Vec::new();
-    let mut at = super::disk::parent(&path);
-    while !at.is_empty() {
-        changes.insert(0, (at.to_owned(), Some(Named::Directory)));
-        at = super::disk::parent(at);
-    }
-    changes.push((path, Some(Named::File(inode))));
-    // A new disk does what it is told.
-    let _ = disk.name(changes);
-    disk.published.clear();
-    let _ = disk.sync_all();
-}
-
-fn former_octets(given: &Given) -> Vec<u8> {
-    octets(!given.spec.content, given.spec.octets)
-}
-
-fn is_former(given: &Given, inode: &super::disk::Inode) -> bool {
-    given.spec.former && inode.octets == former_octets(given)
 }
 
 fn hash(hash: u64, octets: &[u8]) -> u64 {
