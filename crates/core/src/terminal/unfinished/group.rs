@@ -14,6 +14,9 @@ struct Member<V: Volume> {
     overwrite: bool,
 }
 
+/// Files that could not have their names, and why.
+pub type Nameless<V> = Vec<(<V as Volume>::Path, <V as Volume>::Error)>;
+
 impl<V: Volume> Group<V> {
     /// Files of a group: each takes two descriptors of a host.
     pub const MAX: usize = 128;
@@ -90,7 +93,7 @@ impl<V: Volume> Group<V> {
     ///
     /// # Errors
     /// The disk failed or is full: no file has its name, and all are removed.
-    pub fn finish(&mut self) -> Result<Vec<(V::Path, V::Error)>, V::Error> {
+    pub fn finish(&mut self) -> Result<Nameless<V>, V::Error> {
         let members = std::mem::take(&mut self.members);
         let Some(last) = members.last() else {
             return Ok(Vec::new());

@@ -26,6 +26,8 @@ const CHECK_LEN: usize = 8;
 const RECORDS: usize = 1_024;
 
 type Check = [u8; CHECK_LEN];
+/// A header, its length and its check.
+type Found = (Header, u64, Check);
 
 /// Why what an unfinished file had was thrown away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
@@ -99,8 +101,7 @@ impl Header {
         octets
     }
 
-    /// A header, its length and its check.
-    fn decode(octets: &[u8]) -> Result<(Self, u64, Check), Refusal> {
+    fn decode(octets: &[u8]) -> Result<Found, Refusal> {
         let mut fields = Fields(octets);
         if fields.take::<8>()? != MAGIC {
             return Err(Refusal::Damaged);
@@ -142,7 +143,7 @@ impl Header {
         Ok((header, len as u64, check_of(&[], body)))
     }
 
-    fn find<F: JournalFile>(file: &F) -> Result<Result<(Self, u64, Check), Refusal>, F::Error> {
+    fn find<F: JournalFile>(file: &F) -> Result<Result<Found, Refusal>, F::Error> {
         let mut octets = [0; HEADER_MAX];
         let read = file.read_at(&mut octets, 0)?;
         Ok(Self::decode(&octets[..read]))

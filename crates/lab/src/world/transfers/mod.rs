@@ -21,7 +21,6 @@ mod run;
 pub(super) mod scenario;
 mod terminal;
 
-use cellgate_core::line::LineSpec;
 use serde::{Deserialize, Serialize};
 
 use super::scenario::Scenario;
@@ -75,7 +74,7 @@ pub(super) fn play(
         let link = scenario.links.first();
         let line = link
             .and_then(|link| link.line)
-            .unwrap_or(LineSpec::default());
+            .unwrap_or_default();
         let (bit_s, delay_ns) = link.map_or((1 << 20, 0), |link| (link.bit_s, link.delay_ns));
         let mut run = Run::new(spec, (line, bit_s, delay_ns), options.file_bug);
         run.run()?;

@@ -101,7 +101,7 @@ impl Inode {
             .dirty
             .iter()
             .copied()
-            .filter(|_| chance.next() % 8 == 0)
+            .filter(|_| chance.next().is_multiple_of(8))
             .collect();
         for sector in some {
             self.settle(sector);
