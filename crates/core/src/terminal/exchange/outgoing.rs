@@ -258,12 +258,16 @@ impl<F: Source> Outgoing<F> {
         self.in_turn(|one| one.sdu(now, out)).map(|(len, _)| len)
     }
 
-    /// What the first transfer gives that gives something, from the one behind the last on.
+    /// The order of transfers: from the one behind the last on.
     #[inline(always)]
-    fn in_turn<T>(&mut self, mut what: impl FnMut(&mut One<F>) -> Option<T>) -> Option<(T, u16)> {
+    const fn turns(&self) -> [RangeInclusive<u16>; 2] {
         let behind = self.last.saturating_add(1);
-        let ranges: [RangeInclusive<u16>; 2] = [behind..=u16::MAX, 0..=self.last];
-        for range in ranges {
+        [behind..=u16::MAX, 0..=self.last]
+    }
+
+    /// What the first transfer gives that gives something.
+    fn in_turn<T>(&mut self, mut what: impl FnMut(&mut One<F>) -> Option<T>) -> Option<(T, u16)> {
+        for range in self.turns() {
             for (transfer, one) in self.transfers.range_mut(range) {
                 if let Some(given) = what(one) {
                     self.last = *transfer;
@@ -290,10 +294,11 @@ impl<F: Source> Outgoing<F> {
                     .control_multiplexer
                     .cell(fold, &mut self.controls, payload),
                 Turn::Conversation => self.said.cell(fold, now, payload),
-                Turn::Transfer(transfer) => self
-                    .transfers
-                    .get_mut(&transfer)
-                    .and_then(|one| one.cell(fold, now, payload)),
+                // A closure would be compiled for the lowest CPU level.
+                Turn::Transfer(transfer) => match self.transfers.get_mut(&transfer) {
+                    Some(one) => one.cell(fold, now, payload),
+                    None => None,
+                },
             };
             if let Some(last) = went_on {
                 self.current = self.current.filter(|_| !last);
@@ -329,8 +334,16 @@ impl<F: Source> Outgoing<F> {
         if let Some(last) = self.said.cell(fold, now, payload) {
             return Some((last, Turn::Conversation));
         }
-        let (last, transfer) = self.in_turn(|one| one.cell(fold, now, payload))?;
-        Some((last, Turn::Transfer(transfer)))
+        // As `in_turn`; a closure would be compiled for the lowest CPU level.
+        for range in self.turns() {
+            for (transfer, one) in self.transfers.range_mut(range) {
+                if let Some(last) = one.cell(fold, now, payload) {
+                    self.last = *transfer;
+                    return Some((last, Turn::Transfer(*transfer)));
+                }
+            }
+        }
+        None
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {

@@ -5,6 +5,7 @@
 //! At s for a cell, b^2 / (K ceil(b^2 s / K)) has its peaks at b = sqrt(k K / s), all 1 / s.
 
 use std::cell::RefCell;
+use std::ops::RangeInclusive;
 
 use anyhow::Context;
 use cellgate_core::contract::CellRate;
@@ -17,12 +18,14 @@ use crate::bench::measure::{Contestant, Sizes, Times};
 use crate::bench::report::Report;
 use crate::live::spread::Spread;
 
-/// Bursts that are tried, and from one to the next.
-const STEP: u32 = 32;
-const BURSTS: u32 = 40;
+/// Bursts that are tried, in steps: 256 to 1,280 cells.
+const STEP: u32 = 16;
+const STEPS: RangeInclusive<u32> = 16..=80;
 /// The first peak: K is its square times s.
 const FIRST: f64 = 512.0;
 const PEAKS: usize = 4;
+/// Passes from which K follows: one of them was not disturbed.
+const TRIALS: usize = 100;
 /// Cells of a pass: some bursts of the longest.
 const CELLS: usize = 40_000;
 /// Octets that a pass has on their way.
@@ -45,10 +48,10 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
     let free = || pass(most, FIRST as u32, false);
     // s, for K: what it is in the run itself is measured beside the bursts.
     let ns_per_tick = report.ns_per_tick();
-    let trials = (0..9).map(|_| free() as f64 * ns_per_tick / CELLS as f64);
+    let trials = (0..TRIALS).map(|_| free() as f64 * ns_per_tick / CELLS as f64);
     let cell_ns = Spread::of(trials.collect()).min;
     let product = FIRST * FIRST * cell_ns;
-    let bursts: Vec<u32> = (1..=BURSTS).map(|at| at * STEP).collect();
+    let bursts: Vec<u32> = STEPS.map(|at| at * STEP).collect();
     let mut contestants = vec![Contestant::new("no tick is waited for", CELLS, free)];
     for burst in &bursts {
         let asked = f64::from(*burst).powi(2) * 1e9 / product;
