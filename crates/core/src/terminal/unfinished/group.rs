@@ -2,6 +2,9 @@ use super::digest::Digest;
 use super::{Held, Volume, unless};
 use crate::terminal::Planted;
 
+/// Files that could not have their names, and why.
+pub type Failed<V> = Vec<(<V as Volume>::Path, <V as Volume>::Error)>;
+
 /// Small files that are written whole and synced together. Dropped, it leaves nothing behind.
 pub struct Group<V: Volume> {
     volume: V,
@@ -90,7 +93,7 @@ impl<V: Volume> Group<V> {
     ///
     /// # Errors
     /// The disk failed or is full: no file has its name, and all are removed.
-    pub fn finish(&mut self) -> Result<Vec<(V::Path, V::Error)>, V::Error> {
+    pub fn finish(&mut self) -> Result<Failed<V>, V::Error> {
         let members = std::mem::take(&mut self.members);
         let Some(last) = members.last() else {
             return Ok(Vec::new());

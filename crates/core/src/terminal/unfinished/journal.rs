@@ -72,6 +72,9 @@ pub struct Header {
     pub path: Box<[u8]>,
 }
 
+/// A header, its length and its check.
+type Found = Result<(Header, u64, Check), Refusal>;
+
 impl Header {
     fn encode(&self) -> Vec<u8> {
         let path = &self.path;
@@ -142,7 +145,7 @@ impl Header {
         Ok((header, len as u64, check_of(&[], body)))
     }
 
-    fn find<F: JournalFile>(file: &F) -> Result<Result<(Self, u64, Check), Refusal>, F::Error> {
+    fn find<F: JournalFile>(file: &F) -> Result<Found, F::Error> {
         let mut octets = [0; HEADER_MAX];
         let read = file.read_at(&mut octets, 0)?;
         Ok(Self::decode(&octets[..read]))

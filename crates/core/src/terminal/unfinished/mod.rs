@@ -34,7 +34,7 @@ mod volume;
 pub use digest::{Digest, Digesting, DiskLen, Subtrees};
 pub use file::{Former, Opened, Unfinished};
 pub use finishing::{Content, Finish, Finishing, IN_USE_NS, Job, Settled, TRY_EVERY_NS};
-pub use group::Group;
+pub use group::{Failed, Group};
 pub use journal::{Header, Identity, Moment, Refusal};
 pub use receiving::Receiving;
 pub use runs::Runs;
