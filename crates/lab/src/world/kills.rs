@@ -98,7 +98,7 @@ pub fn within_reach() -> Vec<String> {
     let queues = queue::Planted::ALL.iter();
     let queues = queues.map(|bug| format!("queue: {bug:?}"));
     let servers = ServerBug::all().map(|bug| format!("server: {bug}"));
-    let files = FileBug::all().map(|bug| format!("files: {bug}"));
+    let files = FileBug::within_reach().map(|bug| format!("files: {bug}"));
     planted
         .chain(queues)
         .chain(canaries)

@@ -34,6 +34,18 @@ impl FileBug {
         Self::OUTSIDE.iter().copied().chain(inside)
     }
 
+    /// Those that 2,000 random scenarios show: what the others are in is too rare there. A stale
+    /// PDU must meet the transfer that has its number, an octet be spoiled in a hole, and a
+    /// directory be new whose large file comes before any small one.
+    pub fn within_reach() -> impl Iterator<Item = Self> {
+        let beyond = [
+            Planted::RestKept,
+            Planted::ParentsNotSynced,
+            Planted::StaleRunTaken,
+        ];
+        Self::all().filter(move |bug| bug.inside().is_none_or(|bug| !beyond.contains(&bug)))
+    }
+
     /// The one of the code.
     pub(super) const fn inside(self) -> Option<Planted> {
         match self {
