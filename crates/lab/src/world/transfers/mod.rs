@@ -72,9 +72,7 @@ pub(super) fn play(
     let mut all = Vec::new();
     for spec in &scenario.transfers {
         let link = scenario.links.first();
-        let line = link
-            .and_then(|link| link.line)
-            .unwrap_or_default();
+        let line = link.and_then(|link| link.line).unwrap_or_default();
         let (bit_s, delay_ns) = link.map_or((1 << 20, 0), |link| (link.bit_s, link.delay_ns));
         let mut run = Run::new(spec, (line, bit_s, delay_ns), options.file_bug);
         run.run()?;
