@@ -9,7 +9,7 @@ planted! {
         JournalBeforeOctets,
         /// Octets that the journal speaks of are never synced.
         OctetsNotSynced,
-        /// What the journal says is never synced.
+        /// The journal is never synced.
         JournalNotSynced,
         /// A sync that has failed is taken for done.
         FailedSyncTaken,
@@ -17,9 +17,11 @@ planted! {
         NamesNotSynced,
         /// That of the directory that they are in is not.
         PlaceOfNamesNotSynced,
-        /// What a journal says is believed, whatever the octets are.
+        /// Nor is a journal that is taken up, whoever had it.
+        TakenUpNotSynced,
+        /// The journal is believed, whatever the octets are.
         RecordsBelieved,
-        /// What was not found right is there when a file is taken up.
+        /// Octets that were not found right stay when a file is taken up.
         RestKept,
         /// The journal of another source is gone on with.
         OtherSourceTaken,
@@ -29,9 +31,9 @@ planted! {
         HoleForgotten,
         /// Holes are sent as zeros.
         HolesSent,
-        /// What is found right is synced at the end only.
+        /// Octets that were found right are synced at the end only.
         NeverSynced,
-        /// What is left to be gone on with is not synced.
+        /// A file that is left to be gone on with is not synced.
         LeftNotSynced,
         /// A file gets its name before all that is known of it is synced.
         RenamedBeforeSync,
@@ -43,6 +45,8 @@ planted! {
         NameNotSynced,
         /// Those of the directories that it is in are not.
         ParentsNotSynced,
+        /// A file whose receiver has died behind its name is left as it is.
+        NamedForgotten,
         /// Its journal stays.
         JournalStays,
         /// The directory of unfinished files stays.
@@ -67,7 +71,7 @@ planted! {
         StaleRunTaken,
         /// p is not pulled back behind a damaged PDU: it counts as there.
         DamagedHeld,
-        /// What is held is written again.
+        /// A PDU that is held is written again.
         HeldOverwritten,
         /// A source that was changed is not looked at again.
         ChangeNotSeen,

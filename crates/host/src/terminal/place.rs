@@ -6,7 +6,9 @@ mod finisher;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cellgate_core::terminal::unfinished::{self, Content, IN_USE_NS, Job, TRY_EVERY_NS};
+use cellgate_core::terminal::unfinished::{
+    self, Content, IN_USE_NS, Job, TRY_EVERY_NS, finish_named,
+};
 use cellgate_core::terminal::{
     CONTENT_MAX, Destination, Digest, Entry, EntryKind, Existing, Lying, Manner, Offered, Standing,
 };
@@ -107,7 +109,7 @@ impl Place {
         self.manner.existing == Existing::Replace
     }
 
-    /// What becomes of a file or a link, by what is in its place.
+    /// The fate of a file or a link, by what is in its place.
     fn standing(
         &self,
         entry: &Entry,
@@ -186,9 +188,13 @@ impl Destination for Place {
         }
         match self.standing(entry, &wanted, differs)? {
             Standing::Have => {
-                // Whoever died behind the name of a file has left what it was unfinished; what
-                // somebody else has, that one removes.
-                let _ = disk::discard(&self.root, PartialName::of(&wanted.path));
+                match entry.kind {
+                    EntryKind::File { .. } => {
+                        finish_named(&self.root, &wanted.path).map_err(said)?;
+                    }
+                    // A link that was to take its place is of no use.
+                    _ => drop(disk::discard(&self.root, PartialName::of(&wanted.path))),
+                }
                 return Ok(Offered::Have);
             }
             Standing::Stays => return Ok(Offered::Have),

@@ -139,7 +139,7 @@ impl<T: Transport> Session<T> {
         self.carrier.counts()
     }
 
-    /// What has come, and what of it was thrown away.
+    /// Counts of what has come, and of what of it was thrown away.
     pub fn come(&self) -> Counts {
         self.carrier.come()
     }

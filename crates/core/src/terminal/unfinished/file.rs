@@ -66,15 +66,17 @@ impl<H: Held> Unfinished<H> {
     /// There is no room.
     pub fn open(held: H, header: &Header, allocated: Option<u64>) -> Result<Opened<H>, H::Error> {
         let (journal, former) = open_journal(&held, header)?;
-        if former != Former::Kept {
-            // Without its name a journal would outlive a power failure for nothing.
-            unless(&held, Planted::NamesNotSynced, H::sync_names)?;
-            unless(
-                &held,
-                Planted::PlaceOfNamesNotSynced,
-                H::sync_place_of_names,
-            )?;
+        // Whoever had what is taken up may have died before it synced the journal, or the names.
+        if former == Former::Kept && !held.has(Planted::TakenUpNotSynced) {
+            journal.sync()?;
         }
+        // Without its name a journal would outlive a power failure for nothing.
+        unless(&held, Planted::NamesNotSynced, H::sync_names)?;
+        unless(
+            &held,
+            Planted::PlaceOfNamesNotSynced,
+            H::sync_place_of_names,
+        )?;
         let octets = held.octets(header.size)?;
         let mut file = Self {
             octets,

@@ -1,7 +1,39 @@
 use super::digest::{Digest, Digesting};
 use super::file::Unfinished;
-use super::{Held, Octets, unless};
+use super::{Held, Octets, Volume, unless};
 use crate::terminal::Planted;
+
+/// Has the name of a file outlive a power failure, and removes its journal.
+fn has_its_name<H: Held>(held: &H) -> Result<(), H::Error> {
+    unless(held, Planted::NameNotSynced, H::sync_name)?;
+    unless(held, Planted::ParentsNotSynced, H::sync_parents)?;
+    unless(held, Planted::JournalStays, H::remove_journal)?;
+    if !held.has(Planted::DirectoryStays) {
+        held.leave();
+    }
+    Ok(())
+}
+
+/// Finishes a file that has its name already, if its receiver has died behind that. Whoever has it
+/// still does so itself.
+///
+/// # Errors
+/// The disk failed.
+pub fn finish_named<V: Volume>(volume: &V, path: &V::Path) -> Result<(), V::Error> {
+    if volume.has(Planted::NamedForgotten) {
+        return Ok(());
+    }
+    if !volume.is_begun(path) {
+        volume.leave();
+        return Ok(());
+    }
+    let held = match volume.take(path) {
+        Err(error) if V::is_in_use(&error) => return Ok(()),
+        taken => taken?,
+    };
+    held.remove()?;
+    has_its_name(&held)
+}
 
 impl<H: Held> Unfinished<H> {
     /// Gives the file that is complete permissions, owner and time, and its name, at once and so
@@ -41,12 +73,7 @@ impl<H: Held> Unfinished<H> {
         if is_unsynced {
             held.sync()?;
         }
-        unless(held, Planted::NameNotSynced, H::sync_name)?;
-        unless(held, Planted::ParentsNotSynced, H::sync_parents)?;
-        unless(held, Planted::JournalStays, H::remove_journal)?;
-        if !held.has(Planted::DirectoryStays) {
-            held.leave();
-        }
+        has_its_name(held)?;
         Ok(digest)
     }
 

@@ -17,7 +17,7 @@ const GATHER_NS: u64 = 20_000_000;
 pub const IN_USE_NS: u64 = 15_000_000_000;
 pub const TRY_EVERY_NS: u64 = 100_000_000;
 
-/// What is to be done.
+/// Work for whoever may wait for the disk.
 pub enum Job<V: Volume> {
     Sync(SyncJob<V::Held>),
     Content(Content<V>),
@@ -46,7 +46,7 @@ pub struct Finish<V: Volume> {
     pub overwrite: bool,
 }
 
-/// What has become of a file.
+/// The fate of a file.
 pub type Settled = (u32, Entry, Result<terminal::Digest, String>);
 
 /// A file of the group that is written and has no name yet.
@@ -142,7 +142,7 @@ impl<V: Volume> Finishing<V> {
         self.group.volume().has(bug)
     }
 
-    /// What has become of a file.
+    /// The fate of a file.
     pub fn settled(&mut self) -> Option<Settled> {
         self.settled.pop_front()
     }

@@ -271,6 +271,11 @@ impl<F: JournalFile> Journal<F> {
         Ok(())
     }
 
+    /// Has what was written outlive a power failure.
+    pub(super) fn sync(&self) -> Result<(), F::Error> {
+        self.file.sync()
+    }
+
     /// Appends records, and has them outlive a power failure, if it `syncs`. What they say must do
     /// so before.
     pub(super) fn append(&mut self, records: &[Record], syncs: bool) -> Result<(), F::Error> {
@@ -280,7 +285,7 @@ impl<F: JournalFile> Journal<F> {
             self.file.write_at(&octets, self.records.end)?;
             self.records.end += octets.len() as u64;
         }
-        if syncs { self.file.sync() } else { Ok(()) }
+        if syncs { self.sync() } else { Ok(()) }
     }
 }
 

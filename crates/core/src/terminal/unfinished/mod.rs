@@ -33,6 +33,7 @@ mod volume;
 
 pub use digest::{Digest, Digesting, DiskLen, Subtrees};
 pub use file::{Former, Opened, Unfinished};
+pub use finish::finish_named;
 pub use finishing::{Content, Finish, Finishing, IN_USE_NS, Job, Settled, TRY_EVERY_NS};
 pub use group::{Group, Nameless};
 pub use journal::{Header, Identity, Moment, Refusal};

@@ -9,7 +9,7 @@ use crate::terminal::Planted;
 /// time between two [jobs](super::Unfinished::sync_job).
 pub const SYNC_EVERY_NS: u64 = 1_000_000_000;
 
-/// What a job needs of an unfinished file, wherever it runs.
+/// The part of an unfinished file that a job needs, wherever it runs.
 pub(super) struct Shared<H: Held> {
     pub(super) held: H,
     journal: Mutex<Journal<H::Journal>>,

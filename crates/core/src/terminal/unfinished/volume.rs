@@ -11,7 +11,7 @@ pub trait Volume {
     type Error: fmt::Display;
     /// Where a file is to be.
     type Path: Clone + Ord;
-    /// What is asked for of a file beside its octets: owner, permissions, time.
+    /// Owner, permissions and time that a file is to have.
     type Traits;
     type Held: Held<Error = Self::Error, Traits = Self::Traits>;
 
@@ -21,6 +21,12 @@ pub trait Volume {
     /// # Errors
     /// Somebody else has it; it cannot be made.
     fn take(&self, path: &Self::Path) -> Result<Self::Held, Self::Error>;
+
+    /// Whether anything is there of an unfinished file.
+    fn is_begun(&self, path: &Self::Path) -> bool;
+
+    /// Removes what unfinished files are in, if there are none.
+    fn leave(&self);
 
     /// Whether it is not taken because somebody else has it.
     fn is_in_use(error: &Self::Error) -> bool;

@@ -9,15 +9,17 @@ use rustix::fs::{
     FallocateFlags, Mode, OFlags, fallocate, fchmod, fdatasync, fstat, fsync, ftruncate, futimens,
     syncfs,
 };
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pwrite};
 
 use super::entry::Entry;
 use super::error::{DiskError, refused};
+use super::leftover::is_begun;
 use super::partial_directory::{Part, PartialDirectory, PartialName};
 use super::path::PathBelow;
 use super::payload::{Payload, WINDOW_BITS};
 use super::root::Root;
 use super::settle::{set_owner_and_mode, times};
+use super::source_file::read_at;
 use crate::sys::LockedFile;
 
 /// An unfinished file that this receiver alone has, in the directory of unfinished files.
@@ -44,6 +46,17 @@ impl Volume for Root {
             path: path.clone(),
             name,
         })
+    }
+
+    fn is_begun(&self, path: &PathBelow) -> bool {
+        is_begun(self, PartialName::of(path))
+    }
+
+    fn leave(&self) {
+        // Whoever cannot open it cannot remove it.
+        if let Ok(Some(directory)) = PartialDirectory::find(self) {
+            directory.leave();
+        }
     }
 
     fn is_in_use(error: &DiskError) -> bool {
@@ -280,16 +293,7 @@ impl JournalFile for HeldJournal {
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize, DiskError> {
-        let mut read = 0;
-        while read < into.len() {
-            match pread(&self.file, &mut into[read..], at + read as u64) {
-                Ok(0) => break,
-                Ok(octets) => read += octets,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(refused("reading the journal of", &self.path)(error)),
-            }
-        }
-        Ok(read)
+        read_at(&self.file, into, at).map_err(refused("reading the journal of", &self.path))
     }
 
     fn write_at(&self, octets: &[u8], at: u64) -> Result<(), DiskError> {

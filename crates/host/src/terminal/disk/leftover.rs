@@ -88,6 +88,17 @@ fn look(directory: &PartialDirectory, name: PartialName) -> Leftover {
     }
 }
 
+/// Whether anything is there of an unfinished file.
+pub(super) fn is_begun(root: &Root, name: PartialName) -> bool {
+    let found = PartialDirectory::find(root).ok().flatten();
+    found.is_some_and(|found| is_in(&found, name))
+}
+
+fn is_in(directory: &PartialDirectory, name: PartialName) -> bool {
+    let is_there = |part| find(directory, name, part).is_some();
+    Part::ALL.into_iter().any(is_there)
+}
+
 /// Removes an unfinished file. False: there is none.
 ///
 /// # Errors
@@ -96,8 +107,7 @@ pub fn discard(root: &Root, name: PartialName) -> Result<bool, DiskError> {
     let Some(found) = PartialDirectory::find(root)? else {
         return Ok(false);
     };
-    let is_there = |part: &Part| find(&found, name, *part).is_some();
-    if !Part::ALL.iter().any(is_there) {
+    if !is_in(&found, name) {
         found.leave();
         return Ok(false);
     }

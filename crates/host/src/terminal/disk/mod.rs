@@ -8,7 +8,7 @@
 //!                           the file under its name
 //! ```
 //!
-//! In which order an unfinished file is written, synced and named the core decides
+//! The core decides in which order an unfinished file is written, synced and named
 //! ([`cellgate_core::terminal::unfinished`]): here are the system calls.
 //!
 //! - [`Root`]: a directory below which every path of a peer stays.

@@ -59,16 +59,7 @@ impl SourceFile {
     /// # Errors
     /// The disk failed.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<usize, DiskError> {
-        let mut read = 0;
-        while read < into.len() {
-            match pread(&self.file, &mut into[read..], at + read as u64) {
-                Ok(0) => break,
-                Ok(octets) => read += octets,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(refused("reading", &self.entry.path)(error)),
-            }
-        }
-        Ok(read)
+        read_at(&self.file, into, at).map_err(refused("reading", &self.entry.path))
     }
 
     /// The digest of all of it, as `b3sum` prints it; of what was read until it `stops`.
@@ -142,4 +133,18 @@ impl Source for SourceFile {
     fn fault(&mut self) -> Option<String> {
         self.fault.take().map(|fault| fault.to_string())
     }
+}
+
+/// Octets that were read from `at` on: as many as `into` has, fewer at the end of the file alone.
+pub(super) fn read_at(file: &OwnedFd, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let mut read = 0;
+    while read < into.len() {
+        match pread(file, &mut into[read..], at + read as u64) {
+            Ok(0) => break,
+            Ok(octets) => read += octets,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
 }

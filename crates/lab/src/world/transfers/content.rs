@@ -1,4 +1,4 @@
-//! What is given: files whose octets follow from a number, and from how often they have changed.
+//! The files that are given: their octets follow from a number, and from how often they changed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -133,7 +133,7 @@ pub(super) struct Tree {
     planted: Option<Planted>,
 }
 
-/// What time it is, whoever asks.
+/// The time, for whoever asks.
 #[derive(Clone, Default)]
 pub(super) struct Clock(Arc<AtomicU64>);
 

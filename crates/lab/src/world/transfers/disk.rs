@@ -48,7 +48,7 @@ impl std::fmt::Display for DiskError {
     }
 }
 
-/// What becomes of the operations that are to come.
+/// The fate of operations that are to come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
     /// Operations until whoever does them dies; none: it lives.

@@ -80,34 +80,6 @@ impl SharedDisk {
         Ok(())
     }
 
-    /// Throws away what is there of an unfinished file, unless somebody has it.
-    pub(super) fn discard(&self, path: &String) {
-        let name = name_of(path);
-        let has = |ending| {
-            self.lock()
-                .names()
-                .contains_key(&format!("{name}.{ending}"))
-        };
-        if (has("part") || has("journal"))
-            && let Ok(held) = self.take(path)
-        {
-            // The dead remove nothing.
-            let _ = held.remove_journal().and_then(|()| held.remove());
-        }
-        self.leave();
-    }
-
-    /// Removes the directory of unfinished files, if nothing is in it.
-    fn leave(&self) {
-        let mut disk = self.lock();
-        let inside = format!("{PARTIAL}/");
-        let is_empty = !disk.names().keys().any(|name| name.starts_with(&inside));
-        if is_empty && disk.names().contains_key(PARTIAL) {
-            // The dead leave it.
-            let _ = disk.name(vec![(PARTIAL.to_owned(), None)]);
-        }
-    }
-
     pub(super) fn make_link(&self, path: &str, to: &[u8]) -> Result<(), DiskError> {
         self.make_directory(parent(path))?;
         let link = Named::Link(to.to_vec());
@@ -120,6 +92,22 @@ impl Volume for SharedDisk {
     type Path = String;
     type Traits = Traits;
     type Held = SimHeld;
+
+    fn is_begun(&self, path: &String) -> bool {
+        let (disk, name) = (self.lock(), name_of(path));
+        let is_there = |ending| disk.names().contains_key(&format!("{name}.{ending}"));
+        is_there("part") || is_there("journal")
+    }
+
+    fn leave(&self) {
+        let mut disk = self.lock();
+        let inside = format!("{PARTIAL}/");
+        let is_empty = !disk.names().keys().any(|name| name.starts_with(&inside));
+        if is_empty && disk.names().contains_key(PARTIAL) {
+            // The dead leave it.
+            let _ = disk.name(vec![(PARTIAL.to_owned(), None)]);
+        }
+    }
 
     fn take(&self, path: &String) -> Result<SimHeld, DiskError> {
         self.make_directory(PARTIAL)?;

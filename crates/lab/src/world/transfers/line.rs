@@ -63,7 +63,7 @@ impl Line {
         Some(cell)
     }
 
-    /// What came last comes once more.
+    /// The last cells come once more.
     pub(super) fn repeats(&mut self, now: Time, repeat: &RepeatSpec) {
         let first = self.came.len().saturating_sub(repeat.back.into());
         let cells = self.came.iter().skip(first).take(repeat.cells.into());

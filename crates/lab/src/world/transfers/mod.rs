@@ -29,7 +29,7 @@ pub use bug::FileBug;
 pub(crate) use run::Counts;
 use run::Run;
 
-/// What came of a transfer.
+/// The counts of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferOutcome {
     /// Entries that are there, and that have failed by a reason.

@@ -1,4 +1,4 @@
-//! What must hold, whoever dies: of what anybody can see, and of what was said.
+//! The rules that hold, whoever dies: of the files that anybody can see, and of all that was said.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::scenario::{ExistingSpec, KindSpec};
 use crate::world::Violation;
 
 impl Run<'_> {
-    /// What has got a name is whole.
+    /// A file that has its name is whole.
     pub(super) fn sees(&self) -> Result<(), Violation> {
         let published = std::mem::take(&mut self.disk.lock().published);
         let mut published = published.iter();
         published.try_for_each(|(path, inode)| self.is_whole(path, *inode))
     }
 
-    /// What can be seen of the place by anybody.
+    /// The place, as anybody can see it.
     pub(super) fn looks(&mut self) -> Result<(), Violation> {
         self.sees()?;
         let has_failed = self.disk.lock().failed_syncs > 0;

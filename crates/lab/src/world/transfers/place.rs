@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cellgate_core::Time;
 use cellgate_core::terminal::unfinished::{
-    Content, Header, Identity, Job, Receiving, Settled, Unfinished, Volume,
+    Content, Header, Identity, Job, Receiving, Settled, Unfinished, Volume, finish_named,
 };
 use cellgate_core::terminal::{
     self, CONTENT_MAX, Destination, DiskPdu, Entry, EntryKind, Lying, Manner, Offered, Partial,
@@ -237,7 +237,7 @@ impl Destination for Place {
         }
         match self.standing(entry, differs) {
             Standing::Have => {
-                self.disk.discard(&path);
+                finish_named(&self.disk, &path).map_err(said)?;
                 return Ok(Offered::Have);
             }
             Standing::Stays => return Ok(Offered::Have),

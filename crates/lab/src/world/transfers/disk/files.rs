@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use super::{BLOCK, Chance, SECTOR};
 
-/// What is known of a file beside its octets.
+/// Length, owner, permissions and time of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Meta {
     pub(in super::super) len: u64,

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Chance;
 
-/// What has a name.
+/// A thing that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Named {
     File(usize),
@@ -39,7 +39,7 @@ impl Naming {
         self.pending.push(changes);
     }
 
-    /// What was done to a name that `is_it` is on the disk.
+    /// Changes of names that `is_it` picks are on the disk.
     pub(super) fn sync(&mut self, is_it: impl Fn(&str) -> bool) {
         let pending = std::mem::take(&mut self.pending);
         for changes in pending {
@@ -47,7 +47,7 @@ impl Naming {
                 self.pending.push(changes);
                 continue;
             }
-            // What was done to a name before is done, too, or of no account any more.
+            // Earlier changes of a name are done, too, or of no account any more.
             let is_later = |path: &String| changes.iter().any(|(later, _)| later == path);
             for before in &mut self.pending {
                 before.retain(|(path, _)| !is_later(path));
