@@ -297,7 +297,7 @@ fn a_file_outlives_bit_errors_and_the_death_of_its_receiver() {
     let number = |key: &str| printed[key].as_f64().expect(key);
     let (lost, law) = (number("pdus_lost"), number("pdus_lost_by_law"));
     assert!((lost - law).abs() < 5.0 * law.sqrt(), "{printed}");
-    // What was lost is sent again, and a part of what was sent before the kill.
+    // The sender repeats lost PDUs, and a part of those before the kill.
     let again = number("sent_again") / 1_984.0;
     assert!((0.8..1.2).contains(&(again / lost)), "{printed}");
     assert!(number("sent_twice") > 0.0, "{printed}");

@@ -27,7 +27,7 @@ impl Bursts {
         }
     }
 
-    /// What paces the cells.
+    /// The pace of the cells.
     pub const fn shaper(&self) -> &Shaper {
         &self.shaper
     }

@@ -90,7 +90,7 @@ pub trait Carrier {
     /// What was sent, the conversation included.
     fn counts(&self) -> SenderCounts;
 
-    /// What has come: of a stream nothing is thrown away, and nothing counted.
+    /// Counts of what has come; a stream throws nothing away, and counts nothing.
     fn come(&self) -> Counts;
 
     /// When there is something to send even if nothing is handed in before, or

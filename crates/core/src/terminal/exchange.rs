@@ -388,7 +388,7 @@ impl<F: Source, S: Store> Exchange<F, S> {
     }
 }
 
-/// What a transfer without end agrees on.
+/// The terms of a transfer without end.
 const fn stream(terms: &ExchangeTerms, transfer: u16, run: u32) -> Terms {
     Terms {
         transfer,

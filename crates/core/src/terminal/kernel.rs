@@ -98,13 +98,13 @@ pub enum Crc {
     Hardware,
 }
 
-/// Of what the cells of a tick are.
+/// The cells that the kernel sends at a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bursts {
-    /// Of whatever is to be sent.
+pub enum TickCells {
+    /// A whole burst, of any PDUs.
     #[default]
-    Full,
-    /// Of one PDU: a burst ends with it, and the next PDU waits for a tick.
+    Any,
+    /// Cells of one PDU: the burst ends with it, and the next PDU waits for a tick.
     OfOnePdu,
 }
 
@@ -114,7 +114,7 @@ pub struct Variant {
     pub events: Events,
     pub copies: Copies,
     pub crc: Crc,
-    pub bursts: Bursts,
+    pub tick_cells: TickCells,
 }
 
 /// A message in a queue.
@@ -354,7 +354,7 @@ impl Kernel {
                 return false;
             }
             stepped.sent += 1;
-            if self.variant.bursts == Bursts::OfOnePdu && is_last(exchange.aal(), &cell) {
+            if self.variant.tick_cells == TickCells::OfOnePdu && is_last(exchange.aal(), &cell) {
                 break;
             }
         }

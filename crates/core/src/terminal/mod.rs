@@ -51,7 +51,7 @@ pub use files::{
     Standing, Taken, Taking,
 };
 pub use kernel::{
-    Board, Bursts, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped,
+    Board, CellPayload, Copies, Crc, Events, Kernel, STEP_CELLS, STEP_MESSAGES, Stepped, TickCells,
     Variant, Work,
 };
 pub use pci::{Kind, Pci, PciError};

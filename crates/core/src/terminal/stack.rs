@@ -1,10 +1,10 @@
 //! The stacks of a terminal's kernel, as text: layer over layer, from the disk layer down to where
 //! the board takes over.
 
+use crate::aal::aal34;
 use crate::contract::{Aal, aal5_cells};
-use crate::wire::{CpcsHeader, CpcsTrailer, SAR_PAYLOAD_LEN};
 
-/// What the board and the kernel hand each other.
+/// The units that the board and the kernel hand each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Cells: SAR and CPCS are the kernel's.
@@ -56,14 +56,11 @@ impl Stack {
         }
     }
 
-    /// Cells of an SDU of so many octets.
+    /// Cells of an SDU of so many octets, 65,535 at most.
     pub const fn cells(self, sdu: usize) -> u64 {
-        match self.aal() {
-            Aal::Aal34 => {
-                let pdu = CpcsHeader::LEN + sdu.next_multiple_of(4) + CpcsTrailer::LEN;
-                pdu.div_ceil(SAR_PAYLOAD_LEN) as u64
-            }
-            Aal::Aal5 | Aal::Aal0 => aal5_cells(sdu as u32) as u64,
+        match self {
+            Self::Aal34 => aal34::cells(sdu as u16) as u64,
+            Self::Aal5 | Self::Packet => aal5_cells(sdu as u32) as u64,
         }
     }
 }

@@ -217,6 +217,27 @@ impl Line {
         }
     }
 
+    /// The ends know each other, and end 0 begins to send a file to end 1.
+    fn begin(&mut self, source: Holed, pdu_len: u16) {
+        self.until("hello", |line| {
+            line.ends.iter().all(Exchange::is_established)
+        });
+        (self.sent, self.lost) = (0, 0);
+        let len = source.octets.len() as u64;
+        let placed = Placed {
+            octets: vec![0; len as usize],
+            writes: vec![0; len as usize],
+        };
+        let now = self.now;
+        assert!(self.ends[1].receive(now, TRANSFER, (0, len), len, placed));
+        let split = Split {
+            pdu_len,
+            disk_len: Some(source.disk_len as u32),
+            file_len: Some(len),
+        };
+        self.ends[0].send(TRANSFER, (0, len), 100_000, split, source);
+    }
+
     /// Until something has come, or time has passed: events of either end.
     fn step(&mut self) -> Vec<(usize, Event)> {
         let (now, mut events) = (self.now, Vec::new());
@@ -313,23 +334,8 @@ fn transfer_of(
     source.disk_len = disk_len.into();
     let ends = [end_of(level, true, arq, 64), end_of(level, false, arq, 64)];
     let mut line = Line::of(level, ends, weather, seed);
-    line.until("hello", |line| {
-        line.ends.iter().all(Exchange::is_established)
-    });
-    line.lost = 0;
+    line.begin(source, 1_984);
     let len = file.octets.len() as u64;
-    let placed = Placed {
-        octets: vec![0; len as usize],
-        writes: vec![0; len as usize],
-    };
-    let now = line.now;
-    assert!(line.ends[1].receive(now, TRANSFER, (0, len), len, placed));
-    let split = Split {
-        pdu_len: 1_984,
-        disk_len: Some(disk_len),
-        file_len: Some(len),
-    };
-    line.ends[0].send(TRANSFER, (0, len), 100_000, split, source);
     let mut disk_pdus = Vec::new();
     for step in 0.. {
         assert!(
@@ -621,24 +627,9 @@ fn carried(pdu_len: Option<u16>, seed: u64) -> f64 {
         lost_back: 0,
     };
     let mut line = Line::of(level, ends, weather, seed);
-    line.until("hello", |line| {
-        line.ends.iter().all(Exchange::is_established)
-    });
     let mut source = Holed::new(&mut line.rng, LEN, false);
     source.disk_len = 1 << 20;
-    let placed = Placed {
-        octets: vec![0; LEN as usize],
-        writes: vec![0; LEN as usize],
-    };
-    let now = line.now;
-    assert!(line.ends[1].receive(now, TRANSFER, (0, LEN), LEN, placed));
-    let split = Split {
-        pdu_len: pdu_len.unwrap_or(1_984),
-        disk_len: Some(1 << 20),
-        file_len: Some(LEN),
-    };
-    line.ends[0].send(TRANSFER, (0, LEN), 100_000, split, source);
-    line.sent = 0;
+    line.begin(source, pdu_len.unwrap_or(1_984));
     while line.ends[1]
         .received(TRANSFER)
         .is_some_and(|(ap, _)| ap < LEN)

@@ -9,8 +9,8 @@ use cellgate_core::Time;
 use cellgate_core::aal::tree::Tree;
 use cellgate_core::contract::{Aal, CellRate};
 use cellgate_core::terminal::{
-    Arq, Board, Bursts, CellPayload, Copies, Crc, DiskHeader, Events, Exchange, ExchangeTerms,
-    Kernel, RateTimer, STEP_CELLS, STEP_MESSAGES, Source, Split, Stepped, Store, Variant, Work,
+    Arq, Board, CellPayload, Copies, Crc, DiskHeader, Events, Exchange, ExchangeTerms, Kernel,
+    RateTimer, STEP_CELLS, STEP_MESSAGES, Source, Split, Stepped, Store, TickCells, Variant, Work,
 };
 use cellgate_simd::{Fold, Level, with_level};
 use rand_pcg::Pcg64Mcg;
@@ -242,9 +242,9 @@ fn a_terminal_sends_at_its_rate_and_never_above() {
 
 #[test]
 fn bursts_of_one_pdu_take_as_many_ticks_as_a_pdu_needs() {
-    let end = |bursts| {
+    let end = |tick_cells| {
         let variant = Variant {
-            bursts,
+            tick_cells,
             ..Variant::default()
         };
         let (_, written, end) = run(Aal::Aal5, variant, 32);
@@ -252,6 +252,6 @@ fn bursts_of_one_pdu_take_as_many_ticks_as_a_pdu_needs() {
         end.ns() as f64
     };
     // 42 cells are 2 ticks, which have room for 64.
-    let longer = end(Bursts::OfOnePdu) / end(Bursts::Full);
+    let longer = end(TickCells::OfOnePdu) / end(TickCells::Any);
     assert!((1.4..1.6).contains(&longer), "{longer}");
 }

@@ -15,6 +15,7 @@ mod plot;
 mod polling;
 mod scheduler;
 mod stacks;
+mod variants;
 
 use std::path::PathBuf;
 

@@ -30,7 +30,7 @@ const EXPOSED: f64 = 416.0;
 /// Of the file, when its receiver is killed.
 const KILL_AT: u64 = FILE * 2 / 5;
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Report {
     octets: u64,

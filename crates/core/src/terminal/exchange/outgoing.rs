@@ -210,7 +210,7 @@ impl<F: Source> Outgoing<F> {
         Ok(())
     }
 
-    /// What was heard may have changed what is best.
+    /// Finds the best length anew, from all that was heard.
     fn adapts(&mut self) {
         let Some(mut best) = self.best else { return };
         let before = best.octets();
@@ -265,7 +265,7 @@ impl<F: Source> Outgoing<F> {
         [behind..=u16::MAX, 0..=self.last]
     }
 
-    /// What the first transfer gives that gives something.
+    /// Asks the transfers in turn, until one gives something.
     fn in_turn<T>(&mut self, mut what: impl FnMut(&mut One<F>) -> Option<T>) -> Option<(T, u16)> {
         for range in self.turns() {
             for (transfer, one) in self.transfers.range_mut(range) {

@@ -1,6 +1,6 @@
 use super::{Entry, EntryKind, Existing, Manner};
 
-/// What lies in the place of an entry.
+/// The kind of thing in the place of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lying {
     File { len: u64, modified_ns: i64 },
@@ -8,12 +8,12 @@ pub enum Lying {
     Link { to: Vec<u8> },
 }
 
-/// What becomes of an entry whose place is taken.
+/// The fate of an entry whose place is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It is there.
     Have,
-    /// What is there stays, whatever it is.
+    /// It gives way to whatever is there.
     Stays,
     /// It replaces what is there.
     Want,
@@ -23,7 +23,7 @@ pub enum Standing {
 }
 
 impl Manner {
-    /// What becomes of an entry in whose place something lies. `differs`: the two were compared,
+    /// The fate of an entry in whose place something lies. `differs`: the two were compared,
     /// and differ.
     pub fn standing(&self, entry: &Entry, lying: &Lying, differs: bool) -> Standing {
         let is_same = match (&entry.kind, lying) {

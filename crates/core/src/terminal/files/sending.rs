@@ -49,7 +49,7 @@ impl<F: Source> Source for SendingFile<F> {
         if into.is_empty() {
             return;
         }
-        // What is sent again was read before.
+        // Octets that are sent again were read before.
         let Some((_, read_to, digesting)) = self.reading(at / self.disk_len) else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use crate::contract::Aal;
 use crate::terminal::Pci;
-use crate::wire::PAYLOAD_LEN;
+use crate::wire::{PAYLOAD_LEN, SAR_PAYLOAD_LEN, TRAILER_LEN};
 
 use super::SenderCounts;
 
@@ -22,7 +22,7 @@ pub(in crate::terminal) struct BestLength {
     cell: u64,
     around: u64,
     max: u16,
-    /// What was heard of before.
+    /// The counts of last time.
     before: SenderCounts,
     octets: u64,
     lost: u64,
@@ -32,13 +32,13 @@ impl BestLength {
     /// Nothing was heard yet: the best is the longest, `max` octets.
     pub(in crate::terminal) const fn new(aal: Aal, max: u16) -> Self {
         let cell = match aal {
-            Aal::Aal34 => 44,
-            _ => PAYLOAD_LEN as u64,
+            Aal::Aal34 => SAR_PAYLOAD_LEN as u64,
+            Aal::Aal0 | Aal::Aal5 => PAYLOAD_LEN as u64,
         };
         Self {
             cell,
-            // Of both AALs the CPCS adds eight octets.
-            around: Pci::LEN as u64 + 8,
+            // The CPCS of AAL3/4 adds as many.
+            around: (Pci::LEN + TRAILER_LEN) as u64,
             max,
             before: SenderCounts::ZERO,
             octets: 0,
@@ -46,7 +46,7 @@ impl BestLength {
         }
     }
 
-    /// What was counted until now, of all transfers.
+    /// Takes the counts of all transfers until now.
     pub(in crate::terminal) fn handle(&mut self, counts: SenderCounts) {
         let pdus = counts.heard - self.before.heard;
         self.octets += counts.octets_heard - self.before.octets_heard + pdus * self.around;
@@ -78,7 +78,7 @@ impl BestLength {
 mod tests {
     use super::*;
 
-    /// What was counted of so many PDUs of this length, lost as often as their cells say.
+    /// Counts of so many PDUs of this length.
     fn counts(pdus: u64, octets: u64, lost: u64) -> SenderCounts {
         SenderCounts {
             heard: pdus,

@@ -3,23 +3,23 @@
 use cellgate_core::terminal::{Copies, Variant};
 use cellgate_report::Panel;
 
-use super::pair::{Crc, Pair, Spec};
+use super::pair::{Crc, Spec};
+use super::variants::take_turns;
 use super::{MEMORIES, plot};
-use crate::bench::measure::{Contestant, Sizes, Times};
+use crate::bench::measure::{Sizes, Times};
 use crate::bench::report::Report;
 
-const NAMES: [&str; 3] = [
-    "no copy",
-    "a copy, SAR to CPCS",
-    "a copy at all three boundaries",
+const ALL: [(&str, Copies); 3] = [
+    ("no copy", Copies::None),
+    ("a copy, SAR to CPCS", Copies::Sar),
+    ("a copy at all three boundaries", Copies::All),
 ];
 
 pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
     let mut all: Vec<Times> = Vec::new();
     for (place, len) in MEMORIES {
         for (with, crc) in [("no CRC", Crc::None), ("CRC in software", Crc::Folded)] {
-            let mut pairs = Vec::new();
-            for copies in [Copies::None, Copies::Sar, Copies::All] {
+            let variants = ALL.map(|(name, copies)| {
                 let variant = Variant {
                     copies,
                     ..Variant::default()
@@ -29,14 +29,10 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
                     crc,
                     ..Spec::default()
                 };
-                pairs.push(Pair::of_memory(spec, len)?);
-            }
-            let contestants = NAMES.iter().zip(&mut pairs).map(|(name, pair)| {
-                let name = format!("{name}, {place}, {with}");
-                Contestant::whole(name, sizes.cells, || pair.run(sizes.cells))
+                (name, spec)
             });
-            let contestants: Vec<_> = contestants.collect();
-            let times = report.take_turns(contestants, sizes.repeats);
+            let (cells, how) = (sizes.cells, format!("{place}, {with}"));
+            let times = take_turns(report, sizes, len, &how, &variants, |pair| pair.run(cells))?;
             let one = report.ratio(&times[1], &times[0]).median;
             let three = report.ratio(&times[2], &times[0]).median;
             report.value(format!("a copy over none, {place}, {with}"), "times", one);
@@ -44,9 +40,6 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
             match crc {
                 Crc::None => report.ratio_at_least(name, three, 1.7),
                 Crc::Folded | Crc::Pass => report.value(name, "times", three),
-            }
-            for pair in &mut pairs {
-                pair.ensure()?;
             }
             all.extend(times);
         }

@@ -2,9 +2,10 @@
 
 use cellgate_report::Panel;
 
-use super::pair::{Crc, Pair, Spec};
+use super::pair::{Crc, Spec};
+use super::variants::take_turns;
 use super::{MEMORIES, plot};
-use crate::bench::measure::{Contestant, Sizes, Times};
+use crate::bench::measure::{Sizes, Times};
 use crate::bench::report::Report;
 
 const ALL: [(&str, Crc); 3] = [
@@ -14,22 +15,17 @@ const ALL: [(&str, Crc); 3] = [
 ];
 
 pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
+    let variants = ALL.map(|(name, crc)| {
+        let spec = Spec {
+            crc,
+            ..Spec::default()
+        };
+        (name, spec)
+    });
     let mut all: Vec<Times> = Vec::new();
     for (place, len) in MEMORIES {
-        let mut pairs = Vec::new();
-        for (_, crc) in ALL {
-            let spec = Spec {
-                crc,
-                ..Spec::default()
-            };
-            pairs.push(Pair::of_memory(spec, len)?);
-        }
-        let contestants = ALL.iter().zip(&mut pairs).map(|((name, _), pair)| {
-            let name = format!("{name}, {place}");
-            Contestant::whole(name, sizes.cells, || pair.run(sizes.cells))
-        });
-        let contestants: Vec<_> = contestants.collect();
-        let times = report.take_turns(contestants, sizes.repeats);
+        let cells = sizes.cells;
+        let times = take_turns(report, sizes, len, place, &variants, |pair| pair.run(cells))?;
         let own = report.ratio(&times[2], &times[1]).median;
         let folded = report.ratio(&times[1], &times[0]).median;
         for (what, ratio) in [
@@ -37,9 +33,6 @@ pub(super) fn run(report: &mut Report, sizes: Sizes) -> anyhow::Result<Panel> {
             ("folded over no CRC", folded),
         ] {
             report.value(format!("{what}, {place}"), "times", ratio);
-        }
-        for pair in &mut pairs {
-            pair.ensure()?;
         }
         all.extend(times);
     }

@@ -31,10 +31,10 @@ const ROOM: usize = 64;
 const STATUS_NS: u64 = 10_000_000;
 /// Who has not sent its cells by then never will.
 const GIVE_UP_NS: u64 = 5_000_000_000;
-/// What is sent: each octet.
+/// Each octet of the file.
 const OCTET: u8 = 0x5a;
 
-/// What two terminals are.
+/// The terms of two terminals.
 #[derive(Clone, Copy)]
 pub(super) struct Spec {
     pub(super) stack: Stack,

@@ -13,7 +13,7 @@ pub(super) const LOOKS: [Look; 5] = [
     Look::Expected,
 ];
 
-/// What each contestant took, repeat by repeat.
+/// Times of each contestant, repeat by repeat.
 pub(super) fn repeats(times: &[Times], ns_per_tick: f64) -> Panel {
     let series = times.iter().zip(LOOKS.iter().cycle()).map(|(times, look)| {
         let ns = times.ticks.iter().map(|ticks| ticks * ns_per_tick);

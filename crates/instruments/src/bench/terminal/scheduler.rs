@@ -30,7 +30,7 @@ const CHANNEL: usize = 64;
 /// Octets that may be on their way: a pass.
 const WINDOW: u64 = 16 << 20;
 
-/// What goes back to the sender.
+/// Cells that go back to the sender.
 enum Said {
     Cell(CellPayload),
     Sdu(Vec<u8>),
@@ -274,7 +274,7 @@ impl Takes for Central {
     }
 }
 
-/// What an exchange has to say behind a PDU.
+/// The cells of an exchange's answer to a PDU.
 fn goes_back(exchange: &mut Ends, now: Time, out: &mut [u8]) -> Vec<Said> {
     while exchange.poll_event().is_some() {}
     let mut back = Vec::new();

@@ -1,7 +1,7 @@
 use std::ops::RangeInclusive;
 
 use cellgate_core::contract::CellRate;
-use cellgate_core::terminal::{Bursts, Variant};
+use cellgate_core::terminal::{TickCells, Variant};
 use cellgate_report::{
     At, Axis, Check, Claim, Entry, Figure, Look, Mark, Outcome, Panel, Rational, Series, Table,
     Tolerance, Value, dec,
@@ -17,7 +17,7 @@ pub(in crate::experiments) struct Figure9;
 
 /// Octets of payload, of PDUs of 24 and of 94 cells.
 const SIZES: [u16; 2] = [1_024, 4_096];
-/// What is around the payload in a CPCS-PDU: the terminal's header, CPCS header and trailer.
+/// Octets around the payload in a CPCS-PDU: the terminal's header, CPCS header and trailer.
 const AROUND: u16 = 24 + 8;
 /// The bursts that are tried.
 const BURSTS: RangeInclusive<u32> = 4..=128;
@@ -122,11 +122,11 @@ impl Experiment for Figure9 {
                 let pace = rules.product(cellburst);
                 let product = of(PairConfig { pace, ..config })?;
                 curve.product.push((cellburst, product));
-                let of_one = Bursts::OfOnePdu;
+                let tick_cells = TickCells::OfOnePdu;
                 let config = PairConfig {
                     variants: [
                         Variant {
-                            bursts: of_one,
+                            tick_cells,
                             ..PAPER
                         },
                         PAPER,

@@ -21,7 +21,7 @@ pub(in crate::experiments) use polling::Polling;
 pub(in crate::experiments) use stacks::Stacks;
 
 use cellgate_core::line::LineSpec;
-use cellgate_core::terminal::{Arq, Bursts, Copies, Crc, Events, Stack, Variant};
+use cellgate_core::terminal::{Arq, Copies, Crc, Events, Stack, TickCells, Variant};
 use cellgate_report::{Rational, dec};
 
 use super::{Error, Experiment, Parameter, Progress, Settings};
@@ -44,7 +44,7 @@ const PAPER: Variant = Variant {
     events: Events::Flags,
     copies: Copies::None,
     crc: Crc::Hardware,
-    bursts: Bursts::Full,
+    tick_cells: TickCells::Any,
 };
 
 fn config(costs: Pc386Costs, variant: Variant, pdu_len: u16) -> PairConfig {

@@ -81,7 +81,7 @@ impl Experiment for Polling {
     }
 }
 
-/// What a cell took at such a rate of octets; none, if none went.
+/// Microseconds of a cell at such a rate of octets; none, if none went.
 fn cell_us(rate: Rational) -> Option<Rational> {
     (rate != Rational::ZERO).then(|| Pc386Work::cell_us(rate))
 }

@@ -61,7 +61,7 @@ struct Both {
 impl Both {
     const PDU_LEN: u16 = 8_192;
 
-    /// What they have together, each of what it has alone.
+    /// Their shares together, each of its rate alone.
     fn share(&self) -> Option<Rational> {
         let share = |vc: usize| self.together[vc].over(self.alone[vc]);
         Some((share(0)? + share(1)?).rounded(4))

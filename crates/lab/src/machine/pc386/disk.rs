@@ -28,7 +28,7 @@ impl Disk {
     }
 }
 
-/// What a disk has written, and has still to write.
+/// Octets that a disk has written, and has still to write.
 #[derive(Default)]
 pub(super) struct Writes {
     /// When each is there.

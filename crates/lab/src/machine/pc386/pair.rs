@@ -65,7 +65,7 @@ pub struct PairCounts {
 }
 
 impl PairCounts {
-    /// What came on top of what was `before`, within `span`.
+    /// The difference to `before`, of a `span`.
     pub(super) fn since(&self, before: &Self, span: Ps) -> Self {
         let (now, then) = (&self.sender, &before.sender);
         Self {
@@ -88,7 +88,7 @@ impl PairCounts {
     }
 }
 
-/// What must not be.
+/// A broken rule of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairError(&'static str);
 
@@ -289,7 +289,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What has come of it by now.
+    /// The counts by now.
     pub(super) fn now(&mut self) -> Result<PairCounts, PairError> {
         let receiver = &mut self.pcs[1].exchange;
         let (ap, _) = receiver.received(TRANSFER).ok_or(PairError::STUCK)?;

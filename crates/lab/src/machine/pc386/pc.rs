@@ -35,7 +35,7 @@ pub(super) struct PcBoard {
     /// The PC has worked so far.
     pub(super) at: Ps,
     pub(super) came: VecDeque<(Ps, Unit)>,
-    /// What is for the line, and when it was there.
+    /// Cells or packets for the line, and when they were there.
     pub(super) goes: Vec<(Ps, Unit)>,
 }
 

@@ -17,7 +17,7 @@ use crate::world::Ps;
 #[derive(Clone, Copy, Debug)]
 pub struct TcpConfig {
     pub costs: Pc386Costs,
-    /// What a packet costs whoever sends or receives it, beside its cells and octets, us.
+    /// The cost of a packet at either end, beside its cells and octets, us.
     pub packet: Rational,
     pub line_cell_s: u32,
     pub delay: Ps,
@@ -27,7 +27,7 @@ pub struct TcpConfig {
     pub window_segments: u16,
 }
 
-/// What must not be.
+/// A broken rule of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpError(&'static str);
 
@@ -174,7 +174,7 @@ impl Pc {
         self.free.plus(config.delay)
     }
 
-    /// What a packet of so many octets takes.
+    /// The time of a packet of so many octets.
     fn works(&mut self, config: &TcpConfig, octets: usize) {
         let costs = &config.costs;
         let cells = Stack::Aal34.cells(LLC_LEN + octets);

@@ -18,7 +18,7 @@ pub(super) struct Tally {
     /// Paths, and why.
     pub(super) failed: Vec<(Vec<u8>, String)>,
     pub(super) skipped: Vec<(Vec<u8>, String)>,
-    /// What was sent, and what came, in tries that are over.
+    /// Counts of what was sent, and of what came, in tries that are over.
     pub(super) sent: SenderCounts,
     pub(super) come: Counts,
     pub(super) is_done: bool,
