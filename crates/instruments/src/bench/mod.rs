@@ -4,6 +4,7 @@ mod adapters;
 mod client;
 mod cpus;
 mod discard;
+mod files;
 mod instructions;
 mod lab;
 mod measure;
@@ -63,6 +64,7 @@ enum Bench {
     Rest(rest::Args),
     Lab(lab::Args),
     Terminal(terminal::Args),
+    Files(files::Args),
     Instructions(instructions::Args),
 }
 
@@ -92,6 +94,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Bench::Rest(args) => rest::run(args),
         Bench::Lab(args) => lab::run(args),
         Bench::Terminal(args) => terminal::run(args),
+        Bench::Files(args) => files::run(args),
         Bench::Instructions(args) => instructions::run(args),
     }
 }
