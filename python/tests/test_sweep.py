@@ -64,6 +64,19 @@ def test_a_row_goes_by_the_names_that_its_point_has():
     assert rows[2]["hosts.d.received_cells"] == 0
 
 
+def test_files_are_swept_by_the_length_of_their_pdus():
+    plan = {
+        "duration_ns": 1_000_000_000,
+        "hosts": [{"name": "a"}, {"name": "b"}],
+        "links": [{"ends": ["a", "b"], "line": "ber 1e-5 seed 7"}],
+        "transfers": [{"from": "a", "to": "b", "files": [{"path": "f", "octets": 300_000}]}],
+    }
+    rows = cellgate.sweep(plan, {"transfers__0__pdu_octets": [640, 4_000]}, Serial())
+    assert [row["transfers.0.there"] for row in rows] == [1, 1]
+    short, long = (row["transfers.0.sent_again_octets"] for row in rows)
+    assert 0 < short < long, "bit errors lose long PDUs more often"
+
+
 def test_a_data_frame_takes_rows_as_they_are(serial):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(serial)

@@ -109,6 +109,11 @@ struct Server {
 
 impl Server {
     fn start(kind: &str, directory: &Path) -> Self {
+        Self::start_by(kind, &[], directory)
+    }
+
+    /// One that has these options, and whoever asks it, too.
+    fn start_by(kind: &str, options: &[&str], directory: &Path) -> Self {
         let mut child = cellgate()
             .args([
                 "serve-files",
@@ -116,6 +121,7 @@ impl Server {
                 &format!("--{kind}"),
                 "127.0.0.1:0",
             ])
+            .args(options)
             .arg(directory)
             .stderr(Stdio::piped())
             .spawn()
@@ -132,6 +138,7 @@ impl Server {
         if let Some(fingerprint) = behind("fingerprint") {
             over.extend(["--fingerprint".to_owned(), fingerprint]);
         }
+        over.extend(options.iter().map(|option| (*option).to_owned()));
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
         // It would wait for who reads what it says.
         thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
@@ -216,13 +223,13 @@ fn there_and_back(kind: &str) {
     assert!(again.contains("\"files\":0"), "{again}");
 }
 
-fn killed(kind: &str) {
+fn killed(kind: &str, options: &[&str]) {
     let scratch = Scratch::new(&format!("{kind}-killed"));
     for name in ["given", "served"] {
         fs::create_dir(scratch.join(name)).unwrap();
     }
     tree(&scratch.join("given"));
-    let server = Server::start(kind, &scratch.join("served"));
+    let server = Server::start_by(kind, options, &scratch.join("served"));
     let put = || {
         let mut put = server.ask("put");
         put.args(["-J", "-r"])
@@ -251,7 +258,7 @@ fn a_tree_goes_there_and_back_over_tcp() {
 
 #[test]
 fn who_was_killed_goes_on_over_tcp() {
-    killed("tcp");
+    killed("tcp", &[]);
 }
 
 /// Forwards connections to a port, and cuts the first when so many octets have come.
@@ -348,7 +355,7 @@ mod quic {
 
     #[test]
     fn who_was_killed_goes_on_over_quic() {
-        killed("quic");
+        killed("quic", &["--congestion", "bbr"]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::terms::Terms;
 pub use clients::{CLIENTS_MAX, Clients};
 pub use octets::Octets;
 #[cfg(feature = "quic")]
-pub use quic::{Fingerprint, Identity, Quic, QuicServer};
+pub use quic::{Congestion, Fingerprint, Identity, Quic, QuicServer};
 pub use stream::Stream;
 pub use tcp::{Tcp, TcpServer};
 

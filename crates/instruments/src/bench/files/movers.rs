@@ -29,8 +29,10 @@ pub(super) enum Mover {
     OverTcp {
         mtu: u32,
     },
-    /// Those over QUIC.
-    OverQuic,
+    /// Those over QUIC, by a congestion control.
+    OverQuic {
+        by: &'static str,
+    },
     Rsync {
         mtu: u32,
     },
@@ -68,7 +70,7 @@ impl Mover {
             Self::Uftp,
         ];
         if cfg!(feature = "quic") {
-            all.push(Self::OverQuic);
+            all.extend(["cubic", "bbr"].map(|by| Self::OverQuic { by }));
         }
         for mtu in [small, large] {
             all.extend([
@@ -86,7 +88,7 @@ impl Mover {
         match self {
             Self::Terminals { level } => format!("put, {level} level"),
             Self::OverTcp { mtu } => format!("put --over tcp, MTU {mtu}"),
-            Self::OverQuic => "put --over quic, MTU 1500".to_owned(),
+            Self::OverQuic { by } => format!("put --over quic, {by}, MTU 1500"),
             Self::Rsync { mtu: LOOPBACK } => "rsync, loopback".to_owned(),
             Self::Rsync { mtu } => format!("rsync, MTU {mtu}"),
             Self::Scp { mtu } => format!("scp, MTU {mtu}"),
@@ -98,7 +100,7 @@ impl Mover {
     /// The programs that it needs, beside this one.
     pub(super) const fn programs(self) -> &'static [&'static str] {
         match self {
-            Self::Terminals { .. } | Self::OverTcp { .. } | Self::OverQuic => &[],
+            Self::Terminals { .. } | Self::OverTcp { .. } | Self::OverQuic { .. } => &[],
             Self::Rsync { .. } => &["/usr/bin/rsync"],
             Self::Scp { .. } => &["/usr/bin/scp", "/usr/sbin/sshd", "/usr/bin/ssh-keygen"],
             Self::Uftp => &["/usr/bin/uftp", "/usr/bin/uftpd"],
@@ -144,9 +146,9 @@ impl Mover {
                 server.args(["to", "--writable", "--level", level]);
                 server
             }
-            Self::OverTcp { .. } | Self::OverQuic => {
+            Self::OverTcp { .. } | Self::OverQuic { .. } => {
                 let over = match self {
-                    Self::OverQuic => "--quic",
+                    Self::OverQuic { .. } => "--quic",
                     _ => "--tcp",
                 };
                 let mut server = site.inside(End::East, &std::env::current_exe()?);
@@ -213,7 +215,7 @@ impl Mover {
     const fn mtu(self) -> Option<u32> {
         match self {
             Self::Terminals { .. } | Self::Rsync { mtu: LOOPBACK } => None,
-            Self::OverQuic | Self::Uftp => Some(MTUS[0]),
+            Self::OverQuic { .. } | Self::Uftp => Some(MTUS[0]),
             Self::OverTcp { mtu }
             | Self::Rsync { mtu }
             | Self::Scp { mtu }
@@ -241,9 +243,9 @@ impl Mover {
                 client.args(["-r", "--level", level, &from]);
                 client
             }
-            Self::OverTcp { .. } | Self::OverQuic => {
+            Self::OverTcp { .. } | Self::OverQuic { .. } => {
                 let over = match self {
-                    Self::OverQuic => "quic",
+                    Self::OverQuic { .. } => "quic",
                     _ => "tcp",
                 };
                 let mut client = site.inside(End::West, &std::env::current_exe()?);
@@ -251,6 +253,9 @@ impl Mover {
                 client.args(["put", "-r", "--over", &at, &from]);
                 if let Some((_, fingerprint)) = said(site).split_once("fingerprint ") {
                     client.args(["--fingerprint", fingerprint]);
+                }
+                if let Self::OverQuic { by } = self {
+                    client.args(["--congestion", by]);
                 }
                 client
             }

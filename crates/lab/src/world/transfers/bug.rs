@@ -38,7 +38,7 @@ impl FileBug {
     /// PDU must meet the transfer that has its number, an octet be spoiled in a hole, a
     /// directory be new whose large file comes before any small one, and a receiver die between
     /// its journal's record and its sync, and its successor's machine lose power.
-    /// A scenario of the corpus shows each, but that of the hole.
+    /// A scenario of the corpus shows each, and that of the hole a test of its own.
     pub fn within_reach() -> impl Iterator<Item = Self> {
         let beyond = [
             Planted::RestKept,

@@ -11,7 +11,7 @@ use cellgate_host::clock::MonotonicClock;
 use cellgate_host::link::udp::{UdpReceiver, UdpSender};
 use cellgate_host::terminal::{CellConnection, OVERHEAD, OwnedLine, Port, Terms};
 
-use super::over::Over;
+use super::over::{CongestionWord, Over};
 use crate::commands::server::recv::seconds;
 use crate::commands::server::transfer::{CONTRACT, to_send};
 use crate::commands::server::{Misuse, Server};
@@ -116,6 +116,9 @@ pub(super) struct Asking {
     /// By what the server of QUIC is known: what `serve-files --quic` says when it begins
     #[arg(long, value_name = "HEX", requires = "over")]
     pub(super) fingerprint: Option<String>,
+    /// How this end finds its rate over QUIC
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = CongestionWord::Cubic, requires = "over")]
+    pub(super) congestion: CongestionWord,
     /// Go on after a lost connection, terminal or line for so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
     pub(super) retry: Duration,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 #[cfg(feature = "quic")]
 use anyhow::Context;
 #[cfg(feature = "quic")]
-use cellgate_host::terminal::over::{Quic, Stream};
+use cellgate_host::terminal::over::{Congestion, Quic, Stream};
 
 use crate::commands::server::Misuse;
 
@@ -16,6 +16,25 @@ pub(super) enum Over {
     /// The host and the port.
     Tcp(String),
     Quic(String),
+}
+
+/// How who sends by QUIC finds its rate.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum CongestionWord {
+    /// A loss is congestion
+    Cubic,
+    /// The rate is what has arrived of late: losses by bit errors cost it little
+    Bbr,
+}
+
+#[cfg(feature = "quic")]
+impl From<CongestionWord> for Congestion {
+    fn from(word: CongestionWord) -> Self {
+        match word {
+            CongestionWord::Cubic => Self::Cubic,
+            CongestionWord::Bbr => Self::Bbr,
+        }
+    }
 }
 
 impl FromStr for Over {
@@ -43,7 +62,11 @@ pub(super) fn may_go_by(error: &anyhow::Error) -> bool {
 
 /// Connects to a server that is known by its fingerprint.
 #[cfg(feature = "quic")]
-pub(super) fn quic(to: &str, fingerprint: Option<&str>) -> anyhow::Result<Stream<Quic>> {
+pub(super) fn quic(
+    to: &str,
+    fingerprint: Option<&str>,
+    congestion: CongestionWord,
+) -> anyhow::Result<Stream<Quic>> {
     let text = fingerprint.ok_or_else(|| {
         Misuse(format!(
             "who answers at {to} is not known: give --fingerprint HEX, which `serve-files --quic` \
@@ -53,7 +76,7 @@ pub(super) fn quic(to: &str, fingerprint: Option<&str>) -> anyhow::Result<Stream
     let fingerprint = text
         .parse()
         .map_err(|error| Misuse(format!("--fingerprint {text}: {error}")))?;
-    Quic::connect(to, fingerprint).with_context(|| to.to_owned())
+    Quic::connect(to, fingerprint, congestion.into()).with_context(|| to.to_owned())
 }
 
 /// What is said of QUIC in a build without it.

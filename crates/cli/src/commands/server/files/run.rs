@@ -134,7 +134,7 @@ fn one(
             .with_context(|| to.clone())
             .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
         #[cfg(feature = "quic")]
-        Some(Over::Quic(to)) => quic(to, asking.fingerprint.as_deref())
+        Some(Over::Quic(to)) => quic(to, asking.fingerprint.as_deref(), asking.congestion)
             .map(|stream| talk.asks(stream, endpoint.terms_of_stream(), what)),
         #[cfg(not(feature = "quic"))]
         Some(Over::Quic(_)) => Err(no_quic()),

@@ -19,6 +19,7 @@ use cellgate_report::output::{Exit, print_json_line};
 use serde_json::json;
 
 use super::endpoint::Endpoint;
+use super::over::CongestionWord;
 use super::tally::{discarded, discarded_words};
 use super::words::{said, shown, shown_path};
 use crate::commands::server::{Misuse, interrupted};
@@ -50,6 +51,9 @@ pub(crate) struct Args {
     /// Without it the server is another each time
     #[arg(long, value_name = "FILE", requires = "quic")]
     key: Option<PathBuf>,
+    /// How this end finds its rate over QUIC
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = CongestionWord::Cubic, requires = "quic")]
+    congestion: CongestionWord,
     /// Serve so many at a time by TCP and QUIC; whoever is one too many is sent away
     #[arg(
         long,
@@ -99,7 +103,8 @@ pub(crate) fn run_serve(args: &Args) -> anyhow::Result<Exit> {
 
 #[cfg(feature = "quic")]
 fn serve_quic(args: &Args, at: &str, clients: &Clients) -> anyhow::Result<()> {
-    let server = QuicServer::listen(at, args.key.as_deref()).with_context(|| at.to_owned())?;
+    let server = QuicServer::listen(at, args.key.as_deref(), args.congestion.into())
+        .with_context(|| at.to_owned())?;
     eprintln!(
         "serving {} by QUIC on {} with fingerprint {}",
         shown_path(&args.directory),

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     ClientConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt,
@@ -41,15 +42,37 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Octets of the stream that may be on their way, or wait to be read.
 const WINDOW: u32 = 16 << 20;
 
+/// The congestion control of who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// A loss is congestion (RFC 9438).
+    Cubic,
+    /// The rate is what has arrived of late: losses by bit errors cost it little.
+    Bbr,
+}
+
+impl Congestion {
+    fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Cubic => Arc::new(CubicConfig::default()),
+            Self::Bbr => Arc::new(BbrConfig::default()),
+        }
+    }
+}
+
 impl Quic {
     /// Connects to `HOST:PORT`, where a server with this certificate is.
     ///
     /// # Errors
     /// The name has no address, nobody there answers, or another server does.
-    pub fn connect(to: &str, fingerprint: Fingerprint) -> io::Result<Stream<Self>> {
+    pub fn connect(
+        to: &str,
+        fingerprint: Fingerprint,
+        congestion: Congestion,
+    ) -> io::Result<Stream<Self>> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in to.to_socket_addrs()? {
-            match Self::connect_to(address, fingerprint) {
+            match Self::connect_to(address, fingerprint, congestion) {
                 Ok(quic) => return Ok(Stream::new(quic)),
                 Err(error) => last = error,
             }
@@ -57,7 +80,11 @@ impl Quic {
         Err(last)
     }
 
-    fn connect_to(to: SocketAddr, fingerprint: Fingerprint) -> io::Result<Self> {
+    fn connect_to(
+        to: SocketAddr,
+        fingerprint: Fingerprint,
+        congestion: Congestion,
+    ) -> io::Result<Self> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pinned = Arc::new(Pinned {
             fingerprint,
@@ -73,7 +100,7 @@ impl Quic {
         tls.alpn_protocols = vec![PROTOCOL.to_vec()];
         let tls = QuicClientConfig::try_from(tls).map_err(io::Error::other)?;
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport()?));
+        config.transport_config(Arc::new(transport(congestion)?));
         let any = match to {
             SocketAddr::V4(_) => "0.0.0.0:0",
             SocketAddr::V6(_) => "[::]:0",
@@ -100,7 +127,7 @@ impl QuicServer {
     ///
     /// # Errors
     /// The kernel refuses, or the file has no key.
-    pub fn listen(at: &str, key: Option<&Path>) -> io::Result<Self> {
+    pub fn listen(at: &str, key: Option<&Path>, congestion: Congestion) -> io::Result<Self> {
         let identity = key.map_or_else(Identity::fresh, Identity::kept)?;
         let fingerprint = identity.fingerprint();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -115,7 +142,7 @@ impl QuicServer {
         tls.alpn_protocols = vec![PROTOCOL.to_vec()];
         let tls = QuicServerConfig::try_from(tls).map_err(io::Error::other)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        config.transport_config(Arc::new(transport()?));
+        config.transport_config(Arc::new(transport(congestion)?));
         let socket = Socket::new(UdpSocket::bind(at)?, Some(config))?;
         Ok(Self {
             socket: Arc::new(socket),
@@ -142,7 +169,7 @@ impl QuicServer {
     }
 }
 
-fn transport() -> io::Result<TransportConfig> {
+fn transport(congestion: Congestion) -> io::Result<TransportConfig> {
     let mut transport = TransportConfig::default();
     let idle = IdleTimeout::try_from(IDLE).map_err(io::Error::other)?;
     transport
@@ -153,6 +180,7 @@ fn transport() -> io::Result<TransportConfig> {
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(WINDOW.into())
         .max_idle_timeout(Some(idle))
+        .congestion_controller_factory(congestion.factory())
         .mtu_discovery_config(Some(MtuDiscoveryConfig::default()))
         .enable_segmentation_offload(false);
     Ok(transport)
