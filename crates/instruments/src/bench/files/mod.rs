@@ -9,6 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use cellgate_host::sys::{Heard, Signals};
 use cellgate_report::output::Exit;
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
@@ -88,6 +89,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             false => args.ber.clone(),
         },
         directory: args.directory.clone().unwrap_or(temporary),
+        // Whoever ends it early leaves neither daemon nor namespaces.
+        signals: Signals::listen()?,
     };
     for what in &args.what {
         match what {
@@ -112,6 +115,7 @@ struct Bench {
     rounds: usize,
     bit_errors: Vec<String>,
     directory: PathBuf,
+    signals: Signals,
 }
 
 /// A mover's turns.
@@ -267,6 +271,8 @@ impl Bench {
         for round in 0..self.rounds {
             self.report.calibrations.push(calibration());
             for turns in &mut all {
+                let is_ended = self.signals.heard().contains(&Heard::End);
+                ensure!(!is_ended, "interrupted");
                 let shown = turns.mover.name();
                 eprintln!("round {} of {}: {shown}, {name}", round + 1, self.rounds);
                 let before = busy()?;
