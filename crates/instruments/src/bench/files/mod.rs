@@ -172,8 +172,11 @@ impl Bench {
         let Some(ours) = of(turns, PACKET) else {
             return;
         };
-        let tcp = fastest(turns, |mover| matches!(mover, Mover::Iperf { .. }));
-        if let Some(tcp) = tcp.filter(|_| ber != "1e-7") {
+        for control in ["cubic", "bbr"].into_iter().filter(|_| ber != "1e-7") {
+            let is_by = |mover| matches!(mover, Mover::Iperf { by, .. } if by == control);
+            let Some(tcp) = fastest(turns, is_by) else {
+                continue;
+            };
             let least = if ber == "0" { 1.0 } else { 4.0 };
             let name = format!("{} over {}, BER {ber}", PACKET.name(), tcp.mover.name());
             let ratio = Turns::over(&ours.octets_s, &tcp.octets_s);

@@ -137,12 +137,14 @@ impl Site {
         self.directory.join(name)
     }
 
-    /// Nothing is there that was moved.
+    /// Puts what was moved aside: a file system may be slow to make files where some were removed
+    /// a moment ago (ext4 does not take their inodes for 5 s, and looks for others).
     pub(super) fn clear(&self) -> anyhow::Result<()> {
         let to = self.path("to");
-        fs::remove_dir_all(&to)?;
-        fs::create_dir(&to)?;
-        Ok(())
+        let mut aside = (0..).map(|number| self.path(&format!("was-{number}")));
+        let free = aside.find(|path| !path.exists());
+        fs::rename(&to, free.context("no number is left")?)?;
+        Ok(fs::create_dir(&to)?)
     }
 }
 
