@@ -4,8 +4,7 @@ use cellgate_lab::world::scenario::{
     Death, DeathAt, DeathSpec, FileSpec, HostSpec, LinkSpec, Scenario, TransferSpec,
 };
 use cellgate_lab::world::{
-    Failure, FileBug, Options, WITH_TRANSFERS, check, check_determinism, scenario_of, with_bug,
-    world_kill,
+    Failure, FileBug, Options, WITH_TRANSFERS, check, check_determinism, scenario_of, world_kill,
 };
 use cellgate_lab::{Shrink, Silent, shrink};
 
@@ -86,29 +85,6 @@ fn what_was_safe_before_a_power_failure_is_not_sent_again() {
     // Of 2.5 s that had passed, those since the last sync, a window and a disk-PDU.
     let again = transfer.sent_octets - whole.transfers[0].sent_octets;
     assert!(again < 125_000 + (1 << 17) + (1 << 16), "{again}");
-}
-
-/// Somebody changes octets of an unfinished file, some of them in its hole. Those stay, by the bug
-/// that random scenarios are too rare to show, and are zeros again without it.
-#[test]
-fn a_hole_that_was_spoiled_is_a_hole_again() {
-    let mut scenario = plain();
-    let mut sparse = FileSpec::of("sparse", 400_000);
-    sparse.holes = vec![(1 << 16, 6 << 16)];
-    scenario.transfers[0].files = vec![sparse];
-    let shows = (0..20).filter(|keeps| {
-        scenario.transfers[0].deaths = vec![DeathSpec {
-            keeps: *keeps,
-            spoils: true,
-            ..death(Death::Taker, DeathAt::AfterNs(600_000_000))
-        }];
-        let outcome = check(&scenario, Options::default())
-            .unwrap_or_else(|failure| panic!("keeps {keeps}: {failure}"));
-        assert_eq!(outcome.transfers[0].there, 1);
-        let planted = with_bug("files:RestKept").expect("a bug");
-        check(&scenario, planted).is_err()
-    });
-    assert!(shows.count() > 0);
 }
 
 /// Of all of them `sim mutants` tells.

@@ -117,7 +117,13 @@ pub(super) struct Asking {
     #[arg(long, value_name = "HEX", requires = "over")]
     pub(super) fingerprint: Option<String>,
     /// How this end finds its rate over QUIC
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = CongestionWord::Cubic, requires = "over")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t = CongestionWord::Cubic,
+        requires = "over"
+    )]
     pub(super) congestion: CongestionWord,
     /// Go on after a lost connection, terminal or line for so long
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]

@@ -52,7 +52,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", requires = "quic")]
     key: Option<PathBuf>,
     /// How this end finds its rate over QUIC
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = CongestionWord::Cubic, requires = "quic")]
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t = CongestionWord::Cubic,
+        requires = "quic"
+    )]
     congestion: CongestionWord,
     /// Serve so many at a time by TCP and QUIC; whoever is one too many is sent away
     #[arg(
