@@ -31,7 +31,7 @@ use super::report::Report;
 pub(super) struct Args {
     #[command(flatten)]
     shared: super::Args,
-    /// What to measure
+    /// The measurements
     #[arg(value_enum, default_values_t = What::ALL)]
     what: Vec<What>,
     /// Draw what was measured, a panel each

@@ -66,7 +66,7 @@ impl<H: Held> Unfinished<H> {
     /// There is no room.
     pub fn open(held: H, header: &Header, allocated: Option<u64>) -> Result<Opened<H>, H::Error> {
         let (journal, former) = open_journal(&held, header)?;
-        // Whoever had what is taken up may have died before it synced the journal, or the names.
+        // A receiver that died may have synced neither the journal nor the names.
         if former == Former::Kept && !held.has(Planted::TakenUpNotSynced) {
             journal.sync()?;
         }

@@ -14,8 +14,8 @@ fn has_its_name<H: Held>(held: &H) -> Result<(), H::Error> {
     Ok(())
 }
 
-/// Finishes a file that has its name already, if its receiver has died behind that. Whoever has it
-/// still does so itself.
+/// Finishes a file that has its name already, if its receiver has died behind that. A receiver
+/// that has it still does so itself.
 ///
 /// # Errors
 /// The disk failed.

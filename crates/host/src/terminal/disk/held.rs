@@ -53,7 +53,7 @@ impl Volume for Root {
     }
 
     fn leave(&self) {
-        // Whoever cannot open it cannot remove it.
+        // A directory that cannot be opened cannot be removed either.
         if let Ok(Some(directory)) = PartialDirectory::find(self) {
             directory.leave();
         }

@@ -30,7 +30,7 @@ use site::{LOOPBACK, Site};
 pub(super) struct Args {
     #[command(flatten)]
     shared: super::Args,
-    /// What to measure
+    /// The measurements
     #[arg(value_enum, default_values_t = What::ALL)]
     what: Vec<What>,
     /// Bit error ratios of the line, each in turn
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             false => args.ber.clone(),
         },
         directory: args.directory.clone().unwrap_or(temporary),
-        // Whoever ends it early leaves neither daemon nor namespaces.
+        // An early end leaves neither daemon nor namespaces.
         signals: Signals::listen()?,
     };
     for what in &args.what {
@@ -127,7 +127,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// The medians of a quantity of one over that of another, turn by turn.
+    /// The median of a quantity of one over that of another, turn by turn.
     fn over(mine: &[f64], theirs: &[f64]) -> f64 {
         let pairs = mine.iter().zip(theirs);
         Spread::of(pairs.map(|(mine, theirs)| mine / theirs).collect()).median

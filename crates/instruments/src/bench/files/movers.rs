@@ -1,4 +1,4 @@
-//! What moves a file from west to east: our terminals, and the programs that people take.
+//! The movers of a file from west to east: our terminals, and the programs that people take.
 
 use std::fs;
 use std::path::Path;
