@@ -1,21 +1,20 @@
 //! `cellgate demo --terminal`: a file over a line with bit errors, its receiver killed on the way.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use cellgate_report::grouped;
 use cellgate_report::output::Exit;
-use rand_core::Rng;
-use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::live::actor::this_program;
 use crate::live::daemon::Daemon;
+use crate::live::process::{Process, write_file};
 use crate::live::verdict::{Verdict, Voice};
 
 /// Octets of the file, of it in each PDU, and that may be on their way.
@@ -63,16 +62,6 @@ impl Drop for Scratch {
     }
 }
 
-/// A process that does not outlive the demo.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -83,7 +72,7 @@ pub(super) fn run(voice: Voice) -> anyhow::Result<Exit> {
     let to = scratch.0.join("to");
     fs::create_dir_all(&to)?;
     let from = scratch.0.join("file");
-    write_file(&from)?;
+    write_file(&from, FILE)?;
     let daemon = Daemon::start(
         "[adapter]\nidle = \"adaptive\"\n\
          [[interface]]\nname = \"a\"\nlink.memory.peer = \"b\"\n\
@@ -146,16 +135,6 @@ pub(super) fn run(voice: Voice) -> anyhow::Result<Exit> {
         ..report
     };
     voice.end(&report, &verdict)
-}
-
-/// Octets that no one else has.
-fn write_file(path: &Path) -> anyhow::Result<()> {
-    let mut rng = Pcg64Mcg::new(26);
-    let mut file = BufWriter::new(File::create(path)?);
-    for _ in 0..FILE / 8 {
-        file.write_all(&rng.next_u64().to_le_bytes())?;
-    }
-    Ok(file.flush()?)
 }
 
 fn terminal(daemon: &Daemon, word: &str, vc: &str) -> anyhow::Result<Command> {

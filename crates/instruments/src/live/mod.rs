@@ -3,6 +3,7 @@
 
 pub(crate) mod actor;
 pub(crate) mod daemon;
+pub(crate) mod process;
 pub(crate) mod rig;
 pub(crate) mod sdu;
 pub(crate) mod spread;

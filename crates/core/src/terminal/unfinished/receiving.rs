@@ -81,7 +81,7 @@ impl<H: Held> Receiving<H> {
 
     /// It stays to be gone on with, unless its source is another by now.
     pub fn leave(mut self, is_stale: bool) {
-        // Whoever opens the file again finds an error of this.
+        // The next receiver finds an error of this.
         let _ = match is_stale {
             true => self.file.discard(),
             false if self.file.has(Planted::LeftNotSynced) => Ok(()),

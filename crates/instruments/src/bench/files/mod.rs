@@ -4,22 +4,20 @@
 mod movers;
 mod site;
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use cellgate_host::sys::{Heard, Signals};
 use cellgate_report::output::Exit;
-use rand_core::Rng;
-use rand_pcg::Pcg64Mcg;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::geteuid;
 
 use super::measure::calibration;
 use super::report::Report;
+use crate::live::process::write_file;
 use crate::live::spread::Spread;
-use movers::{Mover, contract};
+use movers::Mover;
 use site::{LOOPBACK, Site};
 
 /// Move files over one line in turns, beside rsync, scp, uftp and iperf3
@@ -37,7 +35,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "BER", default_values = BIT_ERRORS)]
     ber: Vec<String>,
     /// Octets of a file
-    #[arg(long, value_name = "OCTETS", default_value_t = 32 << 20)]
+    #[arg(
+        long,
+        value_name = "OCTETS",
+        default_value_t = 32 << 20,
+        value_parser = clap::value_parser!(u64).range(1 << 12..=1 << 36)
+    )]
     octets: u64,
     /// Times that each takes its turn
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -64,7 +67,7 @@ impl What {
 /// Cells per second of the line, and octets of payload in each.
 const RATE: u32 = 353_207;
 const PAYLOAD: f64 = 48.0;
-/// Of contracts: a line that is sent more than it carries loses some.
+/// The peak rate of contracts: a line that is sent more than it carries loses some.
 const CONTRACT: u32 = 350_000;
 const BIT_ERRORS: [&str; 3] = ["0", "1e-7", "1e-6"];
 /// A line that is never waited for.
@@ -158,9 +161,9 @@ impl Bench {
                 ber => format!(" ber {ber} seed 7"),
             };
             let line = format!("line = \"rate {RATE} queue 20000 delay 10ms{errors}\"");
-            let site = Site::new(&line, &contract(Some(CONTRACT)), &self.directory)?;
+            let site = Site::new(&line, Some(CONTRACT), &self.directory)?;
             write_file(&site.path("from/file"), self.octets)?;
-            let turns = self.turns(&site, &movers, "file", self.octets, Some(CONTRACT))?;
+            let turns = self.turns(&site, &movers, "file", self.octets)?;
             self.rows(&turns, &format!("BER {ber}"));
             self.judge(&turns, &ber);
         }
@@ -187,7 +190,10 @@ impl Bench {
             let ratio = Turns::over(&ours.octets_s, &uftp.octets_s);
             self.report.ratio_at_least(name, ratio, 0.98);
         }
-        let same = fastest(turns, |mover| matches!(mover, Mover::OverTcp { .. }));
+        let same = fastest(
+            turns,
+            |mover| matches!(mover, Mover::Over { transport, .. } if transport == "tcp"),
+        );
         if let Some(same) = same {
             let name = format!("its CPU over that of {}, BER {ber}", same.mover.name());
             let ratio = Turns::over(&ours.cpu, &same.cpu);
@@ -197,7 +203,7 @@ impl Bench {
 
     fn small(&mut self, files: u64) -> anyhow::Result<()> {
         let line = format!("line = \"rate {RATE} queue 20000 delay 10ms\"");
-        let site = Site::new(&line, &contract(Some(CONTRACT)), &self.directory)?;
+        let site = Site::new(&line, Some(CONTRACT), &self.directory)?;
         let octets = files << 10;
         write_file(&site.path("from/file"), octets)?;
         fs::create_dir(site.path("from/files"))?;
@@ -205,8 +211,8 @@ impl Bench {
             write_file(&site.path(&format!("from/files/{number}")), 1 << 10)?;
         }
         let movers = self.there(&[PACKET, Mover::Rsync { mtu: 9_180 }]);
-        let whole = self.turns(&site, &movers[..1], "file", octets, Some(CONTRACT))?;
-        let each = self.turns(&site, &movers, "files", octets, Some(CONTRACT))?;
+        let whole = self.turns(&site, &movers[..1], "file", octets)?;
+        let each = self.turns(&site, &movers, "files", octets)?;
         self.rows(&whole, "one file");
         self.rows(&each, &format!("{files} files"));
         let slower = Turns::over(&whole[0].octets_s, &each[0].octets_s);
@@ -225,11 +231,11 @@ impl Bench {
     }
 
     fn unpaced(&mut self) -> anyhow::Result<()> {
-        let site = Site::new(UNPACED, &contract(None), &self.directory)?;
+        let site = Site::new(UNPACED, None, &self.directory)?;
         let octets = 8 * self.octets;
         write_file(&site.path("from/file"), octets)?;
         let movers = self.there(&[PACKET, Mover::Rsync { mtu: LOOPBACK }]);
-        let turns = self.turns(&site, &movers, "file", octets, None)?;
+        let turns = self.turns(&site, &movers, "file", octets)?;
         self.rows(&turns, "unpaced");
         if let [ours, rsync] = &*turns {
             let ratio = Turns::over(&ours.octets_s, &rsync.octets_s);
@@ -263,7 +269,6 @@ impl Bench {
         movers: &[Mover],
         name: &str,
         octets: u64,
-        rate: Option<u32>,
     ) -> anyhow::Result<Vec<Turns>> {
         let turns = |mover: &Mover| Turns {
             mover: *mover,
@@ -279,7 +284,7 @@ impl Bench {
                 let shown = turns.mover.name();
                 eprintln!("round {} of {}: {shown}, {name}", round + 1, self.rounds);
                 let before = busy()?;
-                let took = turns.mover.carry(site, name, octets, rate);
+                let took = turns.mover.carry(site, name, octets);
                 let took = took.with_context(|| shown.clone())?;
                 let cpu = busy()? - before;
                 if turns.mover.writes() {
@@ -327,17 +332,6 @@ fn busy() -> anyhow::Result<f64> {
     next()?;
     let ticks = user + nice + system + next()? + next()?;
     Ok(ticks as f64 / clock_ticks_per_second() as f64)
-}
-
-/// Octets that no one else has.
-fn write_file(path: &Path, octets: u64) -> anyhow::Result<()> {
-    let mut rng = Pcg64Mcg::new(octets.into());
-    let file = File::create(path).with_context(|| path.display().to_string())?;
-    let mut file = BufWriter::new(file);
-    for _ in 0..octets / 8 {
-        file.write_all(&rng.next_u64().to_le_bytes())?;
-    }
-    Ok(file.flush()?)
 }
 
 /// Whether both are the same file, or directories of the same files.

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::ensure;
 
-use super::site::{End, LOOPBACK, MTUS, Process, Site, finish};
+use super::CONTRACT;
+use super::site::{End, LOOPBACK, MTUS, Site, finish, start};
 
 /// What a server takes to be ready, at most.
 const READY: Duration = Duration::from_millis(500);
@@ -25,12 +26,10 @@ pub(super) enum Mover {
     Terminals {
         level: &'static str,
     },
-    /// Our terminals over TCP instead of cells.
-    OverTcp {
+    /// Our terminals over TCP or QUIC instead of cells, by a congestion control.
+    Over {
+        transport: &'static str,
         mtu: u32,
-    },
-    /// Those over QUIC, by a congestion control.
-    OverQuic {
         by: &'static str,
     },
     Rsync {
@@ -46,12 +45,6 @@ pub(super) enum Mover {
         mtu: u32,
         by: &'static str,
     },
-}
-
-/// Their contract, and that of the devices: what the line carries is shared by those who send.
-pub(super) fn contract(rate: Option<u32>) -> String {
-    let pcr = rate.map_or(String::new(), |rate| format!(",pcr={rate}"));
-    format!("ubr,aal5:max_sdu=9188{pcr}")
 }
 
 /// The words of a server so far.
@@ -70,11 +63,19 @@ impl Mover {
             Self::Uftp,
         ];
         if cfg!(feature = "quic") {
-            all.extend(["cubic", "bbr"].map(|by| Self::OverQuic { by }));
+            all.extend(["cubic", "bbr"].map(|by| Self::Over {
+                transport: "quic",
+                mtu: small,
+                by,
+            }));
         }
         for mtu in [small, large] {
             all.extend([
-                Self::OverTcp { mtu },
+                Self::Over {
+                    transport: "tcp",
+                    mtu,
+                    by: "cubic",
+                },
                 Self::Iperf { mtu, by: "cubic" },
                 Self::Iperf { mtu, by: "bbr" },
                 Self::Rsync { mtu },
@@ -87,8 +88,7 @@ impl Mover {
     pub(super) fn name(self) -> String {
         match self {
             Self::Terminals { level } => format!("put, {level} level"),
-            Self::OverTcp { mtu } => format!("put --over tcp, MTU {mtu}"),
-            Self::OverQuic { by } => format!("put --over quic, {by}, MTU 1500"),
+            Self::Over { transport, mtu, by } => format!("put --over {transport}, {by}, MTU {mtu}"),
             Self::Rsync { mtu: LOOPBACK } => "rsync, loopback".to_owned(),
             Self::Rsync { mtu } => format!("rsync, MTU {mtu}"),
             Self::Scp { mtu } => format!("scp, MTU {mtu}"),
@@ -100,7 +100,7 @@ impl Mover {
     /// The programs that it needs, beside this one.
     pub(super) const fn programs(self) -> &'static [&'static str] {
         match self {
-            Self::Terminals { .. } | Self::OverTcp { .. } | Self::OverQuic { .. } => &[],
+            Self::Terminals { .. } | Self::Over { .. } => &[],
             Self::Rsync { .. } => &["/usr/bin/rsync"],
             Self::Scp { .. } => &["/usr/bin/scp", "/usr/sbin/sshd", "/usr/bin/ssh-keygen"],
             Self::Uftp => &["/usr/bin/uftp", "/usr/bin/uftpd"],
@@ -115,45 +115,37 @@ impl Mover {
 
     /// Moves `from/NAME`, a file of so many octets or a directory of such, into `to`. What it took,
     /// its server being there.
-    pub(super) fn carry(
-        self,
-        site: &Site,
-        name: &str,
-        octets: u64,
-        rate: Option<u32>,
-    ) -> anyhow::Result<Duration> {
+    pub(super) fn carry(self, site: &Site, name: &str, octets: u64) -> anyhow::Result<Duration> {
         let by = match self {
             Self::Iperf { by, .. } => by,
             _ => "cubic",
         };
         let devices = self.mtu().map(|mtu| site.devices(mtu, by));
         let _devices = devices.transpose()?;
-        let mut server = Process::start(&mut self.server(site, rate)?, &site.path(SAID))?;
+        let mut server = start(&mut self.server(site)?, &site.path(SAID))?;
         sleep(READY);
-        server.ensure().with_context(|| said(site))?;
-        let mut client = self.client(site, name, octets, rate)?;
+        let ended = server.0.try_wait()?;
+        ensure!(ended.is_none(), "{}", said(site));
+        let mut client = self.client(site, name, octets)?;
         let begun = Instant::now();
         finish(&mut client)?;
         Ok(begun.elapsed())
     }
 
-    fn server(self, site: &Site, rate: Option<u32>) -> anyhow::Result<Command> {
+    fn server(self, site: &Site) -> anyhow::Result<Command> {
         let east = |program: &str| site.inside(End::East, Path::new(program));
         let address = |mtu| End::East.address(mtu);
         Ok(match self {
             Self::Terminals { level } => {
-                let mut server = site.terminal(End::East, "serve-files", &contract(rate))?;
+                let mut server = site.terminal(End::East, "serve-files")?;
                 server.args(["to", "--writable", "--level", level]);
                 server
             }
-            Self::OverTcp { .. } | Self::OverQuic { .. } => {
-                let over = match self {
-                    Self::OverQuic { .. } => "--quic",
-                    _ => "--tcp",
-                };
+            Self::Over { transport, mtu, .. } => {
                 let mut server = site.inside(End::East, &std::env::current_exe()?);
-                let at = format!("{}:{PORT}", address(self.mtu().unwrap_or(LOOPBACK)));
-                server.args(["serve-files", "to", "--writable", over, &at]);
+                let at = format!("{}:{PORT}", address(mtu));
+                server.args(["serve-files", "to", "--writable"]);
+                server.args([&format!("--{transport}"), &at]);
                 server
             }
             Self::Rsync { mtu } => {
@@ -215,21 +207,15 @@ impl Mover {
     const fn mtu(self) -> Option<u32> {
         match self {
             Self::Terminals { .. } | Self::Rsync { mtu: LOOPBACK } => None,
-            Self::OverQuic { .. } | Self::Uftp => Some(MTUS[0]),
-            Self::OverTcp { mtu }
+            Self::Uftp => Some(MTUS[0]),
+            Self::Over { mtu, .. }
             | Self::Rsync { mtu }
             | Self::Scp { mtu }
             | Self::Iperf { mtu, .. } => Some(mtu),
         }
     }
 
-    fn client(
-        self,
-        site: &Site,
-        name: &str,
-        octets: u64,
-        rate: Option<u32>,
-    ) -> anyhow::Result<Command> {
+    fn client(self, site: &Site, name: &str, octets: u64) -> anyhow::Result<Command> {
         let end = match self {
             Self::Rsync { mtu: LOOPBACK } => End::East,
             _ => End::West,
@@ -239,23 +225,16 @@ impl Mover {
         let from = format!("from/{name}");
         Ok(match self {
             Self::Terminals { level } => {
-                let mut client = site.terminal(End::West, "put", &contract(rate))?;
+                let mut client = site.terminal(End::West, "put")?;
                 client.args(["-r", "--level", level, &from]);
                 client
             }
-            Self::OverTcp { .. } | Self::OverQuic { .. } => {
-                let over = match self {
-                    Self::OverQuic { .. } => "quic",
-                    _ => "tcp",
-                };
+            Self::Over { transport, mtu, by } => {
                 let mut client = site.inside(End::West, &std::env::current_exe()?);
-                let at = format!("{over}:{}:{PORT}", address(self.mtu().unwrap_or(LOOPBACK)));
+                let at = format!("{transport}:{}:{PORT}", address(mtu));
                 client.args(["put", "-r", "--over", &at, &from]);
                 if let Some((_, fingerprint)) = said(site).split_once("fingerprint ") {
-                    client.args(["--fingerprint", fingerprint]);
-                }
-                if let Self::OverQuic { by } = self {
-                    client.args(["--congestion", by]);
+                    client.args(["--fingerprint", fingerprint, "--congestion", by]);
                 }
                 client
             }
@@ -281,7 +260,7 @@ impl Mover {
                 let block = mtu - UFTP_HEADERS;
                 // Kilobits of its blocks, where a packet of the MTU takes whole cells.
                 let cells = (mtu + 8).div_ceil(48);
-                let rate = rate.unwrap_or(353_207) / cells * block / 125;
+                let rate = CONTRACT / cells * block / 125;
                 let mut client = west("/usr/bin/uftp");
                 let to = address(mtu);
                 let id: std::net::Ipv4Addr = to.parse()?;

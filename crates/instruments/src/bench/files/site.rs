@@ -8,12 +8,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 
 use crate::live::actor::this_program;
 use crate::live::daemon::Daemon;
+use crate::live::process::Process;
 
 /// The largest packets of the devices, in octets: those of Ethernet, and of RFC 2225.
 pub(super) const MTUS: [u32; 2] = [1_500, 9_180];
@@ -59,25 +60,26 @@ impl End {
 /// Both hosts. They are gone when this is dropped.
 pub(super) struct Site {
     daemon: Daemon,
-    /// Of devices.
+    /// Of terminals and devices.
     contract: String,
     /// Where files come from and go to.
     directory: PathBuf,
 }
 
 impl Site {
-    /// Hosts on a line whose ends have these `words` in a daemon's configuration, whose devices
-    /// will have this contract; files lie below `directory`.
-    pub(super) fn new(words: &str, contract: &str, directory: &Path) -> anyhow::Result<Self> {
+    /// Hosts on a line whose ends have these `words` in a daemon's configuration. Connections over
+    /// it are of best effort, with a peak rate or none; files lie below `directory`.
+    pub(super) fn new(words: &str, pcr: Option<u32>, directory: &Path) -> anyhow::Result<Self> {
         let interface = |name, peer| {
             format!("[[interface]]\nname = \"{name}\"\nlink.memory.peer = \"{peer}\"\n{words}\n")
         };
         let interfaces = interface("a", "b") + &interface("b", "a");
         let config = format!("[adapter]\nidle = \"adaptive\"\n{interfaces}");
         let name = format!("cellgate-files-{}", std::process::id());
+        let pcr = pcr.map_or(String::new(), |pcr| format!(",pcr={pcr}"));
         let site = Self {
             daemon: Daemon::start(&config, io::sink())?,
-            contract: contract.to_owned(),
+            contract: format!("ubr,aal5:max_sdu=9188{pcr}"),
             directory: directory.join(name),
         };
         for folder in ["from", "to"] {
@@ -123,10 +125,11 @@ impl Site {
     }
 
     /// This program with a connection at an end.
-    pub(super) fn terminal(&self, end: End, word: &str, contract: &str) -> anyhow::Result<Command> {
+    pub(super) fn terminal(&self, end: End, word: &str) -> anyhow::Result<Command> {
         let mut command = this_program()?;
         command
-            .args([word, "--vc", &end.vc(), "--contract", contract, "--socket"])
+            .args([word, "--vc", &end.vc(), "--contract", &self.contract])
+            .arg("--socket")
             .arg(self.daemon.socket())
             .current_dir(&self.directory);
         Ok(command)
@@ -170,34 +173,14 @@ impl Drop for Devices<'_> {
     }
 }
 
-/// A process that goes with its starter.
-pub(super) struct Process(Child);
-
-impl Process {
-    /// What it says goes to a file.
-    pub(super) fn start(command: &mut Command, said: &Path) -> anyhow::Result<Self> {
-        let said = File::create(said)?;
-        let silent = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(said);
-        let shown = silent.get_program().display().to_string();
-        Ok(Self(silent.spawn().context(shown)?))
-    }
-
-    /// That it runs still.
-    pub(super) fn ensure(&mut self) -> anyhow::Result<()> {
-        let ended = self.0.try_wait()?;
-        ensure!(ended.is_none(), "the server has ended: {ended:?}");
-        Ok(())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a program; what it says goes to a file.
+pub(super) fn start(command: &mut Command, said: &Path) -> anyhow::Result<Process> {
+    let silent = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(said)?);
+    let shown = silent.get_program().display().to_string();
+    Ok(Process(silent.spawn().context(shown)?))
 }
 
 /// Runs a program to its end.
