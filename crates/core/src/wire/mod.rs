@@ -3,12 +3,14 @@
 mod aal1;
 mod aal2;
 mod aal34;
+mod cbn;
 mod cell;
 mod crc10;
 mod frame;
 mod hec;
 pub mod llc;
 mod mpls;
+mod mssar;
 mod oam;
 mod octets;
 mod prefix;
@@ -20,6 +22,7 @@ mod udp_ip;
 pub use aal1::{Aal1Header, Aal1Place, Aal1Sequence, SnpVerdict};
 pub use aal2::{CpsPacketHeader, CpsReceiver, CpsUnit, StartField};
 pub use aal34::{CpcsHeader, CpcsTrailer, SAR_PAYLOAD_LEN, SarPci, SarPdu, SegmentType};
+pub use cbn::{CBN_CELL_LEN, CbnCell, CbnSlot, DATA_LEN, SLOT_BITS, SLOT_LEN};
 pub use cell::{
     AddressError, CELL_LEN, CELL_LEN_NO_HEC, CellFormat, Header, HeaderForm, HeaderKind,
     PAYLOAD_LEN, Pti, VpiVci,
@@ -28,6 +31,7 @@ pub use crc10::{Checked, crc10, crc10_is_valid, seal_crc10};
 pub use frame::{Carrier, Framing, MplsFrame, MplsFrameError, Sender};
 pub use hec::{HecMode, HecReceiver, HecVerdict, hec};
 pub use mpls::{LABEL_ENTRY_LEN, Label, LabelEntry, LabelStack};
+pub use mssar::{MSSAR_ATM_LEN, MSSAR_LEN, MSSAR_RING_LEN, Mssar};
 pub use oam::{Defect, LOCATION_LEN, Loopback, OAM_SPECIFIC_LEN, Oam, OamFlow};
 pub use octets::{Cell, CellRef};
 pub use prefix::Prefix;
