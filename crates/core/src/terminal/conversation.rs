@@ -10,6 +10,9 @@ use super::{Source, Store};
 pub const MESSAGE_MAX: usize = 1 << 17;
 /// Octets before each message: its length.
 const LENGTH: usize = 4;
+/// Octets that may have come and not been read: small files go as messages, and so many of them
+/// may be on their way.
+const INBOX_LEN: usize = 8 * MESSAGE_MAX;
 
 /// Messages that have not been acknowledged.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +76,7 @@ pub(super) struct Inbox {
 impl Default for Inbox {
     fn default() -> Self {
         Self {
-            octets: vec![0; 2 * (MESSAGE_MAX + LENGTH)].into_boxed_slice(),
+            octets: vec![0; INBOX_LEN].into_boxed_slice(),
             read: 0,
         }
     }

@@ -9,6 +9,7 @@ mod existing;
 mod giving;
 mod message;
 mod sending;
+mod short;
 mod taking;
 
 pub use existing::{Lying, Standing};

@@ -8,7 +8,7 @@ use crate::terminal::{Carrier, Planted, Source, Split};
 /// Transfers at a time, at most: each has a file open, and a window of PDUs in memory.
 const TRANSFERS_MAX: usize = 256;
 /// Octets of messages that wait to be acknowledged, at most, when more is offered.
-const UNSAID_MAX: usize = 1 << 17;
+const UNSAID_MAX: usize = 1 << 20;
 
 /// A tree, as its host has it.
 pub trait Origin {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::short::Short;
 use super::{CONTENT_MAX, Digest, Entry, EntryKind, Message, OFFERED_MAX, Offers, TRIES};
 use crate::Time;
 use crate::terminal::exchange::CONTROL_MID;
 use crate::terminal::{Carrier, DiskHeader, DiskPdu, Planted, Store};
 
-/// Files that are asked for as messages or are being put in their places, at most: each has
-/// [`CONTENT_MAX`] octets in memory, or descriptors.
-const SETTLING_MAX: usize = 256;
+/// Files but short ones that are being put in their places, at most: each has descriptors.
+const FINISHING_MAX: usize = 256;
 
 /// A file that is being received.
 pub trait Partial: Store {
@@ -129,15 +129,15 @@ pub struct Taking<D: Destination> {
     /// Files at a time.
     jobs: usize,
     coming: BTreeMap<u32, Coming<D::File>>,
-    /// Files whose octets are asked for as a message.
-    asked: BTreeMap<u32, Entry>,
+    /// Files whose octets come as a message.
+    short: Short,
     /// Files that are compared with what is there.
     compared: BTreeMap<u32, Entry>,
     /// Files that wait for one of the jobs, and short ones that wait for memory.
     waiting: VecDeque<(u32, Entry)>,
-    short: VecDeque<(u32, Entry)>,
+    waiting_short: VecDeque<(u32, Entry)>,
     directories: BTreeMap<u32, Entry>,
-    /// Files that are being put in their places.
+    /// Other files that are being put in their places.
     finishing: BTreeSet<u32>,
     offered: Offers,
     transfers: BTreeMap<u16, u32>,
@@ -155,10 +155,10 @@ impl<D: Destination> Taking<D> {
             destination,
             jobs,
             coming: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            short: Short::new(),
             compared: BTreeMap::new(),
             waiting: VecDeque::new(),
-            short: VecDeque::new(),
+            waiting_short: VecDeque::new(),
             directories: BTreeMap::new(),
             finishing: BTreeSet::new(),
             offered: Offers::NONE,
@@ -234,20 +234,15 @@ impl<D: Destination> Taking<D> {
         match message {
             Message::Offer { id, entry } => self.offered(now, carrier, id, entry, settled),
             Message::Content { id, digest, octets } => {
-                let Some(entry) = self.asked.remove(&id) else {
+                let Some(entry) = self.short.come(id) else {
                     return;
                 };
                 if octets.len() as u64 == entry.octets() {
-                    self.finishing.insert(id);
                     self.destination.content(id, entry, octets, digest);
                 } else {
-                    self.failure(
-                        carrier,
-                        id,
-                        &entry,
-                        "another length than was offered",
-                        settled,
-                    );
+                    self.short.settle(id);
+                    let reason = "another length than was offered";
+                    self.failure(carrier, id, &entry, reason, settled);
                 }
             }
             Message::Whole { id } => {
@@ -268,17 +263,17 @@ impl<D: Destination> Taking<D> {
             }
             Message::Changed { id } => {
                 self.gives_up(carrier, id, true);
-                self.asked.remove(&id);
+                self.short.forget(id);
             }
             Message::Failed { id, reason } => {
                 let coming = self.coming.get(&id).map(|coming| &coming.entry);
-                let entry = coming.or_else(|| self.asked.get(&id));
+                let entry = coming.or_else(|| self.short.asked(id));
                 let entry = entry.or_else(|| self.compared.get(&id));
                 if let Some(entry) = entry {
                     let path = entry.path.clone();
                     settled.push(Settled::Failed { path, reason });
                 }
-                self.asked.remove(&id);
+                self.short.forget(id);
                 self.compared.remove(&id);
                 self.gives_up(carrier, id, false);
             }
@@ -328,7 +323,9 @@ impl<D: Destination> Taking<D> {
         }
         self.offered.add(&entry);
         match entry.kind {
-            EntryKind::File { len, .. } if len <= CONTENT_MAX => self.short.push_back((id, entry)),
+            EntryKind::File { len, .. } if len <= CONTENT_MAX => {
+                self.waiting_short.push_back((id, entry));
+            }
             EntryKind::File { .. } | EntryKind::Stream => self.waiting.push_back((id, entry)),
             EntryKind::Directory | EntryKind::Link { .. } => {
                 self.opens(now, carrier, id, entry, false, settled);
@@ -339,21 +336,21 @@ impl<D: Destination> Taking<D> {
     /// Entries that were offered and are not settled.
     fn unsettled(&self) -> usize {
         self.coming.len()
-            + self.asked.len()
+            + self.short.len()
             + self.compared.len()
             + self.waiting.len()
-            + self.short.len()
+            + self.waiting_short.len()
             + self.finishing.len()
             + self.directories.len()
     }
 
     fn is_unsettled(&self, id: u32) -> bool {
         self.coming.contains_key(&id)
-            || self.asked.contains_key(&id)
+            || self.short.contains(id)
             || self.compared.contains_key(&id)
             || self.finishing.contains(&id)
             || self.directories.contains_key(&id)
-            || [&self.waiting, &self.short]
+            || [&self.waiting, &self.waiting_short]
                 .into_iter()
                 .flatten()
                 .any(|(waiting, _)| *waiting == id)
@@ -383,14 +380,14 @@ impl<D: Destination> Taking<D> {
         carrier: &mut C,
         settled: &mut Vec<Settled>,
     ) {
-        while self.asked.len() + self.finishing.len() < SETTLING_MAX
-            && let Some((id, entry)) = self.short.pop_front()
+        while self.short.has_room()
+            && let Some((id, entry)) = self.waiting_short.pop_front()
         {
             self.opens(now, carrier, id, entry, false, settled);
         }
         // A file that somebody else has goes to the end.
         for _ in 0..self.waiting.len() {
-            if self.coming.len() >= self.jobs || self.finishing.len() >= SETTLING_MAX {
+            if self.coming.len() >= self.jobs || self.finishing.len() >= FINISHING_MAX {
                 break;
             }
             let Some((id, entry)) = self.waiting.pop_front() else {
@@ -417,7 +414,7 @@ impl<D: Destination> Taking<D> {
             }
             Ok(Offered::Take) => {
                 carrier.say(&Message::Take { id }.emit());
-                self.asked.insert(id, entry);
+                self.short.ask(id, entry);
             }
             Ok(Offered::Want(file, missing)) => {
                 let coming = Coming {
@@ -586,6 +583,7 @@ impl<D: Destination> Taking<D> {
     ) {
         while let Some((id, entry, result)) = self.destination.settled() {
             self.finishing.remove(&id);
+            self.short.settle(id);
             match result {
                 Ok(digest) => {
                     let digest = Some(digest);

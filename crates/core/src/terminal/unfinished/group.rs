@@ -18,7 +18,7 @@ struct Member<V: Volume> {
 pub type Nameless<V> = Vec<(<V as Volume>::Path, <V as Volume>::Error)>;
 
 impl<V: Volume> Group<V> {
-    /// Files of a group: each takes two descriptors of a host.
+    /// Files of a group: each takes a descriptor of a host.
     pub const MAX: usize = 128;
 
     pub const fn new(volume: V) -> Self {
@@ -111,24 +111,29 @@ impl<V: Volume> Group<V> {
         // Files of one directory come together: the last of each syncs it for all of them.
         let mut named: Vec<&Member<V>> = Vec::new();
         for member in &members {
-            if synced.is_ok() {
-                match member.held.publish(member.overwrite) {
-                    Ok(()) => {
-                        if named
-                            .first()
-                            .is_some_and(|first| !first.held.is_beside(&member.held))
-                        {
-                            match has(Planted::OneDirectorySynced) {
-                                true => named.clear(),
-                                false => sync_names(&mut named, &mut failed),
-                            }
+            let published = synced
+                .is_ok()
+                .then(|| member.held.publish(member.overwrite));
+            match published {
+                Some(Ok(())) => {
+                    if named
+                        .first()
+                        .is_some_and(|first| !first.held.is_beside(&member.held))
+                    {
+                        match has(Planted::OneDirectorySynced) {
+                            true => named.clear(),
+                            false => sync_names(&mut named, &mut failed),
                         }
-                        named.push(member);
                     }
-                    Err(error) => failed.push((member.path.clone(), error)),
+                    named.push(member);
+                    let _ = member.held.remove_journal();
                 }
+                Some(Err(error)) => {
+                    failed.push((member.path.clone(), error));
+                    member.remove();
+                }
+                None => member.remove(),
             }
-            member.remove();
         }
         if is_late {
             synced = last.held.sync_disk();

@@ -5,10 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use cellgate_core::terminal::unfinished::{Held, JournalFile, Octets, Volume};
-use rustix::fs::{
-    FallocateFlags, Mode, OFlags, fallocate, fchmod, fdatasync, fstat, fsync, ftruncate, futimens,
-    syncfs,
-};
+use rustix::fs::{Mode, OFlags, fchmod, fdatasync, fstat, fsync, ftruncate, futimens, syncfs};
 use rustix::io::{Errno, pwrite};
 
 use super::entry::Entry;
@@ -25,7 +22,7 @@ use crate::sys::LockedFile;
 /// An unfinished file that this receiver alone has, in the directory of unfinished files.
 #[derive(Debug)]
 pub struct HeldFile {
-    directory: PartialDirectory,
+    directory: Arc<PartialDirectory>,
     file: Arc<LockedFile>,
     path: PathBelow,
     name: PartialName,
@@ -101,20 +98,16 @@ impl Held for HeldFile {
     }
 
     fn write_whole(&self, octets: &[u8]) -> Result<(), DiskError> {
-        let writing = || refused("writing", &self.path);
-        ftruncate(&self.file, 0).map_err(writing())?;
         let len = octets.len() as u64;
-        let written = match fallocate(&self.file, FallocateFlags::empty(), 0, len.max(1)) {
-            Err(Errno::NOSPC) => Err(Errno::NOSPC),
-            _ => write_at(&self.file, octets, 0),
-        };
-        written.map_err(|error| match error {
-            Errno::NOSPC | Errno::DQUOT => DiskError::Full {
-                missing: len.max(1),
-            },
-            error => writing()(error),
+        write_at(&self.file, octets, 0).map_err(|error| match error {
+            Errno::NOSPC | Errno::DQUOT => DiskError::Full { missing: len },
+            error => refused("writing", &self.path)(error),
         })?;
-        ftruncate(&self.file, len).map_err(writing())
+        // Another has left more.
+        match self.len()? > len {
+            true => self.set_len(len),
+            false => Ok(()),
+        }
     }
 
     fn sync_octets(&self) -> Result<(), DiskError> {

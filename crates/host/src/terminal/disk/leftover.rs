@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use cellgate_core::terminal::unfinished::Header;
 use rustix::fs::{AtFlags, Dir, OFlags, Stat, statat};
 
@@ -114,7 +116,7 @@ pub fn discard(root: &Root, name: PartialName) -> Result<bool, DiskError> {
     // With the lock nobody begins it meanwhile.
     let (directory, _locked) = match PartialDirectory::take(root, name) {
         // One that cannot be opened cannot be in use.
-        Err(DiskError::Denied { .. } | DiskError::NoFile { .. }) => (found, None),
+        Err(DiskError::Denied { .. } | DiskError::NoFile { .. }) => (Arc::new(found), None),
         other => other.map(|(directory, file)| (directory, Some(file)))?,
     };
     for part in [Part::Link, Part::Journal, Part::File] {

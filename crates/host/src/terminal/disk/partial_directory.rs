@@ -1,5 +1,6 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -103,18 +104,17 @@ impl PartialDirectory {
     }
 
     /// Does something that makes a file in it: once more as often as somebody else removes the
-    /// directory, which is empty, meanwhile.
+    /// directory, which is empty, meanwhile. One that an unfinished file keeps open is not looked
+    /// for again.
     pub(super) fn with<T>(
         root: &Root,
         make: impl Fn(&Self) -> Result<T, Errno>,
-    ) -> Result<(Self, T), DiskError> {
+    ) -> Result<(Arc<Self>, T), DiskError> {
+        let mut known = root.partial_directory().upgrade();
         for _ in 0..TRIES {
-            match mkdirat(root, PARTIAL_DIRECTORY, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(refused("making", PARTIAL_DIRECTORY)(error)),
-            }
-            let Some(found) = Self::find(root)? else {
-                continue;
+            let found = match known.take() {
+                Some(known) => known,
+                None => Self::find_or_make(root)?,
             };
             match make(&found) {
                 Ok(made) => return Ok((found, made)),
@@ -126,8 +126,27 @@ impl PartialDirectory {
         Err(DiskError::Missing { path })
     }
 
+    fn find_or_make(root: &Root) -> Result<Arc<Self>, DiskError> {
+        for _ in 0..TRIES {
+            if let Some(found) = Self::find(root)? {
+                let found = Arc::new(found);
+                *root.partial_directory() = Arc::downgrade(&found);
+                return Ok(found);
+            }
+            match mkdirat(root, PARTIAL_DIRECTORY, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(refused("making", PARTIAL_DIRECTORY)(error)),
+            }
+        }
+        let path = PARTIAL_DIRECTORY.to_owned();
+        Err(DiskError::Missing { path })
+    }
+
     /// The unfinished file `name`, for this receiver alone; it may be new.
-    pub(super) fn take(root: &Root, name: PartialName) -> Result<(Self, LockedFile), DiskError> {
+    pub(super) fn take(
+        root: &Root,
+        name: PartialName,
+    ) -> Result<(Arc<Self>, LockedFile), DiskError> {
         let path = name.with(Part::File);
         for _ in 0..TRIES {
             let flags = OFlags::RDWR | OFlags::CREATE;

@@ -2,7 +2,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{
     AtFlags, Dir, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fsync, linkat, mkdirat, openat2,
@@ -28,7 +28,14 @@ const TARGET_MAX: usize = 4_095;
 
 /// A directory, opened once, below which every path of a peer stays, whatever others put there.
 #[derive(Clone, Debug)]
-pub struct Root(Arc<Directory>);
+pub struct Root(Arc<Opened>);
+
+#[derive(Debug)]
+struct Opened {
+    directory: Directory,
+    /// That of unfinished files, while one of them keeps it open.
+    partial: Mutex<Weak<PartialDirectory>>,
+}
 
 impl Root {
     /// The directory at `path`, which the user has named. The way there leads through no link that
@@ -42,12 +49,22 @@ impl Root {
             path: shown_octets(path.as_os_str().as_bytes()),
             error,
         })?;
-        Ok(Self(Arc::new(opened)))
+        Ok(Self::of(opened))
+    }
+
+    fn of(directory: Directory) -> Self {
+        let partial = Mutex::default();
+        Self(Arc::new(Opened { directory, partial }))
+    }
+
+    pub(super) fn partial_directory(&self) -> MutexGuard<'_, Weak<PartialDirectory>> {
+        let partial = self.0.partial.lock();
+        partial.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As it was named.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.0.directory.path()
     }
 
     /// What is at `path`; none: the root itself.
@@ -59,7 +76,7 @@ impl Root {
         let name = path.map_or(OsStr::new("."), PathBelow::os);
         let flags = flags | OFlags::CLOEXEC;
         for _ in 0..TRIES {
-            match openat2(&self.0, name, flags, Mode::empty(), BELOW) {
+            match openat2(self, name, flags, Mode::empty(), BELOW) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 other => return other,
             }
@@ -88,7 +105,7 @@ impl Root {
         let opened = self.resolve(Some(path), OFlags::RDONLY | OFlags::DIRECTORY);
         let fd = opened.map_err(refused("opening", path))?;
         let path = self.path().join(path.os());
-        Ok(Self(Arc::new(Directory::of(fd, path))))
+        Ok(Self::of(Directory::of(fd, path)))
     }
 
     /// What is at `path`, a link as such; none: nothing.
@@ -172,8 +189,8 @@ impl Root {
     /// As [`Self::make_directory`], of what `path` is in.
     pub(super) fn make_parents(&self, path: &PathBelow) -> Result<(), DiskError> {
         match path.split().0 {
-            Some(parent) => self.make_directory(&parent),
-            None => Ok(()),
+            Some(parent) if self.parent(path).is_err() => self.make_directory(&parent),
+            _ => Ok(()),
         }
     }
 
@@ -283,7 +300,7 @@ impl Root {
 
 impl AsFd for Root {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.directory.as_fd()
     }
 }
 

@@ -1,8 +1,8 @@
 use std::os::fd::AsFd;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, chownat, fchmod, fchown, futimens,
-    openat, utimensat,
+    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, chownat, fchmod, fchown, fstat,
+    futimens, openat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, geteuid};
@@ -62,8 +62,11 @@ pub(super) fn set_owner_and_mode(file: impl AsFd, entry: &Entry) -> Result<(), E
     let mut mode = entry.mode & 0o7777;
     match geteuid().is_root() {
         true => {
-            let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-            fchown(&file, Some(uid), Some(gid))?;
+            let found = fstat(&file)?;
+            if (found.st_uid, found.st_gid) != (entry.uid, entry.gid) {
+                let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
+                fchown(&file, Some(uid), Some(gid))?;
+            }
         }
         false => mode &= !SPECIAL_BITS,
     }
