@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
+pub mod cbn;
 mod client;
 pub mod disk;
 pub mod experiments;

@@ -15,6 +15,7 @@ pub mod pc386;
 mod pca200e;
 mod stream;
 mod transmitter;
+pub mod v1s;
 mod workstation;
 
 pub use cost::{BURST_CYCLES, Costs, Cycles, FIFOS, I960_CYCLE_S};

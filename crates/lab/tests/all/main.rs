@@ -15,6 +15,7 @@ mod ports;
 mod rest;
 mod singles;
 mod terminals;
+mod v1s;
 mod verdicts;
 mod world;
 mod world_servers;

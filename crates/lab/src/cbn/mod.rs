@@ -1,0 +1,18 @@
+//! The Cambridge Backbone Network: a ring of slots, in frames of one slot a channel, and what is
+//! attached to it.
+//!
+//! ```text
+//!        frame: a slot of each channel
+//!      +---+---+---+---+
+//!      | 0 | 1 | 2 | 3 | ->  ...  -> station -> station -> ...  back to the first
+//!      +---+---+---+---+             fills an empty slot; empties it when it comes round
+//! ```
+//!
+//! A cell passes its destination, which copies it, and comes round to its source, which empties the
+//! slot. Who has emptied a slot passes it on: whoever is behind has it first.
+
+mod ring;
+mod spec;
+
+pub use ring::{Attached, Full, Ring};
+pub use spec::{Release, Reuse, RingSpec};

@@ -1,0 +1,24 @@
+//! The V1S station of the Cambridge Backbone Network, and the host behind it (Greaves, Zielinski
+//! 1991): cells wait in one RAM, which ring and host share, word by word.
+//!
+//! ```text
+//!   ring --> access chip --> +-----------------+ --> port --> host: 68030, 20 MHz
+//!                            | RAM, 32 bits:   |              interrupt, processes,
+//!   ring <-- access chip <-- | a receive FIFO, | <-- port <-- MSDL
+//!            a cell for each | four transmit   |   two words
+//!            channel         | FIFOs           |
+//!                            +-----------------+
+//!                  one access a cycle: ring receive, then ring transmit, then host
+//! ```
+
+mod costs;
+mod host;
+mod network;
+mod spec;
+mod station;
+
+pub use costs::{HostCosts, Instructions, Stage};
+pub use host::{Application, Host, HostCounts, HostSpec, Order, Outgoing};
+pub use network::{Network, Seat};
+pub use spec::{Condition, V1sSpec};
+pub use station::{Counts, Station, Word};

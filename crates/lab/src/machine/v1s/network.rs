@@ -1,0 +1,87 @@
+use super::Condition;
+use super::{Application, Host, HostSpec, Station, V1sSpec};
+use crate::cbn::{Ring, RingSpec};
+use crate::world::Ps;
+
+/// A station and its host, and where on the ring they are.
+pub struct Seat<A> {
+    pub place: u32,
+    pub station: V1sSpec,
+    pub host: HostSpec,
+    /// Circuits on which it receives, and their cells that interrupt.
+    pub circuits: Vec<(u16, Condition)>,
+    pub application: A,
+}
+
+/// Stations on a ring.
+///
+/// Of what happens at one time, the ring is first, in the order of places, then the RAMs, then the
+/// hosts.
+pub struct Network<A> {
+    ring: Ring,
+    stations: Vec<Station>,
+    hosts: Vec<Host<A>>,
+    now: Ps,
+}
+
+impl<A: Application> Network<A> {
+    /// Seats in the rising order of their places.
+    pub fn new(ring: RingSpec, seats: Vec<Seat<A>>) -> Self {
+        let places: Vec<_> = seats.iter().map(|seat| seat.place).collect();
+        let (mut stations, mut hosts) = (Vec::new(), Vec::new());
+        for seat in seats {
+            let vcis = seat.circuits.iter().map(|(vci, _)| *vci);
+            hosts.push(Host::new(seat.host, vcis, seat.application));
+            stations.push(Station::new(seat.station, seat.circuits));
+        }
+        Self {
+            ring: Ring::new(ring, &places),
+            stations,
+            hosts,
+            now: Ps::ZERO,
+        }
+    }
+
+    pub const fn now(&self) -> Ps {
+        self.now
+    }
+
+    pub const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    pub fn stations(&self) -> &[Station] {
+        &self.stations
+    }
+
+    pub fn hosts(&self) -> &[Host<A>] {
+        &self.hosts
+    }
+
+    /// Runs until `end`, or until `is_done`.
+    pub fn run(&mut self, end: Ps, mut is_done: impl FnMut(&Self) -> bool) {
+        while self.now < end && !is_done(self) {
+            self.turn();
+        }
+    }
+
+    /// What happens next.
+    fn turn(&mut self) {
+        let stations = self.stations.iter().map(Station::next).enumerate();
+        let (station, access) = stations.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
+        let hosts = self.hosts.iter().map(Host::next).enumerate();
+        let (host, step) = hosts.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
+        let pass = self.ring.next();
+        if pass <= access && pass <= step {
+            self.now = pass;
+            self.ring.turn(&mut self.stations);
+        } else if access <= step {
+            self.now = access;
+            self.stations[station].access();
+            self.hosts[station].wake(access);
+        } else {
+            self.now = step;
+            self.hosts[host].step(&mut self.stations[host]);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use cellgate_core::wire::Mssar;
+
+use crate::cbn::RingSpec;
+use crate::world::Ps;
+
+/// What a station is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V1sSpec {
+    /// From one access to the RAM to the next.
+    pub cycle: Ps,
+    /// What a word costs a host that waits for nobody; 0: it takes words as they come.
+    pub host_word: Ps,
+    /// Cells of a FIFO.
+    pub fifo: usize,
+    /// Words between RAM and host, each way.
+    pub port: usize,
+    /// The channel that it receives on.
+    pub channel: u8,
+    pub channels: u8,
+    /// From one word to the next of a cell that comes.
+    pub ring_word: Ps,
+}
+
+impl V1sSpec {
+    /// Words of a cell.
+    pub const WORDS: usize = 9;
+    /// Of a ring of 512 MHz: 3.2 MHz (section 2).
+    pub const CYCLE: Ps = Ps::new(312_500);
+    /// What a word costs the host beside its cycle. Calibrated: with a cycle, nine make the copy of
+    /// 12 us (section 4.1).
+    pub const HANDSHAKE: Ps = Ps::new(1_020_834);
+    /// Section 2.
+    pub const FIFO: usize = 256;
+    /// Ours. With fewer the ring's words would make the copy of a cell that is received longer
+    /// than that of one that is sent, and the paper has 12 us for both.
+    pub const PORT: usize = 2;
+
+    /// The paper's station, on a channel of a ring.
+    pub const fn on(ring: &RingSpec, channel: u8) -> Self {
+        Self {
+            cycle: Self::CYCLE,
+            host_word: Self::CYCLE.plus(Self::HANDSHAKE),
+            fifo: Self::FIFO,
+            port: Self::PORT,
+            channel,
+            channels: ring.channels,
+            ring_word: ring.frame_part(1, Self::WORDS as u32),
+        }
+    }
+
+    /// The same with a clock that is `numerator / denominator` times as fast: the ring's, the
+    /// RAM's and that of the handshake are one.
+    pub fn at_clock(self, numerator: u64, denominator: u64) -> Self {
+        let faster = |span: Ps| Ps::new(span.ps() * denominator / numerator);
+        Self {
+            cycle: faster(self.cycle),
+            host_word: faster(self.host_word),
+            ring_word: faster(self.ring_word),
+            ..self
+        }
+    }
+}
+
+/// The cells of a circuit that interrupt the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    Every,
+    First,
+    Last,
+    /// The first and the last of each block.
+    Both,
+}
+
+impl Condition {
+    /// Whether a cell that says this interrupts.
+    pub const fn is_met(self, header: Mssar) -> bool {
+        match self {
+            Self::Every => true,
+            Self::First => header.start,
+            Self::Last => header.is_last(),
+            Self::Both => header.start || header.is_last(),
+        }
+    }
+}

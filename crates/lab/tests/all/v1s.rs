@@ -1,0 +1,295 @@
+//! The V1S station and its host: what the paper measured comes out, and what it says of the
+//! hardware holds.
+
+use cellgate_lab::cbn::RingSpec;
+use cellgate_lab::machine::v1s::{
+    Application, Condition, HostCosts, HostSpec, Network, Order, Outgoing, Seat, Stage, V1sSpec,
+};
+use cellgate_lab::world::Ps;
+
+const CELL: usize = 32;
+
+/// Sends blocks of so many octets, answers, or does nothing.
+#[derive(Clone, Debug, Default)]
+struct Script {
+    /// Circuit, channel, octets and number of the blocks that it sends.
+    sends: Option<(u16, u8, usize, u64)>,
+    /// Circuit and channel of answers.
+    answers: Option<(u16, u8)>,
+    /// Channels on which it sends, in turn, without end.
+    floods: Vec<u8>,
+    /// It waits for an answer before it sends again.
+    waits: bool,
+    awaited: bool,
+    queue: Vec<Outgoing>,
+    sent_at: Vec<Ps>,
+    received_at: Vec<Ps>,
+    wrong: u64,
+}
+
+fn octet(n: usize) -> u8 {
+    (n * 31 + n / 251) as u8
+}
+
+fn block(len: usize) -> Vec<u8> {
+    (0..len).map(octet).collect()
+}
+
+impl Application for Script {
+    fn idle(&mut self, _: Ps) -> Option<Outgoing> {
+        if let Some(answer) = self.queue.pop() {
+            return Some(answer);
+        }
+        if !self.floods.is_empty() {
+            self.floods.rotate_left(1);
+            return Some(Outgoing {
+                vci: u16::from(self.floods[0]) + 1,
+                channel: self.floods[0],
+                octets: block(CELL),
+            });
+        }
+        let (vci, channel, len, left) = self.sends.as_mut()?;
+        if *left == 0 || self.awaited {
+            return None;
+        }
+        *left -= 1;
+        self.awaited = self.waits;
+        Some(Outgoing {
+            vci: *vci,
+            channel: *channel,
+            octets: block(*len),
+        })
+    }
+
+    fn sent(&mut self, at: Ps) {
+        self.sent_at.push(at);
+    }
+
+    fn received(&mut self, at: Ps, _: u16, octets: &[u8]) {
+        self.received_at.push(at);
+        self.awaited = false;
+        self.wrong += u64::from(octets != block(octets.len()));
+        if let Some((vci, channel)) = self.answers {
+            let octets = octets.to_vec();
+            self.queue.push(Outgoing {
+                vci,
+                channel,
+                octets,
+            });
+        }
+    }
+}
+
+const HOST: HostSpec = HostSpec {
+    costs: HostCosts::PAPER,
+    dally: Ps::ZERO,
+    order: Order::InterruptFirst,
+};
+
+/// Two stations, on channels 0 and 1, that receive on circuits 1 and 2.
+fn pair(condition: Condition, one: Script, other: Script) -> Network<Script> {
+    pair_of(
+        HOST,
+        V1sSpec::on(&RingSpec::PAPER, 0),
+        condition,
+        [one, other],
+    )
+}
+
+fn pair_of(
+    host: HostSpec,
+    station: V1sSpec,
+    condition: Condition,
+    scripts: [Script; 2],
+) -> Network<Script> {
+    let seat = |(n, application): (u8, Script)| Seat {
+        place: u32::from(n) * 100,
+        station: V1sSpec {
+            channel: n,
+            ..station
+        },
+        host,
+        circuits: vec![(u16::from(n) + 1, condition)],
+        application,
+    };
+    let seats = (0..).zip(scripts).map(seat);
+    Network::new(RingSpec::PAPER, seats.collect())
+}
+
+const LONG: Ps = Ps::from_ns(10_000_000_000);
+
+#[test]
+fn a_block_comes_octet_for_octet() {
+    for len in [0, 1, 32, 33, 8_160] {
+        let sends = Script {
+            sends: Some((2, 1, len, 3)),
+            ..Script::default()
+        };
+        let mut network = pair(Condition::Every, sends, Script::default());
+        network.run(LONG, |network| {
+            network.hosts()[1].counts().received_blocks == 3
+        });
+        let receiver = network.hosts()[1].application();
+        assert_eq!(
+            (receiver.received_at.len(), receiver.wrong),
+            (3, 0),
+            "{len}"
+        );
+    }
+}
+
+fn us(span: Ps) -> f64 {
+    span.ps() as f64 / 1e6
+}
+
+#[test]
+fn cells_are_sent_and_received_in_the_paper_s_time() {
+    let mut times = Vec::new();
+    for cells in [55, 155] {
+        let sends = Script {
+            sends: Some((2, 1, cells * CELL, 1)),
+            ..Script::default()
+        };
+        let mut network = pair(Condition::Every, sends, Script::default());
+        network.run(LONG, |network| {
+            network.hosts()[1].counts().received_blocks == 1
+        });
+        let hosts = network.hosts();
+        times.push((
+            us(hosts[0].application().sent_at[0]),
+            us(hosts[1].application().received_at[0]),
+        ));
+    }
+    let sent = (times[1].0 - times[0].0) / 100.0;
+    let received = (times[1].1 - times[0].1) / 100.0;
+    assert!((sent / 15.9 - 1.0).abs() < 0.005, "{sent}");
+    assert!((received / 18.03 - 1.0).abs() < 0.005, "{received}");
+}
+
+/// Round trips of one block, in microseconds.
+fn ping(condition: Condition, cells: usize, stage: Stage) -> f64 {
+    let one = Script {
+        sends: Some((2, 1, cells * CELL, 1)),
+        waits: true,
+        ..Script::default()
+    };
+    let other = Script {
+        answers: Some((1, 0)),
+        ..Script::default()
+    };
+    let costs = HostCosts {
+        stage,
+        ..HostCosts::PAPER
+    };
+    let host = HostSpec { costs, ..HOST };
+    let station = V1sSpec::on(&RingSpec::PAPER, 0);
+    let mut network = pair_of(host, station, condition, [one, other]);
+    network.run(LONG, |network| {
+        network.hosts()[0].counts().received_blocks == 1
+    });
+    us(network.hosts()[0].application().received_at[0])
+}
+
+#[test]
+fn a_ping_has_the_slopes_of_the_paper() {
+    let slope = |condition| {
+        let time = |cells| ping(condition, cells, Stage::Tight);
+        (time(150) - time(50)) / 100.0
+    };
+    let every = slope(Condition::Every);
+    let first = slope(Condition::First);
+    let last = slope(Condition::Last);
+    assert!((every / 36.06 - 1.0).abs() < 0.01, "{every}");
+    assert!((first / 36.06 - 1.0).abs() < 0.01, "{first}");
+    assert!((last / 67.86 - 1.0).abs() < 0.01, "{last}");
+    let stages = Stage::ALL.map(|stage| ping(Condition::Every, 50, stage));
+    assert!(
+        stages.is_sorted_by(|slower, faster| slower > faster),
+        "{stages:?}"
+    );
+}
+
+/// Millions of bits of cells per second that each host reads, of hosts that cost nothing and send
+/// without end on these channels.
+fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
+    let free = Ps::ZERO;
+    let costs = HostCosts {
+        transmit: free,
+        receive: free,
+        sent_block: free,
+        received_block: free,
+        stage: Stage::Tight,
+    };
+    let host = HostSpec { costs, ..HOST };
+    let station = V1sSpec {
+        host_word: Ps::ZERO,
+        ..station
+    };
+    let scripts = channels.map(|channels| Script {
+        floods: channels.to_vec(),
+        ..Script::default()
+    });
+    let mut network = pair_of(host, station, Condition::Every, scripts);
+    let (from, end) = (Ps::from_ns(2_000_000), Ps::from_ns(12_000_000));
+    let counts = |network: &Network<Script>| -> Vec<u64> {
+        let stations = network.stations().iter();
+        stations.map(|station| station.counts().sent).collect()
+    };
+    network.run(from, |_| false);
+    let before = counts(&network);
+    network.run(end, |_| false);
+    let mbit_s = 288.0 / us(end.since(from));
+    let sent = counts(&network).into_iter().zip(before);
+    sent.map(|(now, then)| (now - then) as f64 * mbit_s)
+        .collect()
+}
+
+#[test]
+fn the_ram_carries_a_quarter_of_its_words_each_way() {
+    let station = V1sSpec::on(&RingSpec::PAPER, 0);
+    let near = |is: f64, is_to_be: f64| assert!((is / is_to_be - 1.0).abs() < 0.025, "{is}");
+    let one_way = costless(station, [&[1], &[]]);
+    near(one_way[0], 44.4);
+    let two_channels = costless(station, [&[1, 2], &[]]);
+    near(two_channels[0], 51.2);
+    let both = costless(station, [&[1], &[0]]);
+    near((both[0] + both[1]) / 2.0, 25.6);
+}
+
+#[test]
+fn half_the_ram_clock_halves_the_station() {
+    let station = V1sSpec {
+        cycle: Ps::new(2 * V1sSpec::CYCLE.ps()),
+        ..V1sSpec::on(&RingSpec::PAPER, 0)
+    };
+    let both = costless(station, [&[1], &[0]]);
+    let mean = (both[0] + both[1]) / 2.0;
+    assert!((mean / 12.8 - 1.0).abs() < 0.025, "{mean}");
+}
+
+#[test]
+fn a_cell_that_finds_256_is_lost_and_nobody_is_told() {
+    let sends = Script {
+        sends: Some((2, 1, 255 * CELL, 2)),
+        ..Script::default()
+    };
+    let costs = HostCosts {
+        sent_block: Ps::ZERO,
+        ..HostCosts::PAPER
+    };
+    let host = HostSpec { costs, ..HOST };
+    let station = V1sSpec::on(&RingSpec::PAPER, 0);
+    let scripts = [sends, Script::default()];
+    let mut network = pair_of(host, station, Condition::Last, scripts);
+    network.run(Ps::from_ns(20_000_000), |_| false);
+    let (counts, host) = (network.stations()[1].counts(), network.hosts()[1].counts());
+    assert_eq!(counts.passed, 510);
+    assert_eq!(counts.high_water, 256);
+    assert!(counts.overflowed > 0);
+    assert_eq!(counts.passed, counts.overflowed + counts.read);
+    assert_eq!(host.received_blocks, 1);
+    // The first cells of a block whose last are lost are held.
+    assert!(host.discarded + 255 <= counts.read);
+    // The sender hears nothing of it.
+    assert_eq!(network.hosts()[0].counts().sent_blocks, 2);
+}
