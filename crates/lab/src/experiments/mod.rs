@@ -6,6 +6,7 @@
 //!
 //! Equal settings give equal outcomes.
 
+mod cbn;
 mod l4atm;
 mod policing;
 mod settings;
@@ -84,6 +85,17 @@ const ALL: &[&dyn Experiment] = &[
     &l4atm::Figure8,
     &l4atm::Figure9,
     &l4atm::Figure10,
+    &cbn::Arithmetic,
+    &cbn::Formats,
+    &cbn::Tables,
+    &cbn::Figure4,
+    &cbn::Figure5,
+    &cbn::Figure6,
+    &cbn::Figure7,
+    &cbn::Ram,
+    &cbn::Slots,
+    &cbn::Overflow,
+    &cbn::Interrupts,
     &terminals::Arithmetic,
     &terminals::Figure8,
     &terminals::HardwareCrc,

@@ -13,6 +13,7 @@ mod neighbours;
 mod oracle;
 mod ports;
 mod rest;
+mod rings;
 mod singles;
 mod terminals;
 mod v1s;

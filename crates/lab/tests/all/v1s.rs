@@ -3,82 +3,11 @@
 
 use cellgate_lab::cbn::RingSpec;
 use cellgate_lab::machine::v1s::{
-    Application, Condition, HostCosts, HostSpec, Network, Order, Outgoing, Seat, Stage, V1sSpec,
+    Condition, Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
 };
 use cellgate_lab::world::Ps;
 
 const CELL: usize = 32;
-
-/// Sends blocks of so many octets, answers, or does nothing.
-#[derive(Clone, Debug, Default)]
-struct Script {
-    /// Circuit, channel, octets and number of the blocks that it sends.
-    sends: Option<(u16, u8, usize, u64)>,
-    /// Circuit and channel of answers.
-    answers: Option<(u16, u8)>,
-    /// Channels on which it sends, in turn, without end.
-    floods: Vec<u8>,
-    /// It waits for an answer before it sends again.
-    waits: bool,
-    awaited: bool,
-    queue: Vec<Outgoing>,
-    sent_at: Vec<Ps>,
-    received_at: Vec<Ps>,
-    wrong: u64,
-}
-
-fn octet(n: usize) -> u8 {
-    (n * 31 + n / 251) as u8
-}
-
-fn block(len: usize) -> Vec<u8> {
-    (0..len).map(octet).collect()
-}
-
-impl Application for Script {
-    fn idle(&mut self, _: Ps) -> Option<Outgoing> {
-        if let Some(answer) = self.queue.pop() {
-            return Some(answer);
-        }
-        if !self.floods.is_empty() {
-            self.floods.rotate_left(1);
-            return Some(Outgoing {
-                vci: u16::from(self.floods[0]) + 1,
-                channel: self.floods[0],
-                octets: block(CELL),
-            });
-        }
-        let (vci, channel, len, left) = self.sends.as_mut()?;
-        if *left == 0 || self.awaited {
-            return None;
-        }
-        *left -= 1;
-        self.awaited = self.waits;
-        Some(Outgoing {
-            vci: *vci,
-            channel: *channel,
-            octets: block(*len),
-        })
-    }
-
-    fn sent(&mut self, at: Ps) {
-        self.sent_at.push(at);
-    }
-
-    fn received(&mut self, at: Ps, _: u16, octets: &[u8]) {
-        self.received_at.push(at);
-        self.awaited = false;
-        self.wrong += u64::from(octets != block(octets.len()));
-        if let Some((vci, channel)) = self.answers {
-            let octets = octets.to_vec();
-            self.queue.push(Outgoing {
-                vci,
-                channel,
-                octets,
-            });
-        }
-    }
-}
 
 const HOST: HostSpec = HostSpec {
     costs: HostCosts::PAPER,
@@ -116,25 +45,26 @@ fn pair_of(
     Network::new(RingSpec::PAPER, seats.collect())
 }
 
+const fn to(vci: u16, channel: u8, octets: usize) -> Destination {
+    Destination {
+        vci,
+        channel,
+        octets,
+    }
+}
+
 const LONG: Ps = Ps::from_ns(10_000_000_000);
 
 #[test]
 fn a_block_comes_octet_for_octet() {
     for len in [0, 1, 32, 33, 8_160] {
-        let sends = Script {
-            sends: Some((2, 1, len, 3)),
-            ..Script::default()
-        };
+        let sends = Script::sends(to(2, 1, len), 3);
         let mut network = pair(Condition::Every, sends, Script::default());
         network.run(LONG, |network| {
             network.hosts()[1].counts().received_blocks == 3
         });
         let receiver = network.hosts()[1].application();
-        assert_eq!(
-            (receiver.received_at.len(), receiver.wrong),
-            (3, 0),
-            "{len}"
-        );
+        assert_eq!((receiver.received.len(), receiver.wrong), (3, 0), "{len}");
     }
 }
 
@@ -146,18 +76,15 @@ fn us(span: Ps) -> f64 {
 fn cells_are_sent_and_received_in_the_paper_s_time() {
     let mut times = Vec::new();
     for cells in [55, 155] {
-        let sends = Script {
-            sends: Some((2, 1, cells * CELL, 1)),
-            ..Script::default()
-        };
+        let sends = Script::sends(to(2, 1, cells * CELL), 1);
         let mut network = pair(Condition::Every, sends, Script::default());
         network.run(LONG, |network| {
             network.hosts()[1].counts().received_blocks == 1
         });
         let hosts = network.hosts();
         times.push((
-            us(hosts[0].application().sent_at[0]),
-            us(hosts[1].application().received_at[0]),
+            us(hosts[0].application().sent[0]),
+            us(hosts[1].application().received[0]),
         ));
     }
     let sent = (times[1].0 - times[0].0) / 100.0;
@@ -168,15 +95,8 @@ fn cells_are_sent_and_received_in_the_paper_s_time() {
 
 /// Round trips of one block, in microseconds.
 fn ping(condition: Condition, cells: usize, stage: Stage) -> f64 {
-    let one = Script {
-        sends: Some((2, 1, cells * CELL, 1)),
-        waits: true,
-        ..Script::default()
-    };
-    let other = Script {
-        answers: Some((1, 0)),
-        ..Script::default()
-    };
+    let one = Script::pings(to(2, 1, cells * CELL), 1);
+    let other = Script::answers(to(1, 0, 0));
     let costs = HostCosts {
         stage,
         ..HostCosts::PAPER
@@ -187,7 +107,7 @@ fn ping(condition: Condition, cells: usize, stage: Stage) -> f64 {
     network.run(LONG, |network| {
         network.hosts()[0].counts().received_blocks == 1
     });
-    us(network.hosts()[0].application().received_at[0])
+    us(network.hosts()[0].application().received[0])
 }
 
 #[test]
@@ -218,6 +138,7 @@ fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
         receive: free,
         sent_block: free,
         received_block: free,
+        blocks_cost: false,
         stage: Stage::Tight,
     };
     let host = HostSpec { costs, ..HOST };
@@ -225,9 +146,9 @@ fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
         host_word: Ps::ZERO,
         ..station
     };
-    let scripts = channels.map(|channels| Script {
-        floods: channels.to_vec(),
-        ..Script::default()
+    let scripts = channels.map(|channels| {
+        let to = channels.iter().map(|n| to(u16::from(*n) + 1, *n, CELL));
+        Script::floods(to.collect())
     });
     let mut network = pair_of(host, station, Condition::Every, scripts);
     let (from, end) = (Ps::from_ns(2_000_000), Ps::from_ns(12_000_000));
@@ -269,10 +190,7 @@ fn half_the_ram_clock_halves_the_station() {
 
 #[test]
 fn a_cell_that_finds_256_is_lost_and_nobody_is_told() {
-    let sends = Script {
-        sends: Some((2, 1, 255 * CELL, 2)),
-        ..Script::default()
-    };
+    let sends = Script::sends(to(2, 1, 255 * CELL), 2);
     let costs = HostCosts {
         sent_block: Ps::ZERO,
         ..HostCosts::PAPER

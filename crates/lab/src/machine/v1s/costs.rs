@@ -75,6 +75,8 @@ pub struct HostCosts {
     /// What a block costs who receives it beside its instructions: buffers, and the process that
     /// waits for it.
     pub received_block: Ps,
+    /// Whether the instructions of a block beside its cells cost anything.
+    pub blocks_cost: bool,
     pub stage: Stage,
 }
 
@@ -85,6 +87,7 @@ impl HostCosts {
         receive: Self::RECEIVE,
         sent_block: Self::SENT_BLOCK,
         received_block: Self::RECEIVED_BLOCK,
+        blocks_cost: true,
         stage: Stage::Tight,
     };
 
@@ -104,6 +107,21 @@ impl HostCosts {
 
     pub(super) const fn receives(&self, instructions: u64) -> Ps {
         Ps::new(self.receive.ps() * instructions)
+    }
+
+    /// The instructions of a block beside its cells, sent or received.
+    pub(super) const fn sent_call(&self) -> Ps {
+        match self.blocks_cost {
+            true => self.transmits(Instructions::TRANSMIT_BLOCK),
+            false => Ps::ZERO,
+        }
+    }
+
+    pub(super) const fn received_call(&self) -> Ps {
+        match self.blocks_cost {
+            true => self.receives(Instructions::RECEIVE_BLOCK),
+            false => Ps::ZERO,
+        }
     }
 
     /// Of a cell that is received, beside its words.

@@ -128,6 +128,11 @@ impl<A: Application> Host<A> {
         &self.counts
     }
 
+    /// Whether it has nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.waits && self.stack.is_empty() && self.come.is_empty()
+    }
+
     /// When [`Host::step`] is due.
     pub(super) const fn next(&self) -> Ps {
         if self.waits { Ps::MAX } else { self.at }
@@ -206,8 +211,7 @@ impl<A: Application> Host<A> {
         // No block is longer than the longest: it would not leave.
         if let Some(segmenter) = segmenter {
             let costs = &self.spec.costs;
-            let call = costs.transmits(Instructions::TRANSMIT_BLOCK);
-            self.spends(costs.sent_block.plus(call));
+            self.spends(costs.sent_block.plus(costs.sent_call()));
             self.stack.push(Doing::Sends(block, segmenter));
         }
     }
@@ -296,8 +300,7 @@ impl<A: Application> Host<A> {
                     Verdict::Held => {}
                     Verdict::Discarded(_) => self.counts.discarded += 1,
                     Verdict::Delivered(block) => {
-                        let call = self.spec.costs.receives(Instructions::RECEIVE_BLOCK);
-                        spent = spent.plus(call);
+                        spent = spent.plus(self.spec.costs.received_call());
                         self.come.push_back((vci, block));
                     }
                 }

@@ -14,11 +14,13 @@
 mod costs;
 mod host;
 mod network;
+mod script;
 mod spec;
 mod station;
 
 pub use costs::{HostCosts, Instructions, Stage};
 pub use host::{Application, Host, HostCounts, HostSpec, Order, Outgoing};
 pub use network::{Network, Seat};
+pub use script::{Destination, Script};
 pub use spec::{Condition, V1sSpec};
 pub use station::{Counts, Station, Word};

@@ -1,6 +1,9 @@
-use super::Condition;
-use super::{Application, Host, HostSpec, Station, V1sSpec};
-use crate::cbn::{Ring, RingSpec};
+use std::collections::VecDeque;
+
+use cellgate_core::wire::CbnCell;
+
+use super::{Application, Condition, Host, HostSpec, Station, V1sSpec};
+use crate::cbn::{Attached, Ring, RingSpec};
 use crate::world::Ps;
 
 /// A station and its host, and where on the ring they are.
@@ -21,6 +24,8 @@ pub struct Network<A> {
     ring: Ring,
     stations: Vec<Station>,
     hosts: Vec<Host<A>>,
+    /// Cells from elsewhere, to which station.
+    streams: VecDeque<(Ps, usize, CbnCell)>,
     now: Ps,
 }
 
@@ -38,8 +43,16 @@ impl<A: Application> Network<A> {
             ring: Ring::new(ring, &places),
             stations,
             hosts,
+            streams: VecDeque::new(),
             now: Ps::ZERO,
         }
+    }
+
+    /// Has cells come to a station as if slots passed whose fronts are there at these times, none
+    /// earlier than the one before.
+    pub fn stream(&mut self, to: usize, cells: impl IntoIterator<Item = (Ps, CbnCell)>) {
+        let cells = cells.into_iter().map(|(at, cell)| (at, to, cell));
+        self.streams.extend(cells);
     }
 
     pub const fn now(&self) -> Ps {
@@ -72,7 +85,14 @@ impl<A: Application> Network<A> {
         let hosts = self.hosts.iter().map(Host::next).enumerate();
         let (host, step) = hosts.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
         let pass = self.ring.next();
-        if pass <= access && pass <= step {
+        let stream = self.streams.front().map_or(Ps::MAX, |(at, ..)| *at);
+        if stream <= pass.min(access).min(step)
+            && let Some((at, to, cell)) = self.streams.pop_front()
+        {
+            self.now = at;
+            let channel = self.stations[to].spec().channel;
+            self.stations[to].passes(at, channel, &cell);
+        } else if pass <= access && pass <= step {
             self.now = pass;
             self.ring.turn(&mut self.stations);
         } else if access <= step {

@@ -33,7 +33,7 @@ impl V1sSpec {
     pub const FIFO: usize = 256;
     /// Ours. With fewer the ring's words would make the copy of a cell that is received longer
     /// than that of one that is sent, and the paper has 12 us for both.
-    pub const PORT: usize = 2;
+    pub const PORT: usize = 4;
 
     /// The paper's station, on a channel of a ring.
     pub const fn on(ring: &RingSpec, channel: u8) -> Self {

@@ -21,8 +21,10 @@ pub struct Counts {
     /// Cells that have left the RAM for the host.
     pub read: u64,
     pub interrupts: u64,
-    /// Cells of the receive FIFO, at most.
+    /// Cells that had a place in the receive FIFO, at most, and those of them that were there as a
+    /// whole and of which nothing was read.
     pub high_water: usize,
+    pub backlog: usize,
     /// Accesses to the RAM.
     pub accesses: u64,
     /// The longest time that a cell has waited in the access chip.
@@ -105,6 +107,15 @@ impl Station {
             counts: Counts::default(),
             spec,
         }
+    }
+
+    pub const fn spec(&self) -> &V1sSpec {
+        &self.spec
+    }
+
+    /// Cells that have a place in the receive FIFO.
+    pub const fn held(&self) -> usize {
+        self.places
     }
 
     pub const fn counts(&self) -> &Counts {
@@ -191,6 +202,7 @@ impl Station {
             return;
         }
         self.whole += 1;
+        self.counts.backlog = self.counts.backlog.max(self.whole);
         let first = self.received.len() - V1sSpec::WORDS;
         let [high, low, sequence, flags] = self.received[first];
         let condition = self.circuits.get(&u16::from_be_bytes([high, low]));

@@ -1,0 +1,238 @@
+//! *Preliminary Performance Results for CBN Half-Duplex VME Stations (V1S)*: the ring, the
+//! station, and what a host makes of them.
+
+mod arithmetic;
+mod figure_4;
+mod figure_5;
+mod figure_6;
+mod figure_7;
+mod formats;
+mod interrupts;
+mod overflow;
+mod ram;
+mod slots;
+mod tables;
+
+pub(in crate::experiments) use arithmetic::Arithmetic;
+pub(in crate::experiments) use figure_4::Figure4;
+pub(in crate::experiments) use figure_5::Figure5;
+pub(in crate::experiments) use figure_6::Figure6;
+pub(in crate::experiments) use figure_7::Figure7;
+pub(in crate::experiments) use formats::Formats;
+pub(in crate::experiments) use interrupts::Interrupts;
+pub(in crate::experiments) use overflow::Overflow;
+pub(in crate::experiments) use ram::Ram;
+pub(in crate::experiments) use slots::Slots;
+pub(in crate::experiments) use tables::Tables;
+
+use cellgate_core::wire::MSSAR_RING_LEN;
+use cellgate_report::{Rational, Value, dec};
+
+use super::{Error, Experiment, Parameter, Progress, Settings};
+use crate::cbn::RingSpec;
+use crate::machine::v1s::{
+    Condition, Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage,
+    V1sSpec,
+};
+use crate::world::Ps;
+
+/// Bits of a cell's data, and with its header.
+const DATA_BITS: Rational = Rational::whole(8 * MSSAR_RING_LEN as i128);
+const CELL_BITS: Rational = Rational::whole(288);
+
+const HANDSHAKE: Parameter = Parameter::number(
+    "handshake_ns",
+    "what a word costs the host beside its cycle, ns (calibrated)",
+    dec("1020.834"),
+    (dec("0"), dec("100000")),
+);
+const TRANSMIT_CYCLES: Parameter = Parameter::number(
+    "transmit_cycles",
+    "cycles of an instruction of the transmit side (calibrated)",
+    dec("6.5"),
+    (dec("0"), dec("1000")),
+);
+const RECEIVE_CYCLES: Parameter = Parameter::number(
+    "receive_cycles",
+    "cycles of an instruction of the receive side and of interrupts (calibrated)",
+    dec("8.61428"),
+    (dec("0"), dec("1000")),
+);
+const BUFFERS: Parameter = Parameter::number(
+    "buffers_us",
+    "what a block costs who sends it beside its instructions, us (calibrated)",
+    dec("224.85"),
+    (dec("0"), dec("100000")),
+);
+const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, BUFFERS];
+
+/// The 68030's clock: 20 MHz.
+const CPU_CYCLE_NS: Rational = dec("50");
+/// Longer than any run: what is not done by then stands still.
+const END: Ps = Ps::from_ns(10_000_000_000);
+
+/// Ring, station and host.
+#[derive(Clone, Copy)]
+struct Model {
+    ring: RingSpec,
+    station: V1sSpec,
+    host: HostSpec,
+}
+
+impl Model {
+    /// The paper's, with the settings' constants.
+    fn new(settings: &Settings) -> Self {
+        let ring = RingSpec::PAPER;
+        let instruction = |key| ps(settings.number(key) * CPU_CYCLE_NS);
+        let costs = HostCosts {
+            transmit: instruction("transmit_cycles"),
+            receive: instruction("receive_cycles"),
+            sent_block: ps(settings.number("buffers_us") * dec("1000")),
+            ..HostCosts::PAPER
+        };
+        let station = V1sSpec::on(&ring, 0);
+        let handshake = ps(settings.number("handshake_ns"));
+        Self {
+            ring,
+            station: V1sSpec {
+                host_word: station.cycle.plus(handshake),
+                ..station
+            },
+            host: HostSpec {
+                costs,
+                dally: Ps::ZERO,
+                order: Order::InterruptFirst,
+            },
+        }
+    }
+
+    /// Hosts that cost nothing.
+    fn costless(self) -> Self {
+        let costs = HostCosts {
+            transmit: Ps::ZERO,
+            receive: Ps::ZERO,
+            sent_block: Ps::ZERO,
+            received_block: Ps::ZERO,
+            blocks_cost: false,
+            stage: Stage::Tight,
+        };
+        Self {
+            station: V1sSpec {
+                host_word: Ps::ZERO,
+                ..self.station
+            },
+            host: HostSpec { costs, ..self.host },
+            ..self
+        }
+    }
+
+    fn with(self, costs: HostCosts) -> Self {
+        Self {
+            host: HostSpec { costs, ..self.host },
+            ..self
+        }
+    }
+
+    /// Stations at equal distances, each on a channel of its own: station n receives on channel n
+    /// and circuit n + 1.
+    fn network(
+        &self,
+        condition: Condition,
+        scripts: impl IntoIterator<Item = Script>,
+    ) -> Network<Script> {
+        let scripts: Vec<_> = scripts.into_iter().collect();
+        let distance = self.ring.places / scripts.len().max(1) as u32;
+        let seat = |(n, application): (u8, Script)| Seat {
+            place: u32::from(n) * distance,
+            station: V1sSpec {
+                channel: n % self.ring.channels,
+                ..self.station
+            },
+            host: self.host,
+            circuits: vec![(u16::from(n) + 1, condition)],
+            application,
+        };
+        Network::new(self.ring, (0..).zip(scripts).map(seat).collect())
+    }
+
+    /// One station sends blocks of so many cells to another: how it ended.
+    fn sends(
+        &self,
+        condition: Condition,
+        cells: usize,
+        blocks: u64,
+    ) -> Result<Network<Script>, Error> {
+        let scripts = [Script::sends(to(1, cells), blocks), Script::default()];
+        let mut network = self.network(condition, scripts);
+        network.run(END, |network| {
+            let [sender, receiver] = network.hosts() else {
+                return true;
+            };
+            let station = network.stations()[1].counts();
+            let all = blocks * cells as u64;
+            sender.counts().sent_blocks == blocks
+                && station.passed == all
+                && station.read + station.overflowed == all
+                && receiver.is_idle()
+        });
+        done(network)
+    }
+
+    /// The time of a ping, in microseconds.
+    fn ping(&self, condition: Condition, cells: usize) -> Result<Rational, Error> {
+        let scripts = [Script::pings(to(1, cells), 1), Script::answers(to(0, 0))];
+        let mut network = self.network(condition, scripts);
+        network.run(END, |network| !received(network, 0).is_empty());
+        let network = done(network)?;
+        Ok(us(received(&network, 0)[0]))
+    }
+}
+
+/// The network, if it has not stood still.
+fn done(network: Network<Script>) -> Result<Network<Script>, Error> {
+    let wrong = network
+        .hosts()
+        .iter()
+        .any(|host| host.application().wrong > 0);
+    match network.now() < END && !wrong {
+        true => Ok(network),
+        false => Err(Error::new(
+            "the network stands still, or has changed octets",
+        )),
+    }
+}
+
+/// When blocks came to a host.
+fn received(network: &Network<Script>, host: usize) -> &[Ps] {
+    &network.hosts()[host].application().received
+}
+
+/// To station `n`, in blocks of so many full cells.
+const fn to(n: u8, cells: usize) -> Destination {
+    Destination {
+        vci: n as u16 + 1,
+        channel: n,
+        octets: cells * MSSAR_RING_LEN,
+    }
+}
+
+/// Of nanoseconds, rounded down.
+fn ps(ns: Rational) -> Ps {
+    let ps = (ns * dec("1000")).floor();
+    Ps::new(u64::try_from(ps).unwrap_or(0))
+}
+
+fn us(span: Ps) -> Rational {
+    Rational::new(span.ps().into(), 1_000_000)
+}
+
+/// How far the times of two numbers of cells are apart, a cell.
+fn slope(times: [(usize, Rational); 2]) -> Rational {
+    let [(few, short), (many, long)] = times;
+    (long - short) / Rational::whole(many as i128 - few as i128)
+}
+
+/// Megabits per second, of so many bits in so many microseconds.
+fn mbit_s(bits: Rational, us: Rational) -> Value {
+    Value::ratio(bits.over(us), 2, "Mbit/s")
+}

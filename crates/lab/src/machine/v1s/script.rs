@@ -1,0 +1,135 @@
+use std::collections::VecDeque;
+
+use cellgate_core::aal::mssar::Segmenter;
+use cellgate_core::wire::{CbnCell, DATA_LEN, MSSAR_RING_LEN};
+
+use super::{Application, Outgoing};
+use crate::world::Ps;
+
+/// An application of trials: it sends blocks, and answers those that come.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// What it sends, and how often.
+    sends: Option<(Destination, u64)>,
+    /// Destinations to which it sends a block each, in turn, without end.
+    floods: Vec<Destination>,
+    /// Where what comes is sent back to.
+    answers: Option<Destination>,
+    /// It waits for an answer before it sends again.
+    waits: bool,
+    is_waiting: bool,
+    queue: VecDeque<Outgoing>,
+    /// When the CPU has begun with each block of its own, when it has sent it, and when one came.
+    pub begun: Vec<Ps>,
+    pub sent: Vec<Ps>,
+    pub received: Vec<Ps>,
+    /// Blocks with other octets than were sent.
+    pub wrong: u64,
+}
+
+/// Where blocks go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Destination {
+    pub vci: u16,
+    pub channel: u8,
+    /// Octets of each.
+    pub octets: usize,
+}
+
+impl Destination {
+    /// The cells of a block, as a [`Script`] would send it.
+    pub fn cells(self, rid: u8) -> Vec<CbnCell> {
+        let octets = Script::octets(self.octets);
+        let segmenter = Segmenter::new(octets.len(), rid, MSSAR_RING_LEN as u8);
+        let next = segmenter.map(|mut segmenter| {
+            core::iter::from_fn(move || {
+                let mut data = [0; DATA_LEN];
+                let vci = self.vci;
+                segmenter
+                    .emit_cell(&octets, &mut data)
+                    .then_some(CbnCell { vci, data })
+            })
+        });
+        next.into_iter().flatten().collect()
+    }
+
+    fn block(self, octets: Vec<u8>) -> Outgoing {
+        Outgoing {
+            vci: self.vci,
+            channel: self.channel,
+            octets,
+        }
+    }
+}
+
+impl Script {
+    /// Sends so many blocks.
+    pub fn sends(to: Destination, blocks: u64) -> Self {
+        Self {
+            sends: Some((to, blocks)),
+            ..Self::default()
+        }
+    }
+
+    /// Sends so many blocks, each when the one before has been answered.
+    pub fn pings(to: Destination, blocks: u64) -> Self {
+        Self {
+            waits: true,
+            ..Self::sends(to, blocks)
+        }
+    }
+
+    pub fn answers(to: Destination) -> Self {
+        Self {
+            answers: Some(to),
+            ..Self::default()
+        }
+    }
+
+    /// Sends a block to each in turn, without end.
+    pub fn floods(to: Vec<Destination>) -> Self {
+        Self {
+            floods: to,
+            ..Self::default()
+        }
+    }
+
+    /// The octets of a block: those of no two cells are alike.
+    fn octets(len: usize) -> Vec<u8> {
+        let octet = |n: usize| (n * 31 + n / 251) as u8;
+        (0..len).map(octet).collect()
+    }
+}
+
+impl Application for Script {
+    fn idle(&mut self, at: Ps) -> Option<Outgoing> {
+        if let Some(answer) = self.queue.pop_front() {
+            return Some(answer);
+        }
+        if let Some(to) = self.floods.first().copied() {
+            self.floods.rotate_left(1);
+            return Some(to.block(Self::octets(to.octets)));
+        }
+        let (to, left) = self.sends.as_mut()?;
+        if *left == 0 || self.is_waiting {
+            return None;
+        }
+        *left -= 1;
+        self.is_waiting = self.waits;
+        self.begun.push(at);
+        Some(to.block(Self::octets(to.octets)))
+    }
+
+    fn sent(&mut self, at: Ps) {
+        self.sent.push(at);
+    }
+
+    fn received(&mut self, at: Ps, _: u16, block: &[u8]) {
+        self.received.push(at);
+        self.is_waiting = false;
+        self.wrong += u64::from(block != Self::octets(block.len()));
+        if let Some(to) = self.answers {
+            self.queue.push_back(to.block(block.to_vec()));
+        }
+    }
+}
