@@ -29,6 +29,13 @@ fn slots_are_as_recorded() {
 }
 
 #[test]
+fn stations_dma_and_duplex_are_as_recorded() {
+    is_as_recorded("ring-stations", &[]);
+    is_as_recorded("ring-dma", &[]);
+    is_as_recorded("ring-duplex", &[]);
+}
+
+#[test]
 #[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
 fn ram_overflow_and_interrupts_are_as_recorded() {
     is_as_recorded("ring-ram", &[]);

@@ -13,6 +13,7 @@ const HOST: HostSpec = HostSpec {
     costs: HostCosts::PAPER,
     dally: Ps::ZERO,
     order: Order::InterruptFirst,
+    dma: None,
 };
 
 /// Two stations, on channels 0 and 1, that receive on circuits 1 and 2.

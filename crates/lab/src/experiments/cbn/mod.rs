@@ -2,6 +2,8 @@
 //! station, and what a host makes of them.
 
 mod arithmetic;
+mod dma;
+mod duplex;
 mod figure_4;
 mod figure_5;
 mod figure_6;
@@ -11,9 +13,12 @@ mod interrupts;
 mod overflow;
 mod ram;
 mod slots;
+mod stations;
 mod tables;
 
 pub(in crate::experiments) use arithmetic::Arithmetic;
+pub(in crate::experiments) use dma::Direct;
+pub(in crate::experiments) use duplex::Duplex;
 pub(in crate::experiments) use figure_4::Figure4;
 pub(in crate::experiments) use figure_5::Figure5;
 pub(in crate::experiments) use figure_6::Figure6;
@@ -23,12 +28,13 @@ pub(in crate::experiments) use interrupts::Interrupts;
 pub(in crate::experiments) use overflow::Overflow;
 pub(in crate::experiments) use ram::Ram;
 pub(in crate::experiments) use slots::Slots;
+pub(in crate::experiments) use stations::Stations;
 pub(in crate::experiments) use tables::Tables;
 
 use cellgate_core::wire::MSSAR_RING_LEN;
 use cellgate_report::{Rational, Value, dec};
 
-use super::{Error, Experiment, Parameter, Progress, Settings};
+use super::{Error, Experiment, Kind, Parameter, Progress, Settings};
 use crate::cbn::RingSpec;
 use crate::machine::v1s::{
     Condition, Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage,
@@ -102,6 +108,7 @@ impl Model {
                 costs,
                 dally: Ps::ZERO,
                 order: Order::InterruptFirst,
+                dma: None,
             },
         }
     }

@@ -4,7 +4,7 @@ use cellgate_core::aal::mssar::{Block, Limits, Reassembler, Segmenter, Verdict, 
 use cellgate_core::wire::{CBN_CELL_LEN, MSSAR_RING_LEN, Mssar};
 
 use super::costs::{HostCosts, Instructions};
-use super::{Station, Word};
+use super::{Station, V1sSpec, Word};
 use crate::world::Ps;
 
 /// A block that is to be sent.
@@ -51,8 +51,36 @@ pub enum Order {
     /// At once.
     #[default]
     InterruptFirst,
-    /// When the block that is being sent has left.
+    /// Never: a block that is there is read when one has been sent, and one is sent when one has
+    /// been read.
     InTurn,
+}
+
+/// The interface that copies cells by itself (section 7): all but the first word of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dma {
+    /// Until it has the bus.
+    pub arbitration: Ps,
+    /// Of each word.
+    pub word: Ps,
+    /// Nobody else has the bus until a cell is copied. Otherwise who asks for the next too early
+    /// gets a bus error, and the cell is lost.
+    pub locks: bool,
+}
+
+impl Dma {
+    /// 7.4 us for a cell, of which 0.3 are arbitration.
+    pub const PAPER: Self = Self {
+        arbitration: Ps::from_ns(300),
+        word: Ps::new(887_500),
+        locks: true,
+    };
+
+    /// The time of a cell.
+    pub const fn cell(&self) -> Ps {
+        let words = V1sSpec::WORDS as u64 - 1;
+        self.arbitration.plus(Ps::new(self.word.ps() * words))
+    }
 }
 
 /// What a host is.
@@ -62,6 +90,8 @@ pub struct HostSpec {
     /// How long the handler waits for another cell before it ends.
     pub dally: Ps,
     pub order: Order,
+    /// What copies cells that are sent; none: the CPU.
+    pub dma: Option<Dma>,
 }
 
 /// What a host has done.
@@ -74,6 +104,8 @@ pub struct HostCounts {
     pub received_octets: u64,
     /// Cells that were thrown away.
     pub discarded: u64,
+    /// Cells that were lost since they were asked for while another was copied.
+    pub bus_errors: u64,
     /// Time of the CPU, dallying included.
     pub busy: Ps,
 }
@@ -91,6 +123,10 @@ pub struct Host<A> {
     /// Blocks that wait for the end of the handler.
     come: VecDeque<(u16, Block)>,
     rid: u8,
+    /// In turn: sending is next.
+    may_send: bool,
+    /// The DMA is busy until then.
+    copies_until: Ps,
     counts: HostCounts,
 }
 
@@ -116,6 +152,8 @@ impl<A: Application> Host<A> {
                 .collect(),
             come: VecDeque::new(),
             rid: 0,
+            may_send: false,
+            copies_until: Ps::ZERO,
             counts: HostCounts::default(),
         }
     }
@@ -169,8 +207,11 @@ impl<A: Application> Host<A> {
     /// Does what comes next.
     pub(super) fn step(&mut self, station: &mut Station) {
         let costs = self.spec.costs;
-        let may_interrupt = self.stack.is_empty() || self.spec.order == Order::InterruptFirst;
-        if station.interrupts() && may_interrupt && !self.is_in_handler() {
+        let enters = match self.spec.order {
+            Order::InterruptFirst => station.interrupts() && !self.is_in_handler(),
+            Order::InTurn => self.stack.is_empty() && !self.may_send && station.has_cell(),
+        };
+        if enters {
             station.acknowledge();
             self.counts.interrupts += 1;
             self.spends(costs.receives(Instructions::INTERRUPT));
@@ -201,9 +242,10 @@ impl<A: Application> Host<A> {
             }
             return;
         }
-        let block = self.application.idle(self.at);
-        let Some(block) = block else {
-            self.waits = true;
+        let had_turn = std::mem::take(&mut self.may_send);
+        let Some(block) = self.application.idle(self.at) else {
+            // What has come is looked at before it waits.
+            self.waits = !had_turn;
             return;
         };
         let segmenter = Segmenter::new(block.octets.len(), self.rid, MSSAR_RING_LEN as u8);
@@ -242,6 +284,20 @@ impl<A: Application> Host<A> {
         let Some(word) = words.get(at) else {
             return self.sends(block, segmenter);
         };
+        if let Some(dma) = self.spec.dma {
+            if self.at < self.copies_until {
+                self.counts.bus_errors += 1;
+                return self.sends(block, segmenter);
+            }
+            if at > 0 {
+                station.copy(self.at, block.channel, &words[at..], &dma);
+                self.copies_until = self.at.plus(dma.cell());
+                if dma.locks {
+                    self.goes_on(self.copies_until);
+                }
+                return self.sends(block, segmenter);
+            }
+        }
         let written = station.write(self.at, block.channel, *word);
         let next = at + usize::from(written.is_some());
         self.stack.push(Doing::Writes(block, segmenter, cell, next));
@@ -299,6 +355,12 @@ impl<A: Application> Host<A> {
                 match outcome.cell {
                     Verdict::Held => {}
                     Verdict::Discarded(_) => self.counts.discarded += 1,
+                    Verdict::Delivered(block) if self.spec.order == Order::InTurn => {
+                        self.spends(spent.plus(self.spec.costs.received_call()));
+                        self.come.push_back((vci, block));
+                        self.may_send = true;
+                        return;
+                    }
                     Verdict::Delivered(block) => {
                         spent = spent.plus(self.spec.costs.received_call());
                         self.come.push_back((vci, block));
@@ -313,4 +375,4 @@ impl<A: Application> Host<A> {
 }
 
 /// A host writes and reads words, no octets.
-const _: () = assert!(CBN_CELL_LEN == size_of::<Word>() * super::V1sSpec::WORDS);
+const _: () = assert!(CBN_CELL_LEN == size_of::<Word>() * V1sSpec::WORDS);

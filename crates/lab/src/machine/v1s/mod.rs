@@ -19,7 +19,7 @@ mod spec;
 mod station;
 
 pub use costs::{HostCosts, Instructions, Stage};
-pub use host::{Application, Host, HostCounts, HostSpec, Order, Outgoing};
+pub use host::{Application, Dma, Host, HostCounts, HostSpec, Order, Outgoing};
 pub use network::{Network, Seat};
 pub use script::{Destination, Script};
 pub use spec::{Condition, V1sSpec};

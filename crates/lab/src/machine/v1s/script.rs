@@ -13,6 +13,8 @@ pub struct Script {
     sends: Option<(Destination, u64)>,
     /// Destinations to which it sends a block each, in turn, without end.
     floods: Vec<Destination>,
+    /// When it begins.
+    from: Ps,
     /// Where what comes is sent back to.
     answers: Option<Destination>,
     /// It waits for an answer before it sends again.
@@ -71,6 +73,11 @@ impl Script {
         }
     }
 
+    /// The same, and looks for the first time at `from` or behind it.
+    pub fn later(self, from: Ps) -> Self {
+        Self { from, ..self }
+    }
+
     /// Sends so many blocks, each when the one before has been answered.
     pub fn pings(to: Destination, blocks: u64) -> Self {
         Self {
@@ -111,7 +118,7 @@ impl Application for Script {
             return Some(to.block(Self::octets(to.octets)));
         }
         let (to, left) = self.sends.as_mut()?;
-        if *left == 0 || self.is_waiting {
+        if *left == 0 || self.is_waiting || at < self.from {
             return None;
         }
         *left -= 1;

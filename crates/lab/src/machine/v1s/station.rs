@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::wire::{CBN_CELL_LEN, CbnCell, Mssar};
 
-use super::{Condition, V1sSpec};
+use super::{Condition, Dma, V1sSpec};
 use crate::cbn::Attached;
 use crate::world::Ps;
 
@@ -242,6 +242,15 @@ impl Station {
         self.written
             .push_back((Waiting { word, from: at }, channel));
         Some(at.plus(self.spec.host_word))
+    }
+
+    /// The DMA writes the words of a cell that it begins to copy.
+    pub fn copy(&mut self, at: Ps, channel: u8, words: &[Word], dma: &Dma) {
+        for (word, n) in words.iter().zip(1..) {
+            let from = at.plus(dma.arbitration).plus(Ps::new(dma.word.ps() * n));
+            self.written
+                .push_back((Waiting { word: *word, from }, channel));
+        }
     }
 
     /// The host reads a word: the word, and when it can go on; none: it is not there yet.
