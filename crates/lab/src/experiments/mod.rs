@@ -99,6 +99,7 @@ const ALL: &[&dyn Experiment] = &[
     &cbn::Stations,
     &cbn::Direct,
     &cbn::Duplex,
+    &cbn::Load,
     &terminals::Arithmetic,
     &terminals::Figure8,
     &terminals::HardwareCrc,

@@ -37,7 +37,8 @@ fn stations_dma_and_duplex_are_as_recorded() {
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "long without optimization: --release")]
-fn ram_overflow_and_interrupts_are_as_recorded() {
+fn ram_overflow_interrupts_and_load_are_as_recorded() {
+    is_as_recorded("ring-load", &[]);
     is_as_recorded("ring-ram", &[]);
     is_as_recorded("ring-overflow", &[]);
     is_as_recorded("ring-interrupts", &[]);

@@ -23,6 +23,8 @@ pub struct Seat<A> {
 pub struct Network<A> {
     ring: Ring,
     stations: Vec<Station>,
+    /// When each station's next access is due.
+    accesses: Vec<Ps>,
     hosts: Vec<Host<A>>,
     /// Cells from elsewhere, to which station.
     streams: VecDeque<(Ps, usize, CbnCell)>,
@@ -41,6 +43,7 @@ impl<A: Application> Network<A> {
         }
         Self {
             ring: Ring::new(ring, &places),
+            accesses: stations.iter().map(Station::next).collect(),
             stations,
             hosts,
             streams: VecDeque::new(),
@@ -80,28 +83,34 @@ impl<A: Application> Network<A> {
 
     /// What happens next.
     fn turn(&mut self) {
-        let stations = self.stations.iter().map(Station::next).enumerate();
-        let (station, access) = stations.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
+        let accesses = self.accesses.iter().copied().enumerate();
+        let (station, access) = accesses.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
         let hosts = self.hosts.iter().map(Host::next).enumerate();
         let (host, step) = hosts.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));
         let pass = self.ring.next();
         let stream = self.streams.front().map_or(Ps::MAX, |(at, ..)| *at);
-        if stream <= pass.min(access).min(step)
+        let changed = if stream <= pass.min(access).min(step)
             && let Some((at, to, cell)) = self.streams.pop_front()
         {
             self.now = at;
             let channel = self.stations[to].spec().channel;
             self.stations[to].passes(at, channel, &cell);
+            Some(to)
         } else if pass <= access && pass <= step {
             self.now = pass;
-            self.ring.turn(&mut self.stations);
+            self.ring.turn(&mut self.stations)
         } else if access <= step {
             self.now = access;
             self.stations[station].access();
             self.hosts[station].wake(access);
+            Some(station)
         } else {
             self.now = step;
             self.hosts[host].step(&mut self.stations[host]);
+            Some(host)
+        };
+        if let Some(changed) = changed {
+            self.accesses[changed] = self.stations[changed].next();
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct V1sSpec {
     pub channels: u8,
     /// From one word to the next of a cell that comes.
     pub ring_word: Ps,
+    /// None: it makes no cells.
+    pub false_traffic: Option<FalseTraffic>,
 }
 
 impl V1sSpec {
@@ -45,6 +47,7 @@ impl V1sSpec {
             channel,
             channels: ring.channels,
             ring_word: ring.frame_part(1, Self::WORDS as u32),
+            false_traffic: None,
         }
     }
 
@@ -59,6 +62,22 @@ impl V1sSpec {
             ..self
         }
     }
+}
+
+/// Cells that the station itself puts into empty slots, so that the ring has more to carry. They
+/// cross no RAM, and are nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FalseTraffic {
+    /// From one cell to the next, on each of the first channels.
+    pub every: Ps,
+    pub channels: u8,
+    /// When the first is due.
+    pub from: Ps,
+}
+
+impl FalseTraffic {
+    /// The circuit of its cells.
+    pub const VCI: u16 = u16::MAX;
 }
 
 /// The cells of a circuit that interrupt the host.

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cellgate_core::wire::{CBN_CELL_LEN, CbnCell, Mssar};
 
-use super::{Condition, Dma, V1sSpec};
+use super::{Condition, Dma, FalseTraffic, V1sSpec};
 use crate::cbn::Attached;
 use crate::world::Ps;
 
@@ -45,6 +45,8 @@ struct Transmit {
     /// Words in the RAM, of whole cells but for the last.
     words: VecDeque<Word>,
     held: Held,
+    /// Cells of false traffic that were sent.
+    false_cells: u64,
 }
 
 /// A word that waits for its cycle.
@@ -262,6 +264,25 @@ impl Station {
 }
 
 impl Transmit {
+    /// A cell of false traffic, if one is due.
+    fn false_cell(
+        &mut self,
+        at: Ps,
+        channel: u8,
+        traffic: Option<FalseTraffic>,
+    ) -> Option<CbnCell> {
+        let traffic = traffic.filter(|traffic| channel < traffic.channels)?;
+        let behind = Ps::new(traffic.every.ps() * self.false_cells);
+        if traffic.from.plus(behind) > at {
+            return None;
+        }
+        self.false_cells += 1;
+        Some(CbnCell {
+            vci: FalseTraffic::VCI,
+            ..CbnCell::EMPTY
+        })
+    }
+
     /// Since when a word can go to the access chip.
     fn fetches_from(&self) -> Option<Ps> {
         let is_begun = !self.held.words.is_empty() && self.held.words.len() < V1sSpec::WORDS;
@@ -306,9 +327,10 @@ impl Attached for Station {
     }
 
     fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell> {
-        let held = &mut self.transmit[usize::from(channel)].held;
+        let transmit = &mut self.transmit[usize::from(channel)];
+        let held = &mut transmit.held;
         if held.words.len() < V1sSpec::WORDS || held.since > at {
-            return None;
+            return transmit.false_cell(at, channel, self.spec.false_traffic);
         }
         let mut octets = [0; CBN_CELL_LEN];
         for (to, word) in octets.chunks_exact_mut(4).zip(&held.words) {
