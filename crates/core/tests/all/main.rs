@@ -33,5 +33,6 @@ mod terminal_stack;
 mod terminal_tree;
 mod upper;
 mod upper_inquiry;
+mod upper_msdl;
 mod wire;
 mod wire_pseudowire;

@@ -331,7 +331,7 @@ fn by_the_letter(limits: Limits, cells: &[Vec<u8>]) -> Told {
 fn sent(random: &mut Pcg64Mcg, data_len: u8, senders: usize) -> Vec<Vec<u8>> {
     let mut queues: Vec<Vec<Vec<u8>>> = vec![Vec::new(); senders];
     for n in 0..200 {
-        let cells = random.next_u32() % 6 + u32::from(random.next_u32() % 40 == 0) * 249;
+        let cells = random.next_u32() % 6 + u32::from(random.next_u32().is_multiple_of(40)) * 249;
         let len = (cells * u32::from(data_len) + random.next_u32() % u32::from(data_len))
             .min(block_max(data_len).into());
         let block = octets(len as usize, random);

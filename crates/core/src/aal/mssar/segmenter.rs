@@ -39,6 +39,11 @@ impl Segmenter {
         self.sent == 0
     }
 
+    /// Begins anew: the block leaves once more.
+    pub const fn rewind(&mut self) {
+        self.sent = 0;
+    }
+
     /// Writes what the next cell carries to the front of `out`: its header and D octets of `block`.
     /// False: no cell is left, or the block or `out` has too few octets.
     pub fn emit_cell(&mut self, block: &[u8], out: &mut [u8]) -> bool {

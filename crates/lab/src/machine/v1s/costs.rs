@@ -1,3 +1,5 @@
+use cellgate_core::upper::msna::Work;
+
 use crate::world::Ps;
 
 /// Instructions of the receive side before it was written anew, for each cell, beside those of
@@ -101,31 +103,25 @@ impl HostCosts {
     /// Ours: the paper's is lost.
     pub const RECEIVED_BLOCK: Ps = Ps::new(10_000_000);
 
-    pub(super) const fn transmits(&self, instructions: u64) -> Ps {
-        Ps::new(self.transmit.ps() * instructions)
-    }
-
     pub(super) const fn receives(&self, instructions: u64) -> Ps {
         Ps::new(self.receive.ps() * instructions)
     }
 
-    /// The instructions of a block beside its cells, sent or received.
-    pub(super) const fn sent_call(&self) -> Ps {
-        match self.blocks_cost {
-            true => self.transmits(Instructions::TRANSMIT_BLOCK),
-            false => Ps::ZERO,
-        }
-    }
-
-    pub(super) const fn received_call(&self) -> Ps {
-        match self.blocks_cost {
-            true => self.receives(Instructions::RECEIVE_BLOCK),
-            false => Ps::ZERO,
-        }
-    }
-
-    /// Of a cell that is received, beside its words.
-    pub(super) const fn received_cell(&self) -> Ps {
-        self.receives(Instructions::RECEIVE_CELL + self.stage.more())
+    /// Of MSDL's work.
+    pub(super) const fn of(&self, work: Work) -> Ps {
+        let (each, instructions) = match work {
+            Work::TransmitCell => (self.transmit, Instructions::TRANSMIT_CELL),
+            Work::ReceiveCell => {
+                let all = Instructions::RECEIVE_CELL + self.stage.more();
+                (self.receive, all)
+            }
+            _ if !self.blocks_cost => return Ps::ZERO,
+            Work::TransmitCall => (self.transmit, Instructions::TRANSMIT_CALL),
+            Work::CheckBroadcast => (self.transmit, Instructions::CHECK_BROADCAST),
+            Work::SelectChannel => (self.transmit, Instructions::SELECT_CHANNEL),
+            Work::ReceiveCall => (self.receive, Instructions::RECEIVE_CALL),
+            Work::LookUp => (self.receive, Instructions::LOOK_UP),
+        };
+        Ps::new(each.ps() * instructions)
     }
 }

@@ -1,7 +1,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use cellgate_core::aal::mssar::{Block, Limits, Reassembler, Segmenter, Verdict, block_max};
-use cellgate_core::wire::{CBN_CELL_LEN, MSSAR_RING_LEN, Mssar};
+use cellgate_core::Time;
+use cellgate_core::aal::mssar::block_max;
+use cellgate_core::upper::msna::{
+    Access, Association, Leaving, Msdl, MsdlConfig, Received, Terms, To, Work,
+};
+use cellgate_core::wire::{CBN_CELL_LEN, MSSAR_RING_LEN};
 
 use super::costs::{HostCosts, Instructions};
 use super::{Station, V1sSpec, Word};
@@ -33,10 +37,10 @@ pub trait Application {
 /// Where the CPU goes on after it has spent its time, or got its word.
 #[derive(Clone, Debug)]
 enum Doing {
-    /// A block's buffers, then its cells.
-    Sends(Outgoing, Segmenter),
+    /// A block's cells, one after the other.
+    Sends,
     /// A cell's words that have not been written.
-    Writes(Outgoing, Segmenter, [u8; CBN_CELL_LEN], usize),
+    Writes(Leaving, [u8; CBN_CELL_LEN], usize),
     /// In the interrupt handler: looks for a cell, as long as it dallies.
     Looks(Ps),
     /// Reads a cell's words.
@@ -119,10 +123,12 @@ pub struct Host<A> {
     /// When it goes on; it waits for the station, or for nothing, if that is the end of time.
     at: Ps,
     waits: bool,
-    circuits: BTreeMap<u16, Reassembler>,
+    msdl: Msdl,
+    ring: Ring,
+    /// Those that blocks were sent on, by circuit and channel.
+    associations: BTreeMap<(u16, u8), Association>,
     /// Blocks that wait for the end of the handler.
-    come: VecDeque<(u16, Block)>,
-    rid: u8,
+    come: VecDeque<Received>,
     /// In turn: sending is next.
     may_send: bool,
     /// The DMA is busy until then.
@@ -133,25 +139,24 @@ pub struct Host<A> {
 impl<A: Application> Host<A> {
     /// A host that receives on these circuits.
     pub fn new(spec: HostSpec, circuits: impl IntoIterator<Item = u16>, application: A) -> Self {
-        let data_len = MSSAR_RING_LEN as u8;
-        let limits = Limits {
-            data_len,
-            max_block: block_max(data_len),
-            blocks: 1,
-            timeout_ns: 100_000_000,
+        let ring = Ring {
+            costs: spec.costs,
+            spent: Ps::ZERO,
         };
-        let circuits = circuits.into_iter();
+        let mut msdl = Msdl::new(MSDL);
+        for vci in circuits {
+            msdl.begin(Time::ZERO, &ring, terms(vci, vci, 0));
+        }
         Self {
             spec,
             application,
             stack: Vec::new(),
             at: Ps::ZERO,
             waits: false,
-            circuits: circuits
-                .map(|vci| (vci, Reassembler::new(limits)))
-                .collect(),
+            msdl,
+            ring,
+            associations: BTreeMap::new(),
             come: VecDeque::new(),
-            rid: 0,
             may_send: false,
             copies_until: Ps::ZERO,
             counts: HostCounts::default(),
@@ -192,6 +197,12 @@ impl<A: Application> Host<A> {
         self.goes_on(self.at.plus(span));
     }
 
+    /// Spends what MSDL has done.
+    fn pays(&mut self) {
+        let spent = std::mem::take(&mut self.ring.spent);
+        self.spends(spent);
+    }
+
     fn goes_on(&mut self, at: Ps) {
         self.counts.busy = self.counts.busy.plus(at.since(self.at));
         self.at = at;
@@ -221,10 +232,8 @@ impl<A: Application> Host<A> {
         }
         match self.stack.pop() {
             None => self.is_free(),
-            Some(Doing::Sends(block, segmenter)) => self.sends(block, segmenter),
-            Some(Doing::Writes(block, segmenter, cell, word)) => {
-                self.writes(station, block, segmenter, cell, word);
-            }
+            Some(Doing::Sends) => self.sends(),
+            Some(Doing::Writes(leaving, cell, word)) => self.writes(station, leaving, cell, word),
             Some(Doing::Looks(until)) => self.looks(station, until),
             Some(Doing::Reads(cell, word)) => self.reads(station, cell, word),
             Some(Doing::Takes(cell)) => self.takes(&cell),
@@ -232,14 +241,13 @@ impl<A: Application> Host<A> {
     }
 
     fn is_free(&mut self) {
-        if let Some((vci, block)) = self.come.pop_front() {
+        if let Some(received) = self.come.pop_front() {
             self.spends(self.spec.costs.received_block);
             self.counts.received_blocks += 1;
-            self.counts.received_octets += block.octets.len() as u64;
-            self.application.received(self.at, vci, &block.octets);
-            if let Some(reassembler) = self.circuits.get_mut(&vci) {
-                reassembler.recycle(block.octets);
-            }
+            self.counts.received_octets += received.block.len() as u64;
+            let vci = received.association.vci();
+            self.application.received(self.at, vci, &received.block);
+            self.msdl.recycle(received);
             return;
         }
         let had_turn = std::mem::take(&mut self.may_send);
@@ -248,59 +256,79 @@ impl<A: Application> Host<A> {
             self.waits = !had_turn;
             return;
         };
-        let segmenter = Segmenter::new(block.octets.len(), self.rid, MSSAR_RING_LEN as u8);
-        self.rid = (self.rid + 1) % Mssar::RIDS;
-        // No block is longer than the longest: it would not leave.
-        if let Some(segmenter) = segmenter {
-            let costs = &self.spec.costs;
-            self.spends(costs.sent_block.plus(costs.sent_call()));
-            self.stack.push(Doing::Sends(block, segmenter));
+        let Some(association) = self.association(block.vci, block.channel) else {
+            return;
+        };
+        // A block that is too long does not leave.
+        let sent = self.msdl.send(&mut self.ring, association, block.octets);
+        self.spends(self.spec.costs.sent_block);
+        self.pays();
+        if sent.is_ok() {
+            self.stack.push(Doing::Sends);
         }
     }
 
-    /// Makes the next cell, if there is one.
-    fn sends(&mut self, block: Outgoing, mut segmenter: Segmenter) {
+    /// What is sent on, begun with the first block.
+    fn association(&mut self, vci: u16, channel: u8) -> Option<Association> {
+        if let Some(association) = self.associations.get(&(vci, channel)) {
+            return Some(*association);
+        }
+        let now = self.at.time();
+        let own = self.msdl.free_vci(now)?;
+        let association = self.msdl.begin(now, &self.ring, terms(own, vci, channel))?;
+        self.associations.insert((vci, channel), association);
+        Some(association)
+    }
+
+    /// Makes the next cell.
+    fn sends(&mut self) {
         let mut cell = [0; CBN_CELL_LEN];
         let [high, low, payload @ ..] = &mut cell;
-        [*high, *low] = block.vci.to_be_bytes();
-        if segmenter.emit_cell(&block.octets, payload) {
-            self.spends(self.spec.costs.transmits(Instructions::TRANSMIT_CELL));
-            self.stack.push(Doing::Writes(block, segmenter, cell, 0));
-        } else {
+        if let Some(leaving) = self.msdl.poll_cell(&mut self.ring, payload) {
+            [*high, *low] = leaving.vci.to_be_bytes();
+            self.pays();
+            self.stack.push(Doing::Writes(leaving, cell, 0));
+        }
+    }
+
+    /// A cell has left, or is lost.
+    fn wrote(&mut self, leaving: Leaving) {
+        if leaving.is_last {
             self.counts.sent_blocks += 1;
             self.application.sent(self.at);
+        } else {
+            self.sends();
         }
     }
 
     fn writes(
         &mut self,
         station: &mut Station,
-        block: Outgoing,
-        segmenter: Segmenter,
+        leaving: Leaving,
         cell: [u8; CBN_CELL_LEN],
         at: usize,
     ) {
         let (words, _) = cell.as_chunks::<4>();
         let Some(word) = words.get(at) else {
-            return self.sends(block, segmenter);
+            return self.wrote(leaving);
         };
         if let Some(dma) = self.spec.dma {
             if self.at < self.copies_until {
                 self.counts.bus_errors += 1;
-                return self.sends(block, segmenter);
+                return self.wrote(leaving);
             }
             if at > 0 {
-                station.copy(self.at, block.channel, &words[at..], &dma);
+                station.copy(self.at, leaving.channel, &words[at..], &dma);
                 self.copies_until = self.at.plus(dma.cell());
                 if dma.locks {
                     self.goes_on(self.copies_until);
                 }
-                return self.sends(block, segmenter);
+                return self.wrote(leaving);
             }
         }
-        let written = station.write(self.at, block.channel, *word);
+        let written = station.write(self.at, leaving.channel, *word);
         let next = at + usize::from(written.is_some());
-        self.stack.push(Doing::Writes(block, segmenter, cell, next));
+        self.stack.push(Doing::Writes(leaving, cell, next));
         self.went(written);
     }
 
@@ -345,32 +373,55 @@ impl<A: Application> Host<A> {
         let [high, low, payload @ ..] = cell;
         let vci = u16::from_be_bytes([*high, *low]);
         let now = self.at.time();
-        let mut spent = self.spec.costs.received_cell();
-        match self.circuits.get_mut(&vci) {
-            None => self.counts.discarded += 1,
-            Some(reassembler) => {
-                let outcome = reassembler.handle(now, payload);
-                let failed = outcome.failed.map_or(0, |failed| failed.cells);
-                self.counts.discarded += u64::from(failed);
-                match outcome.cell {
-                    Verdict::Held => {}
-                    Verdict::Discarded(_) => self.counts.discarded += 1,
-                    Verdict::Delivered(block) if self.spec.order == Order::InTurn => {
-                        self.spends(spent.plus(self.spec.costs.received_call()));
-                        self.come.push_back((vci, block));
-                        self.may_send = true;
-                        return;
-                    }
-                    Verdict::Delivered(block) => {
-                        spent = spent.plus(self.spec.costs.received_call());
-                        self.come.push_back((vci, block));
-                    }
-                }
+        self.msdl.handle_cell(now, &mut self.ring, vci, payload);
+        self.pays();
+        let counts = self.msdl.counts();
+        self.counts.discarded = counts.discarded + counts.unknown;
+        if let Some(received) = self.msdl.poll_received() {
+            self.come.push_back(received);
+            if self.spec.order == Order::InTurn {
+                self.may_send = true;
+                return;
             }
         }
-        self.spends(spent);
         let until = self.at.plus(self.spec.dally);
         self.stack.push(Doing::Looks(until));
+    }
+}
+
+/// What a host has for its associations. None of the trials ends one.
+const MSDL: MsdlConfig = MsdlConfig {
+    first_vci: 1,
+    circuits: 255,
+    hold_ns: 0,
+    timeout_ns: 100_000_000,
+    queue_max: 1 << 20,
+};
+
+const fn terms(receives: u16, sends: u16, channel: u8) -> Terms {
+    Terms {
+        receives,
+        sends,
+        to: To::Channel(channel),
+        max_block: block_max(MSSAR_RING_LEN as u8),
+        senders: 1,
+    }
+}
+
+/// The ring as MSDL has it, and what its work costs.
+struct Ring {
+    costs: HostCosts,
+    /// Since it was paid for last.
+    spent: Ps,
+}
+
+impl Access for Ring {
+    fn data_len(&self) -> u8 {
+        MSSAR_RING_LEN as u8
+    }
+
+    fn work(&mut self, work: Work) {
+        self.spent = self.spent.plus(self.costs.of(work));
     }
 }
 

@@ -1,0 +1,33 @@
+/// What MSDL does for a block or a cell, for whoever counts it: the operations of the paper's
+/// Tables 1 and 2, but for copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// A block is given to be sent.
+    TransmitCall,
+    /// Whether it goes to everybody.
+    CheckBroadcast,
+    /// The channel on which it goes.
+    SelectChannel,
+    /// A cell of it is made.
+    TransmitCell,
+    /// A block is handed on that has come.
+    ReceiveCall,
+    /// The association of a block is found.
+    LookUp,
+    /// A cell's header is looked at.
+    ReceiveCell,
+}
+
+/// The network below.
+pub trait Access {
+    /// Octets of a block in each of its cells.
+    fn data_len(&self) -> u8;
+
+    /// Channels on each of which some stations receive.
+    fn channels(&self) -> u8 {
+        1
+    }
+
+    /// Work was done.
+    fn work(&mut self, _work: Work) {}
+}

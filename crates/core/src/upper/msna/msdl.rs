@@ -1,0 +1,373 @@
+use std::collections::VecDeque;
+
+use super::{Access, Work};
+use crate::Time;
+use crate::aal::mssar::{Failed, Limits, Outcome, Reassembler, Segmenter, Verdict};
+use crate::wire::Mssar;
+
+/// What a host has for associations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsdlConfig {
+    /// The first circuit that it may receive on, and how many there are.
+    pub first_vci: u16,
+    pub circuits: u16,
+    /// Cells of an association come no later than this behind its end: its circuit is free then.
+    pub hold_ns: u64,
+    /// From a block's first cell to its last.
+    pub timeout_ns: u64,
+    /// Octets of blocks that may wait to leave.
+    pub queue_max: usize,
+}
+
+/// The destination of an association's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// Whoever receives the circuit on this channel.
+    Channel(u8),
+    /// All: a block goes once on each channel.
+    All,
+}
+
+/// What both ends of an association have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The circuit of blocks that come.
+    pub receives: u16,
+    /// That of blocks that leave.
+    pub sends: u16,
+    pub to: To,
+    /// Octets of the longest block.
+    pub max_block: u16,
+    /// Stations that may send on the circuit at a time.
+    pub senders: u8,
+}
+
+/// An association, as long as neither end has ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Association {
+    /// The circuit that it receives on.
+    vci: u16,
+    /// Another for each that has had this circuit.
+    serial: u32,
+}
+
+impl Association {
+    pub const fn vci(self) -> u16 {
+        self.vci
+    }
+}
+
+/// A cell that leaves: what it carries is in the caller's octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    pub vci: u16,
+    pub channel: u8,
+    /// The block leaves with it.
+    pub is_last: bool,
+}
+
+/// A block that has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    pub association: Association,
+    pub block: Vec<u8>,
+}
+
+/// Why a block is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    #[error("the association has ended")]
+    Ended,
+    #[error("a block of {len} octets: {max} are the most")]
+    TooLong { len: usize, max: u16 },
+    #[error("too much waits to leave")]
+    Full,
+}
+
+/// What has become of cells that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MsdlCounts {
+    /// Cells of blocks that were handed on.
+    pub delivered: u64,
+    /// Cells on circuits that no association has.
+    pub unknown: u64,
+    /// Cells that were thrown away, with the blocks that they were of.
+    pub discarded: u64,
+}
+
+/// Associations, and blocks in cells on their circuits.
+///
+/// There is no recovery: what is lost on the way is lost. Anybody may end an association at any
+/// time without asking the other end, whose cells come to nobody then. A circuit gets no other
+/// association before the last of them can have come.
+#[derive(Clone, Debug)]
+pub struct Msdl {
+    config: MsdlConfig,
+    /// By circuit, from the first on.
+    circuits: Vec<Option<Circuit>>,
+    /// Circuits that wait until nothing comes on them, and when that is.
+    held: VecDeque<(Time, u16)>,
+    /// The circuit that was free last.
+    last: u16,
+    serial: u32,
+    queue: VecDeque<Sending>,
+    /// Octets in it.
+    queued: usize,
+    received: VecDeque<Received>,
+    counts: MsdlCounts,
+}
+
+#[derive(Clone, Debug)]
+struct Circuit {
+    association: Association,
+    terms: Terms,
+    reassembler: Reassembler,
+    rid: u8,
+}
+
+#[derive(Clone, Debug)]
+struct Sending {
+    association: Association,
+    vci: u16,
+    block: Vec<u8>,
+    segmenter: Segmenter,
+    /// Channels, the one on which it leaves first.
+    channels: core::ops::Range<u8>,
+}
+
+impl Msdl {
+    pub fn new(config: MsdlConfig) -> Self {
+        Self {
+            circuits: (0..config.circuits).map(|_| None).collect(),
+            held: VecDeque::new(),
+            last: config.circuits.saturating_sub(1),
+            serial: 0,
+            queue: VecDeque::new(),
+            queued: 0,
+            received: VecDeque::new(),
+            counts: MsdlCounts::default(),
+            config,
+        }
+    }
+
+    pub const fn counts(&self) -> &MsdlCounts {
+        &self.counts
+    }
+
+    /// Cells of blocks in progress.
+    pub fn held_cells(&self) -> u32 {
+        let circuits = self.circuits.iter().flatten();
+        circuits
+            .map(|circuit| circuit.reassembler.held_cells())
+            .sum()
+    }
+
+    fn index(&self, vci: u16) -> Option<usize> {
+        let index = vci.checked_sub(self.config.first_vci)?;
+        (index < self.config.circuits).then_some(index.into())
+    }
+
+    fn circuit(&mut self, association: Association) -> Option<&mut Circuit> {
+        let index = self.index(association.vci)?;
+        let circuit = self.circuits.get_mut(index)?.as_mut()?;
+        (circuit.association == association).then_some(circuit)
+    }
+
+    /// A circuit on which nothing comes, to be told to the other end; none: all are in use, or
+    /// were a moment ago. They are taken in turn.
+    pub fn free_vci(&mut self, now: Time) -> Option<u16> {
+        let count = self.config.circuits;
+        let from = (self.last + 1).checked_rem(count)?;
+        self.last = (from..count)
+            .chain(0..from)
+            .find(|index| self.is_free(now, *index))?;
+        self.config.first_vci.checked_add(self.last)
+    }
+
+    fn is_free(&mut self, now: Time, index: u16) -> bool {
+        while self.held.front().is_some_and(|(until, _)| *until <= now) {
+            self.held.pop_front();
+        }
+        let vci = self.config.first_vci.checked_add(index);
+        let is_held = self.held.iter().any(|(_, held)| Some(*held) == vci);
+        let circuit = self.circuits.get(usize::from(index));
+        // VCI 0 is an empty slot's.
+        vci.is_some_and(|vci| vci > 0) && !is_held && circuit.is_some_and(Option::is_none)
+    }
+
+    /// Begins an association; none: its circuit is none of this host's, or not free.
+    pub fn begin(&mut self, now: Time, access: &impl Access, terms: Terms) -> Option<Association> {
+        let index = terms.receives.checked_sub(self.config.first_vci)?;
+        if !self.is_free(now, index) {
+            return None;
+        }
+        let slot = self.circuits.get_mut(usize::from(index))?;
+        let association = Association {
+            vci: terms.receives,
+            serial: self.serial,
+        };
+        self.serial = self.serial.wrapping_add(1);
+        let limits = Limits {
+            data_len: access.data_len(),
+            max_block: terms.max_block,
+            blocks: terms.senders,
+            timeout_ns: self.config.timeout_ns,
+        };
+        *slot = Some(Circuit {
+            association,
+            terms,
+            reassembler: Reassembler::new(limits),
+            rid: 0,
+        });
+        Some(association)
+    }
+
+    /// Ends an association, without asking. What of it waits to leave does not; what still comes
+    /// is nobody's.
+    pub fn end(&mut self, now: Time, association: Association) {
+        let Some(circuit) = self.circuit(association) else {
+            return;
+        };
+        let held = circuit.reassembler.held_cells();
+        self.counts.discarded += u64::from(held);
+        if let Some(index) = self.index(association.vci) {
+            self.circuits[index] = None;
+        }
+        let until = now.plus_ns(self.config.hold_ns);
+        self.held.push_back((until, association.vci));
+        let queued = &mut self.queued;
+        self.queue.retain(|sending| {
+            let is_other = sending.association != association;
+            *queued -= if is_other { 0 } else { sending.block.len() };
+            is_other
+        });
+    }
+
+    /// Has a block leave, behind those that wait.
+    ///
+    /// # Errors
+    /// It is too long; too much waits; the association has ended.
+    pub fn send(
+        &mut self,
+        access: &mut impl Access,
+        association: Association,
+        block: Vec<u8>,
+    ) -> Result<(), SendError> {
+        access.work(Work::TransmitCall);
+        access.work(Work::CheckBroadcast);
+        let full = self.queued + block.len() > self.config.queue_max;
+        let circuit = self.circuit(association).ok_or(SendError::Ended)?;
+        let (len, max) = (block.len(), circuit.terms.max_block);
+        let segmenter = Segmenter::new(len, circuit.rid, access.data_len());
+        let segmenter = segmenter.filter(|_| len <= max.into());
+        let segmenter = segmenter.ok_or(SendError::TooLong { len, max })?;
+        if full {
+            return Err(SendError::Full);
+        }
+        circuit.rid = (circuit.rid + 1) % Mssar::RIDS;
+        let channels = match circuit.terms.to {
+            To::Channel(channel) => channel..channel.saturating_add(1),
+            To::All => 0..access.channels(),
+        };
+        let vci = circuit.terms.sends;
+        channels
+            .clone()
+            .for_each(|_| access.work(Work::SelectChannel));
+        self.queued += len;
+        self.queue.push_back(Sending {
+            association,
+            vci,
+            block,
+            segmenter,
+            channels,
+        });
+        Ok(())
+    }
+
+    /// Writes what the next cell carries to the front of `out`; none: nothing waits, or `out` is
+    /// too short.
+    pub fn poll_cell(&mut self, access: &mut impl Access, out: &mut [u8]) -> Option<Leaving> {
+        let sending = self.queue.front_mut()?;
+        if !sending.segmenter.emit_cell(&sending.block, out) {
+            return None;
+        }
+        access.work(Work::TransmitCell);
+        let (vci, channel) = (sending.vci, sending.channels.start);
+        let mut is_last = sending.segmenter.left() == 0;
+        if is_last {
+            sending.channels.next();
+            is_last = sending.channels.is_empty();
+            sending.segmenter.rewind();
+        }
+        if is_last && let Some(sent) = self.queue.pop_front() {
+            self.queued -= sent.block.len();
+        }
+        Some(Leaving {
+            vci,
+            channel,
+            is_last,
+        })
+    }
+
+    /// A cell has come: what it carries. Blocks are to be taken by [`Msdl::poll_received`] behind
+    /// each call.
+    pub fn handle_cell(&mut self, now: Time, access: &mut impl Access, vci: u16, cell: &[u8]) {
+        access.work(Work::ReceiveCell);
+        let circuit = self
+            .index(vci)
+            .and_then(|index| self.circuits.get_mut(index))
+            .and_then(Option::as_mut);
+        let Some(circuit) = circuit else {
+            self.counts.unknown += 1;
+            return;
+        };
+        let Outcome { failed, cell } = circuit.reassembler.handle(now, cell);
+        self.counts.discarded += cells_of(failed);
+        match cell {
+            Verdict::Held => {}
+            Verdict::Discarded(_) => self.counts.discarded += 1,
+            Verdict::Delivered(block) => {
+                access.work(Work::ReceiveCall);
+                access.work(Work::LookUp);
+                self.counts.delivered += u64::from(block.cells);
+                self.received.push_back(Received {
+                    association: circuit.association,
+                    block: block.octets,
+                });
+            }
+        }
+    }
+
+    /// A block that has come.
+    pub fn poll_received(&mut self) -> Option<Received> {
+        self.received.pop_front()
+    }
+
+    /// Takes the memory of a block back.
+    pub fn recycle(&mut self, received: Received) {
+        if let Some(circuit) = self.circuit(received.association) {
+            circuit.reassembler.recycle(received.block);
+        }
+    }
+
+    /// When [`Msdl::handle_deadline`] is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let circuits = self.circuits.iter().flatten();
+        circuits
+            .filter_map(|circuit| circuit.reassembler.next_deadline())
+            .min()
+    }
+
+    /// Gives up blocks that are late.
+    pub fn handle_deadline(&mut self, now: Time) {
+        for circuit in self.circuits.iter_mut().flatten() {
+            while let Some(failed) = circuit.reassembler.handle_deadline(now) {
+                self.counts.discarded += cells_of(Some(failed));
+            }
+        }
+    }
+}
+
+fn cells_of(failed: Option<Failed>) -> u64 {
+    failed.map_or(0, |failed| failed.cells.into())
+}
