@@ -57,9 +57,10 @@ impl Experiment for Load {
             figures: vec![figure(&points)],
             checks: checks(&points),
             notes: vec![
-                "The false traffic generators of 15 stations offer cells for so many slots of both channels; passed on, 15 of 16 are the most. A \
-                 cell that waits for a slot comes late, so that a receiver finds no next one: \
-                 the one interrupt a block is the idle ring's."
+                "The false traffic generators of 15 stations offer cells for so many slots of both \
+                 channels; passed on, 15 of 16 are the most. A cell that waits for a slot comes \
+                 late, so that a receiver finds no next one: the one interrupt a block is the idle \
+                 ring's."
                     .to_owned(),
             ],
         })
