@@ -34,5 +34,6 @@ mod terminal_tree;
 mod upper;
 mod upper_inquiry;
 mod upper_msdl;
+mod upper_msnl;
 mod wire;
 mod wire_pseudowire;

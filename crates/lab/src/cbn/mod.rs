@@ -14,5 +14,5 @@
 mod ring;
 mod spec;
 
-pub use ring::{Attached, Full, Ring};
+pub use ring::{Attached, Ring};
 pub use spec::{Release, Reuse, RingSpec};

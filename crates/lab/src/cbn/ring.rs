@@ -13,19 +13,14 @@ pub trait Attached {
 
     /// An empty slot of `channel` is there: what it is filled with.
     fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell>;
-
-    /// A slot that it has filled has come round, and whether somebody has taken its cell.
-    fn comes_round(&mut self, _at: Ps, _channel: u8, _is_taken: bool) {}
 }
 
 /// What is in a full slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full {
-    pub cell: CbnCell,
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    cell: CbnCell,
     /// The station that has filled it.
-    pub source: usize,
-    /// Somebody has taken it, and set the response bit.
-    pub is_taken: bool,
+    source: usize,
     /// The number of its frame when its source is there again.
     returns: u64,
 }
@@ -83,11 +78,6 @@ impl Ring {
         self.filled[usize::from(channel)]
     }
 
-    /// What is in the slots.
-    pub fn full(&self) -> impl Iterator<Item = &Full> {
-        self.slots.iter().flatten()
-    }
-
     /// When [`Ring::turn`] is due: the next frame's front is at a station.
     pub fn next(&self) -> Ps {
         self.due.peek().map_or(Ps::MAX, |Reverse((at, _))| *at)
@@ -123,17 +113,14 @@ impl Ring {
         if let Some(full) = slot {
             if full.source == station && full.returns == number {
                 *filled -= 1;
-                attached.comes_round(at, channel, full.is_taken);
                 *slot = None;
                 may_fill = self.spec.reuse == Reuse::AtOnce;
             } else {
-                if attached.passes(at, channel, &full.cell) {
-                    full.is_taken = true;
-                    if self.spec.release == Release::Destination {
-                        let source = full.source;
-                        *slot = None;
-                        self.seats[source].filled[usize::from(channel)] -= 1;
-                    }
+                let is_taken = attached.passes(at, channel, &full.cell);
+                if is_taken && self.spec.release == Release::Destination {
+                    let source = full.source;
+                    *slot = None;
+                    self.seats[source].filled[usize::from(channel)] -= 1;
                 }
                 if slot.is_some() {
                     return;
@@ -151,7 +138,6 @@ impl Ring {
             *slot = Some(Full {
                 cell,
                 source: station,
-                is_taken: false,
                 returns: number + u64::from(self.spec.frames),
             });
         }
@@ -247,6 +233,42 @@ mod tests {
         };
         let (_, ring) = run(spec, &[9], &[0], 8_000);
         assert_eq!(ring.filled(0), 7_000);
+    }
+
+    /// Sends without end, or takes whatever passes.
+    struct End {
+        takes: bool,
+        took: u64,
+    }
+
+    impl Attached for End {
+        fn passes(&mut self, _: Ps, _: u8, _: &CbnCell) -> bool {
+            self.took += u64::from(self.takes);
+            self.takes
+        }
+
+        fn fills(&mut self, _: Ps, channel: u8) -> Option<CbnCell> {
+            (channel == 0 && !self.takes).then_some(CbnCell::EMPTY)
+        }
+    }
+
+    #[test]
+    fn a_destination_that_releases_a_slot_doubles_what_one_sends() {
+        let carried = |release| {
+            let spec = RingSpec {
+                release,
+                ..RingSpec::PAPER
+            };
+            let mut ends = [false, true].map(|takes| End { takes, took: 0 });
+            let mut ring = Ring::new(spec, &[0, 128]);
+            while ring.next() < Ps::new(1_000 * spec.rotation.ps()) {
+                ring.turn(&mut ends);
+            }
+            ends[1].took
+        };
+        let (source, destination) = (carried(Release::Source), carried(Release::Destination));
+        assert!(source.abs_diff(3_500) <= 7, "{source}");
+        assert!(destination.abs_diff(7_000) <= 7, "{destination}");
     }
 
     #[test]

@@ -69,6 +69,18 @@ fn a_block_comes_octet_for_octet() {
     }
 }
 
+#[test]
+fn each_word_crosses_the_ram_twice() {
+    let sends = Script::sends(to(2, 1, 100 * CELL), 2);
+    let mut network = pair(Condition::Every, sends, Script::default());
+    network.run(LONG, |network| {
+        network.hosts()[1].counts().received_blocks == 2
+    });
+    for station in network.stations() {
+        assert_eq!(station.counts().accesses, 2 * 9 * 200);
+    }
+}
+
 fn us(span: Ps) -> f64 {
     span.ps() as f64 / 1e6
 }

@@ -3,13 +3,23 @@
 //!
 //! - [`Msdl`]: associations, whose blocks go in cells of the network's own size.
 //! - [`Access`]: the network below, and who pays for the work.
+//! - [`Msnl`]: associations are asked for, admitted and released by [`Message`]s out of band.
 //!
-//! **Not here:** how associations are set up, and exchanges over them.
+//! **Not here:** exchanges over associations.
 
 mod access;
+mod message;
 mod msdl;
+mod msnl;
 
 pub use access::{Access, Work};
+pub use message::{
+    Address, Body, Connect, HostAddress, Message, MessageError, Notify, Refusal, Sap, TEXT_MAX,
+};
 pub use msdl::{
     Association, Leaving, Msdl, MsdlConfig, MsdlCounts, Received, SendError, Terms, To,
 };
+pub use msnl::{Asked, Call, Event, Msnl, MsnlConfig, MsnlCounts};
+
+/// The circuit of [`Message`]s.
+pub const SIGNALLING_VCI: u16 = 32;

@@ -53,17 +53,29 @@ impl Experiment for Direct {
             transmit: ps(instruction * dec("1000")),
             ..model.host.costs
         };
-        let dma = |arbitration: &str, locks| Dma {
-            arbitration: ps(dec(arbitration)),
-            word: ps((dec("7400") - dec("300")) / dec("8")),
-            locks,
+        let beside = Dma {
+            arbitration: ps(dec("600")),
+            ..Dma::PAPER
         };
         let model = model.with(costs);
-        let within = cell(&model, dma("300", locks))?;
+        let within = cell(
+            &model,
+            Dma {
+                locks,
+                ..Dma::PAPER
+            },
+        )?;
         progress.step(1, 3);
-        let beside = cell(&model, dma("600", locks))?;
+        let beside = cell(&model, Dma { locks, ..beside })?;
         progress.step(2, 3);
-        let unlocked = cell(&model, dma("300", false))?;
+        let locks = false;
+        let unlocked = cell(
+            &model,
+            Dma {
+                locks,
+                ..Dma::PAPER
+            },
+        )?;
         progress.step(3, 3);
         let checks = checks(within, beside, unlocked, rest);
         Ok(Outcome {

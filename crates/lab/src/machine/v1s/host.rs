@@ -120,7 +120,7 @@ pub struct Host<A> {
     application: A,
     /// What it does, the interrupt handler last.
     stack: Vec<Doing>,
-    /// When it goes on; it waits for the station, or for nothing, if that is the end of time.
+    /// When it goes on, unless it waits until something happens at its station.
     at: Ps,
     waits: bool,
     msdl: Msdl,
@@ -257,6 +257,8 @@ impl<A: Application> Host<A> {
             return;
         };
         let Some(association) = self.association(block.vci, block.channel) else {
+            // No circuit is left.
+            self.waits = true;
             return;
         };
         // A block that is too long does not leave.

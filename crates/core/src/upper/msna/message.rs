@@ -1,0 +1,336 @@
+use core::fmt;
+
+/// Octets of a contract or of an offer, at most.
+pub const TEXT_MAX: usize = 512;
+
+/// A host: four octets, written as those of an IPv4 address are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostAddress(pub [u8; 4]);
+
+/// Who serves on a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sap(pub u64);
+
+/// One end of an association, or of a datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub host: HostAddress,
+    pub sap: Sap,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d] = self.host.0;
+        write!(f, "{a}.{b}.{c}.{d}:{}", self.sap.0)
+    }
+}
+
+/// The cells of each block that interrupt whoever receives them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notify {
+    #[default]
+    Every,
+    First,
+    Last,
+    /// The first and the last.
+    Both,
+}
+
+impl Notify {
+    const ALL: [Self; 4] = [Self::Every, Self::First, Self::Last, Self::Both];
+}
+
+/// Why a host refuses an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nobody serves there.
+    NoSap,
+    /// What is asked for is not to be had; what would be stands beside it.
+    NotAdmitted,
+    /// Too many of this caller's wait for an answer.
+    Busy,
+    /// The contract makes no sense.
+    BadContract,
+}
+
+impl Refusal {
+    const ALL: [Self; 4] = [
+        Self::NoSap,
+        Self::NotAdmitted,
+        Self::Busy,
+        Self::BadContract,
+    ];
+}
+
+/// What hosts say to each other about associations.
+///
+/// ```text
+/// octet 0         1      2             6              14                   len - 4
+/// +---------+------+-------------+--------------+------ ... ------+--------+
+/// | version | kind | call        | incarnation  |      body       | CRC-32 |
+/// +---------+------+-------------+--------------+------ ... ------+--------+
+///
+/// Connect   from: host 4, SAP 8; to: host 4, SAP 8; VCI 2; notify 1; contract
+/// Accept    incarnation of the caller 8; VCI 2
+/// Refuse    incarnation of the caller 8; reason 1; offer
+/// Release   to: host 4; incarnation of the receiver 8; VCI 2
+/// Datagram  from: host 4, SAP 8; to: host 4, SAP 8; octets
+/// ```
+///
+/// The CRC is that of AAL5. The layout is ours: the Cambridge one stands in no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Of the sender: a greater number each time that it begins.
+    pub incarnation: u64,
+    /// Chosen by the caller; an answer has that of its call.
+    pub call: u32,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    Connect(Connect),
+    Accept {
+        /// Of the caller: an answer to its predecessor is none.
+        caller: u64,
+        /// Where whoever accepts receives.
+        vci: u16,
+    },
+    Refuse {
+        caller: u64,
+        reason: Refusal,
+        /// A contract that would be admitted; empty: none.
+        offer: String,
+    },
+    /// A courtesy: no more comes on this circuit of the receiver's.
+    Release {
+        to: HostAddress,
+        receiver: u64,
+        vci: u16,
+    },
+    Datagram {
+        from: Address,
+        to: Address,
+        octets: Vec<u8>,
+    },
+}
+
+/// Asks for an association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connect {
+    pub from: Address,
+    pub to: Address,
+    /// Where the caller receives.
+    pub vci: u16,
+    pub notify: Notify,
+    pub contract: String,
+}
+
+/// Why octets are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    #[error("too short")]
+    Short,
+    #[error("the CRC does not match")]
+    Crc,
+    #[error("version {0}")]
+    Version(u8),
+    #[error("kind {0}")]
+    Kind(u8),
+    #[error("a field says what cannot be")]
+    Field,
+}
+
+const VERSION: u8 = 1;
+const CRC_LEN: usize = 4;
+
+impl Message {
+    /// From a block.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(block: &[u8]) -> Result<Self, MessageError> {
+        let (said, crc) = block
+            .split_last_chunk::<CRC_LEN>()
+            .ok_or(MessageError::Short)?;
+        if crc32(said).to_be_bytes() != *crc {
+            return Err(MessageError::Crc);
+        }
+        let mut fields = Fields(said);
+        let [version, kind] = fields.take()?;
+        if version != VERSION {
+            return Err(MessageError::Version(version));
+        }
+        let call = u32::from_be_bytes(fields.take()?);
+        let incarnation = fields.u64()?;
+        let body = match kind {
+            1 => Body::Connect(Connect {
+                from: fields.address()?,
+                to: fields.address()?,
+                vci: fields.u16()?,
+                notify: fields.one_of(&Notify::ALL)?,
+                contract: fields.text()?,
+            }),
+            2 => Body::Accept {
+                caller: fields.u64()?,
+                vci: fields.u16()?,
+            },
+            3 => Body::Refuse {
+                caller: fields.u64()?,
+                reason: fields.one_of(&Refusal::ALL)?,
+                offer: fields.text()?,
+            },
+            4 => Body::Release {
+                to: HostAddress(fields.take()?),
+                receiver: fields.u64()?,
+                vci: fields.u16()?,
+            },
+            5 => Body::Datagram {
+                from: fields.address()?,
+                to: fields.address()?,
+                octets: fields.rest().to_vec(),
+            },
+            kind => return Err(MessageError::Kind(kind)),
+        };
+        match fields.0 {
+            [] => Ok(Self {
+                incarnation,
+                call,
+                body,
+            }),
+            _ => Err(MessageError::Field),
+        }
+    }
+
+    /// The block. Of a text no more than [`TEXT_MAX`] octets count.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut out = vec![VERSION, self.body.kind()];
+        out.extend(self.call.to_be_bytes());
+        out.extend(self.incarnation.to_be_bytes());
+        match &self.body {
+            Body::Connect(connect) => {
+                emit_address(&mut out, connect.from);
+                emit_address(&mut out, connect.to);
+                out.extend(connect.vci.to_be_bytes());
+                out.push(connect.notify as u8);
+                emit_text(&mut out, &connect.contract);
+            }
+            Body::Accept { caller, vci } => {
+                out.extend(caller.to_be_bytes());
+                out.extend(vci.to_be_bytes());
+            }
+            Body::Refuse {
+                caller,
+                reason,
+                offer,
+            } => {
+                out.extend(caller.to_be_bytes());
+                out.push(*reason as u8);
+                emit_text(&mut out, offer);
+            }
+            Body::Release { to, receiver, vci } => {
+                out.extend(to.0);
+                out.extend(receiver.to_be_bytes());
+                out.extend(vci.to_be_bytes());
+            }
+            Body::Datagram { from, to, octets } => {
+                emit_address(&mut out, *from);
+                emit_address(&mut out, *to);
+                out.extend(octets);
+            }
+        }
+        out.extend(crc32(&out).to_be_bytes());
+        out
+    }
+}
+
+impl Body {
+    const fn kind(&self) -> u8 {
+        match self {
+            Self::Connect(_) => 1,
+            Self::Accept { .. } => 2,
+            Self::Refuse { .. } => 3,
+            Self::Release { .. } => 4,
+            Self::Datagram { .. } => 5,
+        }
+    }
+}
+
+fn emit_address(out: &mut Vec<u8>, address: Address) {
+    out.extend(address.host.0);
+    out.extend(address.sap.0.to_be_bytes());
+}
+
+fn emit_text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text[..text.floor_char_boundary(TEXT_MAX)].bytes());
+}
+
+/// The CRC-32 of I.363.5 (AAL5).
+fn crc32(octets: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0x04c1_1db7;
+    let mut register = u32::MAX;
+    for octet in octets {
+        register ^= u32::from(*octet) << 24;
+        for _ in 0..8 {
+            let carry = register >> 31;
+            register = register << 1 ^ carry.wrapping_neg() & POLYNOMIAL;
+        }
+    }
+    !register
+}
+
+/// What has not been read of a message.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(MessageError::Short)?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn u16(&mut self) -> Result<u16, MessageError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, MessageError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Result<Address, MessageError> {
+        Ok(Address {
+            host: HostAddress(self.take()?),
+            sap: Sap(self.u64()?),
+        })
+    }
+
+    /// By its place in a list.
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, MessageError> {
+        let [at] = self.take()?;
+        let found = all.get(usize::from(at));
+        found.copied().ok_or(MessageError::Field)
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.0)
+    }
+
+    fn text(&mut self) -> Result<String, MessageError> {
+        let octets = self.rest();
+        if octets.len() > TEXT_MAX {
+            return Err(MessageError::Field);
+        }
+        let text = core::str::from_utf8(octets);
+        text.map(str::to_owned).map_err(|_| MessageError::Field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crc_is_aal5_s() {
+        assert_eq!(crc32(b"123456789"), 0xfc89_1918);
+    }
+}
