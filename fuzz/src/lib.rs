@@ -1,4 +1,4 @@
-//! Fuzz targets: every parser, both reassemblers, the adapter, shared memory from either side, and
+//! Fuzz targets: every parser, the reassemblers, the adapter, shared memory from either side, and
 //! the texts. Each is a plain function, so that libFuzzer's binaries and an ordinary test run the
 //! same code.
 //!
@@ -18,6 +18,7 @@ mod control;
 mod files;
 mod journal;
 mod memory;
+mod mssar;
 mod payloads;
 mod region;
 mod take;
@@ -35,6 +36,7 @@ pub use contract::contract;
 pub use control::control;
 pub use files::files;
 pub use journal::journal;
+pub use mssar::mssar;
 pub use payloads::payloads;
 pub use region::region;
 pub use terminal::{terminal, terminal_line};
@@ -45,13 +47,14 @@ pub use wrappings::{frame, llc, pseudowire};
 pub type Target = fn(&[u8]);
 
 /// All targets by the names of their binaries and of their folders below `corpus`.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 22] = [
     ("cell", cell),
     ("payloads", payloads),
     ("aal5_reassembly", aal5_reassembly),
     ("aal5_round_trip", aal5_round_trip),
     ("aal34_reassembly", aal34_reassembly),
     ("aal34_round_trip", aal34_round_trip),
+    ("mssar", mssar),
     ("llc", llc),
     ("upper", upper),
     ("pseudowire", pseudowire),

@@ -236,7 +236,7 @@ fn worst_of(model: &Model, dally: Rational) -> Result<Rational, Error> {
         // The first interrupt, and the block, cost the same whatever is done.
         let more = busy - cells * CELL_US - block_us - switch - dally;
         let hindsight = idle.min(switch) * (cells - dec("1"));
-        worst = worst.max(more / hindsight);
+        worst = worst.max(more.over(hindsight).unwrap_or(Rational::ZERO));
     }
     Ok(worst)
 }

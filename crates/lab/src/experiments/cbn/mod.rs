@@ -52,32 +52,32 @@ const HANDSHAKE: Parameter = Parameter::number(
     "handshake_ns",
     "what a word costs the host beside its cycle, ns (calibrated)",
     dec("1020.834"),
-    (dec("0"), dec("100000")),
+    (dec("0"), dec("5000")),
 );
 const TRANSMIT_CYCLES: Parameter = Parameter::number(
     "transmit_cycles",
     "cycles of an instruction of the transmit side (calibrated)",
     dec("6.5"),
-    (dec("0"), dec("1000")),
+    (dec("0"), dec("50")),
 );
 const RECEIVE_CYCLES: Parameter = Parameter::number(
     "receive_cycles",
     "cycles of an instruction of the receive side and of interrupts (calibrated)",
     dec("8.61428"),
-    (dec("0"), dec("1000")),
+    (dec("0"), dec("50")),
 );
 const BUFFERS: Parameter = Parameter::number(
     "buffers_us",
     "what a block costs who sends it beside its instructions, us (calibrated)",
     dec("224.85"),
-    (dec("0"), dec("100000")),
+    (dec("0"), dec("1000")),
 );
 const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, BUFFERS];
 
 /// The 68030's clock: 20 MHz.
 const CPU_CYCLE_NS: Rational = dec("50");
 /// Longer than any run: what is not done by then stands still.
-const END: Ps = Ps::from_ns(10_000_000_000);
+const END: Ps = Ps::from_ns(5_000_000_000);
 
 /// Ring, station and host.
 #[derive(Clone, Copy)]
