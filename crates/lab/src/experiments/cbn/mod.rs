@@ -77,7 +77,7 @@ const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, B
 /// The 68030's clock: 20 MHz.
 const CPU_CYCLE_NS: Rational = dec("50");
 /// Longer than any run: what is not done by then stands still.
-const END: Ps = Ps::from_ns(5_000_000_000);
+const END: Ps = Ps::from_ns(2_000_000_000);
 
 /// Ring, station and host.
 #[derive(Clone, Copy)]
