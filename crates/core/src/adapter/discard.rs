@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::aal::aal34;
+use crate::aal::{aal34, mssar};
 
 /// Why cells were thrown away. Every received cell is delivered, held in an unfinished PDU, or
 /// counted under one of these.
@@ -110,6 +110,19 @@ impl From<aal34::Discard> for Discard {
             Aal34::Refused => Self::NonConforming,
             Aal34::Overload => Self::Overload,
             Aal34::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<mssar::Discard> for Discard {
+    fn from(reason: mssar::Discard) -> Self {
+        use mssar::Discard as Mssar;
+        match reason {
+            Mssar::LostCell => Self::LostCell,
+            Mssar::LengthError => Self::LengthError,
+            Mssar::Oversized => Self::Oversized,
+            Mssar::TooManyBlocks => Self::TooManyMids,
+            Mssar::ReassemblyTimeout => Self::ReassemblyTimeout,
         }
     }
 }

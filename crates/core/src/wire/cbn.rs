@@ -21,12 +21,12 @@ pub const SLOT_LEN: usize = SLOT_BITS.div_ceil(8);
 pub struct CbnCell {
     /// Virtual circuit identifier; 0 is an empty slot's.
     pub vci: u16,
-    /// What MSDL makes two octets of fragmentation header and 32 of a block.
+    /// Of MSDL: two octets of fragmentation header and 32 of a block.
     pub data: [u8; DATA_LEN],
 }
 
 impl CbnCell {
-    /// What an empty slot holds.
+    /// The content of an empty slot.
     pub const EMPTY: Self = Self {
         vci: 0,
         data: [0; DATA_LEN],
@@ -65,9 +65,8 @@ impl CbnCell {
 pub struct CbnSlot {
     /// Carried from end to end.
     pub type_bit: bool,
-    /// What is in the slot.
     pub cell: CbnCell,
-    /// Whoever took the cell has set it.
+    /// Set by the station that took the cell.
     pub response: bool,
 }
 

@@ -8,8 +8,8 @@ pub const MSSAR_RING_LEN: usize = DATA_LEN - MSSAR_LEN;
 /// Octets of a block that an ATM cell carries: MSDL takes whatever cells a network has.
 pub const MSSAR_ATM_LEN: usize = PAYLOAD_LEN - MSSAR_LEN;
 
-/// What the first two octets of a cell's data say when they are a block's, fragmented by the
-/// Multi-Service Segmentation and Reassembly (Greaves, Zielinski 1991, Figure 3).
+/// The first two octets of a cell's data that are a block's, fragmented by the Multi-Service
+/// Segmentation and Reassembly (Greaves, Zielinski 1991, Figure 3).
 ///
 /// ```text
 /// octet 0            1                  2            2 + D

@@ -1,22 +1,23 @@
 //! MSNL: associations are asked for, answered, and asked for again where messages are lost, and
 //! nothing of a predecessor is believed.
 
+use core::net::Ipv4Addr;
 use std::collections::VecDeque;
 
 use cellgate_core::Time;
 use cellgate_core::upper::msna::{
-    Address, Asked, Body, Connect, Event, HostAddress, Message, MessageError, Msnl, MsnlConfig,
-    Notify, Refusal, Sap, TEXT_MAX,
+    Address, Asked, Body, Connect, Event, Message, MessageError, Msnl, MsnlConfig, Notify, Refusal,
+    Sap, TEXT_MAX,
 };
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 
-const ONE: HostAddress = HostAddress([10, 0, 0, 1]);
-const OTHER: HostAddress = HostAddress([10, 0, 0, 2]);
+const ONE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const RETRY_NS: u64 = 100;
 const NOW: Time = Time::from_ns(5);
 
-fn msnl(host: HostAddress, incarnation: u64) -> Msnl {
+fn msnl(host: Ipv4Addr, incarnation: u64) -> Msnl {
     Msnl::new(MsnlConfig {
         host,
         incarnation,
@@ -27,7 +28,7 @@ fn msnl(host: HostAddress, incarnation: u64) -> Msnl {
     })
 }
 
-fn address(host: HostAddress, sap: u64) -> Address {
+fn address(host: Ipv4Addr, sap: u64) -> Address {
     let sap = Sap(sap);
     Address { host, sap }
 }
@@ -43,7 +44,7 @@ fn connect(vci: u16) -> Connect {
 }
 
 /// Hands all that `from` says to `to`; how many messages.
-fn carry(now: Time, from: &mut Msnl, host: HostAddress, to: &mut Msnl) -> usize {
+fn carry(now: Time, from: &mut Msnl, host: Ipv4Addr, to: &mut Msnl) -> usize {
     let mut count = 0;
     while let Some((_, block)) = from.poll_out() {
         to.handle(now, host, &block);
@@ -256,13 +257,13 @@ fn what_others_can_have_is_bounded() {
         );
     }
     for n in 0..20 {
-        let host = HostAddress([10, 0, 1, n]);
+        let host = Ipv4Addr::new(10, 0, 1, n);
         let mut stranger = msnl(host, 1);
         stranger.datagram(address(host, 1), address(OTHER, 1), Vec::new());
         carry(NOW, &mut stranger, host, &mut other);
     }
     assert_eq!(other.counts().too_many_hosts, 13);
-    one.datagram(address(ONE, 1), address(HostAddress([1; 4]), 1), Vec::new());
+    one.datagram(address(ONE, 1), address(Ipv4Addr::BROADCAST, 1), Vec::new());
     carry(NOW, &mut one, ONE, &mut other);
     other.handle(NOW, ONE, &[1, 2, 3]);
     assert_eq!((other.counts().not_ours, other.counts().no_message), (1, 1));

@@ -12,7 +12,9 @@
 //! slot. Who has emptied a slot passes it on: whoever is behind has it first.
 
 mod ring;
+mod saturated;
 mod spec;
 
 pub use ring::{Attached, Ring};
+pub use saturated::Saturated;
 pub use spec::{Release, Reuse, RingSpec};

@@ -6,7 +6,7 @@ use cellgate_core::wire::CbnCell;
 use super::{Release, Reuse, RingSpec};
 use crate::world::Ps;
 
-/// What is attached to a ring.
+/// A station, as the ring sees it.
 pub trait Attached {
     /// A cell passes, in a slot of `channel` whose front is there at `at`. Whether it is taken.
     fn passes(&mut self, at: Ps, channel: u8, cell: &CbnCell) -> bool;
@@ -15,7 +15,7 @@ pub trait Attached {
     fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell>;
 }
 
-/// What is in a full slot.
+/// The content of a full slot.
 #[derive(Clone, Copy, Debug)]
 struct Full {
     cell: CbnCell,
@@ -147,41 +147,11 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cbn::Saturated;
 
-    /// Sends without end on one channel, and counts.
-    #[derive(Clone)]
-    struct Greedy {
-        from: Ps,
-        sent: u64,
-        /// Since when its next cell waits, and how long one has waited at most.
-        waits: Ps,
-        longest: Ps,
-    }
-
-    impl Attached for Greedy {
-        fn passes(&mut self, _: Ps, _: u8, _: &CbnCell) -> bool {
-            false
-        }
-
-        fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell> {
-            if channel > 0 || at < self.from {
-                return None;
-            }
-            self.sent += 1;
-            self.longest = self.longest.max(at.since(self.waits.max(self.from)));
-            self.waits = at;
-            Some(CbnCell::EMPTY)
-        }
-    }
-
-    fn run(spec: RingSpec, places: &[u32], from: &[u64], rotations: u64) -> (Vec<Greedy>, Ring) {
-        let greedy = |at: &u64| Greedy {
-            from: Ps::new(*at),
-            sent: 0,
-            waits: Ps::ZERO,
-            longest: Ps::ZERO,
-        };
-        let mut stations: Vec<_> = from.iter().map(greedy).collect();
+    fn run(spec: RingSpec, places: &[u32], from: &[u64], rotations: u64) -> (Vec<Saturated>, Ring) {
+        let stations = from.iter().map(|at| Saturated::from(Ps::new(*at)));
+        let mut stations: Vec<_> = stations.collect();
         let mut ring = Ring::new(spec, places);
         let end = Ps::new(spec.rotation.ps() * rotations);
         while ring.next() < end {

@@ -1,6 +1,6 @@
 use crate::world::Ps;
 
-/// Who empties a slot.
+/// The end that empties a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Release {
     /// Its source, a rotation later.
@@ -10,7 +10,7 @@ pub enum Release {
     Destination,
 }
 
-/// What a source may do with the slot that it has emptied.
+/// The use that a source may make of a slot that it has emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
     /// It passes the slot on.
@@ -20,7 +20,7 @@ pub enum Reuse {
     AtOnce,
 }
 
-/// What a ring is.
+/// A ring's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSpec {
     /// A slot's time for its way round.
@@ -48,8 +48,9 @@ impl RingSpec {
         outstanding: 0,
     };
 
-    /// When the front of frame `number`, counted from the first that passes place 0 at time 0 on,
-    /// passes `place`. A frame has a new number each time round. Rounded down to a picosecond.
+    /// The time at which the front of frame `number`, counted from the one that passes place 0 at
+    /// time 0, passes `place`. A frame has a new number each time round. Rounded down to a
+    /// picosecond.
     pub const fn passes(&self, number: u64, place: u32) -> Ps {
         let (frames, places) = (self.frames as u128, self.places as u128);
         let steps = number as u128 * places + place as u128 * frames;

@@ -1,9 +1,10 @@
 //! The V1S station and its host: what the paper measured comes out, and what it says of the
 //! hardware holds.
 
+use cellgate_core::upper::msna::Notify;
 use cellgate_lab::cbn::RingSpec;
 use cellgate_lab::machine::v1s::{
-    Condition, Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
+    Destination, HostCosts, HostSpec, Network, Order, Script, Seat, Stage, V1sSpec,
 };
 use cellgate_lab::world::Ps;
 
@@ -17,7 +18,7 @@ const HOST: HostSpec = HostSpec {
 };
 
 /// Two stations, on channels 0 and 1, that receive on circuits 1 and 2.
-fn pair(condition: Condition, one: Script, other: Script) -> Network<Script> {
+fn pair(condition: Notify, one: Script, other: Script) -> Network<Script> {
     pair_of(
         HOST,
         V1sSpec::on(&RingSpec::PAPER, 0),
@@ -29,7 +30,7 @@ fn pair(condition: Condition, one: Script, other: Script) -> Network<Script> {
 fn pair_of(
     host: HostSpec,
     station: V1sSpec,
-    condition: Condition,
+    condition: Notify,
     scripts: [Script; 2],
 ) -> Network<Script> {
     let seat = |(n, application): (u8, Script)| Seat {
@@ -60,7 +61,7 @@ const LONG: Ps = Ps::from_ns(10_000_000_000);
 fn a_block_comes_octet_for_octet() {
     for len in [0, 1, 32, 33, 8_160] {
         let sends = Script::sends(to(2, 1, len), 3);
-        let mut network = pair(Condition::Every, sends, Script::default());
+        let mut network = pair(Notify::Every, sends, Script::default());
         network.run(LONG, |network| {
             network.hosts()[1].counts().received_blocks == 3
         });
@@ -72,7 +73,7 @@ fn a_block_comes_octet_for_octet() {
 #[test]
 fn each_word_crosses_the_ram_twice() {
     let sends = Script::sends(to(2, 1, 100 * CELL), 2);
-    let mut network = pair(Condition::Every, sends, Script::default());
+    let mut network = pair(Notify::Every, sends, Script::default());
     network.run(LONG, |network| {
         network.hosts()[1].counts().received_blocks == 2
     });
@@ -90,7 +91,7 @@ fn cells_are_sent_and_received_in_the_paper_s_time() {
     let mut times = Vec::new();
     for cells in [55, 155] {
         let sends = Script::sends(to(2, 1, cells * CELL), 1);
-        let mut network = pair(Condition::Every, sends, Script::default());
+        let mut network = pair(Notify::Every, sends, Script::default());
         network.run(LONG, |network| {
             network.hosts()[1].counts().received_blocks == 1
         });
@@ -107,7 +108,7 @@ fn cells_are_sent_and_received_in_the_paper_s_time() {
 }
 
 /// Round trips of one block, in microseconds.
-fn ping(condition: Condition, cells: usize, stage: Stage) -> f64 {
+fn ping(condition: Notify, cells: usize, stage: Stage) -> f64 {
     let one = Script::pings(to(2, 1, cells * CELL), 1);
     let other = Script::answers(to(1, 0, 0));
     let costs = HostCosts {
@@ -129,13 +130,13 @@ fn a_ping_has_the_slopes_of_the_paper() {
         let time = |cells| ping(condition, cells, Stage::Tight);
         (time(150) - time(50)) / 100.0
     };
-    let every = slope(Condition::Every);
-    let first = slope(Condition::First);
-    let last = slope(Condition::Last);
+    let every = slope(Notify::Every);
+    let first = slope(Notify::First);
+    let last = slope(Notify::Last);
     assert!((every / 36.06 - 1.0).abs() < 0.01, "{every}");
     assert!((first / 36.06 - 1.0).abs() < 0.01, "{first}");
     assert!((last / 67.86 - 1.0).abs() < 0.01, "{last}");
-    let stages = Stage::ALL.map(|stage| ping(Condition::Every, 50, stage));
+    let stages = Stage::ALL.map(|stage| ping(Notify::Every, 50, stage));
     assert!(
         stages.is_sorted_by(|slower, faster| slower > faster),
         "{stages:?}"
@@ -163,7 +164,7 @@ fn costless(station: V1sSpec, channels: [&[u8]; 2]) -> Vec<f64> {
         let to = channels.iter().map(|n| to(u16::from(*n) + 1, *n, CELL));
         Script::floods(to.collect())
     });
-    let mut network = pair_of(host, station, Condition::Every, scripts);
+    let mut network = pair_of(host, station, Notify::Every, scripts);
     let (from, end) = (Ps::from_ns(2_000_000), Ps::from_ns(12_000_000));
     let counts = |network: &Network<Script>| -> Vec<u64> {
         let stations = network.stations().iter();
@@ -211,7 +212,7 @@ fn a_cell_that_finds_256_is_lost_and_nobody_is_told() {
     let host = HostSpec { costs, ..HOST };
     let station = V1sSpec::on(&RingSpec::PAPER, 0);
     let scripts = [sends, Script::default()];
-    let mut network = pair_of(host, station, Condition::Last, scripts);
+    let mut network = pair_of(host, station, Notify::Last, scripts);
     network.run(Ps::from_ns(20_000_000), |_| false);
     let (counts, host) = (network.stations()[1].counts(), network.hosts()[1].counts());
     assert_eq!(counts.passed, 510);

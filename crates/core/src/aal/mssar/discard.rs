@@ -1,9 +1,6 @@
-use serde::{Deserialize, Serialize};
-
-/// Why cells of blocks were thrown away. Every cell that came is delivered, held in a block in
-/// progress, or has one of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Reasons for which cells of blocks are thrown away. Every cell that came is delivered, held in a
+/// block in progress, or has one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
     /// A cell before this one is missing, or this one came twice or too late.
     LostCell,

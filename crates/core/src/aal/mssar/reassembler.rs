@@ -2,7 +2,7 @@ use super::{CELLS_MAX, Discard, cells};
 use crate::Time;
 use crate::wire::{MSSAR_LEN, Mssar};
 
-/// What one circuit may hold.
+/// The bounds of one circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Octets of a block in each cell.
@@ -34,7 +34,7 @@ pub struct Failed {
     pub cells: u8,
 }
 
-/// What became of a cell.
+/// The fate of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Held in a block in progress.
@@ -44,12 +44,12 @@ pub enum Verdict {
     Discarded(Discard),
 }
 
-/// What a cell did.
+/// The effect of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// A block in progress that the cell ended without completing it.
     pub failed: Option<Failed>,
-    /// What became of the cell itself.
+    /// The fate of the cell itself.
     pub cell: Verdict,
 }
 
@@ -110,11 +110,6 @@ impl Reassembler {
         is_late.then(|| self.give_up(0, Discard::ReassemblyTimeout))
     }
 
-    /// Gives all up that is in progress: the circuit has ended.
-    pub fn close(&mut self, reason: Discard) -> impl Iterator<Item = Failed> {
-        core::iter::from_fn(move || (!self.in_progress.is_empty()).then(|| self.give_up(0, reason)))
-    }
-
     /// Takes the memory of a block back.
     pub fn recycle(&mut self, mut octets: Vec<u8>) {
         if self.spare.len() < self.limits.blocks.into() {
@@ -123,8 +118,8 @@ impl Reassembler {
         }
     }
 
-    /// Takes a cell in: what it carries, its header and D octets of a block. A cell of another
-    /// length is a bad one.
+    /// Takes a cell in: its fragmentation header and D octets of a block. One of another length is
+    /// a bad one.
     pub fn handle(&mut self, now: Time, cell: &[u8]) -> Outcome {
         let Some((header, data)) = cell.split_first_chunk::<MSSAR_LEN>() else {
             return refused(Discard::LengthError);
@@ -199,7 +194,7 @@ impl Reassembler {
         }
     }
 
-    /// Why no block begins with this cell.
+    /// The reason for which no block begins with this cell.
     fn refusal(&self, header: Mssar) -> Option<Discard> {
         let most = cells(self.limits.max_block.into(), self.limits.data_len);
         if header.sequence > most.unwrap_or(CELLS_MAX) {

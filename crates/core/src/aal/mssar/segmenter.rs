@@ -44,7 +44,7 @@ impl Segmenter {
         self.sent = 0;
     }
 
-    /// Writes what the next cell carries to the front of `out`: its header and D octets of `block`.
+    /// Writes the next cell's fragmentation header and D octets of `block` to the front of `out`.
     /// False: no cell is left, or the block or `out` has too few octets.
     pub fn emit_cell(&mut self, block: &[u8], out: &mut [u8]) -> bool {
         let data_len = usize::from(self.data_len);

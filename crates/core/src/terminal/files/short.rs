@@ -97,7 +97,7 @@ mod tests {
         assert!(short.asked(1).is_none() && short.asked(2).is_some());
         assert!(short.contains(1) && short.contains(2));
         assert!(!short.has_room());
-        // What the other end says of a file that is being put frees nothing.
+        // The other end frees nothing by a word about a file that is being put.
         short.forget(1);
         short.settle(2);
         assert!(!short.has_room());

@@ -1,12 +1,12 @@
-/// What MSDL does for a block or a cell, for whoever counts it: the operations of the paper's
-/// Tables 1 and 2, but for copies.
+/// Work of MSDL for a block or a cell: the operations of the paper's Tables 1 and 2, but for
+/// copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A block is given to be sent.
     TransmitCall,
-    /// Whether it goes to everybody.
+    /// A look whether it goes to everybody.
     CheckBroadcast,
-    /// The channel on which it goes.
+    /// The channel on which it goes is found.
     SelectChannel,
     /// A cell of it is made.
     TransmitCell,

@@ -1,51 +1,61 @@
 use core::fmt;
+use core::net::Ipv4Addr;
+
+use cellgate_simd::{Fold, Kernel, with_features};
+
+use crate::wire::Mssar;
 
 /// Octets of a contract or of an offer, at most.
 pub const TEXT_MAX: usize = 512;
 
-/// A host: four octets, written as those of an IPv4 address are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostAddress(pub [u8; 4]);
-
-/// Who serves on a host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A service access point of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sap(pub u64);
 
 /// One end of an association, or of a datagram.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    pub host: HostAddress,
+    /// Four octets, as those of an IPv4 address.
+    pub host: Ipv4Addr,
     pub sap: Sap,
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d] = self.host.0;
-        write!(f, "{a}.{b}.{c}.{d}:{}", self.sap.0)
+        write!(f, "{}:{}", self.host, self.sap.0)
     }
 }
 
-/// The cells of each block that interrupt whoever receives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The cells of a circuit that interrupt its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    #[default]
     Every,
+    /// The first of each block.
     First,
     Last,
-    /// The first and the last.
     Both,
 }
 
 impl Notify {
-    const ALL: [Self; 4] = [Self::Every, Self::First, Self::Last, Self::Both];
+    pub const ALL: [Self; 4] = [Self::Every, Self::First, Self::Last, Self::Both];
+
+    /// Whether a cell with this header interrupts.
+    pub const fn is_met(self, header: Mssar) -> bool {
+        match self {
+            Self::Every => true,
+            Self::First => header.start,
+            Self::Last => header.is_last(),
+            Self::Both => header.start || header.is_last(),
+        }
+    }
 }
 
-/// Why a host refuses an association.
+/// Reasons to refuse an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Nobody serves there.
     NoSap,
-    /// What is asked for is not to be had; what would be stands beside it.
+    /// So much is not to be had; the offer is.
     NotAdmitted,
     /// Too many of this caller's wait for an answer.
     Busy,
@@ -62,7 +72,7 @@ impl Refusal {
     ];
 }
 
-/// What hosts say to each other about associations.
+/// A message from host to host about associations.
 ///
 /// ```text
 /// octet 0         1      2             6              14                   len - 4
@@ -93,7 +103,7 @@ pub enum Body {
     Accept {
         /// Of the caller: an answer to its predecessor is none.
         caller: u64,
-        /// Where whoever accepts receives.
+        /// Of the end that accepts: it receives there.
         vci: u16,
     },
     Refuse {
@@ -104,7 +114,7 @@ pub enum Body {
     },
     /// A courtesy: no more comes on this circuit of the receiver's.
     Release {
-        to: HostAddress,
+        to: Ipv4Addr,
         receiver: u64,
         vci: u16,
     },
@@ -120,13 +130,13 @@ pub enum Body {
 pub struct Connect {
     pub from: Address,
     pub to: Address,
-    /// Where the caller receives.
+    /// Of the caller: it receives there.
     pub vci: u16,
     pub notify: Notify,
     pub contract: String,
 }
 
-/// Why octets are no message.
+/// Faults of octets that are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     #[error("too short")]
@@ -181,7 +191,7 @@ impl Message {
                 offer: fields.text()?,
             },
             4 => Body::Release {
-                to: HostAddress(fields.take()?),
+                to: fields.host()?,
                 receiver: fields.u64()?,
                 vci: fields.u16()?,
             },
@@ -229,7 +239,7 @@ impl Message {
                 emit_text(&mut out, offer);
             }
             Body::Release { to, receiver, vci } => {
-                out.extend(to.0);
+                out.extend(to.octets());
                 out.extend(receiver.to_be_bytes());
                 out.extend(vci.to_be_bytes());
             }
@@ -257,7 +267,7 @@ impl Body {
 }
 
 fn emit_address(out: &mut Vec<u8>, address: Address) {
-    out.extend(address.host.0);
+    out.extend(address.host.octets());
     out.extend(address.sap.0.to_be_bytes());
 }
 
@@ -267,19 +277,21 @@ fn emit_text(out: &mut Vec<u8>, text: &str) {
 
 /// The CRC-32 of I.363.5 (AAL5).
 fn crc32(octets: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0x04c1_1db7;
-    let mut register = u32::MAX;
-    for octet in octets {
-        register ^= u32::from(*octet) << 24;
-        for _ in 0..8 {
-            let carry = register >> 31;
-            register = register << 1 ^ carry.wrapping_neg() & POLYNOMIAL;
+    struct Crc<'a>(&'a [u8]);
+
+    impl Kernel for Crc<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<F: Fold>(self, fold: F) -> u32 {
+            !fold.one_pass(self.0)
         }
     }
-    !register
+
+    with_features(Crc(octets))
 }
 
-/// What has not been read of a message.
+/// The fields of a message that have not been read.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -297,9 +309,13 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_be_bytes)
     }
 
+    fn host(&mut self) -> Result<Ipv4Addr, MessageError> {
+        self.take::<4>().map(Ipv4Addr::from)
+    }
+
     fn address(&mut self) -> Result<Address, MessageError> {
         Ok(Address {
-            host: HostAddress(self.take()?),
+            host: self.host()?,
             sap: Sap(self.u64()?),
         })
     }

@@ -2,7 +2,7 @@
 //! cells: blocks between two ends of an association.
 //!
 //! - [`Msdl`]: associations, whose blocks go in cells of the network's own size.
-//! - [`Access`]: the network below, and who pays for the work.
+//! - [`Access`]: the network below, which hears of all work.
 //! - [`Msnl`]: associations are asked for, admitted and released by [`Message`]s out of band.
 //!
 //! **Not here:** exchanges over associations.
@@ -13,9 +13,7 @@ mod msdl;
 mod msnl;
 
 pub use access::{Access, Work};
-pub use message::{
-    Address, Body, Connect, HostAddress, Message, MessageError, Notify, Refusal, Sap, TEXT_MAX,
-};
+pub use message::{Address, Body, Connect, Message, MessageError, Notify, Refusal, Sap, TEXT_MAX};
 pub use msdl::{
     Association, Leaving, Msdl, MsdlConfig, MsdlCounts, Received, SendError, Terms, To,
 };

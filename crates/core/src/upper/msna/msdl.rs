@@ -3,9 +3,10 @@ use std::collections::VecDeque;
 use super::{Access, Work};
 use crate::Time;
 use crate::aal::mssar::{Failed, Limits, Outcome, Reassembler, Segmenter, Verdict};
+use crate::adapter::{Discard, DiscardCounts};
 use crate::wire::Mssar;
 
-/// What a host has for associations.
+/// The room of a host for associations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsdlConfig {
     /// The first circuit that it may receive on, and how many there are.
@@ -22,13 +23,13 @@ pub struct MsdlConfig {
 /// The destination of an association's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
-    /// Whoever receives the circuit on this channel.
+    /// The station that receives the circuit on this channel.
     Channel(u8),
     /// All: a block goes once on each channel.
     All,
 }
 
-/// What both ends of an association have agreed on.
+/// The terms of an association, on which both ends have agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The circuit of blocks that come.
@@ -57,7 +58,7 @@ impl Association {
     }
 }
 
-/// A cell that leaves: what it carries is in the caller's octets.
+/// A cell that leaves: its data is in the caller's octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaving {
     pub vci: u16,
@@ -73,7 +74,7 @@ pub struct Received {
     pub block: Vec<u8>,
 }
 
-/// Why a block is not sent.
+/// Reasons for which a block is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     #[error("the association has ended")]
@@ -84,15 +85,13 @@ pub enum SendError {
     Full,
 }
 
-/// What has become of cells that came.
+/// The fates of cells that came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MsdlCounts {
     /// Cells of blocks that were handed on.
     pub delivered: u64,
-    /// Cells on circuits that no association has.
-    pub unknown: u64,
-    /// Cells that were thrown away, with the blocks that they were of.
-    pub discarded: u64,
+    /// Cells that were thrown away, under the adapter's reasons.
+    pub discarded: DiscardCounts,
 }
 
 /// Associations, and blocks in cells on their circuits.
@@ -222,14 +221,14 @@ impl Msdl {
         Some(association)
     }
 
-    /// Ends an association, without asking. What of it waits to leave does not; what still comes
-    /// is nobody's.
+    /// Ends an association, without asking. Its blocks that wait do not leave; cells that still
+    /// come are nobody's.
     pub fn end(&mut self, now: Time, association: Association) {
         let Some(circuit) = self.circuit(association) else {
             return;
         };
         let held = circuit.reassembler.held_cells();
-        self.counts.discarded += u64::from(held);
+        self.counts.discarded.add(Discard::Closed, held.into());
         if let Some(index) = self.index(association.vci) {
             self.circuits[index] = None;
         }
@@ -284,8 +283,8 @@ impl Msdl {
         Ok(())
     }
 
-    /// Writes what the next cell carries to the front of `out`; none: nothing waits, or `out` is
-    /// too short.
+    /// Writes the next cell's data to the front of `out`; none: nothing waits, or `out` is too
+    /// short.
     pub fn poll_cell(&mut self, access: &mut impl Access, out: &mut [u8]) -> Option<Leaving> {
         let sending = self.queue.front_mut()?;
         if !sending.segmenter.emit_cell(&sending.block, out) {
@@ -309,23 +308,22 @@ impl Msdl {
         })
     }
 
-    /// A cell has come: what it carries. Blocks are to be taken by [`Msdl::poll_received`] behind
-    /// each call.
-    pub fn handle_cell(&mut self, now: Time, access: &mut impl Access, vci: u16, cell: &[u8]) {
+    /// A cell has come, with this data. The caller takes blocks by [`Msdl::poll_received`].
+    pub fn handle_cell(&mut self, now: Time, access: &mut impl Access, vci: u16, data: &[u8]) {
         access.work(Work::ReceiveCell);
         let circuit = self
             .index(vci)
             .and_then(|index| self.circuits.get_mut(index))
             .and_then(Option::as_mut);
         let Some(circuit) = circuit else {
-            self.counts.unknown += 1;
+            self.counts.discarded.add(Discard::UnknownVc, 1);
             return;
         };
-        let Outcome { failed, cell } = circuit.reassembler.handle(now, cell);
-        self.counts.discarded += cells_of(failed);
+        let Outcome { failed, cell } = circuit.reassembler.handle(now, data);
+        self.counts.fails(failed);
         match cell {
             Verdict::Held => {}
-            Verdict::Discarded(_) => self.counts.discarded += 1,
+            Verdict::Discarded(reason) => self.counts.discarded.add(reason.into(), 1),
             Verdict::Delivered(block) => {
                 access.work(Work::ReceiveCall);
                 access.work(Work::LookUp);
@@ -362,12 +360,17 @@ impl Msdl {
     pub fn handle_deadline(&mut self, now: Time) {
         for circuit in self.circuits.iter_mut().flatten() {
             while let Some(failed) = circuit.reassembler.handle_deadline(now) {
-                self.counts.discarded += cells_of(Some(failed));
+                self.counts.fails(Some(failed));
             }
         }
     }
 }
 
-fn cells_of(failed: Option<Failed>) -> u64 {
-    failed.map_or(0, |failed| failed.cells.into())
+impl MsdlCounts {
+    /// A block is given up.
+    fn fails(&mut self, failed: Option<Failed>) {
+        if let Some(Failed { reason, cells, .. }) = failed {
+            self.discarded.add(reason.into(), cells.into());
+        }
+    }
 }

@@ -1,12 +1,13 @@
+use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, VecDeque};
 
-use super::message::{Address, Body, Connect, HostAddress, Message, Refusal};
+use super::message::{Address, Body, Connect, Message, Refusal};
 use crate::Time;
 
-/// What a host has for its calls.
+/// A host, and the bounds of its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsnlConfig {
-    pub host: HostAddress,
+    pub host: Ipv4Addr,
     /// A greater number each time that the host begins.
     pub incarnation: u64,
     /// From a Connect to the next that says the same, and how often it is said.
@@ -35,12 +36,12 @@ pub struct Call(u32);
 /// A call of another's, which waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asked {
-    host: HostAddress,
+    host: Ipv4Addr,
     incarnation: u64,
     call: u32,
 }
 
-/// What has happened.
+/// A change that an application hears of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The other end receives on this circuit.
@@ -57,7 +58,7 @@ pub enum Event {
     /// Nothing more comes on this circuit of ours.
     Released { vci: u16 },
     /// A host has begun anew: its associations are gone.
-    Restarted { host: HostAddress },
+    Restarted { host: Ipv4Addr },
     Datagram {
         from: Address,
         to: Address,
@@ -65,7 +66,7 @@ pub enum Event {
     },
 }
 
-/// What was thrown away.
+/// Messages that were thrown away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MsnlCounts {
     /// Blocks that are no message.
@@ -95,8 +96,8 @@ pub struct Msnl {
     /// Of others: none has been answered yet.
     asked: BTreeMap<Asked, Option<Answer>>,
     /// Incarnations of the hosts that were heard.
-    hosts: BTreeMap<HostAddress, u64>,
-    out: VecDeque<(HostAddress, Vec<u8>)>,
+    hosts: BTreeMap<Ipv4Addr, u64>,
+    out: VecDeque<(Ipv4Addr, Vec<u8>)>,
     events: VecDeque<Event>,
     counts: MsnlCounts,
 }
@@ -105,7 +106,7 @@ pub struct Msnl {
 enum Calling {
     /// For an answer, until it is said again.
     Waits {
-        to: HostAddress,
+        to: Ipv4Addr,
         message: Vec<u8>,
         due: Time,
         left: u8,
@@ -178,13 +179,13 @@ impl Msnl {
         Call(call)
     }
 
-    /// Accepts what another has asked for, and receives on `vci`. False: it has begun anew.
+    /// Accepts a call of another's, and receives on `vci`. False: it has begun anew.
     pub fn accept(&mut self, now: Time, asked: Asked, vci: u16) -> bool {
         let caller = asked.incarnation;
         self.answer(now, asked, Body::Accept { caller, vci })
     }
 
-    /// Refuses it, and says what would be admitted.
+    /// Refuses it, and offers a contract.
     pub fn refuse(&mut self, now: Time, asked: Asked, reason: Refusal, offer: String) {
         let caller = asked.incarnation;
         let body = Body::Refuse {
@@ -207,7 +208,7 @@ impl Msnl {
     }
 
     /// Tells a host that nothing more comes on its circuit.
-    pub fn release(&mut self, to: HostAddress, vci: u16) {
+    pub fn release(&mut self, to: Ipv4Addr, vci: u16) {
         let Some(receiver) = self.hosts.get(&to).copied() else {
             return;
         };
@@ -222,7 +223,7 @@ impl Msnl {
     }
 
     /// The next block for the signalling circuit, and its host.
-    pub fn poll_out(&mut self) -> Option<(HostAddress, Vec<u8>)> {
+    pub fn poll_out(&mut self) -> Option<(Ipv4Addr, Vec<u8>)> {
         self.out.pop_front()
     }
 
@@ -230,9 +231,9 @@ impl Msnl {
         self.events.pop_front()
     }
 
-    /// A block of the signalling circuit, from `host`. What it leads to is to be taken by
-    /// [`Msnl::poll_out`] and [`Msnl::poll_event`] behind each call.
-    pub fn handle(&mut self, now: Time, host: HostAddress, block: &[u8]) {
+    /// A block of the signalling circuit, from `host`. The caller takes its effects by
+    /// [`Msnl::poll_out`] and [`Msnl::poll_event`].
+    pub fn handle(&mut self, now: Time, host: Ipv4Addr, block: &[u8]) {
         let Ok(message) = Message::parse(block) else {
             self.counts.no_message += 1;
             return;
@@ -283,14 +284,14 @@ impl Msnl {
         }
     }
 
-    fn is_ours(&mut self, host: HostAddress) -> bool {
+    fn is_ours(&mut self, host: Ipv4Addr) -> bool {
         let is_ours = host == self.config.host;
         self.counts.not_ours += u64::from(!is_ours);
         is_ours
     }
 
-    /// Whether a message is of a host as it is now. One that has begun anew voids what it had.
-    fn is_of_now(&mut self, host: HostAddress, incarnation: u64) -> bool {
+    /// Whether a message is of a host as it is now. A host that has begun anew loses its calls.
+    fn is_of_now(&mut self, host: Ipv4Addr, incarnation: u64) -> bool {
         let is_full = self.hosts.len() >= self.config.hosts_max;
         match self.hosts.get_mut(&host) {
             None if is_full => {
@@ -340,7 +341,7 @@ impl Msnl {
         self.events.push_back(Event::Asked { asked, connect });
     }
 
-    /// What an answer is to a call of ours.
+    /// The call of ours that an answer ends.
     fn ends(&mut self, now: Time, call: u32, caller: u64) -> Ended {
         let known = self.calls.get_mut(&call);
         let until = now.plus_ns(self.config.remembers_ns());
@@ -364,7 +365,7 @@ impl Msnl {
         calls.chain(answers).min()
     }
 
-    /// Says again what nobody has answered, or gives it up; forgets answers that nobody asks for.
+    /// Says calls again that nobody has answered, or gives them up; forgets old answers.
     pub fn handle_deadline(&mut self, now: Time) {
         let is_old = |answer: &Option<Answer>| answer.as_ref().is_some_and(|it| it.until <= now);
         self.asked.retain(|_, answer| !is_old(answer));
@@ -392,7 +393,7 @@ impl Msnl {
     }
 }
 
-/// What an answer ends.
+/// A call that an answer ends.
 enum Ended {
     Now(Call),
     /// The same has come before.

@@ -3,8 +3,8 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, Condition, DATA_BITS, Error, Experiment, HANDSHAKE, HostCosts, Instructions, Kind,
-    Model, Parameter, Progress, Settings, mbit_s, ps, slope, us,
+    CELL_BITS, DATA_BITS, Error, Experiment, HANDSHAKE, HostCosts, Instructions, Kind, Model,
+    Notify, Parameter, Progress, Settings, mbit_s, ps, slope, us,
 };
 use crate::machine::v1s::{Dma, HostSpec};
 
@@ -114,7 +114,7 @@ fn cell(model: &Model, dma: Dma) -> Result<Cell, Error> {
             super::Script::sends(super::to(1, cells), 1),
             super::Script::default(),
         ];
-        let mut network = model.network(Condition::Every, scripts);
+        let mut network = model.network(Notify::Every, scripts);
         network.run(super::END, |network| {
             network.hosts()[0].counts().sent_blocks == 1
         });

@@ -3,7 +3,7 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, Condition, DATA_BITS, Error, Experiment, HostCosts, Model, Order, PARAMETERS,
+    CELL_BITS, DATA_BITS, Error, Experiment, HostCosts, Model, Notify, Order, PARAMETERS,
     Parameter, Progress, Script, Settings, to, us,
 };
 use crate::machine::v1s::HostSpec;
@@ -73,7 +73,7 @@ fn run(model: &Model, order: Order) -> Rates {
     // Without any difference each would wait for the other for ever.
     let scripts = [1, 0].map(|n| Script::sends(to(n, CELLS), u64::MAX));
     let [one, other] = scripts;
-    let mut network = model.network(Condition::Every, [one, other.later(LATER)]);
+    let mut network = model.network(Notify::Every, [one, other.later(LATER)]);
     let read = |network: &super::Network<Script>| {
         [0, 1].map(|n: usize| network.stations()[n].counts().read)
     };

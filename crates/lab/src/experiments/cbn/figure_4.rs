@@ -4,7 +4,7 @@ use cellgate_report::{
 };
 
 use super::{
-    CELL_BITS, Condition, DATA_BITS, Error, Experiment, Model, PARAMETERS, Parameter, Progress,
+    CELL_BITS, DATA_BITS, Error, Experiment, Model, Notify, PARAMETERS, Parameter, Progress,
     Settings, mbit_s, slope, us,
 };
 
@@ -51,7 +51,7 @@ impl Experiment for Figure4 {
         let model = Model::new(settings);
         let mut points = Vec::new();
         for (n, cells) in CELLS.into_iter().enumerate() {
-            let network = model.sends(Condition::Every, cells, BLOCKS as u64)?;
+            let network = model.sends(Notify::Every, cells, BLOCKS as u64)?;
             let sent = &network.hosts()[0].application().sent;
             let span = sent[BLOCKS - 1].since(sent[0]);
             points.push(Point {

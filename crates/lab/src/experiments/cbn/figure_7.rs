@@ -1,23 +1,16 @@
-use cellgate_report::{
-    Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
-    Value, dec,
-};
+use cellgate_report::{Check, Claim, Look, Outcome, Rational, Tolerance, Value, dec};
 
-use super::{
-    Condition, END, Error, Experiment, Model, PARAMETERS, Parameter, Progress, Settings, slope, us,
-};
+use super::curves::{Curves, Variant};
+use super::{Error, Experiment, Model, Notify, PARAMETERS, Parameter, Progress, Settings};
 
 /// The time of a ping, by the cells that interrupt.
 pub(in crate::experiments) struct Figure7;
 
-const CELLS: [usize; 9] = [1, 2, 4, 16, 32, 64, 128, 192, 255];
-const CONDITIONS: [Condition; 3] = [Condition::Every, Condition::First, Condition::Last];
-
-/// A block's cells, and a ping's time in microseconds, by condition.
-struct Point {
-    cells: usize,
-    us: [Rational; 3],
-}
+const CONDITIONS: [(Notify, Variant); 3] = [
+    (Notify::Every, Variant("every_us", "every", Look::Wide)),
+    (Notify::First, Variant("first_us", "first", Look::Dotted)),
+    (Notify::Last, Variant("last_us", "last", Look::Dashed)),
+];
 
 impl Experiment for Figure7 {
     fn name(&self) -> &'static str {
@@ -34,102 +27,48 @@ impl Experiment for Figure7 {
 
     fn run(&self, settings: &Settings, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let model = Model::new(settings);
-        let mut points = Vec::new();
-        for (n, cells) in CELLS.into_iter().enumerate() {
-            let mut times = [Rational::ZERO; 3];
-            for (condition, time) in CONDITIONS.into_iter().zip(&mut times) {
-                // With the first cell alone interrupting a block may wait for ever.
-                *time = model.ping(condition, cells).unwrap_or(us(END));
-            }
-            points.push(Point { cells, us: times });
-            progress.step(n as u64 + 1, CELLS.len() as u64);
-        }
-        let mut checks = checks(&points);
+        let times = Curves::measured(&CONDITIONS, progress, |condition, cells| {
+            model.ping(condition, cells)
+        })?;
+        let mut checks = checks(&times);
         checks.extend(of_one_block(&model)?);
+        let (title, y) = ("Two-way time by interrupt condition", "ping, ms");
         Ok(Outcome {
-            tables: vec![table(&points)],
-            figures: vec![figure(&points)],
+            tables: vec![times.table("times", "A ping, us, by the cells that interrupt", 1)],
+            figures: vec![times.figure("times", title, y, dec("1000"))],
             checks,
             ..Outcome::default()
         })
     }
 }
 
-fn table(points: &[Point]) -> Table {
-    let mut table = Table::new(
-        "times",
-        "A ping, us, by the cells that interrupt",
-        &[
-            ("cells", "cells"),
-            ("every_us", "every"),
-            ("first_us", "first"),
-            ("last_us", "last"),
-        ],
-    );
-    for point in points {
-        let [every, first, last] = point.us;
-        table.row([
-            Entry::number(point.cells as u64, 0),
-            Entry::number(every, 1),
-            Entry::number(first, 1),
-            Entry::number(last, 1),
-        ]);
-    }
-    table
-}
-
-fn figure(points: &[Point]) -> Figure {
-    let curve = |of: usize| -> Vec<(f64, f64)> {
-        let point = |p: &Point| (p.cells as f64, p.us[of].to_f64() / 1e3);
-        points.iter().map(point).collect()
+fn checks(times: &Curves) -> Vec<Check> {
+    let [every, first, last] = [0, 1, 2].map(|variant| times.cell_us(variant));
+    let claim = |what: &str, paper: &str, expected: Rational, us: Rational| {
+        Claim::calibrated("7", what, paper).number(
+            expected,
+            Tolerance::Percent(dec("1")),
+            &Value::new(us, 2, "us"),
+        )
     };
-    let panel = Panel {
-        x: Axis::linear("cells of a block").to(260.0),
-        y: Axis::linear("ping, ms"),
-        series: vec![
-            Series::new("every cell", Look::Wide, curve(0)),
-            Series::new("the first", Look::Dotted, curve(1)),
-            Series::new("the last", Look::Dashed, curve(2)),
-        ],
-        marks: Vec::new(),
-    };
-    Figure::single("times", "Two-way time by interrupt condition", panel)
-}
-
-fn checks(points: &[Point]) -> Vec<Check> {
-    let at = |cells: usize| points.iter().find(|point| point.cells == cells);
-    let each = |of: usize| {
-        let time = |cells| {
-            (
-                cells,
-                at(cells).map_or(Rational::ZERO, |point| point.us[of]),
-            )
-        };
-        slope([time(64), time(192)])
-    };
-    let (every, first, last) = (each(0), each(1), each(2));
-    let near = Tolerance::Percent(dec("1"));
-    let value = |us: Rational| Value::new(us, 2, "us");
-    let claim = Claim::calibrated;
+    let (short, long) = (dec("36.06"), dec("67.86"));
     vec![
-        claim("7", "every: a cell both ways", "almost independent").number(
-            dec("36.06"),
-            near,
-            &value(every),
+        claim(
+            "every: a cell both ways",
+            "almost independent",
+            short,
+            every,
         ),
-        claim("7", "first: a cell both ways", "of start or every").number(
-            dec("36.06"),
-            near,
-            &value(first),
+        claim("first: a cell both ways", "of start or every", short, first),
+        claim(
+            "last: a cell both ways",
+            "a substantial increase",
+            long,
+            last,
         ),
-        claim("7", "last: a cell both ways", "a substantial increase").number(
-            dec("67.86"),
-            near,
-            &value(last),
-        ),
-        claim("7", "last over every", "breaks the pipelining").number(
+        Claim::calibrated("7", "last over every", "breaks the pipelining").number(
             dec("1.88"),
-            near,
+            Tolerance::Percent(dec("1")),
             &Value::ratio(last.over(every), 3, "times"),
         ),
     ]
@@ -137,7 +76,7 @@ fn checks(points: &[Point]) -> Vec<Check> {
 
 /// Interrupts and backlog of the longest block.
 fn of_one_block(model: &Model) -> Result<Vec<Check>, Error> {
-    let network = model.sends(Condition::Every, 255, 1)?;
+    let network = model.sends(Notify::Every, 255, 1)?;
     let (station, host) = (network.stations()[1].counts(), network.hosts()[1].counts());
     Ok(vec![
         Claim::calibrated(

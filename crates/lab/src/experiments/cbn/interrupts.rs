@@ -4,12 +4,12 @@ use cellgate_report::{
 };
 
 use super::{
-    Condition, Error, Experiment, Instructions, Model, PARAMETERS, Parameter, Progress, Script,
+    Error, Experiment, Instructions, Model, Notify, PARAMETERS, Parameter, Progress, Script,
     Settings, done, ps, received, to, us,
 };
 use crate::world::Ps;
 
-/// What an interrupt a cell costs when cells come slowly, and what waiting for them saves.
+/// The cost of an interrupt a cell where cells come slowly, and the use of waiting for them.
 pub(in crate::experiments) struct Interrupts;
 
 /// A cell's time at the receiver, in microseconds, and the cells of a block.
@@ -17,7 +17,7 @@ const CELL_US: Rational = dec("18.03");
 const CELLS: usize = 255;
 /// Cells of a block for what a dally costs.
 const FEW: usize = 40;
-/// What a cell takes at most from RAM to host, and a look.
+/// The time of a cell from RAM to host at most, and of a look.
 const LATE_US: Rational = dec("0.5");
 /// Dallies, in times of what an interrupt costs.
 const DALLIES: [&str; 6] = ["0", "0.25", "0.5", "1", "2", "4"];
@@ -26,7 +26,7 @@ const DALLIES: [&str; 6] = ["0", "0.25", "0.5", "1", "2", "4"];
 /// kept the CPU busy.
 fn block(
     model: &Model,
-    condition: Condition,
+    condition: Notify,
     cells: usize,
     distance: impl Fn(usize) -> Rational,
 ) -> Result<(u64, Rational), Error> {
@@ -53,7 +53,7 @@ impl Model {
     }
 }
 
-/// What an interrupt costs, in microseconds.
+/// The cost of an interrupt, in microseconds.
 fn switch(model: &Model) -> Rational {
     us(model.host.costs.receive) * Rational::from(Instructions::INTERRUPT)
 }
@@ -93,8 +93,8 @@ impl Experiment for Interrupts {
             let gap = dec(gap);
             points.push(Point {
                 gap,
-                none: block(&model, Condition::Every, CELLS, |_| gap)?.0,
-                dallies: block(&dallying, Condition::Every, CELLS, |_| gap)?.0,
+                none: block(&model, Notify::Every, CELLS, |_| gap)?.0,
+                dallies: block(&dallying, Notify::Every, CELLS, |_| gap)?.0,
             });
             progress.step(n as u64 + 1, all);
         }
@@ -131,7 +131,7 @@ fn knee(model: &Model, dally: &str) -> Result<Check, Error> {
     while high - low > 1 {
         let middle = (low + high) / 2;
         let gap = cycle * Rational::whole(middle);
-        match block(&dallying, Condition::Every, CELLS, |_| gap)?.0 {
+        match block(&dallying, Notify::Every, CELLS, |_| gap)?.0 {
             1 => low = middle,
             _ => high = middle,
         }
@@ -153,21 +153,21 @@ fn at_ends(model: &Model) -> Result<Vec<Check>, Error> {
     let slow = dec("50");
     let mut checks = Vec::new();
     for (condition, name, dally, expected) in [
-        (Condition::Every, "every", "0", CELLS as u64),
+        (Notify::Every, "every", "0", CELLS as u64),
         (
-            Condition::Every,
+            Notify::Every,
             "every, dallying beyond their distance,",
             "60",
             1,
         ),
         (
-            Condition::First,
+            Notify::First,
             "first, dallying beyond their distance,",
             "60",
             1,
         ),
-        (Condition::Last, "last", "0", 1),
-        (Condition::Both, "first and last", "0", 2),
+        (Notify::Last, "last", "0", 1),
+        (Notify::Both, "first and last", "0", 2),
     ] {
         let model = model.dallying(ps(dec(dally) * dec("1000")));
         let (interrupts, _) = block(&model, condition, CELLS, |_| slow)?;
@@ -183,7 +183,7 @@ fn at_ends(model: &Model) -> Result<Vec<Check>, Error> {
 
 /// With the first cell alone interrupting, and no dally, a block waits for the next.
 fn left_unread(model: &Model) -> Result<Check, Error> {
-    let mut network = model.network(Condition::First, [Script::default(), Script::default()]);
+    let mut network = model.network(Notify::First, [Script::default(), Script::default()]);
     let cells = [0, 1].map(|rid| to(1, FEW).cells(rid));
     let distance = Ps::from_ns(50_000);
     let at = |n: usize| Ps::new(distance.ps() * n as u64);
@@ -229,7 +229,7 @@ fn worst_of(model: &Model, dally: Rational) -> Result<Rational, Error> {
             let before = if n == 1 { switch } else { again };
             CELL_US + idle + before
         };
-        let (_, busy) = block(&dallying, Condition::Every, FEW, distance)?;
+        let (_, busy) = block(&dallying, Notify::Every, FEW, distance)?;
         let costs = &model.host.costs;
         let block_us = us(costs.received_block)
             + us(costs.receive) * Rational::from(Instructions::RECEIVE_BLOCK);

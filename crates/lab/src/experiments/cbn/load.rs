@@ -4,7 +4,7 @@ use cellgate_report::{
 };
 
 use super::{
-    Condition, Error, Experiment, Model, PARAMETERS, Parameter, Progress, Script, Seat, Settings,
+    Error, Experiment, Model, Notify, PARAMETERS, Parameter, Progress, Script, Seat, Settings,
     V1sSpec, done, received, to, us,
 };
 use crate::machine::v1s::{FalseTraffic, Network};
@@ -22,7 +22,7 @@ const OTHERS: u32 = 15;
 const ASKS: usize = 0;
 const ANSWERS: usize = 8;
 
-/// What other traffic has, and what it does to pings.
+/// Other traffic, and pings beside it.
 struct Point {
     load: Rational,
     ping_us: Rational,
@@ -87,7 +87,7 @@ fn network(model: &Model, load: Rational) -> Network<Script> {
             channels: 2,
             from: Ps::new(every.ps() * n as u64 / stations as u64),
         });
-        let circuits = (!is_other).then_some((u16::from(channel) + 1, Condition::Every));
+        let circuits = (!is_other).then_some((u16::from(channel) + 1, Notify::Every));
         Seat {
             place: n as u32 * ring.places / stations as u32,
             station: V1sSpec {

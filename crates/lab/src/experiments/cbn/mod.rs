@@ -2,6 +2,7 @@
 //! station, and what a host makes of them.
 
 mod arithmetic;
+mod curves;
 mod dma;
 mod duplex;
 mod figure_4;
@@ -33,14 +34,14 @@ pub(in crate::experiments) use slots::Slots;
 pub(in crate::experiments) use stations::Stations;
 pub(in crate::experiments) use tables::Tables;
 
+use cellgate_core::upper::msna::Notify;
 use cellgate_core::wire::MSSAR_RING_LEN;
 use cellgate_report::{Rational, Value, dec};
 
 use super::{Error, Experiment, Kind, Parameter, Progress, Settings};
 use crate::cbn::RingSpec;
 use crate::machine::v1s::{
-    Condition, Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage,
-    V1sSpec,
+    Destination, HostCosts, HostSpec, Instructions, Network, Order, Script, Seat, Stage, V1sSpec,
 };
 use crate::world::Ps;
 
@@ -51,31 +52,36 @@ const CELL_BITS: Rational = Rational::whole(288);
 const HANDSHAKE: Parameter = Parameter::number(
     "handshake_ns",
     "what a word costs the host beside its cycle, ns (calibrated)",
-    dec("1020.834"),
+    Rational::new(V1sSpec::HANDSHAKE.ps() as i128, 1_000),
     (dec("0"), dec("5000")),
 );
 const TRANSMIT_CYCLES: Parameter = Parameter::number(
     "transmit_cycles",
     "cycles of an instruction of the transmit side (calibrated)",
-    dec("6.5"),
+    cycles(HostCosts::TRANSMIT),
     (dec("0"), dec("50")),
 );
 const RECEIVE_CYCLES: Parameter = Parameter::number(
     "receive_cycles",
     "cycles of an instruction of the receive side and of interrupts (calibrated)",
-    dec("8.61428"),
+    cycles(HostCosts::RECEIVE),
     (dec("0"), dec("50")),
 );
 const BUFFERS: Parameter = Parameter::number(
     "buffers_us",
     "what a block costs who sends it beside its instructions, us (calibrated)",
-    dec("224.85"),
+    Rational::new(HostCosts::SENT_BLOCK.ps() as i128, 1_000_000),
     (dec("0"), dec("1000")),
 );
 const PARAMETERS: &[Parameter] = &[HANDSHAKE, TRANSMIT_CYCLES, RECEIVE_CYCLES, BUFFERS];
 
 /// The 68030's clock: 20 MHz.
-const CPU_CYCLE_NS: Rational = dec("50");
+const CPU_CYCLE_NS: i128 = 50;
+
+const fn cycles(span: Ps) -> Rational {
+    Rational::new(span.ps() as i128, 1_000 * CPU_CYCLE_NS)
+}
+
 /// Longer than any run: what is not done by then stands still.
 const END: Ps = Ps::from_ns(2_000_000_000);
 
@@ -91,7 +97,7 @@ impl Model {
     /// The paper's, with the settings' constants.
     fn new(settings: &Settings) -> Self {
         let ring = RingSpec::PAPER;
-        let instruction = |key| ps(settings.number(key) * CPU_CYCLE_NS);
+        let instruction = |key| ps(settings.number(key) * Rational::whole(CPU_CYCLE_NS));
         let costs = HostCosts {
             transmit: instruction("transmit_cycles"),
             receive: instruction("receive_cycles"),
@@ -135,6 +141,11 @@ impl Model {
         }
     }
 
+    fn at_stage(self, stage: Stage) -> Self {
+        let costs = self.host.costs;
+        self.with(HostCosts { stage, ..costs })
+    }
+
     fn with(self, costs: HostCosts) -> Self {
         Self {
             host: HostSpec { costs, ..self.host },
@@ -146,7 +157,7 @@ impl Model {
     /// and circuit n + 1.
     fn network(
         &self,
-        condition: Condition,
+        condition: Notify,
         scripts: impl IntoIterator<Item = Script>,
     ) -> Network<Script> {
         let scripts: Vec<_> = scripts.into_iter().collect();
@@ -167,7 +178,7 @@ impl Model {
     /// One station sends blocks of so many cells to another: how it ended.
     fn sends(
         &self,
-        condition: Condition,
+        condition: Notify,
         cells: usize,
         blocks: u64,
     ) -> Result<Network<Script>, Error> {
@@ -187,31 +198,34 @@ impl Model {
         done(network)
     }
 
-    /// The time of a ping, in microseconds.
-    fn ping(&self, condition: Condition, cells: usize) -> Result<Rational, Error> {
+    /// The time of a ping, in microseconds; that of the run, if nobody reads its block.
+    fn ping(&self, condition: Notify, cells: usize) -> Result<Rational, Error> {
         let scripts = [Script::pings(to(1, cells), 1), Script::answers(to(0, 0))];
         let mut network = self.network(condition, scripts);
         network.run(END, |network| !received(network, 0).is_empty());
-        let network = done(network)?;
-        Ok(us(received(&network, 0)[0]))
+        is_right(&network)?;
+        Ok(us(received(&network, 0).first().copied().unwrap_or(END)))
     }
 }
 
 /// The network, if it has not stood still.
 fn done(network: Network<Script>) -> Result<Network<Script>, Error> {
-    let wrong = network
-        .hosts()
-        .iter()
-        .any(|host| host.application().wrong > 0);
-    match network.now() < END && !wrong {
-        true => Ok(network),
-        false => Err(Error::new(
-            "the network stands still, or has changed octets",
-        )),
+    is_right(&network)?;
+    if network.now() < END {
+        return Ok(network);
     }
+    Err(Error::new("the network stands still"))
 }
 
-/// When blocks came to a host.
+fn is_right(network: &Network<Script>) -> Result<(), Error> {
+    let mut hosts = network.hosts().iter();
+    if hosts.any(|host| host.application().wrong > 0) {
+        return Err(Error::new("a block has come with other octets"));
+    }
+    Ok(())
+}
+
+/// The times at which blocks came to a host.
 fn received(network: &Network<Script>, host: usize) -> &[Ps] {
     &network.hosts()[host].application().received
 }

@@ -4,12 +4,12 @@ use cellgate_report::{
 };
 
 use super::{
-    Condition, DATA_BITS, Error, Experiment, HostCosts, Instructions, Model, PARAMETERS, Parameter,
+    DATA_BITS, Error, Experiment, HostCosts, Instructions, Model, Notify, PARAMETERS, Parameter,
     Progress, Script, Settings, to, us,
 };
 use crate::world::Ps;
 
-/// When the receive FIFO overflows, of which nobody is told.
+/// The overflow of the receive FIFO, of which nobody is told.
 pub(in crate::experiments) struct Overflow;
 
 const CELLS: [usize; 10] = [16, 32, 64, 80, 96, 109, 128, 160, 192, 255];
@@ -17,10 +17,10 @@ const CELLS: [usize; 10] = [16, 32, 64, 80, 96, 109, 128, 160, 192, 255];
 const BLOCKS: u64 = 150;
 /// Blocks after which a backlog has grown, or not, since half as many.
 const GROWS: u64 = 80;
-/// How much longer a cell is received than sent, in microseconds.
+/// The time of a cell that is received beyond that of one that is sent, in microseconds.
 const LONGER_US: Rational = dec("2.13");
 
-/// A block's cells, and what came of some in a row.
+/// A block's cells, and the fate of some blocks in a row.
 struct Point {
     cells: usize,
     lost: u64,
@@ -72,11 +72,11 @@ impl Experiment for Overflow {
 
 fn point(model: &Model, cells: usize) -> Point {
     let scripts = [Script::sends(to(1, cells), BLOCKS), Script::default()];
-    let mut network = model.network(Condition::Every, scripts);
+    let mut network = model.network(Notify::Every, scripts);
     network.run(super::END, |network| {
         network.hosts()[0].counts().sent_blocks == BLOCKS
     });
-    // What waits in the FIFO then comes, too.
+    // The cells that wait in the FIFO come, too.
     let span = us(network.now());
     network.run(network.now().plus(Ps::from_ns(10_000_000)), |_| false);
     let whole = network.hosts()[1].counts().received_octets;
@@ -89,12 +89,7 @@ fn point(model: &Model, cells: usize) -> Point {
 
 fn one_block(model: &Model) -> Result<Check, Error> {
     let mut lost = 0;
-    for condition in [
-        Condition::Every,
-        Condition::First,
-        Condition::Last,
-        Condition::Both,
-    ] {
+    for condition in [Notify::Every, Notify::First, Notify::Last, Notify::Both] {
         let network = model.sends(condition, 255, 1)?;
         lost += network.stations()[1].counts().overflowed;
     }
@@ -116,7 +111,7 @@ fn first_loss(model: &Model) -> Check {
         ..model.host.costs
     };
     let scripts = [Script::sends(to(1, 255), 100), Script::default()];
-    let mut network = model.with(costs).network(Condition::Every, scripts);
+    let mut network = model.with(costs).network(Notify::Every, scripts);
     network.run(super::END, |network| {
         network.stations()[1].counts().overflowed > 0
     });
@@ -130,7 +125,7 @@ fn first_loss(model: &Model) -> Check {
 
 /// Two blocks in a row, the last cell of each interrupting.
 fn two_blocks(model: &Model) -> Result<Vec<Check>, Error> {
-    let network = model.sends(Condition::Last, 255, 2)?;
+    let network = model.sends(Notify::Last, 255, 2)?;
     let lost = network.stations()[1].counts().overflowed;
     Ok(vec![
         Claim::derived(
@@ -146,7 +141,7 @@ fn two_blocks(model: &Model) -> Result<Vec<Check>, Error> {
 fn knee(model: &Model) -> usize {
     let grows = |cells: usize| {
         let scripts = [Script::sends(to(1, cells), GROWS), Script::default()];
-        let mut network = model.network(Condition::Every, scripts);
+        let mut network = model.network(Notify::Every, scripts);
         let [half, all] = [GROWS / 2, GROWS].map(|blocks| {
             network.run(super::END, |network| {
                 network.hosts()[0].counts().sent_blocks == blocks

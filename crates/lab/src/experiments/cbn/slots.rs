@@ -1,44 +1,19 @@
-use cellgate_core::wire::CbnCell;
 use cellgate_report::{
     Axis, Check, Claim, Entry, Figure, Look, Outcome, Panel, Rational, Series, Table, Tolerance,
     Value, dec,
 };
 
 use super::{Error, Experiment, Progress, RingSpec, Settings, us};
-use crate::cbn::{Attached, Reuse, Ring};
+use crate::cbn::{Reuse, Ring, Saturated};
 use crate::world::Ps;
 
-/// What saturated stations make of a channel's slots.
+/// Saturated stations, and the slots of a channel.
 pub(in crate::experiments) struct Slots;
 
 const STATIONS: [u32; 7] = [1, 2, 3, 4, 8, 12, 16];
 const ROTATIONS: u64 = 4_000;
 
-/// A station that has always a cell to send, from some time on.
-struct Saturated {
-    from: Ps,
-    sent: u64,
-    last: Ps,
-    longest: Ps,
-}
-
-impl Attached for Saturated {
-    fn passes(&mut self, _: Ps, _: u8, _: &CbnCell) -> bool {
-        false
-    }
-
-    fn fills(&mut self, at: Ps, channel: u8) -> Option<CbnCell> {
-        if channel > 0 || at < self.from {
-            return None;
-        }
-        self.longest = self.longest.max(at.since(self.last.max(self.from)));
-        self.last = at;
-        self.sent += 1;
-        Some(CbnCell::EMPTY)
-    }
-}
-
-/// What came of a run.
+/// The outcome of a run.
 struct Used {
     /// Of the channel's slots.
     share: Rational,
@@ -51,16 +26,11 @@ struct Used {
 /// Stations at unequal distances, of which the last comes late.
 fn run(spec: RingSpec, stations: u32, late: u64) -> Used {
     let places: Vec<_> = (0..stations).map(|n| n * (n + 3) / 2).collect();
-    let new = |n: u32| Saturated {
-        from: match n + 1 == stations {
-            true => Ps::new(late * spec.rotation.ps()),
-            false => Ps::ZERO,
-        },
-        sent: 0,
-        last: Ps::ZERO,
-        longest: Ps::ZERO,
+    let from = |n: u32| match n + 1 == stations {
+        true => Ps::new(late * spec.rotation.ps()),
+        false => Ps::ZERO,
     };
-    let mut all: Vec<_> = (0..stations).map(new).collect();
+    let mut all: Vec<_> = (0..stations).map(|n| Saturated::from(from(n))).collect();
     let mut ring = Ring::new(spec, &places);
     let end = Ps::new(spec.rotation.ps() * ROTATIONS);
     while ring.next() < end {

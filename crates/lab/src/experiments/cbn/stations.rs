@@ -45,7 +45,7 @@ impl Attached for Paced {
     }
 }
 
-/// What the ring carries of what they have to send.
+/// The share of their cells that the ring carries.
 fn carried(stations: u32, distance: Ps) -> Rational {
     let ring = RingSpec::PAPER;
     let places: Vec<_> = (0..stations).map(|n| n * ring.places / stations).collect();

@@ -66,16 +66,16 @@ impl Instructions {
         + Self::SAVE_STATE;
 }
 
-/// What the host's work costs.
+/// The costs of a host's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCosts {
     /// An instruction of the transmit side, and of the receive side and interrupts.
     pub transmit: Ps,
     pub receive: Ps,
-    /// What a block costs who sends it beside its instructions: buffers.
+    /// Of a block that is sent, beside its instructions: buffers.
     pub sent_block: Ps,
-    /// What a block costs who receives it beside its instructions: buffers, and the process that
-    /// waits for it.
+    /// Of a block that is received, beside its instructions: buffers, and the process that waits
+    /// for it.
     pub received_block: Ps,
     /// Whether the instructions of a block beside its cells cost anything.
     pub blocks_cost: bool,

@@ -20,21 +20,19 @@ pub struct Outgoing {
     pub octets: Vec<u8>,
 }
 
-/// What a host does beside its network.
+/// The work of a host beside its network.
 pub trait Application {
     /// The CPU is free: a block to send.
-    fn idle(&mut self, _at: Ps) -> Option<Outgoing> {
-        None
-    }
+    fn idle(&mut self, at: Ps) -> Option<Outgoing>;
 
     /// A block has left: its last word is on its way to the RAM.
-    fn sent(&mut self, _at: Ps) {}
+    fn sent(&mut self, at: Ps);
 
     /// A block has come.
-    fn received(&mut self, _at: Ps, _vci: u16, _block: &[u8]) {}
+    fn received(&mut self, at: Ps, vci: u16, block: &[u8]);
 }
 
-/// Where the CPU goes on after it has spent its time, or got its word.
+/// The work with which the CPU goes on.
 #[derive(Clone, Debug)]
 enum Doing {
     /// A block's cells, one after the other.
@@ -49,7 +47,7 @@ enum Doing {
     Takes([u8; CBN_CELL_LEN]),
 }
 
-/// When interrupts are heard.
+/// The order of interrupts and sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// At once.
@@ -87,18 +85,18 @@ impl Dma {
     }
 }
 
-/// What a host is.
+/// A host's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSpec {
     pub costs: HostCosts,
     /// How long the handler waits for another cell before it ends.
     pub dally: Ps,
     pub order: Order,
-    /// What copies cells that are sent; none: the CPU.
+    /// Copies cells that are sent; none: the CPU does.
     pub dma: Option<Dma>,
 }
 
-/// What a host has done.
+/// The deeds of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounts {
     /// Times that the interrupt handler was entered.
@@ -118,14 +116,14 @@ pub struct HostCounts {
 pub struct Host<A> {
     spec: HostSpec,
     application: A,
-    /// What it does, the interrupt handler last.
+    /// Its work, the interrupt handler's last.
     stack: Vec<Doing>,
-    /// When it goes on, unless it waits until something happens at its station.
+    /// The time at which it goes on, unless it waits for its station.
     at: Ps,
     waits: bool,
     msdl: Msdl,
     ring: Ring,
-    /// Those that blocks were sent on, by circuit and channel.
+    /// Those of destinations, by circuit and channel.
     associations: BTreeMap<(u16, u8), Association>,
     /// Blocks that wait for the end of the handler.
     come: VecDeque<Received>,
@@ -197,7 +195,7 @@ impl<A: Application> Host<A> {
         self.goes_on(self.at.plus(span));
     }
 
-    /// Spends what MSDL has done.
+    /// Spends the time of MSDL's work.
     fn pays(&mut self) {
         let spent = std::mem::take(&mut self.ring.spent);
         self.spends(spent);
@@ -252,7 +250,7 @@ impl<A: Application> Host<A> {
         }
         let had_turn = std::mem::take(&mut self.may_send);
         let Some(block) = self.application.idle(self.at) else {
-            // What has come is looked at before it waits.
+            // It looks at its station before it waits.
             self.waits = !had_turn;
             return;
         };
@@ -270,7 +268,7 @@ impl<A: Application> Host<A> {
         }
     }
 
-    /// What is sent on, begun with the first block.
+    /// The association of a destination, begun with the first block.
     fn association(&mut self, vci: u16, channel: u8) -> Option<Association> {
         if let Some(association) = self.associations.get(&(vci, channel)) {
             return Some(*association);
@@ -378,7 +376,7 @@ impl<A: Application> Host<A> {
         self.msdl.handle_cell(now, &mut self.ring, vci, payload);
         self.pays();
         let counts = self.msdl.counts();
-        self.counts.discarded = counts.discarded + counts.unknown;
+        self.counts.discarded = counts.discarded.total();
         if let Some(received) = self.msdl.poll_received() {
             self.come.push_back(received);
             if self.spec.order == Order::InTurn {
@@ -391,7 +389,7 @@ impl<A: Application> Host<A> {
     }
 }
 
-/// What a host has for its associations. None of the trials ends one.
+/// The room of a host for associations, none of which ends.
 const MSDL: MsdlConfig = MsdlConfig {
     first_vci: 1,
     circuits: 255,

@@ -22,5 +22,5 @@ pub use costs::{HostCosts, Instructions, Stage};
 pub use host::{Application, Dma, Host, HostCounts, HostSpec, Order, Outgoing};
 pub use network::{Network, Seat};
 pub use script::{Destination, Script};
-pub use spec::{Condition, FalseTraffic, V1sSpec};
+pub use spec::{FalseTraffic, V1sSpec};
 pub use station::{Counts, Station, Word};

@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 
+use cellgate_core::upper::msna::Notify;
 use cellgate_core::wire::CbnCell;
 
-use super::{Application, Condition, Host, HostSpec, Station, V1sSpec};
+use super::{Application, Host, HostSpec, Station, V1sSpec};
 use crate::cbn::{Attached, Ring, RingSpec};
 use crate::world::Ps;
 
@@ -12,7 +13,7 @@ pub struct Seat<A> {
     pub station: V1sSpec,
     pub host: HostSpec,
     /// Circuits on which it receives, and their cells that interrupt.
-    pub circuits: Vec<(u16, Condition)>,
+    pub circuits: Vec<(u16, Notify)>,
     pub application: A,
 }
 
@@ -23,7 +24,7 @@ pub struct Seat<A> {
 pub struct Network<A> {
     ring: Ring,
     stations: Vec<Station>,
-    /// When each station's next access is due.
+    /// The time of each station's next access.
     accesses: Vec<Ps>,
     hosts: Vec<Host<A>>,
     /// Cells from elsewhere, to which station.
@@ -81,7 +82,7 @@ impl<A: Application> Network<A> {
         }
     }
 
-    /// What happens next.
+    /// The next event.
     fn turn(&mut self) {
         let accesses = self.accesses.iter().copied().enumerate();
         let (station, access) = accesses.min_by_key(|(_, at)| *at).unwrap_or((0, Ps::MAX));

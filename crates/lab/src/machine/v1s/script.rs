@@ -9,19 +9,19 @@ use crate::world::Ps;
 /// An application of trials: it sends blocks, and answers those that come.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// What it sends, and how often.
+    /// The block that it sends, and how often.
     sends: Option<(Destination, u64)>,
     /// Destinations to which it sends a block each, in turn, without end.
     floods: Vec<Destination>,
-    /// When it begins.
+    /// The time at which it begins.
     from: Ps,
-    /// Where what comes is sent back to.
+    /// The destination to which it sends all back.
     answers: Option<Destination>,
     /// It waits for an answer before it sends again.
     waits: bool,
     is_waiting: bool,
     queue: VecDeque<Outgoing>,
-    /// When the CPU has begun with each block of its own, when it has sent it, and when one came.
+    /// The times at which it began with each block of its own, had sent it, and had one.
     pub begun: Vec<Ps>,
     pub sent: Vec<Ps>,
     pub received: Vec<Ps>,
@@ -29,7 +29,7 @@ pub struct Script {
     pub wrong: u64,
 }
 
-/// Where blocks go.
+/// The destination of blocks, and their length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Destination {
     pub vci: u16,

@@ -1,14 +1,12 @@
-use cellgate_core::wire::Mssar;
-
 use crate::cbn::RingSpec;
 use crate::world::Ps;
 
-/// What a station is.
+/// A station's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V1sSpec {
     /// From one access to the RAM to the next.
     pub cycle: Ps,
-    /// What a word costs a host that waits for nobody; 0: it takes words as they come.
+    /// A word's time of a host that waits for nobody; 0: it takes words as they come.
     pub host_word: Ps,
     /// Cells of a FIFO.
     pub fifo: usize,
@@ -28,8 +26,8 @@ impl V1sSpec {
     pub const WORDS: usize = 9;
     /// Of a ring of 512 MHz: 3.2 MHz (section 2).
     pub const CYCLE: Ps = Ps::new(312_500);
-    /// What a word costs the host beside its cycle. Calibrated: with a cycle, nine make the copy of
-    /// 12 us (section 4.1).
+    /// A word's time beside its cycle. Calibrated: with cycles, nine make the copy of 12 us
+    /// (section 4.1).
     pub const HANDSHAKE: Ps = Ps::new(1_020_834);
     /// Section 2.
     pub const FIFO: usize = 256;
@@ -78,26 +76,4 @@ pub struct FalseTraffic {
 impl FalseTraffic {
     /// The circuit of its cells.
     pub const VCI: u16 = u16::MAX;
-}
-
-/// The cells of a circuit that interrupt the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
-    Every,
-    First,
-    Last,
-    /// The first and the last of each block.
-    Both,
-}
-
-impl Condition {
-    /// Whether a cell that says this interrupts.
-    pub const fn is_met(self, header: Mssar) -> bool {
-        match self {
-            Self::Every => true,
-            Self::First => header.start,
-            Self::Last => header.is_last(),
-            Self::Both => header.start || header.is_last(),
-        }
-    }
 }

@@ -1,15 +1,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use cellgate_core::upper::msna::Notify;
 use cellgate_core::wire::{CBN_CELL_LEN, CbnCell, Mssar};
 
-use super::{Condition, Dma, FalseTraffic, V1sSpec};
+use super::{Dma, FalseTraffic, V1sSpec};
 use crate::cbn::Attached;
 use crate::world::Ps;
 
 /// A word of a cell: the first has its circuit and its fragmentation header.
 pub type Word = [u8; 4];
 
-/// What has become of cells.
+/// The fates of cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Cells that the ring took from the station.
@@ -60,7 +61,7 @@ struct Waiting {
 #[derive(Clone, Debug)]
 pub struct Station {
     spec: V1sSpec,
-    circuits: BTreeMap<u16, Condition>,
+    circuits: BTreeMap<u16, Notify>,
     /// The RAM is free from here on.
     free: Ps,
     /// Words that the ring brings, to be written.
@@ -92,7 +93,7 @@ enum Access {
 }
 
 impl Station {
-    pub fn new(spec: V1sSpec, circuits: impl IntoIterator<Item = (u16, Condition)>) -> Self {
+    pub fn new(spec: V1sSpec, circuits: impl IntoIterator<Item = (u16, Notify)>) -> Self {
         Self {
             circuits: circuits.into_iter().collect(),
             free: Ps::ZERO,
