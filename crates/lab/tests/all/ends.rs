@@ -16,14 +16,7 @@ const SPANS: [&str; 6] = [
     "datagrams",
 ];
 /// One run of these takes seconds.
-const LONG: [&str; 6] = [
-    "policing-figure-9",
-    "l4atm-table-2",
-    "l4atm-figure-9",
-    "ring-overflow",
-    "ring-interrupts",
-    "ring-load",
-];
+const LONG: [&str; 3] = ["policing-figure-9", "l4atm-table-2", "l4atm-figure-9"];
 
 fn is_span(parameter: &Parameter) -> bool {
     SPANS.contains(&parameter.key)

@@ -345,8 +345,9 @@ impl<A: Application> Host<A> {
             self.stack.push(Doing::Reads([0; CBN_CELL_LEN], 0));
         } else if self.at < until {
             self.stack.push(Doing::Looks(until));
-            // A look takes an instruction.
-            self.spends(self.spec.costs.receives(1));
+            // A look takes an instruction, and no less than a cycle of the RAM.
+            let look = self.spec.costs.receives(1);
+            self.spends(look.max(station.spec().cycle));
         } else {
             // What has interrupted meanwhile was read.
             station.acknowledge();
