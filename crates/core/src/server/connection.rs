@@ -357,6 +357,7 @@ impl Connection {
             address: self.address.clone(),
             contract: self.open.contract.clone(),
             notification: self.open.notification,
+            marks: self.open.marks,
             transmit_pdus: self.open.transmit_pdus,
             receive_pdus: self.open.receive_pdus,
             completions: self.open.completions,

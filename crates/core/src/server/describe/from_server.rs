@@ -70,6 +70,7 @@ macro_rules! connection {
                 "address":"wan.0.100",
                 "contract":"cbr:pcr=1000,max_sdu=1500",
                 "notification":null,
+                "marks":"none",
                 "transmit_pdus":null,
                 "receive_pdus":4,
                 "completions":false,
@@ -158,7 +159,7 @@ macro_rules! device {
 
 examples! { Confirm:
     "hello", Self::Hello { .. },
-        r#"{"hello":{"version":5,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
+        r#"{"hello":{"version":6,"server":"cellgate 0.1.0","pid":4710,"notes":[]}}"#;
     "done", Self::Done, r#""done""#;
     "description", Self::Description(_),
         r#"{"description":[{
