@@ -329,6 +329,7 @@ impl Connection {
             attachment_sizes: attached.sizes,
             attachment_generation: attached.files_generation,
             notification: self.open.notification,
+            marks: self.open.marks,
             completions: self.open.completions,
             transmit_max_sdu: self.plan.max_sdu(Direction::Transmit),
             receive_max_sdu: self.plan.max_sdu(Direction::Receive),

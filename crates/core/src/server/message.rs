@@ -316,6 +316,8 @@ pub struct Opened {
     pub attachment_generation: u32,
     /// When events tell of received cells; none: at the last cell of each PDU.
     pub notification: Option<Notification>,
+    /// What marks the cells of AAL0 that notification is about.
+    pub marks: Marks,
     /// Whether a PDU that has left interrupts.
     pub completions: bool,
     /// The largest SDU to send; none: it does not send.

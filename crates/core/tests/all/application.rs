@@ -35,6 +35,7 @@ struct Program {
 fn opened(contract: &str) -> Opened {
     let credit = Credit::for_sdu_rate(8_000_000, 100, Jitter::Low);
     Opened {
+        marks: Marks::None,
         address: "a.0.100".parse().unwrap(),
         contract: contract.to_owned(),
         vc: VcId {

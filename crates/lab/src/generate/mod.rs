@@ -189,7 +189,7 @@ fn contract(draw: &mut Draw, config: &Config, clients: &[u64]) -> OpenRequest {
         attachment: AttachmentIndex(draw.below(clients.len() as u64) as u16),
         receive: (kind != 0).then(|| Receive {
             // Blocks on every second VCI of AAL0.
-            marks: if aal == Aal::Aal0 && vci % 2 == 0 {
+            marks: if aal == Aal::Aal0 && vci.is_multiple_of(2) {
                 Marks::Mssar
             } else {
                 Marks::None

@@ -22,6 +22,7 @@ macro_rules! opened {
             "attachment_sizes":{"event_slots":64,"doorbell_slots":64},
             "attachment_generation":1,
             "notification":"last_cell",
+            "marks":"none",
             "completions":false,
             "transmit_max_sdu":1500,
             "receive_max_sdu":1500,
