@@ -85,6 +85,10 @@ fn messages_have_their_octets() {
     assert_eq!(block[..32], expected.concat());
     assert_eq!(block.len(), 36);
     assert_eq!(address(OTHER, 7).to_string(), "10.0.0.2:7");
+    assert_eq!("10.0.0.2:7".parse(), Ok(address(OTHER, 7)));
+    for none in ["10.0.0.2", "10.0.0.2:", "10.0.0.2:x", "host:7", ""] {
+        assert!(none.parse::<Address>().is_err(), "{none}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use core::fmt;
 use core::net::Ipv4Addr;
+use core::str::FromStr;
 
 use cellgate_simd::{Fold, Kernel, with_features};
 
@@ -23,6 +24,26 @@ pub struct Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.host, self.sap.0)
+    }
+}
+
+/// A text that is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected HOST:SAP, as 10.0.0.2:7")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let parts = text.split_once(':');
+        let parsed = parts.and_then(|(host, sap)| {
+            Some(Self {
+                host: host.parse().ok()?,
+                sap: Sap(sap.parse().ok()?),
+            })
+        });
+        parsed.ok_or_else(|| AddressError(text.to_owned()))
     }
 }
 
