@@ -19,11 +19,14 @@ impl Circuits {
     /// The cells of an association come no later than this behind its end.
     const HOLD_NS: u64 = 1_000_000_000;
 
-    pub(crate) fn new() -> Self {
+    /// Nodes that begin one after the other begin with different ones: what a predecessor had is
+    /// not used again at once.
+    pub(crate) fn new(incarnation: u64) -> Self {
         let all = Self::FIRST..Self::FIRST + Self::COUNT;
-        Self {
-            free: all.map(|vci| (Time::ZERO, vci)).collect(),
-        }
+        let mut free: VecDeque<_> = all.map(|vci| (Time::ZERO, vci)).collect();
+        let ms = incarnation / 1_000_000;
+        free.rotate_left((ms % u64::from(Self::COUNT)) as usize);
+        Self { free }
     }
 
     /// One on which nothing comes, for a call from a host to another. They are taken in turn.
@@ -49,7 +52,7 @@ mod tests {
     #[test]
     fn a_circuit_rests_before_it_is_used_again() {
         let hosts = [1, 2].map(|n| Ipv4Addr::new(10, 0, 0, n));
-        let mut circuits = Circuits::new();
+        let mut circuits = Circuits::new(0);
         let mut now = Time::from_ns(5);
         let taken: Vec<_> = (0..256)
             .map(|_| circuits.take(now, hosts[0], hosts[1]).unwrap())

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cellgate::DiscardCounts;
+use cellgate_core::upper::msna::Notify;
 
 use crate::path::Path;
 use crate::{Error, now};
@@ -35,6 +36,7 @@ pub struct Liaison {
     pub(crate) path: Path,
     pub(crate) end: End,
     ended: Ended,
+    notify: Notify,
     dally: Duration,
     sent: u64,
     received: u64,
@@ -56,11 +58,12 @@ pub struct LiaisonCounters {
 }
 
 impl Liaison {
-    pub(crate) const fn new(path: Path, end: End, ended: Ended) -> Self {
+    pub(crate) const fn new(path: Path, end: End, ended: Ended, notify: Notify) -> Self {
         Self {
             path,
             end,
             ended,
+            notify,
             dally: Duration::ZERO,
             sent: 0,
             received: 0,
@@ -101,7 +104,8 @@ impl Liaison {
     /// Sends a block, and waits for credit and room.
     ///
     /// # Errors
-    /// The block is longer than 11,730 octets, or empty and a PDU of AAL5; the connection has ended.
+    /// The block is longer than 11,730 octets, or empty and a PDU of AAL5; the connection has
+    /// ended.
     pub fn send(&mut self, block: &[u8]) -> Result<(), Error> {
         self.path.send(block)?;
         self.sent += 1;
@@ -129,7 +133,8 @@ impl Liaison {
                 core::hint::spin_loop();
             } else {
                 // Told of a block's first cell, nobody is told of its others.
-                let look = self.path.is_amid().then_some(LOOK);
+                let untold = self.notify == Notify::First && self.path.is_amid();
+                let look = untold.then_some(LOOK);
                 let until = [left, look].into_iter().flatten().min();
                 self.sleeps += u64::from(self.path.sleep(until)?);
                 idle = Instant::now();

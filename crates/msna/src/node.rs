@@ -67,18 +67,20 @@ impl NodeConfig {
         let mut builder = Connection::builder()
             .address(&address)
             .contract(contract)
-            .notification(notification);
+            .notification(notification)
+            // Cells that have left would wake a reader.
+            .completions(false);
         if let Some(socket) = &self.socket {
             builder = builder.socket(socket);
         }
         if self.access == Access::Aal5 {
             return Ok(Path::Pdus(Box::new(builder.open()?)));
         }
-        // A block on its way in while its reader reads another; what waits to leave is one.
-        let cells = u32::from(cellgate_core::aal::mssar::CELLS_MAX);
+        // A block on its way while another is read or written.
+        let cells = 2 * u32::from(cellgate_core::aal::mssar::CELLS_MAX);
         let connection = builder
             .marks(Marks::Mssar)
-            .receive_pdus(2 * cells)
+            .receive_pdus(cells)
             .transmit_pdus(cells)
             .open()?;
         let cells = Cells::new(connection, vci).ok_or(Error::NoCircuit(Circuits::COUNT))?;
@@ -162,7 +164,7 @@ impl Node {
                 hosts_max: 256,
             }),
             signalling,
-            circuits: Circuits::new(),
+            circuits: Circuits::new(incarnation),
             served: BTreeSet::new(),
             events: VecDeque::new(),
             answer: None,
@@ -208,7 +210,7 @@ impl Node {
             )
         };
         // It ends as a liaison does, whatever comes.
-        let mut liaison = self.liaison(path, vci, vci, to.host);
+        let mut liaison = self.liaison(path, (vci, vci), to.host, call.notify);
         liaison.end.is_own = self.config.access != Access::Packets;
         if call.polled {
             liaison.dally(Duration::MAX);
@@ -291,14 +293,20 @@ impl Node {
         self.signalling.sleep(until).map(drop)
     }
 
-    fn liaison(&self, path: Path, receives: u16, sends: u16, peer: Ipv4Addr) -> Liaison {
+    fn liaison(
+        &self,
+        path: Path,
+        (receives, sends): (u16, u16),
+        peer: Ipv4Addr,
+        notify: Notify,
+    ) -> Liaison {
         let end = End {
             receives,
             sends,
             is_own: false,
             peer,
         };
-        Liaison::new(path, end, self.ended.clone())
+        Liaison::new(path, end, self.ended.clone(), notify)
     }
 
     /// All that is to be done now.
@@ -375,7 +383,7 @@ impl Node {
             let path = bound(self.config.host, 0, SocketAddrV4::new(peer, vci));
             let path = path.map_err(|_| (Refusal::Busy, String::new()))?;
             let receives = port_of(&path).map_err(|_| (Refusal::Busy, String::new()))?;
-            return Ok(self.liaison(path, receives, vci, peer));
+            return Ok(self.liaison(path, (receives, vci), peer, connect.notify));
         }
         let contract = self.config.access.fit(&connect.contract);
         let contract = mirrored(&contract.map_err(|_| bad())?);
@@ -383,7 +391,7 @@ impl Node {
             .config
             .open(vci, &contract, notification(connect.notify));
         match opened {
-            Ok(path) => Ok(self.liaison(path, vci, vci, peer)),
+            Ok(path) => Ok(self.liaison(path, (vci, vci), peer, connect.notify)),
             Err(Error::Atm(cellgate::Error::Refused(Refused::Admission(shortage)))) => {
                 let offer: Option<TrafficContract> =
                     shortage.offer.and_then(|offer| offer.parse().ok());

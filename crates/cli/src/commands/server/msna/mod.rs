@@ -7,7 +7,7 @@ mod serve;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use cellgate_msna::{Access, Address, Error, Node, NodeConfig, PORT};
+use cellgate_msna::{Access, Address, Error, Node, NodeConfig, PORT, Refusal};
 use cellgate_report::output::Exit;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -109,7 +109,10 @@ fn told(error: Error) -> anyhow::Error {
 /// The exit code of what another host, or this library, says.
 pub(super) fn exit_of(error: &anyhow::Error) -> Option<Exit> {
     Some(match error.downcast_ref()? {
-        Error::Refused { .. } => Exit::Refused,
+        Error::Refused {
+            reason: Refusal::NotAdmitted,
+            ..
+        } => Exit::Refused,
         Error::Contract(_) | Error::TooLong { .. } => Exit::Usage,
         _ => Exit::Failed,
     })

@@ -82,7 +82,7 @@ pub(super) fn run(server: &Server, args: &Args) -> anyhow::Result<Exit> {
     let signals = Signals::listen()?;
     let mut node = args.place.node(server, Some(args.to))?;
     let mut liaison = node.connect(args.to, &args.call()).map_err(told)?;
-    if !args.dally.is_zero() {
+    if !matches!(args.notify, NotifyWord::Polled) {
         liaison.dally(args.dally);
     }
     let mut tally = Tally::new()?;
