@@ -52,10 +52,10 @@ fn answer(id: u64) -> Vec<u8> {
 }
 
 fn octets(id: u64, dice: u32) -> Vec<u8> {
-    let len = match dice % 8 {
-        0 => dice / 8 % 1500,
-        1..3 => dice / 8 % 200,
-        _ => dice / 8 % 16,
+    let len = match dice % 16 {
+        0 => dice / 16 % 1500,
+        1..4 => dice / 16 % 150,
+        _ => dice / 16 % 16,
     };
     let filler = (0..len).map(|at| (at as u8).wrapping_mul(31) ^ id as u8);
     id.to_be_bytes().into_iter().chain(filler).collect()
@@ -122,11 +122,12 @@ pub(super) struct Tally {
     pub(super) dropped: u64,
     pub(super) deaths: u64,
     pub(super) damaged: u64,
+    pub(super) blocks: u64,
 }
 
-type Checked = Result<(), String>;
+pub(super) type Checked = Result<(), String>;
 
-fn ensure(is_so: bool, what: impl FnOnce() -> String) -> Checked {
+pub(super) fn ensure(is_so: bool, what: impl FnOnce() -> String) -> Checked {
     is_so.then_some(()).ok_or_else(what)
 }
 
@@ -143,7 +144,9 @@ impl World {
             abandons: below(20),
         };
         let config = RexConfig {
+            fragment_max: [16, 50, 100, 400][below(4) as usize],
             window: [1, 3, 8, 64][below(4) as usize],
+            exchanges_max: 2 + below(4) as usize,
             ..config()
         };
         let ends = (0..ENDS).map(|_| End {
@@ -180,6 +183,7 @@ impl World {
     }
 
     fn put(&mut self, from: usize, to: usize, mut block: Vec<u8>) {
+        self.tally.blocks += 1;
         if self.happens(self.rates.lost) {
             return;
         }
@@ -454,10 +458,15 @@ impl World {
 /// A run from a seed.
 pub(super) fn run(seed: u64, bug: Option<Planted>) -> Result<Tally, String> {
     let mut world = World::new(seed, bug);
-    for _ in 0..10 + world.below(10) {
-        let until = world.now.plus_ns(world.below(3 * MS));
-        world.run_until(until)?;
-        world.acts()?;
+    for _ in 0..4 + world.below(8) {
+        let pause_ns = match world.below(64) {
+            0 => 3 * world.config.keep_ns,
+            _ => world.below(3 * MS),
+        };
+        world.run_until(world.now.plus_ns(pause_ns))?;
+        for _ in 0..1 + world.below(2) * world.below(8) {
+            world.acts()?;
+        }
     }
     // Nothing goes wrong from here on; what was said before may still come.
     world.rates = Rates::default();

@@ -413,7 +413,7 @@ impl<B: Bugs> Exchanges<B> {
         if number < session.floor && !bugs.planted(Planted::FloorIgnored) {
             return Err(RexDiscard::Stale);
         }
-        if session.ended.contains(number) {
+        if session.ended.contains(number) && !bugs.planted(Planted::EndedForgotten) {
             if fragment.asks {
                 let reason = session.refusal(number);
                 let answer = match has_reply {
@@ -429,8 +429,12 @@ impl<B: Bugs> Exchanges<B> {
             if session.ended.len() >= RUNS_MAX {
                 return Err(RexDiscard::Busy);
             }
+            let octets_max = match bugs.planted(Planted::OctetsNotCounted) {
+                true => usize::MAX,
+                false => config.octets_max,
+            };
             let is_full = session.exchanges.len() >= config.exchanges_max
-                || session.octets + length > config.octets_max;
+                || session.octets + length > octets_max;
             let (reason, discard) = match () {
                 () if length > config.message_max => (Refusal::TooLong, RexDiscard::TooLong),
                 () if is_full => (Refusal::Busy, RexDiscard::Busy),
@@ -441,9 +445,7 @@ impl<B: Bugs> Exchanges<B> {
                         is_ready: false,
                     };
                     session.exchanges.insert(number, serving);
-                    if !bugs.planted(Planted::OctetsNotCounted) {
-                        session.octets += length;
-                    }
+                    session.octets += length;
                     return self.handle_fragment(now, out, route, fragment, has_reply);
                 }
             };
@@ -496,7 +498,7 @@ impl<B: Bugs> Exchanges<B> {
             if let State::Collects(receiving) =
                 core::mem::replace(&mut serving.state, State::Executes)
             {
-                session.octets = session.octets.saturating_sub(receiving.len());
+                session.octets -= receiving.len();
                 let octets = receiving.into_octets();
                 let exchange = route.exchange;
                 if has_reply {
