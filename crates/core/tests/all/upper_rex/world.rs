@@ -15,7 +15,7 @@ use rand_pcg::Pcg64Mcg;
 pub(super) const MS: u64 = 1_000_000;
 const ENDS: usize = 3;
 /// A run takes some thousand steps.
-const STEPS_MAX: u32 = 100_000;
+const STEPS_MAX: u32 = 20_000;
 
 pub(super) fn address(end: usize) -> Address {
     Address {
@@ -123,6 +123,34 @@ pub(super) struct Tally {
     pub(super) deaths: u64,
     pub(super) damaged: u64,
     pub(super) blocks: u64,
+}
+
+impl Tally {
+    pub(super) fn all(&self) -> [u64; 9] {
+        [
+            self.replies,
+            self.refused,
+            self.timed_out,
+            self.restarted,
+            self.cancelled,
+            self.dropped,
+            self.deaths,
+            self.damaged,
+            self.blocks,
+        ]
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.replies += other.replies;
+        self.refused += other.refused;
+        self.timed_out += other.timed_out;
+        self.restarted += other.restarted;
+        self.cancelled += other.cancelled;
+        self.dropped += other.dropped;
+        self.deaths += other.deaths;
+        self.damaged += other.damaged;
+        self.blocks += other.blocks;
+    }
 }
 
 pub(super) type Checked = Result<(), String>;

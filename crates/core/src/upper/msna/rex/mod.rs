@@ -23,13 +23,13 @@
 //! polled, so that whoever polls has the rate.
 
 mod calling;
+mod discard;
 mod fragments;
 mod packet;
 mod planted;
 mod ranges;
 mod serving;
 
-use core::fmt;
 use std::collections::VecDeque;
 
 use super::Address;
@@ -38,6 +38,7 @@ use crate::Time;
 use calling::Calls;
 use serving::Exchanges;
 
+pub use discard::{RexCounts, RexDiscard};
 pub use fragments::WINDOW_MAX;
 pub use packet::{Body, Cut, Fragment, OVERHEAD, Packet, Progress};
 pub use planted::{Bugs, Planted, Sound};
@@ -167,94 +168,6 @@ pub enum ReplyError {
     Ended,
 }
 
-/// Reasons to throw a block away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RexDiscard {
-    /// It is too short to be one.
-    Short,
-    CrcError,
-    UnknownVersion,
-    UnknownKind,
-    /// A field of it says what cannot be.
-    BadField,
-    /// It is of or to a predecessor, or of a call that has ended.
-    Stale,
-    /// It is of a session that is not there.
-    UnknownSession,
-    /// It says what was said before.
-    Duplicate,
-    /// A fragment of another message than the first, or too far on.
-    Misplaced,
-    /// It begins what there is no room for.
-    Busy,
-    /// It begins what is longer than may be.
-    TooLong,
-}
-
-impl RexDiscard {
-    pub const ALL: [Self; 11] = [
-        Self::Short,
-        Self::CrcError,
-        Self::UnknownVersion,
-        Self::UnknownKind,
-        Self::BadField,
-        Self::Stale,
-        Self::UnknownSession,
-        Self::Duplicate,
-        Self::Misplaced,
-        Self::Busy,
-        Self::TooLong,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Short => "short",
-            Self::CrcError => "crc_error",
-            Self::UnknownVersion => "unknown_version",
-            Self::UnknownKind => "unknown_kind",
-            Self::BadField => "bad_field",
-            Self::Stale => "stale",
-            Self::UnknownSession => "unknown_session",
-            Self::Duplicate => "duplicate",
-            Self::Misplaced => "misplaced",
-            Self::Busy => "busy",
-            Self::TooLong => "too_long",
-        }
-    }
-}
-
-impl fmt::Display for RexDiscard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl From<MessageError> for RexDiscard {
-    fn from(error: MessageError) -> Self {
-        match error {
-            MessageError::Short => Self::Short,
-            MessageError::Crc => Self::CrcError,
-            MessageError::Version(_) => Self::UnknownVersion,
-            MessageError::Kind(_) => Self::UnknownKind,
-            MessageError::Field => Self::BadField,
-        }
-    }
-}
-
-/// The fates of blocks that came: all of them are here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RexCounts {
-    pub received: u64,
-    pub taken: u64,
-    discarded: [u64; RexDiscard::ALL.len()],
-}
-
-impl RexCounts {
-    pub const fn discarded(&self, reason: RexDiscard) -> u64 {
-        self.discarded[reason as usize]
-    }
-}
-
 /// What is in memory at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
@@ -264,6 +177,8 @@ pub struct Held {
     pub exchanges: usize,
     /// Octets of all these.
     pub octets: usize,
+    /// Runs of others' calls that have ended, and refusals, for what may come late.
+    pub marks: usize,
     /// Servers and callers that are known.
     pub peers: usize,
 }
@@ -316,6 +231,7 @@ impl<B: Bugs> Rex<B> {
             calls: calls.calls,
             exchanges: exchanges.exchanges,
             octets: calls.octets + exchanges.octets,
+            marks: exchanges.marks,
             peers: calls.peers + exchanges.peers,
         }
     }
@@ -328,8 +244,8 @@ impl<B: Bugs> Rex<B> {
         self.calls.call(now, &mut self.out, to, octets, true)
     }
 
-    /// Tells another something that has no reply. It is said again until the other end has it;
-    /// nobody hears whether it has.
+    /// Tells another something that has no reply. It is said again until the other end has it, or
+    /// has no room for it; nobody hears which.
     ///
     /// # Errors
     /// It is too long, or there is too much already.

@@ -80,6 +80,11 @@ impl Cut {
         self.length as usize
     }
 
+    /// Octets of each fragment but the last.
+    pub const fn size(self) -> u16 {
+        self.size
+    }
+
     /// Fragments; an empty message has one.
     pub const fn count(self) -> u16 {
         match self.length {
